@@ -33,7 +33,8 @@ export class App extends HTMLElement {
       event.preventDefault();
       this.main.focus();
     };
-    this.append(h("a", { class: "skip", href: "#main", onclick: skip }, "Skip to the content"), this.header, this.banner, this.main);
+    const link = h("a", { class: "skip", href: "#main", onclick: skip }, "Skip to the content");
+    this.append(link, this.header, this.banner, this.main);
     addEventListener("hashchange", () => void this.#show());
     void this.#start();
   }

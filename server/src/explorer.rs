@@ -23,11 +23,10 @@ const ROOT: &str = "/_rowhouse";
 /// The path of the settings below the address of the explorer.
 const SETTINGS: &str = "settings.json";
 const TEXT: &str = "text/plain; charset=utf-8";
-/// Scripts and styles from here, and nothing inline; requests to here alone; in no frame; no text becomes markup or script, except
-/// XML that is parsed by the policy named `xml`.
+/// Scripts and styles from here, and nothing inline; requests to here alone; in no frame; no text becomes markup or script.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; \
-     form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types xml",
+     form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
 );
 const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 const CROSS_ORIGIN_OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
@@ -43,8 +42,6 @@ pub(crate) struct PageSettings {
     pub(crate) development: bool,
     /// The account that the host names, host style. The address of the service is then the origin itself.
     pub(crate) host_account: Option<String>,
-    /// Whether the endpoint of an account responds with the statistics of the service.
-    pub(crate) statistics: bool,
 }
 
 /// An address of the explorer.
@@ -185,14 +182,9 @@ mod tests {
 
     #[test]
     fn settings_as_the_page_reads_them() {
-        let settings = PageSettings {
-            version: "1.2.3",
-            development: true,
-            host_account: Some("orchard".to_owned()),
-            statistics: false,
-        };
+        let settings = PageSettings { version: "1.2.3", development: true, host_account: Some("orchard".to_owned()) };
         let json = serde_json::to_string(&settings).unwrap();
-        assert_eq!(json, r#"{"version":"1.2.3","development":true,"hostAccount":"orchard","statistics":false}"#);
+        assert_eq!(json, r#"{"version":"1.2.3","development":true,"hostAccount":"orchard"}"#);
         let json = serde_json::to_string(&PageSettings { host_account: None, ..settings }).unwrap();
         assert!(json.contains(r#""hostAccount":null"#), "{json}");
     }

@@ -420,7 +420,6 @@ impl<E: Engine> Service<E> {
                 && accounts.have_development_account()
                 && host_account.is_none_or(|account| account.as_str() == DEVELOPMENT_ACCOUNT),
             host_account: host_account.map(ToString::to_string),
-            statistics: self.stats_on_primary && !is_host_style && self.secondary == Secondary::Mirror,
         }
     }
 

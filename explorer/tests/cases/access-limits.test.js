@@ -66,10 +66,17 @@ test("a server that goes away is waited for, and its tables are read again when 
 
 const ENTITIES = "#/t/harvest";
 const grid = (page) => page.getByRole("grid", { name: "Entities of harvest" });
-const cells = (page, text) => grid(page).getByRole("gridcell", { name: text });
+const cells = (page, text) => grid(page).getByRole("gridcell", { name: text, exact: true });
 
 // What may be offered on the page of a table, and the permission that it needs.
-const OFFERS = { Add: "add", Duplicate: "add", Import: "add", Edit: "update", "Edit property of selected": "update", Delete: "delete" };
+const OFFERS = {
+  Add: "add",
+  Duplicate: "add",
+  Import: "add",
+  Edit: "update",
+  "Edit property of selected": "update",
+  Delete: "delete",
+};
 
 test("what a signature does not allow is not offered", async (test) => {
   const server = await serverWith(test);
@@ -113,7 +120,9 @@ function dispatchFile(page) {
     const dataTransfer = new DataTransfer();
     dataTransfer.items.add(new File(["PartitionKey,RowKey\r\na,b\r\n"], "file.csv", { type: "text/csv" }));
     for (const type of ["dragover", "drop"]) {
-      document.querySelector("main").firstElementChild.dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
+      document
+        .querySelector("main")
+        .firstElementChild.dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true }));
     }
   });
 }
@@ -124,14 +133,20 @@ test("a signature of one table is refused for another one, in words", async (tes
   const page = await openWithSas(test, server, server.tableSas("harvest"), { statuses: [403], hash: ENTITIES });
   await cells(page, "pear").waitFor();
   await page.goto(`${server.origin}/_rowhouse/#/t/orders`);
-  await page.getByText(/AuthenticationFailed|AuthorizationFailure|AuthorizationPermissionMismatch/).first().waitFor();
+  await page
+    .getByText(/AuthenticationFailed|AuthorizationFailure|AuthorizationPermissionMismatch/)
+    .first()
+    .waitFor();
   assert.equal(await button(page, "Add").count(), 0);
 });
 
 test("a signature for a key range shows that range alone", async (test) => {
   const server = await serverWith(test);
   const range = { startPartitionKey: "apple", startRowKey: "2", endPartitionKey: "apple", endRowKey: "9" };
-  const page = await openWithSas(test, server, server.tableSas("harvest", ["query", "add", "update"], range), { hash: ENTITIES, statuses: [403] });
+  const page = await openWithSas(test, server, server.tableSas("harvest", ["query", "add", "update"], range), {
+    hash: ENTITIES,
+    statuses: [403],
+  });
   await cells(page, "95").waitFor();
   await page.getByText("1 entity").first().waitFor();
   assert.equal(await cells(page, "120").count(), 0);
@@ -140,7 +155,10 @@ test("a signature for a key range shows that range alone", async (test) => {
   await dialog.getByLabel("PartitionKey").fill("pear");
   await dialog.getByLabel("RowKey").fill("2");
   await button(dialog, "Add").click();
-  await dialog.getByRole("alert").filter({ hasText: /Authorization/ }).waitFor();
+  await dialog
+    .getByRole("alert")
+    .filter({ hasText: /Authorization/ })
+    .waitFor();
   await dialog.getByLabel("PartitionKey").fill("apple");
   await dialog.getByLabel("RowKey").fill("3");
   await button(dialog, "Add").click();
@@ -192,7 +210,9 @@ test("when a signature expires, another one continues where the user was", async
 test("a query that is refused because the signature has expired is run again with another one", async (test) => {
   const server = await serverWith(test);
   const table = server.table("harvest");
-  await table.setAccessPolicy([{ id: "visit", accessPolicy: { start: new Date(0), expiry: new Date(Date.now() + HOUR_MS), permission: "r" } }]);
+  await table.setAccessPolicy([
+    { id: "visit", accessPolicy: { start: new Date(0), expiry: new Date(Date.now() + HOUR_MS), permission: "r" } },
+  ]);
   const sas = server.tableSas("harvest", [], { identifier: "visit", permissions: undefined, expiresOn: undefined });
   const page = await openWithSas(test, server, sas, { hash: ENTITIES, statuses: [403] });
   await cells(page, "120").waitFor();

@@ -5,6 +5,7 @@ import { after, before, test } from "node:test";
 import { AzureSASCredential, TableClient, TableServiceClient } from "@azure/data-tables";
 import { TableService } from "../../web/core/client.js";
 import { KeyCredential } from "../../web/core/credential.js";
+import { assertAccessible, assertNoSidewaysScroll } from "../support/accessibility.js";
 import { openExplorer } from "../support/browser.js";
 import { startServer } from "../support/server.js";
 
@@ -268,4 +269,47 @@ test("without an account key neither signatures nor policies are offered, and wh
   await add.waitFor();
   assert.equal(await add.isDisabled(), true);
   assert.equal(await page.getByRole("button", { name: "Save properties" }).count(), 0);
+});
+
+test("the forms are accessible, in light and dark and on narrow screens", async (t) => {
+  const table = await server.createTable("Narrow");
+  await table.setAccessPolicy([{ id: "x".repeat(64), accessPolicy: { permission: "r" } }]);
+  await server.service.setProperties({
+    cors: [{ allowedOrigins: "*", allowedMethods: "GET", allowedHeaders: "", exposedHeaders: "", maxAgeInSeconds: 1 }],
+  });
+  for (const [colorScheme, width] of [
+    ["light", 360],
+    ["dark", 1200],
+  ]) {
+    const page = await openExplorer(t, server, {
+      hash: "#/t/Narrow/access",
+      context: { colorScheme, viewport: { width, height: 800 } },
+    });
+    const what = `${colorScheme}, ${width} px`;
+    const show = async (view) => {
+      await part(page, "Shared access signature").getByRole("button", { name: "Make signature" }).click();
+      await part(page, "Signature").waitFor();
+      await assertAccessible(page, `${view}, ${what}`);
+      await assertNoSidewaysScroll(page, `${view}, ${what}`);
+    };
+    await part(page, "Stored access policies").getByLabel("Id", { exact: true }).waitFor();
+    await show("access to a table");
+    await page.goto(`${server.origin}/_rowhouse/#/account`);
+    await part(page, "Service properties").getByLabel("Allowed origins").waitFor();
+    await show("the account");
+  }
+});
+
+test("forms can be filled and sent by the keyboard alone", async (t) => {
+  await server.createTable("Keys");
+  const page = await openExplorer(t, server, { hash: "#/t/Keys/access" });
+  const form = part(page, "Shared access signature");
+  await form.getByRole("checkbox", { name: "Read" }).focus();
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Space");
+  await form.getByLabel("From PartitionKey").focus();
+  await page.keyboard.type("a");
+  await page.keyboard.press("Enter");
+  const words = await part(form, "Signature").getByRole("status").textContent();
+  assert.match(words, /can read and add entities of the table Keys with PartitionKey from 'a' on until/);
 });

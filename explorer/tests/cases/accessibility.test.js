@@ -17,7 +17,17 @@ async function serverWith(test, settings) {
   const total = { type: "Int64", value: "9007199254740993" };
   const photo = new Uint8Array(100);
   await server.createTable("harvest", [
-    { partitionKey: "apple", rowKey: "1", weight: 120, ripe: true, picked: new Date("2026-05-01T10:00:00Z"), id, total, photo, note: "" },
+    {
+      partitionKey: "apple",
+      rowKey: "1",
+      weight: 120,
+      ripe: true,
+      picked: new Date("2026-05-01T10:00:00Z"),
+      id,
+      total,
+      photo,
+      note: "",
+    },
     { partitionKey: "pear", rowKey: "k".repeat(500), note: "long ".repeat(400), weight: 1.5 },
   ]);
   await server.createTable(LONG_NAME);
@@ -26,32 +36,42 @@ async function serverWith(test, settings) {
 
 // What is shown, and how to get there from a page that has just been opened. Each begins at its own address.
 const VIEWS = {
-  tables: { async show(page) {
-    await page.getByText("2 tables").waitFor();
-  } },
-  "create table": { async show(page) {
-    await page.getByRole("button", { name: "Create table" }).click();
-    await page.getByRole("dialog").waitFor();
-  } },
-  "delete table": { async show(page) {
-    await page.getByRole("button", { name: `Delete ${LONG_NAME}` }).click();
-    await page.getByRole("dialog").getByRole("button", { name: "Delete the table" }).click();
-    await page.getByRole("dialog").getByRole("alert").filter({ hasText: "exactly" }).waitFor();
-  } },
-  "tables with a notice": { async show(page) {
-    await page.getByRole("button", { name: "Create table" }).click();
-    await page.getByLabel("Name").fill("orders");
-    await page.getByLabel("Name").press("Enter");
-    await page.getByText("The table orders was created.").waitFor();
-  } },
-  "sign in": { async show(page) {
-    await page.getByRole("button", { name: "Sign out" }).click();
-    await page.getByRole("heading", { name: "Sign in" }).waitFor();
-    await page.getByLabel("Sign in with").selectOption("Account and key");
-    await page.getByLabel("Account key").fill("?");
-    await page.getByRole("button", { name: "Sign in", exact: true }).click();
-    await page.getByRole("alert").filter({ hasText: /./ }).waitFor();
-  } },
+  tables: {
+    async show(page) {
+      await page.getByText("2 tables").waitFor();
+    },
+  },
+  "create table": {
+    async show(page) {
+      await page.getByRole("button", { name: "Create table" }).click();
+      await page.getByRole("dialog").waitFor();
+    },
+  },
+  "delete table": {
+    async show(page) {
+      await page.getByRole("button", { name: `Delete ${LONG_NAME}` }).click();
+      await page.getByRole("dialog").getByRole("button", { name: "Delete the table" }).click();
+      await page.getByRole("dialog").getByRole("alert").filter({ hasText: "exactly" }).waitFor();
+    },
+  },
+  "tables with a notice": {
+    async show(page) {
+      await page.getByRole("button", { name: "Create table" }).click();
+      await page.getByLabel("Name").fill("orders");
+      await page.getByLabel("Name").press("Enter");
+      await page.getByText("The table orders was created.").waitFor();
+    },
+  },
+  "sign in": {
+    async show(page) {
+      await page.getByRole("button", { name: "Sign out" }).click();
+      await page.getByRole("heading", { name: "Sign in" }).waitFor();
+      await page.getByLabel("Sign in with").selectOption("Account and key");
+      await page.getByLabel("Account key").fill("?");
+      await page.getByRole("button", { name: "Sign in", exact: true }).click();
+      await page.getByRole("alert").filter({ hasText: /./ }).waitFor();
+    },
+  },
 };
 
 const ENTITIES = "#/t/harvest";
@@ -63,100 +83,143 @@ async function entities(page) {
 
 // Shows the entities, then presses a button that opens a dialog or a menu.
 function opening(name, role = "dialog") {
-  return { hash: ENTITIES, async show(page) {
-    await entities(page);
-    await button(page, name).click();
-    await page.getByRole(role).waitFor();
-  } };
+  return {
+    hash: ENTITIES,
+    async show(page) {
+      await entities(page);
+      await button(page, name).click();
+      await page.getByRole(role).waitFor();
+    },
+  };
 }
 
 Object.assign(VIEWS, {
   entities: { hash: ENTITIES, show: entities },
-  "entities with what the query cost": { hash: `${ENTITIES}?filter=${encodeURIComponent("weight gt 10 and")}`, async show(page) {
-    await page.getByLabel("Filter", { exact: true }).fill("weight gt 100");
-    await button(page, "Run").click();
-    await entities(page);
-    await page.getByText("What it cost and why").click();
-    await page.getByText("Plan", { exact: true }).waitFor();
-  } },
-  "a mistake in a filter": { hash: ENTITIES, async show(page) {
-    await entities(page);
-    await page.getByLabel("Filter", { exact: true }).fill("weight gtt 100");
-    await page.getByLabel("Filter", { exact: true }).blur();
-    await page.getByText(/Character 8/).waitFor();
-  } },
-  completion: { hash: ENTITIES, async show(page) {
-    await entities(page);
-    await page.getByLabel("Filter", { exact: true }).pressSequentially("wei");
-    await page.getByRole("listbox", { name: "Suggestions" }).waitFor();
-  } },
-  "a filter as fields": { hash: `${ENTITIES}?filter=${encodeURIComponent("weight gt 100 and PartitionKey eq 'apple'")}`, async show(page) {
-    await entities(page);
-    await button(page, "Fields").click();
-    await page.getByLabel("Property", { exact: true }).first().waitFor();
-  } },
-  projection: { hash: ENTITIES, async show(page) {
-    await entities(page);
-    await page.getByText("Select: all properties").click();
-    await page.getByLabel("weight", { exact: true }).check();
-  } },
+  "entities with what the query cost": {
+    hash: `${ENTITIES}?filter=${encodeURIComponent("weight gt 10 and")}`,
+    async show(page) {
+      await page.getByLabel("Filter", { exact: true }).fill("weight gt 100");
+      await button(page, "Run").click();
+      await entities(page);
+      await page.getByText("What it cost and why").click();
+      await page.getByText("Plan", { exact: true }).waitFor();
+    },
+  },
+  "a mistake in a filter": {
+    hash: ENTITIES,
+    async show(page) {
+      await entities(page);
+      await page.getByLabel("Filter", { exact: true }).fill("weight gtt 100");
+      await page.getByLabel("Filter", { exact: true }).blur();
+      await page.getByText(/Character 8/).waitFor();
+    },
+  },
+  completion: {
+    hash: ENTITIES,
+    async show(page) {
+      await entities(page);
+      await page.getByLabel("Filter", { exact: true }).pressSequentially("wei");
+      await page.getByRole("listbox", { name: "Suggestions" }).waitFor();
+    },
+  },
+  "a filter as fields": {
+    hash: `${ENTITIES}?filter=${encodeURIComponent("weight gt 100 and PartitionKey eq 'apple'")}`,
+    async show(page) {
+      await entities(page);
+      await button(page, "Fields").click();
+      await page.getByLabel("Property", { exact: true }).first().waitFor();
+    },
+  },
+  projection: {
+    hash: ENTITIES,
+    async show(page) {
+      await entities(page);
+      await page.getByText("Select: all properties").click();
+      await page.getByLabel("weight", { exact: true }).check();
+    },
+  },
   history: opening("History", "menu"),
   "saved queries": opening("Save", "menu"),
   "copy as": opening("Copy as…"),
   "add an entity": opening("Add"),
   columns: opening("Columns"),
   export: opening("Export"),
-  "edit an entity": { hash: ENTITIES, async show(page) {
-    await entities(page);
-    await page.getByRole("gridcell", { name: "apple" }).dblclick();
-    await page.getByRole("dialog").waitFor();
-    await button(page, "Add property").click();
-    await page.getByLabel("Value of weight", { exact: true }).fill("heavy");
-    await button(page.getByRole("dialog"), "Save").click();
-  } },
-  "a conflict": { hash: ENTITIES, statuses: [412], async show(page, server) {
-    await entities(page);
-    await page.getByRole("gridcell", { name: "apple" }).dblclick();
-    await server.table("harvest").updateEntity({ partitionKey: "apple", rowKey: "1", weight: 7 });
-    await page.getByLabel("Value of weight", { exact: true }).fill("8");
-    await button(page.getByRole("dialog"), "Save").click();
-    await page.getByRole("dialog", { name: "The entity was changed meanwhile" }).waitFor();
-  } },
-  "the menu of a column": { hash: ENTITIES, async show(page) {
-    await entities(page);
-    await page.getByRole("columnheader", { name: "RowKey" }).click();
-    await page.getByRole("menu").waitFor();
-  } },
-  "selected entities, and deleting them": { hash: ENTITIES, async show(page) {
-    await entities(page);
-    await page.getByRole("gridcell", { name: "apple" }).click();
-    await page.keyboard.press("Control+a");
-    await button(page, "Delete").click();
-    await page.getByRole("dialog").waitFor();
-  } },
-  "one property of many": { hash: ENTITIES, async show(page) {
-    await entities(page);
-    await page.getByRole("gridcell", { name: "apple" }).click();
-    await page.keyboard.press("Control+a");
-    await button(page, "Edit property of selected").click();
-    await page.getByRole("dialog").waitFor();
-  } },
-  "import preview": { hash: ENTITIES, async show(page) {
-    await entities(page);
-    const chooser = page.waitForEvent("filechooser");
-    await button(page, "Import").click();
-    const content = "PartitionKey,RowKey,weight,note\r\nplum,1,12,a\r\nplum,2\r\n";
-    await (await chooser).setFiles({ name: "plums.csv", mimeType: "text/csv", buffer: Buffer.from(content) });
-    await page.getByRole("region", { name: "Preview" }).waitFor();
-  } },
-  "access to a table": { hash: "#/t/harvest/access", async show(page) {
-    await page.getByRole("heading", { level: 1 }).waitFor();
-    await page.waitForLoadState("networkidle");
-  } },
-  account: { hash: "#/account", async show(page) {
-    await page.getByRole("heading", { level: 1 }).waitFor();
-    await page.waitForLoadState("networkidle");
-  } },
+  "edit an entity": {
+    hash: ENTITIES,
+    async show(page) {
+      await entities(page);
+      await page.getByRole("gridcell", { name: "apple" }).dblclick();
+      await page.getByRole("dialog").waitFor();
+      await button(page, "Add property").click();
+      await page.getByLabel("Value of weight", { exact: true }).fill("heavy");
+      await button(page.getByRole("dialog"), "Save").click();
+    },
+  },
+  "a conflict": {
+    hash: ENTITIES,
+    statuses: [412],
+    async show(page, server) {
+      await entities(page);
+      await page.getByRole("gridcell", { name: "apple" }).dblclick();
+      await server.table("harvest").updateEntity({ partitionKey: "apple", rowKey: "1", weight: 7 });
+      await page.getByLabel("Value of weight", { exact: true }).fill("8");
+      await button(page.getByRole("dialog"), "Save").click();
+      await page.getByRole("dialog", { name: "The entity was changed meanwhile" }).waitFor();
+    },
+  },
+  "the menu of a column": {
+    hash: ENTITIES,
+    async show(page) {
+      await entities(page);
+      await page.getByRole("columnheader", { name: "RowKey" }).click();
+      await page.getByRole("menu").waitFor();
+    },
+  },
+  "selected entities, and deleting them": {
+    hash: ENTITIES,
+    async show(page) {
+      await entities(page);
+      await page.getByRole("gridcell", { name: "apple" }).click();
+      await page.keyboard.press("Control+a");
+      await button(page, "Delete").click();
+      await page.getByRole("dialog").waitFor();
+    },
+  },
+  "one property of many": {
+    hash: ENTITIES,
+    async show(page) {
+      await entities(page);
+      await page.getByRole("gridcell", { name: "apple" }).click();
+      await page.keyboard.press("Control+a");
+      await button(page, "Edit property of selected").click();
+      await page.getByRole("dialog").waitFor();
+    },
+  },
+  "import preview": {
+    hash: ENTITIES,
+    async show(page) {
+      await entities(page);
+      const chooser = page.waitForEvent("filechooser");
+      await button(page, "Import").click();
+      const content = "PartitionKey,RowKey,weight,note\r\nplum,1,12,a\r\nplum,2\r\n";
+      await (await chooser).setFiles({ name: "plums.csv", mimeType: "text/csv", buffer: Buffer.from(content) });
+      await page.getByRole("region", { name: "Preview" }).waitFor();
+    },
+  },
+  "access to a table": {
+    hash: "#/t/harvest/access",
+    async show(page) {
+      await page.getByRole("heading", { level: 1 }).waitFor();
+      await page.waitForLoadState("networkidle");
+    },
+  },
+  account: {
+    hash: "#/account",
+    async show(page) {
+      await page.getByRole("heading", { level: 1 }).waitFor();
+      await page.waitForLoadState("networkidle");
+    },
+  },
 });
 
 for (const [name, { hash = "", statuses = [], show }] of Object.entries(VIEWS)) {
@@ -167,10 +230,9 @@ for (const [name, { hash = "", statuses = [], show }] of Object.entries(VIEWS)) 
     await show(page, server);
     await assertAccessible(page, "light");
     await page.emulateMedia({ colorScheme: "dark" });
-    await assertAccessible(page, "dark");
     await page.setViewportSize(NARROW);
     await assertNoSidewaysScroll(page, "narrow");
-    await assertAccessible(page, "narrow and dark");
+    await assertAccessible(page, "dark and narrow");
   });
 }
 
@@ -189,7 +251,9 @@ async function walk(page) {
       const element = document.activeElement;
       const { outlineStyle, outlineWidth } = getComputedStyle(element);
       const { width, height, bottom, top } = element.getBoundingClientRect();
-      return outlineStyle !== "none" && parseFloat(outlineWidth) >= 1 && width > 0 && height > 0 && bottom > 0 && top < innerHeight;
+      return (
+        outlineStyle !== "none" && parseFloat(outlineWidth) >= 1 && width > 0 && height > 0 && bottom > 0 && top < innerHeight
+      );
     });
     assert.ok(isSeen, `${name} shows that it has the focus`);
   }
@@ -202,20 +266,55 @@ test("Tab reaches everything on a page, and shows where it is", async (test) => 
   await page.getByText("2 tables").waitFor();
   const tables = await walk(page);
   const wanted = [
-    "a Skip to the content", "a Rowhouse explorer", "a Tables", "a Account", "button Light or dark", "button Sign out", "input Search tables",
-    "button Refresh", "button Create table", "a harvest", "button Count the entities of harvest", "a Access to harvest", "button Delete harvest",
+    "a Skip to the content",
+    "a Rowhouse explorer",
+    "a Tables",
+    "a Account",
+    "button Light or dark",
+    "button Sign out",
+    "input Search tables",
+    "button Refresh",
+    "button Create table",
+    "a harvest",
+    "button Count the entities of harvest",
+    "a Access to harvest",
+    "button Delete harvest",
   ];
-  assert.deepEqual(wanted.filter((name) => !tables.includes(name)), [], tables.join(", "));
+  assert.deepEqual(
+    wanted.filter((name) => !tables.includes(name)),
+    [],
+    tables.join(", "),
+  );
 
   await page.goto(`${server.origin}/_rowhouse/${ENTITIES}`);
   await entities(page);
   const parts = await walk(page);
   const more = [
-    "a Access", "button Export", "button Import", "textarea Filter", "button Text", "button Fields", "summary Select: all properties",
-    "input Take", "button Run", "button History", "button Save", "button Copy as…", "summary What it cost and why",
-    "button Add", "button Edit", "button Duplicate", "button Delete", "button Columns", "button Refresh",
+    "a Access",
+    "button Export",
+    "button Import",
+    "textarea Filter",
+    "button Text",
+    "button Fields",
+    "summary Select: all properties",
+    "input Take",
+    "button Run",
+    "button History",
+    "button Save",
+    "button Copy as…",
+    "summary What it cost and why",
+    "button Add",
+    "button Edit",
+    "button Duplicate",
+    "button Delete",
+    "button Columns",
+    "button Refresh",
   ];
-  assert.deepEqual(more.filter((name) => !parts.includes(name)), [], parts.join(", "));
+  assert.deepEqual(
+    more.filter((name) => !parts.includes(name)),
+    [],
+    parts.join(", "),
+  );
   assert.equal(parts.filter((name) => name.startsWith("gridcell")).length, 1, "the grid is one stop");
 });
 
@@ -251,7 +350,10 @@ test("entities are read, added, changed and deleted by keyboard alone", async (t
   await page.keyboard.press("Enter");
   await dialog.waitFor({ state: "detached" });
   await page.keyboard.press("Control+z");
-  await page.getByText(/^Undone/).first().waitFor();
+  await page
+    .getByText(/^Undone/)
+    .first()
+    .waitFor();
   await server.table("harvest").getEntity("pear", "k".repeat(500));
 
   await page.keyboard.press("ArrowUp");
@@ -275,7 +377,9 @@ test("a dialog keeps the focus inside, and gives it back", async (test) => {
     await page.getByRole("dialog").waitFor();
     for (let presses = 0; presses < 30; presses += 1) {
       await page.keyboard.press("Tab");
-      const isInside = await page.evaluate(() => document.activeElement === document.body || document.activeElement.closest("dialog") !== null);
+      const isInside = await page.evaluate(
+        () => document.activeElement === document.body || document.activeElement.closest("dialog") !== null,
+      );
       assert.ok(isInside, `${name}: ${await focusedName(page)}`);
     }
     await page.keyboard.press("Escape");

@@ -2,8 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { CsvWriter, entityOfFields, parseFields, readHeader } from "../../web/moving/csv.js";
-import { readLine, writeLine } from "../../web/moving/lines.js";
+import { CsvWriter, entityOfFields, parseFields, readHeader, readLine, writeLine } from "../../web/moving/formats.js";
 import { RecordSplitter, detectFormat } from "../../web/moving/records.js";
 import { EntitySource } from "../../web/moving/source.js";
 

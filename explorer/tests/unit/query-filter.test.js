@@ -28,7 +28,7 @@ test("filters of the specification become trees", () => {
     ["A eq 3D", compare("A", "eq", "Double", "3")],
     ["A eq -INF", compare("A", "eq", "Double", "-Infinity")],
     ["A eq True", compare("A", "eq", "Boolean", "true")],
-    ["A ge datetime'2024-01-02'", compare("A", "ge", "DateTime", "2024-01-02")],
+    ["A ge datetime'2024-01-02T00:00'", compare("A", "ge", "DateTime", "2024-01-02T00:00")],
     ["eq eq 1", compare("eq", "eq", "Int32", "1")],
     ["Größe gt 1", compare("Größe", "gt", "Int32", "1")],
   ];

@@ -2,7 +2,7 @@
 
 import { ServiceError, describe } from "../core/errors.js";
 import { h, replaceChildren } from "../ui/dom.js";
-import { accountSasForm } from "./account-sas-form.js";
+import { accountSasForm } from "./sas-forms.js";
 import { propertiesForm } from "./properties-form.js";
 import { METRICS_TABLE, usageFilter, usageOf } from "./usage.js";
 
@@ -76,7 +76,7 @@ async function replication(service) {
   const { status, lastSyncTime } = await service.getStatistics();
   return h(
     "dl",
-    null,
+    { class: "replication" },
     h("dt", null, "Status"),
     h("dd", null, status),
     h("dt", null, "Last synchronization"),

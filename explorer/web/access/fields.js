@@ -83,7 +83,7 @@ export function originFields() {
   const ipRange = h("input", { type: "text", placeholder: "any", spellcheck: "false", autocomplete: "off" });
   const element = h(
     "div",
-    { class: "fields" },
+    { class: "pair" },
     field("Protocol", protocol),
     field("IP addresses", ipRange, "Such as 10.0.0.1 or 10.0.0.1-10.0.0.255."),
   );
@@ -109,7 +109,7 @@ export function copyField(label, text) {
     }
   };
   const button = h("button", { type: "button", "aria-label": `Copy ${label}`, onclick: copy }, "Copy");
-  return h("div", { class: "copy" }, field(label, input), button);
+  return h("div", { class: "copyable" }, field(label, input), button);
 }
 
 /**

@@ -49,7 +49,7 @@ export class PoliciesEditor extends HTMLElement {
       ),
       h(
         "p",
-        { class: "note" },
+        { class: "hint" },
         "A signature that names a policy has from it what it lacks itself, and is withdrawn by removing the policy. " +
           "Changes are in effect at once; in the cloud they take up to 30 seconds.",
       ),
@@ -114,7 +114,7 @@ export class PoliciesEditor extends HTMLElement {
       name,
       field("Id", id),
       permissions.element,
-      h("div", { class: "fields" }, start.element, expiry.element),
+      h("div", { class: "pair" }, start.element, expiry.element),
       button,
     );
     const row = {

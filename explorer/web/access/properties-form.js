@@ -4,13 +4,15 @@ import { SasCredential } from "../core/credential.js";
 import { describe } from "../core/errors.js";
 import { checkbox, field, h, replaceChildren } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
-import { corsEditor } from "./cors-editor.js";
 
 /** @typedef {import("../core/client.js").TableService} TableService */
+/** @typedef {import("../core/xml.js").CorsRule} CorsRule */
 /** @typedef {import("../core/xml.js").Metrics} Metrics */
 /** @typedef {import("../core/xml.js").Logging} Logging */
 /** @typedef {import("../core/xml.js").Retention} Retention */
 /** @typedef {import("../core/xml.js").ServiceProperties} ServiceProperties */
+
+const RULES_MAX = 5;
 
 /**
  * @param {TableService} service
@@ -70,7 +72,7 @@ function form(service, properties, reload) {
     { onsubmit: save, novalidate: true },
     h(
       "fieldset",
-      { class: "plain", disabled: !mayChange },
+      { class: "bare", disabled: !mayChange },
       h("h3", null, "CORS"),
       cors.element,
       h("h3", null, "Analytics"),
@@ -80,7 +82,7 @@ function form(service, properties, reload) {
     ),
     problem,
     button,
-    h("p", { class: "note" }, "A change is in effect at once; in the cloud it takes up to 30 seconds."),
+    h("p", { class: "hint" }, "A change is in effect at once; in the cloud it takes up to 30 seconds."),
   );
 }
 
@@ -120,7 +122,7 @@ function loggingFields(logging) {
     write,
     drop,
     retention.element,
-    h("p", { class: "note" }, "Logs are blobs, which a server of Rowhouse does not write; it keeps the setting."),
+    h("p", { class: "hint" }, "Logs are blobs, which a server of Rowhouse does not write; it keeps the setting."),
   );
   const value = () => ({
     read: read.input.checked,
@@ -129,4 +131,80 @@ function loggingFields(logging) {
     retention: retention.value(),
   });
   return { element, value };
+}
+
+/**
+ * The rules by which browsers let pages of other origins use the account, to edit; `value` has them as they are then.
+ * @param {CorsRule[]} rules
+ */
+function corsEditor(rules) {
+  /** @type {{element: HTMLElement, origins: HTMLInputElement, value: () => CorsRule}[]} */
+  let rows = [];
+  const list = h("div", null);
+  const empty = h("p", null, "There is no rule: pages of other origins cannot use the account.");
+  const add = h("button", { type: "button" }, "Add rule");
+  const update = () => {
+    replaceChildren(
+      list,
+      rows.map(({ element }, at) => {
+        element.firstElementChild?.replaceChildren(`Rule ${at + 1}`);
+        return element;
+      }),
+    );
+    empty.hidden = rows.length > 0;
+    add.disabled = rows.length >= RULES_MAX;
+  };
+  const append = (/** @type {CorsRule} */ rule) => {
+    const row = ruleFields(rule, () => {
+      rows = rows.filter((other) => other !== row);
+      update();
+      add.focus();
+    });
+    rows.push(row);
+    return row;
+  };
+  add.addEventListener("click", () => {
+    const row = append({ origins: "", methods: "GET", headers: "*", exposedHeaders: "*", maxAgeSeconds: 3600 });
+    update();
+    row.origins.focus();
+  });
+  rules.forEach(append);
+  update();
+  return { element: h("div", null, empty, list, add), value: () => rows.map((row) => row.value()) };
+}
+
+/**
+ * @param {CorsRule} rule
+ * @param {() => void} onRemove
+ */
+function ruleFields(rule, onRemove) {
+  const input = (/** @type {string} */ value) => h("input", { type: "text", value, spellcheck: "false", autocomplete: "off" });
+  const [origins, methods, headers, exposedHeaders] = [rule.origins, rule.methods, rule.headers, rule.exposedHeaders].map(input);
+  const maxAge = h("input", { type: "number", min: "0", value: rule.maxAgeSeconds });
+  if (!origins || !methods || !headers || !exposedHeaders) {
+    throw new Error("A rule has four lists.");
+  }
+  const element = h(
+    "fieldset",
+    null,
+    h("legend", null, ""),
+    field("Allowed origins", origins, "Such as https://a.example,https://*.b.example, or * for all."),
+    field("Allowed methods", methods, "Such as GET,POST,MERGE."),
+    h(
+      "div",
+      { class: "pair" },
+      field("Allowed headers", headers, "Such as x-ms-*,content-type."),
+      field("Exposed headers", exposedHeaders),
+    ),
+    field("Maximum age in seconds", maxAge),
+    h("button", { type: "button", class: "quiet", onclick: onRemove }, "Remove"),
+  );
+  const value = () => ({
+    origins: origins.value.trim(),
+    methods: methods.value.trim().toUpperCase(),
+    headers: headers.value.trim(),
+    exposedHeaders: exposedHeaders.value.trim(),
+    maxAgeSeconds: Number(maxAge.value),
+  });
+  return { element, origins, value };
 }

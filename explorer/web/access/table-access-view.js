@@ -2,7 +2,7 @@
 
 import { h, replaceChildren } from "../ui/dom.js";
 import { PoliciesEditor } from "./policies-editor.js";
-import { TableSasForm } from "./table-sas-form.js";
+import { TableSasForm } from "./sas-forms.js";
 
 /** @typedef {import("../session.js").Session} Session */
 

@@ -54,12 +54,14 @@ export function tableSasInWords(sas, policy, now) {
   const letters = sas.permissions || policy?.permissions || "";
   const verbs = ENTITY_PERMISSIONS.filter(({ letter }) => letters.includes(letter)).map(({ verb }) => verb);
   const range = rangeInWords(sas);
-  const what = range === null ? "no entity: the key range ends before it begins" : `entities of the table ${sas.table}${range}`;
   const [start, expiry] = [sas.start || policy?.start || "", sas.expiry || policy?.expiry || ""];
-  const when = timesInWords(start, expiry, now);
-  const allowed = `Anyone who has this address can ${listed(verbs)} ${what}${when}${circumstances(sas)}.`;
-  const end = new Date(expiry) <= now ? [] : [policy ? revocableByPolicy(policy) : revocableByKey()];
-  return [allowed, ...end].join(" ");
+  const nothing = range === null ? "the key range ends before it begins" : whyNever(start, expiry, now);
+  if (nothing) {
+    return `This allows nothing: ${nothing}.`;
+  }
+  const what = `${listed(verbs)} entities of the table ${sas.table}${range}`;
+  const allowed = `Anyone who has this address can ${what}${timesInWords(start, expiry, now)}${circumstances(sas)}.`;
+  return `${allowed} ${policy ? revocableByPolicy(policy) : revocableByKey()}`;
 }
 
 /**
@@ -72,13 +74,16 @@ export function accountSasInWords(sas, account, now) {
   const rights = ACCOUNT_RIGHTS.filter(
     ({ type, letters }) => sas.resourceTypes.includes(type) && [...letters].some((letter) => sas.permissions.includes(letter)),
   );
-  if (rights.length === 0) {
-    return "This allows nothing: none of the permissions belongs to one of the resource types.";
+  const nothing =
+    rights.length === 0
+      ? "none of the permissions belongs to one of the resource types"
+      : whyNever(sas.start ?? "", sas.expiry, now);
+  if (nothing) {
+    return `This allows nothing: ${nothing}.`;
   }
-  const when = timesInWords(sas.start ?? "", sas.expiry, now);
   const what = listed(rights.map(({ words }) => words));
-  const allowed = `Anyone who has this address can ${what} in the account ${account}${when}${circumstances(sas)}.`;
-  return new Date(sas.expiry) <= now ? allowed : `${allowed} ${revocableByKey()}`;
+  const when = timesInWords(sas.start ?? "", sas.expiry, now);
+  return `Anyone who has this address can ${what} in the account ${account}${when}${circumstances(sas)}. ${revocableByKey()}`;
 }
 
 /**
@@ -121,14 +126,21 @@ function bounds(name, start, end, prefix) {
  * @param {Date} now
  */
 function timesInWords(start, expiry, now) {
-  if (new Date(start) > new Date(expiry)) {
-    return " at no time: it ends before it begins";
-  }
-  if (new Date(expiry) <= now) {
-    return `; but it expired on ${timeInWords(expiry)}`;
-  }
   const from = start && new Date(start) > now ? ` from ${timeInWords(start)}` : "";
   return `${from} until ${timeInWords(expiry)}`;
+}
+
+/**
+ * Why there is no time at which a signature works; empty if there is one.
+ * @param {string} start
+ * @param {string} expiry
+ * @param {Date} now
+ */
+function whyNever(start, expiry, now) {
+  if (new Date(start) > new Date(expiry)) {
+    return "it expires before it starts";
+  }
+  return new Date(expiry) <= now ? `it expired at ${timeInWords(expiry)}` : "";
 }
 
 /** @param {{protocol?: string, ipRange?: string}} sas */

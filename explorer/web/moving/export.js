@@ -1,15 +1,14 @@
 // Exports entities to a file, as JSON lines or CSV: those that are loaded, or everything that a query finds, page by page.
 //
-// The formats are in lines.js and csv.js. Must not know how entities are shown.
+// The formats are in formats.js. Must not know how entities are shown.
 
 import { describe } from "../core/errors.js";
 import { openDialog } from "../ui/dialog.js";
 import { checkbox, h, uniqueId } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
-import { CsvWriter } from "./csv.js";
 import { CSV, JSON_LINES, download } from "./download.js";
-import { writeLine } from "./lines.js";
+import { CsvWriter, writeLine } from "./formats.js";
 import { entities as counted } from "./report.js";
 
 /** @typedef {import("../core/edm.js").Entity} Entity */
@@ -45,7 +44,7 @@ export async function openExport({ service }, shown) {
   const timestamps = checkbox("With Timestamp and ETag, which an import ignores");
   const note = h(
     "p",
-    { class: "note" },
+    { class: "hint" },
     "CSV has a column for each property and one for its type. Texts are written as they are, so that an import " +
       "gives them back. A spreadsheet may take one that begins with =, +, - or @ for a formula.",
   );
@@ -76,7 +75,7 @@ export function choice(title, options) {
   const inputs = options.map(([value], at) => h("input", { type: "radio", name, value, checked: at === 0 }));
   const labels = options.map(([, label], at) => h("label", { class: "check" }, inputs[at], label));
   const value = () => inputs.find((input) => input.checked)?.value ?? "";
-  return { element: h("fieldset", null, h("legend", null, title), labels), value };
+  return { element: h("fieldset", { class: "choice" }, h("legend", null, title), labels), value };
 }
 
 /**

@@ -43,15 +43,20 @@ export async function openImport({ service }, table, files = []) {
   }
   // The manifest of an export names its files, and is none of them.
   const chosen = (files.length > 0 ? files : await pickFiles()).filter((file) => file.name !== "export.json");
-  if (chosen.length === 0) {
+  /** @type {Import[]} */
+  const imports = [];
+  for (const file of chosen) {
+    try {
+      const source = new EntitySource(file, await EntitySource.formatOf(file), new Map());
+      imports.push({ source, table: table ?? tableOf(file.name) });
+    } catch {
+      // A folder that was dropped is no file.
+      notify(`${file.name} cannot be read.`, { kind: "error" });
+    }
+  }
+  if (imports.length === 0) {
     return [];
   }
-  const imports = await Promise.all(
-    chosen.map(async (file) => {
-      const source = new EntitySource(file, await EntitySource.formatOf(file), new Map());
-      return { source, table: table ?? tableOf(file.name) };
-    }),
-  );
   /** The tables that are known to exist, in lower case. @type {Set<string>} */
   const tables = new Set(table === null ? [] : [table.toLowerCase()]);
   const kind = await ask(service, imports, kinds, tables);
@@ -185,7 +190,7 @@ async function ask(service, imports, kinds, tables) {
 function panelOf(one, tables, mayCreate) {
   const { source } = one;
   const input = h("input", { type: "text", value: one.table, list: "import-tables", autocomplete: "off", spellcheck: "false" });
-  const note = h("p", { class: "note", role: "status" });
+  const note = h("p", { class: "hint", role: "status" });
   const preview = h("div", null);
   const update = () => {
     one.table = input.value;
@@ -203,7 +208,7 @@ function panelOf(one, tables, mayCreate) {
     void showPreview(preview, source);
   });
   void showPreview(preview, source);
-  const fields = h("div", { class: "fields" }, field("Into the table", input), field("Format", format));
+  const fields = h("div", { class: "pair" }, field("Into the table", input), field("Format", format));
   return { element: h("section", { "aria-label": source.file.name }, fields, note, preview), input, update };
 }
 
@@ -252,11 +257,15 @@ async function run(service, imports, kind, tables) {
     return true;
   };
   try {
-    const isComplete = await progressDialog({ title: `Importing ${total.toLocaleString("en")} bytes`, run: work });
+    const isComplete = await progressDialog({
+      title: `Importing ${imports.map(({ source }) => source.file.name).join(", ")}`,
+      run: work,
+    });
     stop = isComplete ? "" : stop;
   } catch (error) {
     stop = `The import ended at ${results.at(-1)?.import.source.file.name}: ${describe(error)} What was written stays.`;
   }
+  results.forEach(({ outcome }) => outcome.failures.sort((one, other) => one.line - other.line));
   if (stop || results.some(({ outcome }) => outcome.failures.length > 0)) {
     void showReport(results, stop);
   } else {

@@ -4,7 +4,7 @@
 
 import { openDialog } from "../ui/dialog.js";
 import { h } from "../ui/dom.js";
-import { writeField } from "./csv.js";
+import { writeField } from "./formats.js";
 import { CSV, JSON_LINES, download } from "./download.js";
 import { shortened } from "./preview.js";
 
@@ -108,7 +108,7 @@ function downloads(results) {
  * @param {string} name
  */
 function saveLines({ import: { source }, outcome }, name) {
-  const texts = outcome.failures.toSorted((one, other) => one.line - other.line).map(({ text }) => text);
+  const texts = outcome.failures.map(({ text }) => text);
   if (source.format === "csv") {
     download(
       name,

@@ -4,13 +4,12 @@
 
 import { guessType } from "../core/edm.js";
 import { ValueError } from "../core/errors.js";
-import { entityOfFields, parseFields, readHeader } from "./csv.js";
-import { readLine } from "./lines.js";
+import { entityOfFields, parseFields, readHeader, readLine } from "./formats.js";
 import { RecordSplitter, detectFormat } from "./records.js";
 
 /** @typedef {import("../core/edm.js").EdmType} EdmType */
 /** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {import("./csv.js").Header} Header */
+/** @typedef {import("./formats.js").Header} Header */
 /** @typedef {import("./records.js").FileFormat} FileFormat */
 /** @typedef {import("./records.js").FileRecord} FileRecord */
 /**

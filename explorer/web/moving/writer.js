@@ -101,18 +101,49 @@ export class EntityWriter {
 
   /** @param {Item[]} items of one partition, with different keys */
   async #write(items) {
-    if (items.length > 1) {
+    let rest = items;
+    for (let attempt = 0; attempt < 2 && rest.length > 1; attempt += 1) {
       try {
-        const operations = items.map(({ entity }) => ({ kind: this.kind, entity }));
+        const operations = rest.map(({ entity }) => ({ kind: this.kind, entity }));
         await this.#repeat(() => this.service.transaction(this.table, operations, this.signal));
-        this.outcome.written += items.length;
+        this.outcome.written += rest.length;
         return;
       } catch (error) {
         throwIfFinal(error);
+        // A file that is imported again is compared in pieces, not line by line.
+        const missing = attempt === 0 && exists(error) ? await this.#missing(rest) : rest;
+        if (missing.length === rest.length) {
+          break;
+        }
+        this.outcome.unchanged += rest.length - missing.length;
+        rest = missing;
       }
     }
-    for (const item of items) {
+    for (const item of rest) {
       await this.#writeOne(item);
+    }
+  }
+
+  /**
+   * Leaves out what the table has already, as far as one page shows it.
+   * @param {Item[]} items of one partition
+   */
+  async #missing(items) {
+    const rowKeys = items.map(({ entity }) => entity.rowKey).sort();
+    const [partition = "", first = "", last = ""] = [items[0]?.entity.partitionKey, rowKeys[0], rowKeys.at(-1)].map(quoted);
+    const filter = `PartitionKey eq ${partition} and RowKey ge ${first} and RowKey le ${last}`;
+    try {
+      const { entities } = await this.service.queryEntities(this.table, { filter, signal: this.signal });
+      const found = new Map(entities.map((entity) => [entity.rowKey, entity]));
+      return items.filter(({ entity }) => {
+        const other = found.get(entity.rowKey);
+        return !other || !areEqual(entity, other);
+      });
+    } catch (error) {
+      if (isAborted(error)) {
+        throw error;
+      }
+      return items;
     }
   }
 
@@ -123,7 +154,7 @@ export class EntityWriter {
       this.outcome.written += 1;
     } catch (error) {
       throwIfFinal(error);
-      if (error instanceof ServiceError && error.code === "EntityAlreadyExists" && (await this.#isThere(item.entity))) {
+      if (exists(error) && (await this.#isThere(item.entity))) {
         this.outcome.unchanged += 1;
       } else {
         const code = error instanceof ServiceError ? error.code : "";
@@ -239,6 +270,19 @@ export function areEqual({ properties }, other) {
       return found !== undefined && found.type === value.type && isSame(found.text);
     })
   );
+}
+
+/** @param {unknown} error */
+function exists(error) {
+  return error instanceof ServiceError && error.code === "EntityAlreadyExists";
+}
+
+/**
+ * A key in a filter.
+ * @param {string | undefined} key
+ */
+function quoted(key = "") {
+  return `'${key.replaceAll("'", "''")}'`;
 }
 
 /** @param {unknown} error */

@@ -7,7 +7,7 @@ import { makeTableSas } from "../core/sas.js";
 import { field, h, replaceChildren } from "../ui/dom.js";
 import { openDialog } from "../ui/dialog.js";
 import { copyText } from "./clipboard.js";
-import { LANGUAGES, taskOf } from "./code/languages.js";
+import { LANGUAGES, taskOf } from "./programs.js";
 
 /** @import { Session } from "../session.js" */
 /** @import { Query } from "./query.js" */
@@ -33,16 +33,13 @@ export function openCopyAs({ service }, table, query) {
   const hint = h("p", { class: "status", role: "status" });
   const sign = h("button", { type: "button" }, "Make a signature");
   const show = () => {
-    const { id, write } = LANGUAGES.find((each) => each.id === language.value) ?? LANGUAGES[0] ?? { id: "", write: () => "" };
-    code.textContent = write(taskOf(service, table, query, sas));
-    const isCurl = id === "curl";
+    const chosen = LANGUAGES.find(({ id }) => id === language.value);
+    code.textContent = chosen?.write(taskOf(service, table, query, sas)) ?? "";
+    const isCurl = language.value === "curl";
     sign.hidden = !isCurl || sas !== null || !service.may("sign", table);
-    hint.textContent =
-      isCurl && sas !== null
-        ? "The signature allows queries of this table for an hour. Whoever has it may read the table."
-        : isCurl
-          ? "curl needs a shared access signature."
-          : "The program reads its credential from the environment.";
+    const need = isCurl ? "curl needs a shared access signature." : "The program reads its credential from the environment.";
+    const warning = "The signature allows queries of this table for an hour. Whoever has it may read the table.";
+    hint.textContent = isCurl && sas !== null ? warning : need;
   };
   language.addEventListener("change", () => {
     storeLanguage(language.value);

@@ -2,9 +2,8 @@
 // This module must not send requests: it shows the reports of pages that it is given.
 
 import { h, replaceChildren } from "../ui/dom.js";
-import { advise, costOf, count, duration, number, size } from "./advice.js";
+import { advise, costOf, count, duration, number, planName, rangeWords, size } from "./advice.js";
 import { EVERYTHING } from "./query.js";
-import { planName, rangeWords } from "./ranges.js";
 
 /** @import { PageReport } from "../core/client.js" */
 /** @import { Advice, Cost, Words } from "./advice.js" */
@@ -57,6 +56,8 @@ export class ExplainPanel extends HTMLElement {
   #show() {
     const cost = costOf(this.#reports, this.#complete);
     const line = summary(cost);
+    // While many pages come, only the first and the end are read out.
+    this.line.setAttribute("aria-live", cost.pages > 1 && !cost.complete ? "off" : "polite");
     if (this.line.textContent !== line) this.line.textContent = line;
     this.details.hidden = false;
     this.#showDetails();
@@ -110,7 +111,7 @@ function facts(cost) {
           ranges.map((words) => h("li", null, nodes(words))),
         ),
       ]);
-    const each = cost.returned ? ` (${number(Math.round((cost.examined / cost.returned) * 10) / 10)} for each)` : "";
+    const each = cost.returned ? ` (${number(Math.round((cost.examined / cost.returned) * 10) / 10)} examined for each)` : "";
     rows.push(
       ["Examined", count(cost.examined, "entity", "entities")],
       ["Returned", `${count(cost.returned, "entity", "entities")}${each}`],

@@ -37,7 +37,7 @@ export class FieldsEditor extends HTMLElement {
   constructor() {
     super();
     this.names = h("datalist", { id: uniqueId("names") });
-    this.list = h("div", { class: "fields" });
+    this.list = h("div", { class: "filter-fields" });
     this.add = h("button", { type: "button", onclick: () => this.#add() }, "Add a condition");
   }
 

@@ -18,15 +18,20 @@ const NAME = /[\p{Alphabetic}_](?:[A-Za-z0-9_]|[^\x00-\x7f\p{Cc}\s])*/uy;
 const NUMBER = /-INF(?![\w\u0080-\uffff])|-?(?:\d+(?:\.\d+)?(?:[eE][+-]?\d+)?[dDlLmMfF]?)/y;
 const SPACE = /\s*/y;
 const SYMBOL = /[=!<>&|]+|(["`\u2018\u2019\u201c\u201d])[^"'`\u2018\u2019\u201c\u201d]*["'`\u2018\u2019\u201c\u201d]?|./suy;
-/** @type {Record<string, EdmType>} */
-const QUOTED = { datetime: "Edm.DateTime", guid: "Edm.Guid", binary: "Edm.Binary", x: "Edm.Binary" };
+/** @type {Map<string, EdmType>} */
+const QUOTED = new Map([
+  ["datetime", "Edm.DateTime"],
+  ["guid", "Edm.Guid"],
+  ["binary", "Edm.Binary"],
+  ["x", "Edm.Binary"],
+]);
 const FOREIGN = /^(datetimeoffset|time|geography|geometry)$/i;
 
 const INT32_MAX = 2n ** 31n - 1n;
 const INT64_MAX = 2n ** 63n - 1n;
 const HEX = /^(?:[0-9a-f]{2})*$/i;
 const GUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-const DATE_TIME = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,7})?)?)?(?:Z|[+-]\d{2}:\d{2})?$/i;
+const DATE_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,7})?)?(?:Z|[+-]\d{2}:\d{2})?$/i;
 
 /**
  * Splits a text into tokens; the last one is always `end`.
@@ -77,7 +82,7 @@ function scan(text, start, errors) {
     return wrong;
   }
   if (text[start + word.length] === "'") {
-    const type = QUOTED[word.toLowerCase()];
+    const type = QUOTED.get(word.toLowerCase());
     if (type) return quoted(text, start, word.length, type, errors);
     if (FOREIGN.test(word)) {
       const literal = quoted(text, start, word.length, "Edm.String", errors);

@@ -10,8 +10,7 @@ import { openCopyAs } from "./copy-as.js";
 import { FieldsEditor } from "./fields-editor.js";
 import { readConditions, writeConditions } from "./filter-fields.js";
 import { FilterInput } from "./filter-input.js";
-import { History } from "./history.js";
-import { queryHash, queryLabel } from "./query.js";
+import { History, queryHash, queryLabel } from "./query.js";
 import { SelectField } from "./select-field.js";
 
 /** @import { EdmType } from "../core/edm.js" */
@@ -123,9 +122,9 @@ export class QueryBar extends HTMLElement {
     if (!this.fields.hidden) this.#showFields(true);
   }
 
-  /** Runs the query. A filter with a mistake is run, too, since the service is the judge; a field without its value is not. */
+  /** Runs the query. A filter with a mistake is run, too, since the service is the judge; fields that cannot be read are not. */
   run() {
-    if (!this.fields.hidden && !this.fields.check()) return;
+    if ((!this.fields.hidden && !this.fields.check()) || !this.take.reportValidity()) return;
     const query = this.query;
     this.filter.check(true);
     this.#queries.add(query);

@@ -6,6 +6,7 @@ import { confirmText, openDialog } from "../ui/dialog.js";
 import { field, h, replaceChildren } from "../ui/dom.js";
 import { announce, notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
+import { acceptFiles, openImport } from "../moving/import.js";
 
 /** @typedef {import("../session.js").Session} Session */
 
@@ -32,9 +33,11 @@ export class TablesView extends HTMLElement {
     }
     const create = h("button", { type: "button", class: "primary", onclick: () => this.#create() }, "Create table");
     const refresh = h("button", { type: "button", onclick: () => this.#load() }, "Refresh");
+    const importFiles = h("button", { type: "button", onclick: () => this.#import([]) }, "Import");
+    acceptFiles(this, (files) => this.#import(files));
     replaceChildren(this,
       h("div", { class: "heading" }, h("h1", null, "Tables"),
-        h("div", { class: "toolbar" }, this.search, refresh, service.may("create") ? create : null)),
+        h("div", { class: "toolbar" }, this.search, refresh, service.may("add") ? importFiles : null, service.may("create") ? create : null)),
       this.status, this.list);
     service.addEventListener("reachable", () => this.#load(), { signal: this.controller.signal });
     void this.#load();
@@ -103,6 +106,15 @@ export class TablesView extends HTMLElement {
       service.may("query", name) ? count : null,
       service.may("policies", name) ? h("a", { href: `${address}/access`, "aria-label": `Access to ${name}` }, "Access") : null,
       service.may("drop", name) && !name.startsWith("$") ? drop : null);
+  }
+
+  /** @param {File[]} files each goes to a table of its own name; the user is asked for them if there are none */
+  async #import(files) {
+    const written = await openImport(this.session, null, files);
+    if (written.length > 0) {
+      written.forEach((name) => this.counts.delete(name));
+      await this.#load();
+    }
   }
 
   #create() {

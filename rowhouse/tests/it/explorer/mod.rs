@@ -9,7 +9,7 @@ use test_support::{Client, Response, Server};
 
 /// The policy of every response of the explorer.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
-                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types xml";
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// Requests a path of the explorer without a credential.
 fn get(server: &Server, path: &str) -> Response {

@@ -126,7 +126,7 @@ fn the_page_knows_whether_the_host_may_use_the_development_account() {
     let server = PROGRAM.start(&["--in-memory", "--domain", "tables.example.net"]);
     let expected = |development: bool, host_account: Option<&str>| {
         json!({
-            "version": env!("CARGO_PKG_VERSION"), "development": development, "hostAccount": host_account, "statistics": false
+            "version": env!("CARGO_PKG_VERSION"), "development": development, "hostAccount": host_account
         })
     };
     for (host, development, host_account) in [
@@ -146,19 +146,6 @@ fn the_page_knows_whether_the_host_may_use_the_development_account() {
     }
     let open = PROGRAM.start(&["--in-memory", "--explorer", "--allow-development-key-on-network"]);
     assert_eq!(page_settings(&open, "evil.example")["development"], json!(true));
-}
-
-#[test]
-fn the_page_knows_whether_it_can_ask_for_statistics() {
-    for (arguments, host, expected) in [
-        (&["--stats-on-primary"][..], "localhost", true),
-        (&["--stats-on-primary"], "devstoreaccount1.table.localhost", false),
-        (&["--stats-on-primary", "--secondary", "off"], "localhost", false),
-        (&[], "localhost", false),
-    ] {
-        let server = PROGRAM.start(&[&["--in-memory"], arguments].concat());
-        assert_eq!(page_settings(&server, host)["statistics"], json!(expected), "{arguments:?} {host}");
-    }
 }
 
 #[test]

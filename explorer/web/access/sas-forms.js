@@ -1,18 +1,34 @@
-// The form for a shared access signature of a table. It is signed in this page, with the account key.
+// The forms for shared access signatures, of a table and of the account. They are signed in this page, with the account key.
 
 import { KeyCredential } from "../core/credential.js";
 import { describe } from "../core/errors.js";
-import { makeTableSas } from "../core/sas.js";
+import { makeAccountSas, makeTableSas } from "../core/sas.js";
 import { field, h, replaceChildren } from "../ui/dom.js";
 import { inFuture, letterField, originFields, signatureResult, timeField } from "./fields.js";
-import { ENTITY_PERMISSIONS, problemOfTableSas, tableSasInWords } from "./words.js";
+import { ENTITY_PERMISSIONS, accountSasInWords, problemOfAccountSas, problemOfTableSas, tableSasInWords } from "./words.js";
 
 /** @typedef {import("../core/client.js").TableService} TableService */
 /** @typedef {import("../core/sas.js").TableSas} TableSas */
 /** @typedef {import("../core/xml.js").StoredPolicy} StoredPolicy */
 
 const HOUR_MS = 3_600_000;
+/** Those of accounts, in the order in which the protocol writes them. */
+const ACCOUNT_PERMISSIONS = [
+  { letter: "r", label: "Read" },
+  { letter: "w", label: "Write" },
+  { letter: "d", label: "Delete" },
+  { letter: "l", label: "List" },
+  { letter: "a", label: "Add" },
+  { letter: "c", label: "Create" },
+  { letter: "u", label: "Update" },
+];
+const RESOURCE_TYPES = [
+  { letter: "s", label: "Service: its properties and statistics" },
+  { letter: "c", label: "Container: tables, to list, create and delete" },
+  { letter: "o", label: "Object: entities" },
+];
 
+/** The form for a signature of a table. */
 export class TableSasForm extends HTMLElement {
   /** @type {StoredPolicy[]} */
   #policies = [];
@@ -32,7 +48,7 @@ export class TableSasForm extends HTMLElement {
     this.origin = originFields();
     const key = () => h("input", { type: "text", placeholder: "no limit", spellcheck: "false", autocomplete: "off" });
     this.keys = { startPk: key(), startRk: key(), endPk: key(), endRk: key() };
-    this.byPolicy = h("p", { class: "note", role: "status" });
+    this.byPolicy = h("p", { class: "hint", role: "status" });
     this.problem = h("p", { class: "problem", role: "alert" });
     this.result = h("div", null);
   }
@@ -52,17 +68,17 @@ export class TableSasForm extends HTMLElement {
         this.policyField,
         this.byPolicy,
         this.permissions.element,
-        h("p", { class: "note" }, "Insert or replace and insert or merge need both Add and Update."),
-        h("div", { class: "fields" }, this.start.element, this.expiry.element),
+        h("p", { class: "hint" }, "Insert or replace and insert or merge need both Add and Update."),
+        h("div", { class: "pair" }, this.start.element, this.expiry.element),
         h(
           "fieldset",
           null,
           h("legend", null, "Key range"),
-          h("div", { class: "fields" }, field("From PartitionKey", startPk), field("From RowKey", startRk)),
-          h("div", { class: "fields" }, field("To PartitionKey", endPk), field("To RowKey", endRk)),
+          h("div", { class: "pair" }, field("From PartitionKey", startPk), field("From RowKey", startRk)),
+          h("div", { class: "pair" }, field("To PartitionKey", endPk), field("To RowKey", endRk)),
           h(
             "p",
-            { class: "note" },
+            { class: "hint" },
             "Both ends are part of the range, which follows the order of keys: a RowKey limits the partition beside it only.",
           ),
         ),
@@ -147,3 +163,58 @@ export class TableSasForm extends HTMLElement {
 }
 
 customElements.define("table-sas-form", TableSasForm);
+
+/**
+ * The form for a signature of the account.
+ * @param {TableService} service
+ * @returns {HTMLElement}
+ */
+export function accountSasForm(service) {
+  const resourceTypes = letterField("Resource types", RESOURCE_TYPES, "o");
+  const permissions = letterField("Permissions", ACCOUNT_PERMISSIONS, "r");
+  const start = timeField("Start");
+  const expiry = timeField("Expiry", { text: inFuture(HOUR_MS), hasDurations: true });
+  const origin = originFields();
+  const problem = h("p", { class: "problem", role: "alert" });
+  const result = h("div", null);
+  const make = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    result.replaceChildren();
+    const sas = {
+      permissions: permissions.value(),
+      resourceTypes: resourceTypes.value(),
+      start: start.value(),
+      expiry: expiry.value(),
+      ...origin.value(),
+    };
+    problem.textContent = problemOfAccountSas(sas);
+    if (problem.textContent !== "" || !(service.credential instanceof KeyCredential)) {
+      return;
+    }
+    try {
+      const token = await makeAccountSas(service.credential, sas);
+      const words = accountSasInWords(sas, service.account, new Date());
+      replaceChildren(
+        result,
+        signatureResult({ words, url: `${service.endpoint}/?${token}`, token, endpoint: service.endpoint }),
+      );
+    } catch (error) {
+      problem.textContent = describe(error);
+    }
+  };
+  return h(
+    "div",
+    null,
+    h(
+      "form",
+      { onsubmit: make, oninput: () => result.replaceChildren() },
+      resourceTypes.element,
+      permissions.element,
+      h("div", { class: "pair" }, start.element, expiry.element),
+      origin.element,
+      problem,
+      h("button", { type: "submit", class: "primary" }, "Make signature"),
+    ),
+    result,
+  );
+}

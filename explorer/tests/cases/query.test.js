@@ -1,0 +1,326 @@
+// Asking: the filter as text with completion and mistakes, as fields, projection, take, history, links, and what a query cost.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { assertAccessible, assertNoSidewaysScroll, focusedName } from "../support/accessibility.js";
+import { openExplorer } from "../support/browser.js";
+import { assertOnlyText, MARKUP } from "../support/hostile.js";
+import { startServer } from "../support/server.js";
+
+const COUNT = 30;
+
+// Cars of three makes, ten of each.
+async function serverWithCars(test, settings) {
+  const server = await startServer(settings);
+  test.after(() => server.stop());
+  const cars = await server.createTable("cars");
+  for (const make of ["ford", "kestrel", "lada"]) {
+    const entities = Array.from({ length: COUNT / 3 }, (_, at) => ({
+      partitionKey: make, rowKey: String(at).padStart(4, "0"), Doors: at % 5, Model: `${make} ${at}`, Ready: at % 2 === 0,
+      Built: new Date(Date.UTC(2026, 0, at + 1)), Serial: { type: "Int64", value: String(9007199254740990n + BigInt(at)) },
+    }));
+    await cars.submitTransaction(entities.map((entity) => ["create", entity]));
+  }
+  return server;
+}
+
+const filterOf = (page) => page.getByRole("textbox", { name: "Filter" });
+const button = (page, name) => page.getByRole("button", { name, exact: true });
+const options = (page) => page.getByRole("listbox", { name: "Suggestions" }).getByRole("option");
+const cost = (page, text) => page.getByRole("status").filter({ hasText: text }).waitFor();
+const problem = (page) => page.locator(".filter-problem");
+
+async function openCars(test, server, settings = {}) {
+  const page = await openExplorer(test, server, { hash: "#/t/cars", ...settings });
+  await cost(page, "30 examined, 30 returned");
+  return page;
+}
+
+async function run(page, filter, result) {
+  await filterOf(page).fill(filter);
+  await page.keyboard.press("Enter");
+  await cost(page, result);
+}
+
+test("a filter is written with the keyboard alone, from suggestions", async (test) => {
+  const server = await serverWithCars(test);
+  const page = await openCars(test, server);
+  await filterOf(page).focus();
+  const labels = () => options(page).locator("code").allTextContents();
+  await page.keyboard.press("ArrowDown");
+  assert.deepEqual(await labels(), ["PartitionKey", "RowKey", "Timestamp", "Built", "Doors", "Model", "Ready", "Serial", "not"]);
+  await page.keyboard.press("Escape");
+  assert.equal(await options(page).count(), 0);
+  await page.keyboard.type("part");
+  assert.deepEqual(await labels(), ["PartitionKey"]);
+  const active = await filterOf(page).getAttribute("aria-activedescendant");
+  assert.equal(await page.locator(`#${active}`).getAttribute("aria-selected"), "true");
+  await page.keyboard.press("Tab");
+  assert.equal(await filterOf(page).inputValue(), "PartitionKey ");
+  await page.keyboard.type("e");
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  assert.equal(await filterOf(page).inputValue(), "PartitionKey eq ''");
+  await page.keyboard.type("kestrel");
+  await page.keyboard.press("End");
+  await page.keyboard.type(" and Do");
+  await page.keyboard.press("Enter");
+  await page.keyboard.type("g");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await page.keyboard.type("3");
+  assert.equal(await filterOf(page).inputValue(), "PartitionKey eq 'kestrel' and Doors ge 3");
+  await page.keyboard.press("Enter");
+  await cost(page, "10 examined, 4 returned");
+  assert.match(await focusedName(page), /Filter$/);
+});
+
+test("what was accepted can be undone, and a list without a choice does not keep Enter from running", async (test) => {
+  const server = await serverWithCars(test);
+  const page = await openCars(test, server);
+  await filterOf(page).focus();
+  await page.keyboard.type("Read");
+  await page.keyboard.press("Enter");
+  assert.equal(await filterOf(page).inputValue(), "Ready ");
+  assert.notEqual(await options(page).count(), 0);
+  await page.keyboard.press("Enter");
+  await cost(page, "30 examined, 15 returned");
+  await page.keyboard.press("Control+z");
+  assert.equal(await filterOf(page).inputValue(), "Read");
+});
+
+test("mistakes are marked where they are while one types, and what is unfinished when one leaves", async (test) => {
+  const server = await serverWithCars(test);
+  const page = await openCars(test, server);
+  const marks = () => page.locator(".filter-shade mark").allTextContents();
+  await filterOf(page).focus();
+  await page.keyboard.type("Doors EQ 3 and Model eq 'x");
+  assert.deepEqual(await marks(), ["EQ"]);
+  assert.equal(await filterOf(page).getAttribute("aria-invalid"), "true");
+  const described = await filterOf(page).getAttribute("aria-describedby");
+  assert.equal(await page.locator(`#${described}`).textContent(), "Character 7: Operators are written in lower case: eq.");
+  await page.getByLabel("Take").focus();
+  assert.deepEqual(await marks(), ["EQ", "'x"]);
+  assert.match(await problem(page).textContent(), /Character 25: The closing quote/);
+  await assertAccessible(page, "a filter with mistakes");
+  await filterOf(page).fill("Doors eq 3");
+  assert.deepEqual(await marks(), []);
+  assert.equal(await filterOf(page).getAttribute("aria-invalid"), "false");
+});
+
+test("a filter with a mistake can be run, and the service says what it thinks", async (test) => {
+  const server = await serverWithCars(test);
+  const page = await openCars(test, server, { statuses: [400] });
+  await filterOf(page).fill("Doors eq");
+  await page.keyboard.press("Control+Enter");
+  await page.getByText("Syntax error at position 8 in 'Doors eq'.").first().waitFor();
+  assert.match(await problem(page).textContent(), /too early/);
+});
+
+test("the page calls a mistake what the service refuses", async (test) => {
+  const server = await serverWithCars(test);
+  const page = await openCars(test, server);
+  const filters = [
+    "Doors eq 3", "3 lt Doors", "Ready", "not Ready", "not(Ready)and(Doors eq 1)", "true", "false or Ready", "Model eq 'it''s'", "Model eq ''",
+    "Doors eq 2147483648", "Doors eq 2147483648L", "Doors eq 1.5", "Doors eq 3D", "Doors eq 1e400", "Doors eq NaN", "Doors eq -INF", "Doors eq 3m",
+    "Doors eq 5l", "Doors eq -9223372036854775808L", "Doors eq 9223372036854775808L", "Doors eq null", "Doors eq Model", "1 eq 2", "1", "Doors EQ 1",
+    "Ready AND Ready", "PartitionKey eq 1", "PartitionKey", "Timestamp gt 'x'", "Timestamp gt datetime'2026-01-01T00:00:00Z'",
+    "Built gt datetime'2026-02-30T00:00:00Z'", "Built gt datetime'1600-01-01T00:00:00Z'", "Built gt datetime'2026-01-01'",
+    "Built gt DATETIME'2026-01-01T00:00:00+01:00'", "Built gt datetimeoffset'2026-01-01'", "Model eq guid'00000000-0000-0000-0000-000000000000'",
+    "Model eq guid'x'", "Model eq X'0g'", "Model eq x'0aFF'", "startswith(Model,'a')", "Model/x eq 1", "Doors eq (1)", "(Doors) eq 1", "((Ready))", "(Ready",
+    "Ready)", "Doors eq not Ready", "Doors eq 1 eq 2", "Doors add 1 eq 2", "Doors eq - 1", "-Doors eq 1", "Doors eq", "and", "eq eq 1", "not", "$x eq 1",
+    "Doors eq 'x", 'Model eq "x"', "Ünï eq 1", "Doors eq 1 Ready", "Doors eq 1'x'", "Ready or", "Ready and and", "Doors in (1,2)", "constructor eq 1",
+    "constructor'x' eq 1",
+  ];
+  const wrong = await page.evaluate(async (texts) => {
+    const { parseFilter } = await import("./query/filter-text.js");
+    return texts.map((text) => parseFilter(text).errors.length > 0);
+  }, filters);
+  const cars = server.table("cars");
+  for (const [at, filter] of filters.entries()) {
+    const refused = await cars.listEntities({ queryOptions: { filter } }).next().then(() => false, (error) => {
+      assert.ok([400, 501].includes(error.statusCode), `${filter}: ${error}`);
+      return true;
+    });
+    assert.equal(wrong[at], refused, filter);
+  }
+});
+
+test("fields write the text of the filter", async (test) => {
+  const server = await serverWithCars(test);
+  const page = await openCars(test, server);
+  await button(page, "Fields").click();
+  const line = (number) => page.getByRole("group", { name: `Condition ${number}`, exact: true });
+  await line(1).getByLabel("Value").fill("it's");
+  assert.equal(await filterOf(page).inputValue(), "PartitionKey eq 'it''s'");
+  await line(1).getByLabel("Value").fill("ford");
+  await button(page, "Add a condition").click();
+  await line(2).getByLabel("Property").fill("Model");
+  await line(2).getByLabel("Operator").selectOption("begins with");
+  await line(2).getByLabel("Value").fill("ford 1");
+  assert.equal(await filterOf(page).inputValue(), "PartitionKey eq 'ford' and Model ge 'ford 1' and Model lt 'ford 2'");
+  await button(page, "Add a condition").click();
+  await line(3).getByLabel("Property").fill("Serial");
+  assert.equal(await line(3).getByLabel("Type").inputValue(), "Edm.Int64");
+  await line(3).getByLabel("Operator").selectOption("is at least");
+  await line(3).getByLabel("Value").fill("9007199254740991x");
+  await button(page, "Run").click();
+  assert.equal(await line(3).getByLabel("Value").getAttribute("aria-invalid"), "true");
+  assert.match(await focusedName(page), /Value$/);
+  await assertAccessible(page, "fields");
+  await line(3).getByLabel("Value").fill("9007199254740991");
+  await page.keyboard.press("Enter");
+  await cost(page, "10 examined, 1 returned");
+  await line(2).getByRole("button", { name: "Remove the condition" }).click();
+  assert.equal(await filterOf(page).inputValue(), "PartitionKey eq 'ford' and Serial ge 9007199254740991L");
+  await page.keyboard.press("Enter");
+  await cost(page, "10 examined, 9 returned");
+});
+
+test("a filter that fields cannot show says why, and stays a text", async (test) => {
+  const server = await serverWithCars(test);
+  const page = await openCars(test, server);
+  await filterOf(page).fill("Ready or Doors eq 1");
+  await button(page, "Fields").click();
+  await page.getByText("This filter cannot be shown as fields. Fields are joined by “and”, and this filter has “or”.").waitFor();
+  assert.equal(await button(page, "Text").getAttribute("aria-pressed"), "true");
+  await filterOf(page).fill("PartitionKey eq 'lada' and Ready");
+  await button(page, "Fields").click();
+  assert.equal(await page.getByLabel("Property", { exact: true }).nth(1).inputValue(), "Ready");
+});
+
+test("properties are chosen from those that are known or by name, and take bounds what is read", async (test) => {
+  const server = await serverWithCars(test);
+  const page = await openCars(test, server);
+  const summary = page.getByText("Select: all properties");
+  await summary.click();
+  await page.getByRole("checkbox", { name: "Doors" }).check();
+  await page.getByLabel("Others, with commas between them").fill("Missing, Model");
+  await assertAccessible(page, "the choice of properties");
+  await page.keyboard.press("Escape");
+  await page.getByText("Select: 3 properties").waitFor();
+  await page.getByLabel("Take").fill("12");
+  const asked = page.waitForRequest((request) => request.url().includes("cars()"));
+  await page.keyboard.press("Enter");
+  const url = new URL((await asked).url());
+  assert.equal(url.searchParams.get("$select"), "PartitionKey,RowKey,Timestamp,Doors,Missing,Model");
+  assert.equal(url.searchParams.get("$top"), "12");
+  await cost(page, "12 returned");
+  assert.equal(new URLSearchParams(page.url().split("?")[1]).get("select"), "Doors,Missing,Model");
+  await page.reload();
+  await cost(page, "12 returned");
+  await page.getByText("Select: 3 properties").click();
+  assert.equal(await page.getByRole("checkbox", { name: "Doors" }).isChecked(), true);
+  await button(page, "All properties").click();
+  await summary.waitFor();
+});
+
+test("queries of before come back from the history of their table", async (test) => {
+  const server = await serverWithCars(test);
+  await server.createTable("other");
+  const page = await openCars(test, server);
+  await run(page, "PartitionKey eq 'ford'", "10 examined, 10 returned");
+  await run(page, "PartitionKey eq 'lada' and Ready", "10 examined, 5 returned");
+  await page.reload();
+  await cost(page, "5 returned");
+  await button(page, "History").click();
+  assert.deepEqual(await page.getByRole("menuitem").allTextContents(),
+    ["PartitionKey eq 'lada' and Ready", "PartitionKey eq 'ford'", "Forget these queries"]);
+  await assertAccessible(page, "the history");
+  await page.getByRole("menuitem", { name: "PartitionKey eq 'ford'" }).click();
+  await cost(page, "10 examined, 10 returned");
+  assert.equal(await filterOf(page).inputValue(), "PartitionKey eq 'ford'");
+  await page.goto(`${server.origin}/_rowhouse/#/t/other`);
+  await cost(page, "0 returned");
+  await button(page, "History").click();
+  await page.getByRole("menuitem", { name: "No query was run yet" }).waitFor();
+});
+
+test("a query is saved under a name, and as a link without secrets", async (test) => {
+  const server = await serverWithCars(test);
+  const page = await openCars(test, server);
+  await run(page, "PartitionKey eq 'ford' and Model ne '#/?&=%+'", "10 returned");
+  await button(page, "Save").click();
+  await page.getByRole("menuitem", { name: "Copy a link to this query" }).click();
+  await page.getByText("The link was copied.").waitFor();
+  const link = await page.evaluate(() => navigator.clipboard.readText());
+  assert.match(link, /^http:\/\/127\.0\.0\.1:\d+\/_rowhouse\/#\/t\/cars\?filter=/);
+  assert.doesNotMatch(decodeURIComponent(link), /sig=|sv=|AccountKey|Eby8vdM0/);
+
+  await button(page, "Save").click();
+  await page.getByRole("menuitem", { name: "Save this query under a name…" }).click();
+  await page.getByLabel("Name", { exact: true }).fill(MARKUP);
+  await page.keyboard.press("Enter");
+  await page.getByText(`The query was saved as ${MARKUP}.`).waitFor();
+  await run(page, "", "30 returned");
+  await button(page, "Save").click();
+  await page.getByRole("menuitem", { name: MARKUP }).click();
+  await cost(page, "10 returned");
+  await assertOnlyText(page, "a saved query");
+
+  await page.goto("about:blank");
+  await page.goto(link);
+  await cost(page, "10 examined, 10 returned");
+  assert.equal(await filterOf(page).inputValue(), "PartitionKey eq 'ford' and Model ne '#/?&=%+'");
+
+  await button(page, "Save").click();
+  await page.getByRole("menuitem", { name: "Delete saved queries…" }).click();
+  await page.getByRole("checkbox").first().check();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
+  await button(page, "Save").click();
+  assert.equal(await page.getByRole("menuitem", { name: MARKUP }).count(), 0);
+  const stored = await page.evaluate(() => JSON.stringify({ ...localStorage }));
+  assert.doesNotMatch(stored, /sig=|AccountKey|Eby8vdM0/);
+});
+
+test("what a query cost is shown with the reasons and advice", async (test) => {
+  const server = await serverWithCars(test);
+  const page = await openCars(test, server);
+  await page.getByText("What it cost and why").click();
+  const advice = page.getByRole("list", { name: "Advice" });
+  const panel = page.getByRole("region", { name: "What the query cost" });
+  await advice.getByText("Without a filter the table is read from its beginning").waitFor();
+  await run(page, "Model eq 'ford 3'", "The whole table: 30 examined, 1 returned, 1 page");
+  await advice.getByText("This reads the whole table: 30 entities examined for 1 returned. Add PartitionKey eq '…' to read one partition.").waitFor();
+  await advice.getByText("docs/patterns.md: Inter-partition secondary index").waitFor();
+  await run(page, "PartitionKey eq 'ford' and Model eq 'ford 3'", "10 examined, 1 returned");
+  await advice.getByText("A RowKey range would read less: put Model into the RowKey").waitFor();
+  await panel.getByText("PartitionKey = 'ford', every RowKey").waitFor();
+  await run(page, "PartitionKey eq 'ford' and RowKey ge '0002' and RowKey lt '0004'", "2 examined, 2 returned");
+  await panel.getByText("PartitionKey = 'ford', RowKey from '0002' before '0004'").waitFor();
+  await run(page, "PartitionKey eq 'ford' and RowKey eq '0003'", "One entity: 1 examined, 1 returned");
+  await panel.getByText("PartitionKey = 'ford', RowKey = '0003'").waitFor();
+  await run(page, "PartitionKey eq 'ford' or PartitionKey eq 'lada'", "20 examined, 20 returned");
+  await advice.getByText("The 2 ranges are read one after the other.").waitFor();
+  await assertAccessible(page, "what a query cost");
+});
+
+test("keys of every kind are text in what a query cost", async (test) => {
+  const server = await serverWithCars(test);
+  const page = await openCars(test, server);
+  await page.getByText("What it cost and why").click();
+  const keys = [MARKUP, "\u202egnp.exe 😀", "it''s"];
+  for (const key of keys) {
+    await run(page, `PartitionKey eq '${key}' and RowKey lt '${key}'`, "0 examined, 0 returned");
+    await page.getByText(`PartitionKey = '${key.replace("''", "'")}', RowKey before`).waitFor();
+  }
+  await assertOnlyText(page, "keys in what a query cost");
+});
+
+test("the query is usable on a narrow screen, in the dark", async (test) => {
+  const server = await serverWithCars(test);
+  const page = await openCars(test, server, { context: { viewport: { width: 360, height: 740 }, colorScheme: "dark" } });
+  await page.getByText("What it cost and why").click();
+  await button(page, "Fields").click();
+  await assertNoSidewaysScroll(page, "fields");
+  await assertAccessible(page, "fields in the dark");
+  await page.getByText("Select: all properties").click();
+  await assertNoSidewaysScroll(page, "the choice of properties");
+  await page.keyboard.press("Escape");
+  await button(page, "Text").click();
+  await filterOf(page).fill(`${"PartitionKey eq 'ford' and ".repeat(8)}Rea`);
+  await options(page).first().waitFor();
+  await assertNoSidewaysScroll(page, "a long filter");
+  await assertAccessible(page, "suggestions in the dark");
+});

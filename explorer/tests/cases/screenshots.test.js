@@ -1,0 +1,128 @@
+// The pictures of docs/explorer.md. They are made anew with UPDATE_SCREENSHOTS=1; else the case only shows that they can be made.
+
+import assert from "node:assert/strict";
+import { mkdir, mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { settle } from "../support/accessibility.js";
+import { openBrowser, openExplorer } from "../support/browser.js";
+import { startServer } from "../support/server.js";
+
+const SIZE = { width: 1200, height: 750 };
+const BYTES_MAX = 150 * 1024;
+const COLOURS_MIN = 20;
+const DOCUMENTED = fileURLToPath(new URL("../../../docs/images/", import.meta.url));
+
+const CUSTOMERS = ["adatum", "contoso", "fabrikam", "litware", "northwind"];
+const NOTES = ["", "Deliver to the back door", "Gift", "Call before delivery", "Frühstück für zwei", "お届けは午前中に"];
+
+// The orders of a shop: the same in every picture.
+function orders() {
+  return CUSTOMERS.flatMap((partitionKey, customer) =>
+    Array.from({ length: 12 }, (_, at) => {
+      const number = customer * 12 + at;
+      return {
+        partitionKey,
+        rowKey: `2026-${String(at + 1).padStart(2, "0")}-${1000 + number * 7}`,
+        Total: Number((((number * 7919) % 40000) / 100 + 9.95).toFixed(2)),
+        Items: 1 + (number % 9),
+        Paid: number % 3 !== 0,
+        Placed: new Date(Date.UTC(2026, at, 3 + customer, 8 + (number % 10), (number * 13) % 60)),
+        Invoice: { type: "Int64", value: String(9007199254740993n + BigInt(number)) },
+        Note: NOTES[number % NOTES.length],
+        Receipt: { type: "Guid", value: `6f9619ff-8b86-4011-b42d-00c04f${String(100000 + number)}` },
+      };
+    }),
+  );
+}
+
+async function shopServer(test) {
+  const server = await startServer();
+  test.after(() => server.stop());
+  for (const name of ["customers", "inventory", "sessions", "telemetry2026"]) {
+    await server.createTable(name);
+  }
+  await server.createTable("orders", orders());
+  return server;
+}
+
+async function showTables(page) {
+  await page.getByText("5 tables").waitFor();
+  await page.getByRole("button", { name: "Count the entities of orders" }).click();
+  await page.getByText("60 entities in 5 partitions").first().waitFor();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+}
+
+async function showEntities(page) {
+  const grid = page.getByRole("grid", { name: "Entities of orders" });
+  await grid.getByText("contoso").first().waitFor();
+  // The service sets it, so it would be another one in every picture.
+  await page.getByRole("button", { name: "Columns" }).click();
+  await page.getByRole("dialog").getByRole("checkbox", { name: "Timestamp" }).uncheck();
+  await page.keyboard.press("Escape");
+}
+
+async function showCost(page) {
+  await showEntities(page);
+  // Once more, when everything that the server needs for it is in memory.
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await page.getByText("What it cost and why").click();
+  await page.getByText("Key ranges read").waitFor();
+}
+
+async function showEditor(page) {
+  await showEntities(page);
+  await page.getByRole("gridcell", { name: "contoso" }).first().dblclick();
+  await page.getByRole("dialog").waitFor();
+  // The heading of the dialog, in place of what the service set.
+  await page.locator(".entity-time").evaluate((element) => element.remove());
+}
+
+const hashOf = (filter) => `#/t/orders?filter=${encodeURIComponent(filter)}`;
+const PARTITION = hashOf("PartitionKey eq 'contoso' and Total gt 100.0");
+const PICTURES = {
+  tables: { hash: "", show: showTables },
+  entities: { hash: hashOf("Total gt 350.0"), show: showCost },
+  editor: { hash: PARTITION, show: showEditor },
+  dark: { hash: PARTITION, show: showCost, colorScheme: "dark" },
+};
+
+// How many colours a picture has. One that shows nothing has few.
+async function countColours(path) {
+  const browser = await openBrowser();
+  const page = await browser.newPage();
+  const colours = await page.evaluate(async (base64) => {
+    const response = await fetch(`data:image/png;base64,${base64}`);
+    const picture = await createImageBitmap(await response.blob());
+    const context = new OffscreenCanvas(picture.width, picture.height).getContext("2d");
+    context.drawImage(picture, 0, 0);
+    const pixels = new Uint32Array(context.getImageData(0, 0, picture.width, picture.height).data.buffer);
+    return new Set(pixels).size;
+  }, (await readFile(path)).toString("base64"));
+  await page.close();
+  return colours;
+}
+
+test("the pictures of the documentation", async (test) => {
+  const isUpdate = process.env.UPDATE_SCREENSHOTS === "1";
+  const folder = isUpdate ? DOCUMENTED : await mkdtemp(join(tmpdir(), "explorer-pictures-"));
+  await mkdir(folder, { recursive: true });
+  if (!isUpdate) {
+    test.after(() => rm(folder, { recursive: true }));
+  }
+  const server = await shopServer(test);
+  for (const [name, { hash, show, colorScheme = "light" }] of Object.entries(PICTURES)) {
+    const context = { viewport: SIZE, colorScheme, timezoneId: "UTC", reducedMotion: "reduce" };
+    const page = await openExplorer(test, server, { hash, context });
+    await show(page);
+    await page.mouse.move(0, 0);
+    await settle(page);
+    const path = join(folder, `explorer-${name}.png`);
+    await page.screenshot({ path, caret: "hide" });
+    await page.close();
+    assert.ok((await stat(path)).size < BYTES_MAX, `${name} is small`);
+    assert.ok((await countColours(path)) > COLOURS_MIN, `${name} shows something`);
+  }
+});

@@ -1,0 +1,250 @@
+// The query as a program: in Python, JavaScript, C#, Java, Rust, for curl and for the command line. Secrets are never part of a
+// program: it reads them from the environment. This module must not know the page.
+
+import {
+  csharpString,
+  isVisible,
+  javaString,
+  javascriptString,
+  pythonString,
+  rustString,
+  shellString,
+  urlText,
+} from "./strings.js";
+
+/** @import { Query } from "./query.js" */
+
+/**
+ * What a program is written for. `size` is that of a page, if not all entities are wanted, and `sas` a signature that was made
+ * for this purpose.
+ * @typedef {Query & {endpoint: string, account: string, table: string, size: number | null, sas: string | null}} Task
+ */
+
+const VARIABLE = "AZURE_STORAGE_CONNECTION_STRING";
+const PAGE_ENTITIES_MAX = 1000;
+
+/** A comment that says what the variable holds. @param {Task} task @param {string} mark */
+function connectionComment({ endpoint, account }, mark) {
+  const protocol = endpoint.startsWith("https:") ? "https" : "http";
+  return [
+    `${mark} ${VARIABLE} holds`,
+    `${mark}   DefaultEndpointsProtocol=${protocol};AccountName=${account};AccountKey=...;TableEndpoint=${endpoint};`,
+    `${mark} or TableEndpoint=${endpoint};SharedAccessSignature=...`,
+  ].join("\n");
+}
+
+/** @param {Task} task */
+function python(task) {
+  const { table, filter, select, top, size } = task;
+  const options = [
+    ...(filter ? [pythonString(filter)] : []),
+    ...(select ? [`select=[${select.map(pythonString).join(", ")}]`] : []),
+    ...(size === null ? [] : [`results_per_page=${size}`]),
+  ];
+  const list = options.map((option) => `\n        ${option},`).join("");
+  const call = `client.${filter ? "query_entities" : "list_entities"}(${list && `${list}\n    `})`;
+  return `# pip install azure-data-tables
+${top === null ? "" : "from itertools import islice\n"}import os
+
+from azure.data.tables import TableClient
+
+${connectionComment(task, "#")}
+with TableClient.from_connection_string(os.environ[${pythonString(VARIABLE)}], table_name=${pythonString(table)}) as client:
+    entities = ${call}
+    for entity in ${top === null ? "entities" : `islice(entities, ${top})`}:
+        print(entity)
+`;
+}
+
+/** @param {Task} task */
+function javascript(task) {
+  const { table, filter, select, top, size } = task;
+  const options = [
+    ...(filter ? [`  filter: ${javascriptString(filter)},\n`] : []),
+    ...(select ? [`  select: [${select.map(javascriptString).join(", ")}],\n`] : []),
+  ].join("");
+  const list = `client.listEntities(${options ? "{ queryOptions }" : ""})`;
+  const plain = task.endpoint.startsWith("http:") ? ", {\n  allowInsecureConnection: true, // plain HTTP\n}" : "";
+  const read =
+    top === null
+      ? `for await (const entity of ${list}) {
+  console.log(entity);
+}`
+      : `let left = ${top};
+for await (const page of ${list}.byPage({ maxPageSize: ${size} })) {
+  page.slice(0, left).forEach((entity) => console.log(entity));
+  left -= page.length;
+  if (left <= 0) break;
+}`;
+  return `// npm install @azure/data-tables
+${'import { TableClient } from "@azure/data-tables";'}
+
+${connectionComment(task, "//")}
+const connectionString = process.env[${javascriptString(VARIABLE)}];
+const client = TableClient.fromConnectionString(connectionString, ${javascriptString(table)}${plain});
+${options ? `const queryOptions = {\n${options}};\n` : ""}${read}
+`;
+}
+
+/** @param {Task} task */
+function csharp(task) {
+  const { table, filter, select, top, size } = task;
+  const options = [
+    ...(filter ? [`filter: ${csharpString(filter)}`] : []),
+    ...(size === null ? [] : [`maxPerPage: ${size}`]),
+    ...(select ? [`select: new[] { ${select.map(csharpString).join(", ")} }`] : []),
+  ];
+  return `// dotnet add package Azure.Data.Tables
+using System;
+using System.Linq;
+using Azure;
+using Azure.Data.Tables;
+
+${connectionComment(task, "//")}
+var connectionString = Environment.GetEnvironmentVariable(${csharpString(VARIABLE)});
+var client = new TableClient(connectionString, ${csharpString(table)});
+Pageable<TableEntity> entities = client.Query<TableEntity>(${options.length ? `\n    ${options.join(",\n    ")}` : ""});
+foreach (TableEntity entity in ${top === null ? "entities" : `entities.Take(${top})`})
+{
+    Console.WriteLine(string.Join(", ", entity.Select(property => $"{property.Key}={property.Value}")));
+}
+`;
+}
+
+/** @param {Task} task */
+function java(task) {
+  const { table, filter, select, top, size } = task;
+  const options = [
+    ...(filter ? [`.setFilter(${javaString(filter)})`] : []),
+    ...(select ? [`.setSelect(List.of(${select.map(javaString).join(", ")}))`] : []),
+    ...(size === null ? [] : [`.setTop(${size})`]),
+  ]
+    .map((option) => `\n            ${option}`)
+    .join("");
+  const indented = connectionComment(task, "        //");
+  return `// com.azure:azure-data-tables
+import com.azure.data.tables.TableClient;
+import com.azure.data.tables.TableClientBuilder;
+import com.azure.data.tables.models.ListEntitiesOptions;
+${select ? "import java.util.List;\n" : ""}
+public class Query {
+    public static void main(String[] arguments) {
+${indented}
+        TableClient client = new TableClientBuilder()
+            .connectionString(System.getenv(${javaString(VARIABLE)}))
+            .tableName(${javaString(table)})
+            .buildClient();
+        ListEntitiesOptions options = new ListEntitiesOptions()${options};
+        client.listEntities(options, null, null).stream()${top === null ? "" : `.limit(${top})`}
+            .forEach(entity -> System.out.println(entity.getProperties()));
+    }
+}
+`;
+}
+
+/** @param {Task} task */
+function rust(task) {
+  const { table, filter, select, top } = task;
+  const steps = [
+    ".query::<PropertyBag>()",
+    ...(filter ? [`.filter_text(${rustString(filter)})`] : []),
+    ...(select ? [`.resolve(&[${select.map(rustString).join(", ")}], Ok)`] : []),
+    ...(top === null ? [] : [`.take(${top})`]),
+    ".stream();",
+  ];
+  return `// cargo add rowhouse-client
+// cargo add tokio --features full
+use rowhouse_client::{PropertyBag, TableService};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+${connectionComment(task, "    //")}
+    let service = TableService::from_connection_string(&std::env::var(${rustString(VARIABLE)})?)?;
+    let mut entities = service
+        .table(${rustString(table)})
+        ${steps.join("\n        ")}
+    while let Some(entity) = entities.next().await {
+        println!("{:?}", entity?);
+    }
+    Ok(())
+}
+`;
+}
+
+/** @param {Task} task */
+function curl({ endpoint, table, filter, select, size, sas }) {
+  const options = [
+    ...(filter ? [data("$filter", filter)] : []),
+    ...(select ? [data("$select", select.join(","))] : []),
+    ...(size === null ? [] : [data("$top", String(size))]),
+  ];
+  const lines = [
+    // A signature is ASCII without quotes, and the double quotes around the variable keep it in one piece.
+    `curl --fail-with-body --silent --show-error --get ${shellString(`${endpoint}/${urlText(table)}()`)}"?$TABLE_SAS"`,
+    `--header ${shellString("Accept: application/json;odata=minimalmetadata")}`,
+    `--header ${shellString("x-ms-version: 2019-02-02")}`,
+    ...options,
+  ];
+  const signature =
+    sas === null
+      ? "# TABLE_SAS holds a shared access signature, without a question mark.\n"
+      : `# It allows queries of this table, until it expires. Treat it as a secret.\nTABLE_SAS=${shellString(sas)}\n`;
+  const page = "# One page. More follows while the response has x-ms-continuation headers (--include shows them).\n";
+  return `${signature}${page}${lines.join(" \\\n  ")}\n`;
+}
+
+/** An option of the address; curl encodes what can be seen. @param {string} name @param {string} value */
+function data(name, value) {
+  return isVisible(value)
+    ? `--data-urlencode ${shellString(`${name}=${value}`)}`
+    : `--data ${shellString(`${urlText(name)}=${urlText(value)}`)}`;
+}
+
+/** @param {Task} task */
+function commandLine({ endpoint, table, filter, select, top }) {
+  const options = [
+    `--endpoint=${shellString(endpoint)}`,
+    ...(filter ? [`--filter=${shellArgument(filter)}`] : []),
+    ...(select ? [`--select=${shellArgument(select.join(","))}`] : []),
+    ...(top === null ? [] : [`--top=${top}`]),
+    `-- ${shellArgument(table)}`,
+  ];
+  return `# ROWHOUSE_KEY holds the account key, or a shared access signature. The development account needs neither.
+rowhouse entity query \\\n  ${options.join(" \\\n  ")}\n`;
+}
+
+/** A text with characters that cannot be seen is made by printf, which has escapes. @param {string} text */
+function shellArgument(text) {
+  if (isVisible(text)) return shellString(text);
+  const escaped = [...new TextEncoder().encode(text)].map((byte) => {
+    const character = String.fromCharCode(byte);
+    if (character === "%") return "%%";
+    return /[ -~]/.test(character) && !/['\\]/.test(character) ? character : `\\${byte.toString(8).padStart(3, "0")}`;
+  });
+  return `"$(printf '${escaped.join("")}')"`;
+}
+
+/** @type {{id: string, label: string, write: (task: Task) => string}[]} */
+export const LANGUAGES = [
+  { id: "python", label: "Python", write: python },
+  { id: "javascript", label: "JavaScript", write: javascript },
+  { id: "csharp", label: "C#", write: csharp },
+  { id: "java", label: "Java", write: java },
+  { id: "rust", label: "Rust", write: rust },
+  { id: "curl", label: "curl", write: curl },
+  { id: "command-line", label: "Command line", write: commandLine },
+];
+
+/**
+ * What a program is to do. The keys are always selected, as in the explorer, so that entities can be told from each other.
+ * @param {{endpoint: string, account: string}} service
+ * @param {string} table
+ * @param {Query} query
+ * @param {string | null} [sas]
+ * @returns {Task}
+ */
+export function taskOf({ endpoint, account }, table, { filter, select, top }, sas = null) {
+  const names = select && [...new Set(["PartitionKey", "RowKey", ...select])];
+  const size = top && Math.min(top, PAGE_ENTITIES_MAX);
+  return { endpoint, account, table, filter: filter.trim(), select: names, top, size, sas };
+}
