@@ -4,9 +4,8 @@ import { describe } from "./core/errors.js";
 import { describeRefusal, serviceOf, storeSignIn } from "./session.js";
 import { checkbox, field, h, replaceChildren } from "./ui/dom.js";
 
-/** @typedef {import("./core/client.js").TableService} TableService */
-/** @typedef {import("./session.js").Settings} Settings */
-/** @typedef {import("./session.js").SignIn} SignIn */
+/** @import { TableService } from "./core/client.js" */
+/** @import { Settings, SignIn } from "./session.js" */
 
 /** @type {Record<SignIn["kind"], {name: string, secret: string, help: string, hasAccount: boolean}>} */
 const KINDS = {

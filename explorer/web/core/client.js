@@ -8,12 +8,10 @@ import { ServiceError, Unreachable } from "./errors.js";
 import { parseEntities } from "./json.js";
 import { readPolicies, readProperties, readStatistics, writePolicies, writeProperties } from "./xml.js";
 
-/** @typedef {import("./batch.js").Operation} Operation */
-/** @typedef {import("./batch.js").OperationKind} OperationKind */
-/** @typedef {import("./credential.js").Credential} Credential */
-/** @typedef {import("./edm.js").Entity} Entity */
-/** @typedef {import("./xml.js").ServiceProperties} ServiceProperties */
-/** @typedef {import("./xml.js").StoredPolicy} StoredPolicy */
+/** @import { Operation, OperationKind } from "./batch.js" */
+/** @import { Credential } from "./credential.js" */
+/** @import { Entity } from "./edm.js" */
+/** @import { ServiceProperties, StoredPolicy } from "./xml.js" */
 /** @typedef {{partitionKey: string, rowKey: string}} Continuation */
 /** @typedef {[string] | [string, string] | null} Bound */
 /**
@@ -140,36 +138,6 @@ export class TableService extends EventTarget {
     return response.headers.get("ETag") ?? "";
   }
 
-  /** @param {string} table @param {Entity} entity */
-  insertEntity(table, entity) {
-    return this.change(table, { kind: "insert", entity });
-  }
-
-  /** @param {string} table @param {Entity} entity @param {string} etag */
-  replaceEntity(table, entity, etag) {
-    return this.change(table, { kind: "replace", entity, etag });
-  }
-
-  /** @param {string} table @param {Entity} entity @param {string} etag */
-  mergeEntity(table, entity, etag) {
-    return this.change(table, { kind: "merge", entity, etag });
-  }
-
-  /** @param {string} table @param {Entity} entity */
-  insertOrReplaceEntity(table, entity) {
-    return this.change(table, { kind: "insertOrReplace", entity });
-  }
-
-  /** @param {string} table @param {Entity} entity */
-  insertOrMergeEntity(table, entity) {
-    return this.change(table, { kind: "insertOrMerge", entity });
-  }
-
-  /** @param {string} table @param {string} partitionKey @param {string} rowKey @param {string} etag */
-  deleteEntity(table, partitionKey, rowKey, etag) {
-    return this.change(table, { kind: "delete", entity: { partitionKey, rowKey, properties: new Map() }, etag });
-  }
-
   /**
    * Carries out operations on entities of one partition, all or none; returns their ETags, null for deletions.
    * @param {string} table
@@ -180,7 +148,7 @@ export class TableService extends EventTarget {
     const { type, body } = writeBatch(this.endpoint, encodeURIComponent(table), operations);
     const headers = { Accept: JSON_TYPE, "Content-Type": type };
     const { response, text } = await this.#send(this.#url("/$batch"), { method: "POST", headers, body, signal });
-    return readBatch(response.headers.get("Content-Type") ?? "", text, requestIdOf(response));
+    return readBatch(response.headers.get("Content-Type") ?? "", text, requestIdOf(response), operations.length);
   }
 
   /** @param {string} table */

@@ -2,6 +2,7 @@
 // chose (order, hidden, width), which is kept for the next visit. Knows no grid, and nothing of values but their types.
 
 /** @import { EdmType, Entity } from "../core/edm.js" */
+/** @import { Store } from "../ui/storage.js" */
 /** @typedef {{order: string[], hidden: string[], widths: [string, number][], local: boolean}} Layout */
 /**
  * @typedef {object} Column
@@ -209,7 +210,7 @@ function limited(width) {
 
 /** Keeps the layout of each table, by account and table: names, order and widths, and nothing that an entity holds. */
 export class LayoutStore {
-  /** @param {Storage} storage @param {string} account @param {string} table */
+  /** @param {Store} storage @param {string} account @param {string} table */
   constructor(storage, account, table) {
     this.storage = storage;
     this.key = `rowhouse-layout:${account}/${table.toLowerCase()}`;

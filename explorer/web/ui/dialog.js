@@ -8,10 +8,12 @@ import { keepNotices } from "./notify.js";
 
 /**
  * Opens a dialog. It closes when one of its actions has run, unless that returns false; what an action throws is shown.
- * @param {{title: string, body: Node, actions: DialogAction[], wide?: boolean, cancel?: string}} content
+ * `mayClose` is asked before Cancel or Escape close it.
+ * @param {{title: string, body: Node, actions: DialogAction[], wide?: boolean, cancel?: string,
+ *   mayClose?: () => boolean | Promise<boolean>}} content
  * @returns {Dialog}
  */
-export function openDialog({ title, body, actions, wide = false, cancel = "Cancel" }) {
+export function openDialog({ title, body, actions, wide = false, cancel = "Cancel", mayClose = () => true }) {
   const opener = document.activeElement;
   const heading = uniqueId("dialog");
   const problem = h("p", { class: "problem", role: "alert" });
@@ -32,11 +34,18 @@ export function openDialog({ title, body, actions, wide = false, cancel = "Cance
       buttons.forEach((button) => (button.disabled = false));
     }
   };
+  const leave = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (await mayClose()) {
+      element.close();
+    }
+  };
+  element.addEventListener("cancel", leave);
   const form = h("form", { method: "dialog", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
     h("h2", { id: heading }, title),
     h("div", { class: "dialog-body" }, body),
     problem,
-    h("div", { class: "dialog-actions" }, buttons, h("button", { type: "button", onclick: () => element.close() }, cancel)));
+    h("div", { class: "dialog-actions" }, buttons, h("button", { type: "button", onclick: leave }, cancel)));
   replaceChildren(element, form);
   const closed = /** @type {Promise<void>} */ (new Promise((resolve) => {
     element.addEventListener("close", () => {
