@@ -7,7 +7,9 @@ import { startServer } from "../support/server.js";
 
 /** @type {import("../support/server.js").Server} */
 let server;
-before(async () => { server = await startServer(); });
+before(async () => {
+  server = await startServer();
+});
 after(() => server.stop());
 
 const cell = (page, name) => page.getByRole("gridcell", { name, exact: true });
@@ -16,13 +18,16 @@ const value = (page, name) => page.getByLabel(`Value of ${name}`, { exact: true 
 const type = (page, name) => page.getByLabel(`Type of ${name}`, { exact: true });
 const foot = (page, text) => page.locator(".entities-foot").getByText(text, { exact: true });
 const undoButton = (page) => page.getByRole("toolbar", { name: "Entities" }).getByRole("button", { name: /^Undo/ });
+const save = (page) => page.getByRole("dialog").getByRole("button", { name: "Save", exact: true }).click();
 const closed = (page) => page.getByRole("dialog").first().waitFor({ state: "detached" });
 
 async function insertMany(table, count, partitions = 1) {
   for (let partition = 0; partition < partitions; partition += 1) {
     for (let at = 0; at < count; at += 100) {
       const keys = Array.from({ length: Math.min(100, count - at) }, (_, i) => String(at + i).padStart(4, "0"));
-      await table.submitTransaction(keys.map((rowKey) => ["create", { partitionKey: `p${partition}`, rowKey, n: Number(rowKey), old: "x" }]));
+      await table.submitTransaction(
+        keys.map((rowKey) => ["create", { partitionKey: `p${partition}`, rowKey, n: Number(rowKey), old: "x" }]),
+      );
     }
   }
 }
@@ -45,8 +50,15 @@ test("an entity is added with a value of every type", async (t) => {
   await foot(page, "The table has no entities").waitFor();
   await button(page, "Add").click();
   await page.getByLabel("PartitionKey").fill("it's 100% \u{1f600} + & =");
-  const values = { s: ["String", "two\nlines"], i: ["Int32", "-2147483648"], l: ["Int64", "9223372036854775807"], d: ["Double", "-Infinity"],
-    g: ["Guid", "0B0C0D0E-1111-4222-8333-444455556666"], t: ["DateTime", "2026-01-02T03:04:05.1234567Z"], b: ["Binary", "de ad"] };
+  const values = {
+    s: ["String", "two\nlines"],
+    i: ["Int32", "-2147483648"],
+    l: ["Int64", "9223372036854775807"],
+    d: ["Double", "-Infinity"],
+    g: ["Guid", "0B0C0D0E-1111-4222-8333-444455556666"],
+    t: ["DateTime", "2026-01-02T03:04:05.1234567Z"],
+    b: ["Binary", "de ad"],
+  };
   for (const [name, [kind, text]] of Object.entries(values)) {
     await addProperty(page, name, kind);
     await value(page, name).fill(text);
@@ -71,17 +83,20 @@ test("an entity is added with a value of every type", async (t) => {
 });
 
 test("values are validated exactly, and a type changes only where the text fits", async (t) => {
-  await server.createTable("Checked", [{ partitionKey: "a", rowKey: "1", text: "words", n: 5, big: { type: "Int64", value: "9007199254740993" } }]);
+  await server.createTable("Checked", [
+    { partitionKey: "a", rowKey: "1", text: "words", n: 5, big: { type: "Int64", value: "9007199254740993" } },
+  ]);
   const page = await openExplorer(t, server, { hash: "#/t/Checked" });
   await cell(page, "words").dblclick();
   for (const [name, wrong, reason] of [
-    ["n", "2147483648", /between -2147483648 and 2147483647/], ["n", "1.5", /digits only/],
+    ["n", "2147483648", /between -2147483648 and 2147483647/],
+    ["n", "1.5", /digits only/],
     ["big", "9223372036854775808", /between -9223372036854775808/],
   ]) {
     await value(page, name).fill(wrong);
     await page.getByRole("group", { name, exact: true }).getByText(reason).waitFor();
     assert.equal(await value(page, name).getAttribute("aria-invalid"), "true");
-    await button(page, "Save").click();
+    await save(page);
     assert.equal(await value(page, name).evaluate((input) => input === document.activeElement), true);
     await value(page, name).fill("6");
   }
@@ -97,7 +112,9 @@ test("values are validated exactly, and a type changes only where the text fits"
 });
 
 test("binary values are downloaded and loaded from a file", async (t) => {
-  const table = await server.createTable("Bytes", [{ partitionKey: "a", rowKey: "1", b: { type: "Binary", value: "3q2+7w==" } }]);
+  const table = await server.createTable("Bytes", [
+    { partitionKey: "a", rowKey: "1", b: { type: "Binary", value: "3q2+7w==" } },
+  ]);
   const page = await openExplorer(t, server, { hash: "#/t/Bytes" });
   await cell(page, "de ad be ef 4 B").dblclick();
   const waiting = page.waitForEvent("download");
@@ -107,7 +124,7 @@ test("binary values are downloaded and loaded from a file", async (t) => {
   assert.deepEqual(Buffer.concat(chunks), Buffer.from([0xde, 0xad, 0xbe, 0xef]));
   await page.getByLabel("File with the bytes").setInputFiles({ name: "x.bin", mimeType: "", buffer: Buffer.from([1, 2, 255]) });
   assert.equal(await value(page, "b").inputValue(), "01 02 ff");
-  await button(page, "Save").click();
+  await save(page);
   await closed(page);
   assert.deepEqual([...(await table.getEntity("a", "1")).b], [1, 2, 255]);
 });
@@ -120,12 +137,20 @@ test("what the service refuses is said in the dialog, which stays", async (t) =>
   await page.getByLabel("RowKey").fill("1");
   const add = page.getByRole("dialog").getByRole("button", { name: "Add", exact: true });
   await add.click();
-  await page.getByRole("dialog").getByRole("alert").getByText(/EntityAlreadyExists/).waitFor();
+  await page
+    .getByRole("dialog")
+    .getByRole("alert")
+    .getByText(/EntityAlreadyExists/)
+    .waitFor();
   await page.getByLabel("RowKey").fill("2");
   await addProperty(page, "long", "String");
   await value(page, "long").fill("x".repeat(40000));
   await add.click();
-  await page.getByRole("dialog").getByRole("alert").getByText(/PropertyValueTooLarge/).waitFor();
+  await page
+    .getByRole("dialog")
+    .getByRole("alert")
+    .getByText(/PropertyValueTooLarge/)
+    .waitFor();
   await value(page, "long").fill("short");
   await add.click();
   await closed(page);
@@ -139,7 +164,7 @@ test("an entity is edited, duplicated and deleted, and each is undone", async (t
   await page.keyboard.press("Enter");
   await value(page, "text").fill("second");
   await button(page, "Remove gone").click();
-  await button(page, "Save").click();
+  await save(page);
   await cell(page, "second").waitFor();
   assert.equal((await table.getEntity("a", "1")).gone, undefined);
   assert.equal(await undoButton(page).textContent(), "Undo edit of \u201ca\u201d / \u201c1\u201d");
@@ -172,7 +197,7 @@ test("undo says so when something came between", async (t) => {
   const page = await openExplorer(t, server, { hash: "#/t/Between", statuses: [409, 412] });
   await cell(page, "first").dblclick();
   await value(page, "text").fill("second");
-  await button(page, "Save").click();
+  await save(page);
   await cell(page, "second").waitFor();
   await table.updateEntity({ partitionKey: "a", rowKey: "1", text: "theirs" }, "Replace");
   await undoButton(page).click();
@@ -196,7 +221,7 @@ async function conflict(t, name) {
   await cell(page, "loaded").dblclick();
   await value(page, "text").fill("mine");
   await table.updateEntity({ ...first, text: "theirs", number: 2 }, "Replace");
-  await button(page, "Save").click();
+  await save(page);
   await page.getByRole("heading", { name: "The entity was changed meanwhile" }).waitFor();
   return { page, stored: () => table.getEntity("a", "1") };
 }
@@ -204,8 +229,10 @@ async function conflict(t, name) {
 test("a conflict shows both sides and lets one choose by property", async (t) => {
   const { page, stored } = await conflict(t, "Choose");
   const row = (name) => page.getByRole("row", { name: new RegExp(`^${name} `) });
-  assert.deepEqual((await row("text").getByRole("cell").allInnerTexts()).map((text) => text.replace(/\s+/g, " ").trim()),
-    ["String: loaded", "mine of text: String: minechanged", "theirs of text: String: theirschanged"]);
+  assert.deepEqual(
+    (await row("text").getByRole("cell").allInnerTexts()).map((text) => text.replace(/\s+/g, " ").trim()),
+    ["String: loaded", "mine of text: String: minechanged", "theirs of text: String: theirschanged"],
+  );
   assert.equal(await row("same").getByRole("radio").count(), 0);
   // What only they changed is taken from them unless one says otherwise.
   assert.equal(await page.getByRole("radio", { name: /^theirs of number/ }).isChecked(), true);
@@ -234,7 +261,7 @@ test("an entity that was deleted meanwhile can be inserted again", async (t) => 
   await cell(page, "loaded").dblclick();
   await value(page, "text").fill("mine");
   await table.deleteEntity("a", "1");
-  await button(page, "Save").click();
+  await save(page);
   await button(page, "Insert again").click();
   await cell(page, "mine").waitFor();
   assert.equal((await table.getEntity("a", "1")).text, "mine");
@@ -247,7 +274,7 @@ test("with a projection, saving merges and says so", async (t) => {
   await page.getByText(/Only some properties were loaded, so saving merges/).waitFor();
   assert.equal(await button(page, "Remove shown").count(), 0);
   await value(page, "shown").fill("new");
-  await button(page, "Save").click();
+  await save(page);
   await cell(page, "new").waitFor();
   assert.equal((await table.getEntity("a", "1")).hidden, "kept");
   await undoButton(page).click();
@@ -262,7 +289,9 @@ test("many are deleted in transactions; one conflict does not stop the rest; und
   await foot(page, "all 300 entities").waitFor();
   await table.updateEntity({ partitionKey: "p1", rowKey: "0007", n: -1 }, "Replace");
   let batches = 0;
-  page.on("request", (request) => { if (request.url().endsWith("/$batch")) batches += 1; });
+  page.on("request", (request) => {
+    if (request.url().endsWith("/$batch")) batches += 1;
+  });
   await cell(page, "0000").first().click();
   await page.keyboard.press("Control+a");
   await page.keyboard.press("Delete");
@@ -312,8 +341,13 @@ test("deleting many can be stopped, and what was not tried is counted", async (t
   const page = await openExplorer(t, server, { hash: "#/t/Stopped" });
   await foot(page, "all 800 entities").waitFor();
   let pass;
-  const held = new Promise((resolve) => { pass = resolve; });
-  await page.route(/\$batch/, async (route) => { await held; await route.continue(); });
+  const held = new Promise((resolve) => {
+    pass = resolve;
+  });
+  await page.route(/\$batch/, async (route) => {
+    await held;
+    await route.continue();
+  });
   await cell(page, "0000").first().click();
   await page.keyboard.press("Control+a");
   await page.keyboard.press("Delete");

@@ -7,28 +7,39 @@ import { startServer } from "../support/server.js";
 
 const ENTITIES = 100_000;
 const PARTITIONS = 10;
-/** Lines of a screen and those drawn around it, times the cells of a line with what is in them; 100,000 lines would be a million. */
+/** The lines of a screen and around it, times the cells of a line with what is in them; 100,000 lines would have a million. */
 const ELEMENTS_MAX = 2500;
 /**
  * The times and the memory depend on the machine, which other work may share, so their bounds only find what is wrong by an
  * order of magnitude: a frame whose work grows with what is loaded takes seconds here, and entities that are kept twice, or as
  * elements, take more than this memory. What is measured is printed.
  */
-const SLOW_FRAME_MS = 250;
-const SLOW_FRAMES_MAX = 3;
+const MEDIAN_FRAME_MS_MAX = 250;
 const HEAP_BYTES_MAX = 400_000_000;
 
 let server;
-before(async () => { server = await startServer(); });
+before(async () => {
+  server = await startServer();
+});
 after(() => server.stop());
 
 async function fill(table) {
   const partition = async (name) => {
     for (let at = 0; at < ENTITIES / PARTITIONS; at += 100) {
-      await table.submitTransaction(Array.from({ length: 100 }, (_, i) => ["create", {
-        partitionKey: name, rowKey: String(at + i).padStart(6, "0"), number: at + i, text: `entity ${at + i} of ${name}`,
-        time: new Date(at + i), price: (at + i) / 8 + 0.5, yes: i % 2 === 0,
-      }]));
+      await table.submitTransaction(
+        Array.from({ length: 100 }, (_, i) => [
+          "create",
+          {
+            partitionKey: name,
+            rowKey: String(at + i).padStart(6, "0"),
+            number: at + i,
+            text: `entity ${at + i} of ${name}`,
+            time: new Date(at + i),
+            price: (at + i) / 8 + 0.5,
+            yes: i % 2 === 0,
+          },
+        ]),
+      );
     }
   };
   await Promise.all(Array.from({ length: PARTITIONS }, (_, i) => partition(`p${i}`)));
@@ -71,9 +82,8 @@ test("100,000 entities are loaded and scrolled through", { timeout: 300_000 }, a
     "from end to end": { from: 0, to: height, frames: 120 },
   })) {
     const times = (await grid.evaluate(scrollThrough, way)).sort((a, b) => a - b);
-    const slow = times.filter((time) => time > SLOW_FRAME_MS).length;
     results[name] = { median: times[times.length >> 1], "95 %": times[Math.floor(times.length * 0.95)], longest: times.at(-1) };
-    assert.ok(slow <= SLOW_FRAMES_MAX, `${slow} frames of ${name} took more than ${SLOW_FRAME_MS} ms`);
+    assert.ok(results[name].median <= MEDIAN_FRAME_MS_MAX, `half of the frames of ${name} took ${results[name].median} ms`);
   }
   const session = await page.context().newCDPSession(page);
   await session.send("HeapProfiler.collectGarbage");
@@ -83,7 +93,9 @@ test("100,000 entities are loaded and scrolled through", { timeout: 300_000 }, a
   const drawn = await elements();
   const milliseconds = (time) => `${time.toFixed(1)} ms`;
   for (const [name, { median, "95 %": most, longest }] of Object.entries(results)) {
-    t.diagnostic(`frames ${name}: median ${milliseconds(median)}, 95 % ${milliseconds(most)}, longest ${milliseconds(longest)}`);
+    t.diagnostic(
+      `frames ${name}: median ${milliseconds(median)}, 95 % ${milliseconds(most)}, longest ${milliseconds(longest)}`,
+    );
   }
   t.diagnostic(`${(heap / 1e6).toFixed(0)} MB of heap; ${atFirst} elements in the grid with one page, ${drawn} with all`);
   assert.ok(drawn <= ELEMENTS_MAX, `${drawn} elements`);
@@ -101,11 +113,15 @@ test("100,000 entities are loaded and scrolled through", { timeout: 300_000 }, a
 test("pages are loaded as one scrolls, and none while the end is far", async (t) => {
   const table = await server.createTable("Streamed");
   for (let at = 0; at < 3000; at += 100) {
-    await table.submitTransaction(Array.from({ length: 100 }, (_, i) => ["create", { partitionKey: "p", rowKey: String(at + i).padStart(6, "0") }]));
+    await table.submitTransaction(
+      Array.from({ length: 100 }, (_, i) => ["create", { partitionKey: "p", rowKey: String(at + i).padStart(6, "0") }]),
+    );
   }
   const page = await openExplorer(t, server);
   let pages = 0;
-  page.on("request", (request) => { if (request.url().includes("Streamed()")) pages += 1; });
+  page.on("request", (request) => {
+    if (request.url().includes("Streamed()")) pages += 1;
+  });
   await page.goto(`${server.origin}/_rowhouse/#/t/Streamed`);
   const foot = (text) => page.locator(".entities-foot").getByText(text).waitFor();
   await foot("1,000 entities loaded, more follow");

@@ -7,11 +7,18 @@ import { startServer } from "../support/server.js";
 
 /** @type {import("../support/server.js").Server} */
 let server;
-before(async () => { server = await startServer(); });
+before(async () => {
+  server = await startServer();
+});
 after(() => server.stop());
 
 const EVERY_TYPE = {
-  partitionKey: "a", rowKey: "1", text: "words", whole: 5, fraction: 1.5, yes: true,
+  partitionKey: "a",
+  rowKey: "1",
+  text: "words",
+  whole: 5,
+  fraction: 1.5,
+  yes: true,
   long: { type: "Int64", value: "9007199254740993" },
   id: { type: "Guid", value: "0b0c0d0e-1111-4222-8333-444455556666" },
   time: { type: "DateTime", value: "2026-01-02T03:04:05.1234567Z" },
@@ -21,7 +28,12 @@ const EVERY_TYPE = {
 };
 
 const numbered = (count, make = () => ({})) =>
-  Array.from({ length: count }, (_, i) => ({ partitionKey: `p${Math.floor(i / 100)}`, rowKey: String(i).padStart(6, "0"), n: i, ...make(i) }));
+  Array.from({ length: count }, (_, i) => ({
+    partitionKey: `p${Math.floor(i / 100)}`,
+    rowKey: String(i).padStart(6, "0"),
+    n: i,
+    ...make(i),
+  }));
 
 async function insertMany(table, entities) {
   for (let at = 0; at < entities.length; at += 100) {
@@ -35,8 +47,19 @@ const focused = (page) => page.locator(":focus");
 test("every type is shown as what it is, with its type", async (t) => {
   await server.createTable("Types", [EVERY_TYPE, { partitionKey: "a", rowKey: "2", text: "", whole: "not a number" }]);
   const page = await openExplorer(t, server, { hash: "#/t/Types" });
-  for (const text of ["words", "1.5", "true", "9007199254740993", "0b0c0d0e-1111-4222-8333-444455556666", "2026-01-02T03:04:05.1234567Z",
-    "de ad be ef 4 B", "NaN", "Infinity", "Int32 5", "String not a number"]) {
+  for (const text of [
+    "words",
+    "1.5",
+    "true",
+    "9007199254740993",
+    "0b0c0d0e-1111-4222-8333-444455556666",
+    "2026-01-02T03:04:05.1234567Z",
+    "de ad be ef 4 B",
+    "NaN",
+    "Infinity",
+    "Int32 5",
+    "String not a number",
+  ]) {
     await cell(page, text).waitFor();
   }
   for (const name of ["text String", "whole several types", "long Int64", "bytes Binary", "time DateTime"]) {
@@ -63,8 +86,15 @@ test("the keyboard reaches every cell", async (t) => {
     Number(await focused(page).getAttribute("aria-colindex")) - 1,
   ];
   for (const [key, line, column] of [
-    ["ArrowDown", 1, 2], ["ArrowRight", 1, 3], ["ArrowLeft", 1, 2], ["Home", 1, 0], ["End", 1, 4],
-    ["Control+End", 249, 4], ["Control+Home", 0, 0], ["ArrowUp", -1, 0], ["ArrowDown", 0, 0],
+    ["ArrowDown", 1, 2],
+    ["ArrowRight", 1, 3],
+    ["ArrowLeft", 1, 2],
+    ["Home", 1, 0],
+    ["End", 1, 4],
+    ["Control+End", 249, 4],
+    ["Control+Home", 0, 0],
+    ["ArrowUp", -1, 0],
+    ["ArrowDown", 0, 0],
   ]) {
     await page.keyboard.press(key);
     assert.deepEqual(await at(), [line, column], key);
@@ -133,7 +163,8 @@ test("a cell is copied as it is stored", async (t) => {
 test("columns are hidden, moved and widened, and this is remembered", async (t) => {
   await server.createTable("Layout", [{ partitionKey: "a", rowKey: "1", x: 1, y: 2, z: 3 }]);
   const page = await openExplorer(t, server, { hash: "#/t/Layout" });
-  const headers = async () => (await page.getByRole("columnheader").allTextContents()).map((text) => text.split(" ")[0]).filter(Boolean);
+  const headers = async () =>
+    (await page.getByRole("columnheader").allTextContents()).map((text) => text.split(" ")[0]).filter(Boolean);
   const header = (name) => page.getByRole("columnheader", { name, exact: true });
   await header("z Int32").waitFor();
   // By keyboard.
@@ -173,11 +204,11 @@ test("many columns are drawn only where they are in view", async (t) => {
   const page = await openExplorer(t, server, { hash: "#/t/Wide" });
   await cell(page, "1").first().click();
   assert.equal(await page.getByRole("grid").getAttribute("aria-colcount"), "204");
-  assert.ok(await page.locator(".header-cell").count() < 45);
+  assert.ok((await page.locator(".header-cell").count()) < 45);
   await page.keyboard.press("End");
   await page.waitForFunction(() => document.activeElement?.textContent === "199");
   assert.equal(await focused(page).getAttribute("aria-colindex"), "204");
-  assert.ok(await page.locator(".header-cell").count() < 45);
+  assert.ok((await page.locator(".header-cell").count()) < 45);
   await page.keyboard.press("Home");
   await page.keyboard.press("ArrowRight");
   await page.keyboard.press("ArrowRight");
@@ -186,8 +217,15 @@ test("many columns are drawn only where they are in view", async (t) => {
 
 test("hostile names and values are text", async (t) => {
   const hostile = {
-    partitionKey: "'\"<b>% +&=\u00e9\u{1f600}", rowKey: "", constructor: "own", toString: "own too",
-    html: "<img src=x onerror=\"document.title='broken'\">", rtl: "\u05e9\u05dc\u05d5\u05dd \u202eabc", control: "a\u0001b\nc", blank: "  ", long: "x".repeat(30000),
+    partitionKey: "'\"<b>% +&=\u00e9\u{1f600}",
+    rowKey: "",
+    constructor: "own",
+    toString: "own too",
+    html: "<img src=x onerror=\"document.title='broken'\">",
+    rtl: "\u05e9\u05dc\u05d5\u05dd \u202eabc",
+    control: "a\u0001b\nc",
+    blank: "  ",
+    long: "x".repeat(30000),
   };
   const table = await server.createTable("Hostile");
   await table.createEntity(hostile);
@@ -202,7 +240,7 @@ test("hostile names and values are text", async (t) => {
   assert.equal(await page.getByRole("textbox", { name: "Value of long" }).inputValue(), hostile.long);
   assert.equal(await page.getByRole("textbox", { name: "Value of constructor" }).inputValue(), "own");
   await page.getByRole("textbox", { name: "Value of rtl" }).fill("changed");
-  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
   await page.getByText(/^Edited/).waitFor();
   const stored = await table.getEntity(hostile.partitionKey, "");
   assert.equal(stored.rtl, "changed");
@@ -216,7 +254,9 @@ test("a page that fails shows why, and is tried again in place", async (t) => {
   await insertMany(table, numbered(1500));
   const page = await openExplorer(t, server, { statuses: [500] });
   let isBroken = true;
-  await page.route(/Failing\(\).*NextPartitionKey/, (route) => isBroken ? route.fulfill({ status: 500, body: "" }) : route.continue());
+  await page.route(/Failing\(\).*NextPartitionKey/, (route) =>
+    isBroken ? route.fulfill({ status: 500, body: "" }) : route.continue(),
+  );
   await page.goto(`${server.origin}/_rowhouse/#/t/Failing`);
   await page.locator(".entities-foot").getByText("1,000 entities loaded, more follow").waitFor();
   await cell(page, "000000").click();
@@ -236,7 +276,7 @@ test("a page without entities is followed by the next one", async (t) => {
     asked += 1;
     if (asked > 3) return route.continue();
     const headers = { "x-ms-continuation-NextPartitionKey": "1!4!YQ--", "x-ms-continuation-NextRowKey": "1!4!MA--" };
-    return route.fulfill({ status: 200, contentType: "application/json", headers, body: "{\"value\":[]}" });
+    return route.fulfill({ status: 200, contentType: "application/json", headers, body: '{"value":[]}' });
   });
   await page.goto(`${server.origin}/_rowhouse/#/t/Gaps`);
   await page.waitForFunction(() => document.querySelector(".entities-foot")?.textContent?.includes("entit"));

@@ -2,28 +2,25 @@
 // document. A change is a list of pairs (before, after); undoing it writes the pairs the other way round, with the ETags that
 // the change got, so that it never overwrites what somebody else wrote since.
 
+import { OPERATIONS_MAX } from "../core/batch.js";
 import { ServiceError } from "../core/errors.js";
 import { timestampOfEtag } from "./display.js";
 
-/** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {import("../core/client.js").TableService} TableService */
+/** @import { Entity } from "../core/edm.js" */
+/** @import { TableService } from "../core/client.js" */
 /** @typedef {{kind: "insert" | "replace" | "merge" | "delete", entity: Entity, etag?: string}} Operation */
-/** What one operation turns into what: null before an insert and after a delete. @typedef {{before: Entity | null, after: Entity | null}} Pair */
+/**
+ * What one operation turns into what: null before an insert and after a delete.
+ * @typedef {{before: Entity | null, after: Entity | null}} Pair
+ */
 /** @typedef {{operation: Operation, pair: Pair}} Step */
 /** @typedef {{pairs: Pair[], failed: {step: Step, error: unknown}[], left: number}} Outcome */
 /** @typedef {{verb: "add" | "edit" | "delete", pairs: Pair[], projected: boolean}} Change */
 
-/** Operations in one transaction. */
-export const TRANSACTION_OPERATIONS_MAX = 100;
 /** Characters of values in one transaction: well below the service's 4 MiB, since encoding makes them longer. */
 const TRANSACTION_CHARACTERS_MAX = 1_000_000;
 /** Requests under way at once; a browser keeps six connections to a host, and pages are loaded meanwhile. */
 const REQUESTS_AT_ONCE = 4;
-
-/** An entity after it was written: the values, the new ETag and the time in it. @param {Entity} entity @param {string} etag @returns {Entity} */
-export function written(entity, etag) {
-  return { ...entity, etag, timestamp: timestampOfEtag(etag) || entity.timestamp };
-}
 
 /** @param {Entity} entity */
 function characters(entity) {
@@ -42,7 +39,7 @@ export function groupByPartition(steps) {
     const key = step.operation.entity.partitionKey;
     const size = step.operation.kind === "delete" ? 0 : characters(step.operation.entity);
     let group = open.get(key);
-    if (!group || group.steps.length >= TRANSACTION_OPERATIONS_MAX || group.size + size > TRANSACTION_CHARACTERS_MAX) {
+    if (!group || group.steps.length >= OPERATIONS_MAX || group.size + size > TRANSACTION_CHARACTERS_MAX) {
       group = { steps: [], size: 0 };
       open.set(key, group);
       groups.push(group.steps);
@@ -53,9 +50,14 @@ export function groupByPartition(steps) {
   return groups;
 }
 
-/** The pair with the ETag that the operation got. @param {Step} step @param {string | null} etag @returns {Pair} */
-export function finished({ pair }, etag) {
-  return { before: pair.before, after: pair.after && written(pair.after, etag || pair.after.etag) };
+/**
+ * The pair with the ETag that the operation got, and the time in it.
+ * @param {Step} step
+ * @param {string | null} etag  null after a delete
+ * @returns {Pair}
+ */
+export function finished({ pair: { before, after } }, etag) {
+  return { before, after: after && { ...after, etag: etag ?? "", timestamp: timestampOfEtag(etag ?? "") } };
 }
 
 /**
@@ -89,7 +91,8 @@ export async function writeMany(service, table, steps, { signal, progress }) {
   const write = async (group) => {
     if (group.length > 1) {
       try {
-        const etags = await service.transaction(table, group.map((step) => step.operation));
+        const operations = group.map((step) => step.operation);
+        const etags = await service.transaction(table, operations);
         group.forEach((step, place) => outcome.pairs.push(finished(step, etags[place] ?? null)));
         return count();
       } catch (error) {
@@ -131,42 +134,47 @@ export function stepFor(pair, merge) {
  * @returns {Step[] | null}
  */
 export function undoSteps(change) {
-  const possible = change.pairs.length > 0 && (!change.projected || change.pairs.every(({ before, after }) =>
-    before === null || (after !== null && [...after.properties.keys()].every((name) => before.properties.has(name)))));
-  if (!possible) return null;
+  const known = (/** @type {Pair} */ { before, after }) =>
+    !before || (after && [...after.properties.keys()].every((name) => before.properties.has(name)));
+  if (change.projected && !change.pairs.every(known)) return null;
   return change.pairs.map(({ before, after }) => stepFor({ before: after, after: before }, change.projected));
 }
 
-/** Why a change could not be written, where its ETag or key tells what happened. @param {unknown} error @returns {string | null} */
+/**
+ * Why a change could not be written, where its ETag or key tells what happened.
+ * @param {unknown} error
+ * @returns {string | null}
+ */
 export function refusalReason(error) {
-  if (!(error instanceof ServiceError)) return null;
-  if (error.status === 412) return "somebody changed it since";
-  if (error.status === 409) return "somebody inserted it again meanwhile";
-  if (error.status === 404) return "somebody deleted it meanwhile";
-  return null;
+  const status = error instanceof ServiceError ? error.status : 0;
+  return REASONS.get(status) ?? null;
 }
+
+const REASONS = new Map([
+  [404, "somebody deleted it meanwhile"],
+  [409, "somebody inserted it again meanwhile"],
+  [412, "somebody changed it since"],
+]);
 
 /** @param {{partitionKey: string, rowKey: string}} entity */
 const keyOf = (entity) => JSON.stringify([entity.partitionKey, entity.rowKey]);
 
-/** @param {Entity} a @param {Entity} b */
-function order(a, b) {
+/** The order of keys. @param {Entity} a @param {Entity} b */
+export function order(a, b) {
   if (a.partitionKey !== b.partitionKey) return a.partitionKey < b.partitionKey ? -1 : 1;
   return a.rowKey === b.rowKey ? 0 : a.rowKey < b.rowKey ? -1 : 1;
 }
 
 /**
- * The list of loaded entities after a change. An entity that is new is put where its keys belong, unless that is after the
- * last one while more follow: then its page brings it.
+ * The list of loaded entities after a change. An entity that is new is put where its keys belong, unless its page is not
+ * loaded yet and brings it later.
  * @param {Entity[]} list
  * @param {Pair[]} pairs
- * @param {boolean} complete
- * @returns {{list: Entity[], replaced: Map<Entity, Entity | null>, later: number}}  later: how many a later page brings
+ * @param {(entity: Entity) => boolean} isLoaded  whether the page of an entity is loaded
+ * @returns {{list: Entity[], replaced: Map<Entity, Entity | null>, later: number}}
  */
-export function applyPairs(list, pairs, complete) {
-  /** @type {Map<string, Entity | null>} */
-  const changes = new Map();
-  for (const { before, after } of pairs) changes.set(keyOf(/** @type {Entity} */ (after ?? before)), after);
+export function applyPairs(list, pairs, isLoaded) {
+  const changes = new Map(pairs.map(({ before, after }) => [keyOf(/** @type {Entity} */ (after ?? before)), after]));
   /** @type {Map<Entity, Entity | null>} */
   const replaced = new Map();
   /** @type {Entity[]} */
@@ -174,18 +182,16 @@ export function applyPairs(list, pairs, complete) {
   for (const entity of list) {
     const key = keyOf(entity);
     const after = changes.get(key);
-    if (after === undefined) {
-      next.push(entity);
-      continue;
+    if (after !== undefined) {
+      replaced.set(entity, after);
+      changes.delete(key);
     }
-    replaced.set(entity, after);
-    changes.delete(key);
-    if (after) next.push(after);
+    const now = after === undefined ? entity : after;
+    if (now) next.push(now);
   }
-  const added = [...changes.values()].filter((entity) => entity !== null).sort(order);
-  const last = next.at(-1);
-  const fits = added.filter((entity) => complete || (last !== undefined && order(entity, last) < 0));
-  return { list: fits.length === 0 ? next : inserted(next, fits), replaced, later: added.length - fits.length };
+  const added = [...changes.values()].filter((entity) => entity !== null);
+  const shown = added.filter(isLoaded).sort(order);
+  return { list: shown.length > 0 ? inserted(next, shown) : next, replaced, later: added.length - shown.length };
 }
 
 /** @param {Entity[]} list @param {Entity[]} added  in order @returns {Entity[]} */
@@ -224,10 +230,15 @@ export function sameValue(a, b) {
  * @returns {Difference[]}
  */
 export function differences(loaded, mine, theirs, projected) {
-  const names = new Set([...loaded.properties.keys(), ...mine.properties.keys(), ...(projected ? [] : theirs.properties.keys())]);
+  const names = new Set([
+    ...loaded.properties.keys(),
+    ...mine.properties.keys(),
+    ...(projected ? [] : theirs.properties.keys()),
+  ]);
+  const valueIn = (/** @type {Entity} */ entity, /** @type {string} */ name) => entity.properties.get(name) ?? null;
   return [...names].map((name) => {
-    const [was, my, their] = [loaded, mine, theirs].map((entity) => entity.properties.get(name) ?? null);
-    const sides = { loaded: was ?? null, mine: my ?? null, theirs: their ?? null };
-    return { name, ...sides, mineChanged: !sameValue(sides.loaded, sides.mine), theirsChanged: !sameValue(sides.loaded, sides.theirs) };
+    const sides = { loaded: valueIn(loaded, name), mine: valueIn(mine, name), theirs: valueIn(theirs, name) };
+    const [mineChanged, theirsChanged] = [!sameValue(sides.loaded, sides.mine), !sameValue(sides.loaded, sides.theirs)];
+    return { name, ...sides, mineChanged, theirsChanged };
   });
 }

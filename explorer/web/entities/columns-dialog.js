@@ -1,12 +1,14 @@
-// The dialog in which columns are shown, hidden and moved. Knows columns, not the grid.
+// The dialog in which columns are shown, hidden and moved, and the menu of one column. Knows no entity.
 
 import { openDialog } from "../ui/dialog.js";
 import { checkbox, h, replaceChildren } from "../ui/dom.js";
+import { openMenu } from "../ui/menu.js";
 import { announce } from "../ui/notify.js";
+import { isKey } from "./columns.js";
 import { visibleText } from "./display.js";
 
-/** @typedef {import("./columns.js").Columns} Columns */
-/** @typedef {import("./columns.js").Column} Column */
+/** @import { Column, Columns } from "./columns.js" */
+/** @import { EntityGrid } from "./grid.js" */
 
 /**
  * @param {Columns} columns
@@ -16,22 +18,46 @@ export function openColumns(columns, { changed, reset }) {
   const list = h("ul", { class: "column-list" });
   const name = (/** @type {Column} */ column) => visibleText(column.name, 120);
   /** @param {Column} column @param {-1 | 1} by */
-  const moveButton = (column, by) => h("button", {
-    type: "button", class: "quiet", "aria-label": `Move ${name(column)} ${by < 0 ? "up" : "down"}`, "data-column": column.name, "data-by": by,
-    disabled: column.kind === "partitionKey" || column.kind === "rowKey",
-    onclick: () => move(column, by),
-  }, by < 0 ? "\u2191" : "\u2193");
-  const draw = () => replaceChildren(list, columns.all.map((column) => {
-    const toggle = () => { columns.hide(column.name, !column.hidden); changed(); };
-    return h("li", null, checkbox(name(column), { checked: !column.hidden, onchange: toggle }), moveButton(column, -1), moveButton(column, 1));
-  }));
+  const moveButton = (column, by) =>
+    h(
+      "button",
+      {
+        type: "button",
+        class: "quiet",
+        "aria-label": `Move ${name(column)} ${by < 0 ? "up" : "down"}`,
+        "data-column": column.name,
+        "data-by": by,
+        disabled: isKey(column.kind),
+        onclick: () => move(column, by),
+      },
+      by < 0 ? "\u2191" : "\u2193",
+    );
+  const draw = () =>
+    replaceChildren(
+      list,
+      columns.all.map((column) => {
+        const toggle = () => {
+          columns.hide(column.name, !column.hidden);
+          changed();
+        };
+        return h(
+          "li",
+          null,
+          checkbox(name(column), { checked: !column.hidden, onchange: toggle }),
+          moveButton(column, -1),
+          moveButton(column, 1),
+        );
+      }),
+    );
   /** @param {Column} column @param {-1 | 1} by */
   const move = (column, by) => {
     const target = columns.all[columns.all.indexOf(column) + by];
     if (!target || !columns.moveTo(column.name, target.name)) return;
     changed();
     draw();
-    const again = [...list.querySelectorAll("button")].find(({ dataset }) => dataset["column"] === column.name && dataset["by"] === String(by));
+    const again = [...list.querySelectorAll("button")].find(
+      ({ dataset }) => dataset["column"] === column.name && dataset["by"] === String(by),
+    );
     again?.focus();
     announce(`${name(column)} is number ${columns.all.indexOf(column) + 1} now`);
   };
@@ -40,12 +66,61 @@ export function openColumns(columns, { changed, reset }) {
     changed();
     draw();
   };
-  const local = checkbox("Show times in the zone of this computer, not in UTC",
-    { checked: columns.local, onchange: () => { columns.local = local.input.checked; changed(); } });
+  const local = checkbox("Show times in the zone of this computer, not in UTC", {
+    checked: columns.local,
+    onchange: () => {
+      columns.local = local.input.checked;
+      changed();
+    },
+  });
   draw();
-  const again = () => { reset(); return true; };
-  const body = h("div", null, local, h("div", { class: "toolbar" },
-    h("button", { type: "button", onclick: () => all(false) }, "Show all"),
-    h("button", { type: "button", onclick: () => all(true) }, "Hide all properties")), list);
+  const again = () => {
+    reset();
+    return true;
+  };
+  const body = h(
+    "div",
+    null,
+    local,
+    h(
+      "div",
+      { class: "toolbar" },
+      h("button", { type: "button", onclick: () => all(false) }, "Show all"),
+      h("button", { type: "button", onclick: () => all(true) }, "Hide all properties"),
+    ),
+    list,
+  );
   openDialog({ title: "Columns", body, cancel: "Close", actions: [{ label: "Reset", kind: "danger", run: again }] });
+}
+
+/**
+ * @param {EntityGrid} grid
+ * @param {Columns} columns
+ * @param {string} name
+ * @param {HTMLElement} opener
+ * @param {{changed: () => void, all: () => void}} actions
+ */
+export function openColumnMenu(grid, columns, name, opener, { changed, all }) {
+  const column = columns.get(name);
+  if (!column) return;
+  const pinned = isKey(column.kind);
+  const hide = () => {
+    columns.hide(name, true);
+    changed();
+    grid.focus();
+  };
+  const changeZone = () => {
+    columns.local = !columns.local;
+    changed();
+  };
+  const isTime = column.kind === "timestamp" || column.types.has("Edm.DateTime");
+  openMenu(opener, [
+    { label: "Hide", run: hide },
+    { label: "Move left", disabled: pinned, run: () => grid.moveColumn(name, -1) },
+    { label: "Move right", disabled: pinned, run: () => grid.moveColumn(name, 1) },
+    { label: "Wider", run: () => grid.widenColumn(name, 60) },
+    { label: "Narrower", run: () => grid.widenColumn(name, -60) },
+    ...(isTime ? [{ label: "Times in local time", checked: columns.local, run: changeZone }] : []),
+    { label: "All columns\u2026", run: all },
+  ]);
 }

@@ -1,8 +1,7 @@
 // The columns of the grid: the keys, Timestamp and the union of the properties in order of appearance, with what the user
-// chose (order, hidden, width). Knows neither the grid nor where the layout is kept.
+// chose (order, hidden, width), which is kept for the next visit. Knows no grid, and nothing of values but their types.
 
-/** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {import("../core/edm.js").EdmType} EdmType */
+/** @import { EdmType, Entity } from "../core/edm.js" */
 /** @typedef {{order: string[], hidden: string[], widths: [string, number][], local: boolean}} Layout */
 /**
  * @typedef {object} Column
@@ -13,11 +12,10 @@
  * @property {boolean} hidden
  */
 
-export const WIDTH_MIN = 56;
-export const WIDTH_MAX = 1200;
-const WIDTH_NEW = 170;
-const KEY_WIDTH_NEW = 150;
-const TIMESTAMP_WIDTH_NEW = 250;
+const WIDTH_MIN = 56;
+const WIDTH_MAX = 1200;
+/** @type {Record<Column["kind"], number>} */
+const WIDTHS_NEW = { partitionKey: 150, rowKey: 150, timestamp: 250, property: 170 };
 const PINNED = 2;
 
 /** @returns {Layout} */
@@ -25,20 +23,29 @@ export function emptyLayout() {
   return { order: [], hidden: [], widths: [], local: false };
 }
 
-/** A layout from text that may be anything: what is not as expected is left out. @param {string | null} text @returns {Layout} */
+/**
+ * A layout from text that may be anything: what is not as expected is left out.
+ * @param {string | null} text
+ * @returns {Layout}
+ */
 export function readLayout(text) {
   const layout = emptyLayout();
   /** @type {any} */
   let raw = null;
-  try { raw = JSON.parse(text ?? "null"); } catch { return layout; }
+  try {
+    raw = JSON.parse(text ?? "null");
+  } catch {
+    return layout;
+  }
   if (typeof raw !== "object" || raw === null) return layout;
   /** @param {unknown} list @returns {string[]} */
-  const names = (list) => Array.isArray(list) ? list.filter((name) => typeof name === "string") : [];
+  const names = (list) => (Array.isArray(list) ? list.filter((name) => typeof name === "string") : []);
   layout.order = names(raw.order);
   layout.hidden = names(raw.hidden);
   if (Array.isArray(raw.widths)) {
-    layout.widths = raw.widths.filter((/** @type {any} */ pair) =>
-      Array.isArray(pair) && typeof pair[0] === "string" && Number.isFinite(pair[1]));
+    layout.widths = raw.widths.filter(
+      (/** @type {any} */ pair) => Array.isArray(pair) && typeof pair[0] === "string" && Number.isFinite(pair[1]),
+    );
   }
   layout.local = raw.local === true;
   return layout;
@@ -55,40 +62,34 @@ export class Columns {
   #hidden;
   /** @type {Map<string, number>} */
   #widths;
-  /** Names of the saved order that no loaded entity has yet; they keep their place. @type {string[]} */
-  #savedOrder;
 
   /** @param {Layout} [layout] */
   constructor(layout = emptyLayout()) {
-    this.#savedOrder = layout.order;
     this.#hidden = new Set(layout.hidden);
     this.#widths = new Map(layout.widths);
     this.local = layout.local;
     layout.order.forEach((name, place) => this.#rank.set(name, place));
-    this.#create("PartitionKey", "partitionKey", KEY_WIDTH_NEW);
-    this.#create("RowKey", "rowKey", KEY_WIDTH_NEW);
-    this.#create("Timestamp", "timestamp", TIMESTAMP_WIDTH_NEW);
+    this.#create("PartitionKey", "partitionKey");
+    this.#create("RowKey", "rowKey");
+    this.#create("Timestamp", "timestamp");
     this.#sort();
   }
 
-  /** @param {string} name @param {Column["kind"]} kind @param {number} width */
-  #create(name, kind, width) {
-    const column = {
-      name, kind, types: new Set(),
-      width: Math.min(WIDTH_MAX, Math.max(WIDTH_MIN, this.#widths.get(name) ?? width)),
-      hidden: this.#hidden.has(name),
-    };
+  /** @param {string} name @param {Column["kind"]} kind */
+  #create(name, kind) {
+    const width = limited(this.#widths.get(name) ?? WIDTHS_NEW[kind]);
+    const column = { name, kind, types: new Set(), width, hidden: this.#hidden.has(name) };
     this.#byName.set(name, column);
     this.#ordered.push(column);
     return column;
   }
 
-  /** Names without a saved place follow the others in order of appearance (the sort is stable). */
+  /** Keys are first; names without a saved place follow the others in order of appearance (the sort is stable). */
   #sort() {
-    const place = (/** @type {Column} */ column) =>
-      column.kind === "partitionKey" ? -2 : column.kind === "rowKey" ? -1
-        : this.#rank.get(column.name) ?? (column.kind === "timestamp" ? -0.5 : Number.MAX_SAFE_INTEGER);
-    this.#ordered.sort((a, b) => place(a) - place(b));
+    const others = { partitionKey: -3, rowKey: -2, timestamp: -1, property: Infinity };
+    const place = (/** @type {Column} */ { name, kind }) =>
+      isKey(kind) ? others[kind] : (this.#rank.get(name) ?? others[kind]);
+    this.#ordered.sort((a, b) => place(a) - place(b) || 0);
   }
 
   /**
@@ -103,7 +104,7 @@ export class Columns {
       for (const [name, value] of entity.properties) {
         let column = this.#byName.get(name);
         if (!column) {
-          column = this.#create(name, "property", WIDTH_NEW);
+          column = this.#create(name, "property");
           created = true;
         }
         if (!column.types.has(value.type)) {
@@ -117,14 +118,18 @@ export class Columns {
   }
 
   /** All columns in order. */
-  get all() { return this.#ordered; }
+  get all() {
+    return this.#ordered;
+  }
 
   /** The columns that are shown, in order. */
-  get shown() { return this.#ordered.filter((column) => !column.hidden); }
+  get shown() {
+    return this.#ordered.filter((column) => !column.hidden);
+  }
 
   /** The number of leading shown columns that stay in place: the keys. @param {Column[]} shown */
   static pinned(shown) {
-    return shown.filter((column) => column.kind === "partitionKey" || column.kind === "rowKey").length;
+    return shown.filter(({ kind }) => isKey(kind)).length;
   }
 
   /** Names and types of the properties, for completion. @returns {Map<string, EdmType>} */
@@ -139,18 +144,24 @@ export class Columns {
   }
 
   /** @param {string} name */
-  get(name) { return this.#byName.get(name); }
+  get(name) {
+    return this.#byName.get(name);
+  }
 
   /** @param {string} name @param {boolean} hidden */
   hide(name, hidden) {
     const column = this.#byName.get(name);
     if (column) column.hidden = hidden;
+    if (hidden) this.#hidden.add(name);
+    else this.#hidden.delete(name);
   }
 
   /** @param {string} name @param {number} width */
   resize(name, width) {
     const column = this.#byName.get(name);
-    if (column) column.width = Math.round(Math.min(WIDTH_MAX, Math.max(WIDTH_MIN, width)));
+    if (!column) return;
+    column.width = limited(width);
+    this.#widths.set(name, column.width);
   }
 
   /**
@@ -165,9 +176,9 @@ export class Columns {
     if (from < PINNED || to < PINNED || from === to) return false;
     const moved = this.#ordered.splice(from, 1);
     this.#ordered.splice(to, 0, ...moved);
-    this.#rank = new Map(this.#ordered.slice(PINNED).map((column, place) => [column.name, place]));
-    const known = new Set(this.#rank.keys());
-    for (const saved of this.#savedOrder) if (!known.has(saved)) this.#rank.set(saved, this.#rank.size);
+    // Names that no loaded entity has keep their order after those that one has.
+    const names = this.#ordered.slice(PINNED).map((column) => column.name);
+    this.#rank = new Map([...new Set([...names, ...this.#saved])].map((saved, place) => [saved, place]));
     return true;
   }
 
@@ -180,14 +191,59 @@ export class Columns {
 
   /** What to remember: the choices, also for names that nothing loaded has. @returns {Layout} */
   get layout() {
-    const hidden = new Set(this.#hidden);
-    const widths = new Map(this.#widths);
-    for (const column of this.#ordered) {
-      if (column.hidden) hidden.add(column.name); else hidden.delete(column.name);
-      const preset = column.kind === "timestamp" ? TIMESTAMP_WIDTH_NEW : column.kind === "property" ? WIDTH_NEW : KEY_WIDTH_NEW;
-      if (column.width !== preset) widths.set(column.name, column.width); else widths.delete(column.name);
+    return { order: this.#saved, hidden: [...this.#hidden], widths: [...this.#widths], local: this.local };
+  }
+
+  get #saved() {
+    return [...this.#rank].sort((a, b) => a[1] - b[1]).map(([name]) => name);
+  }
+}
+
+/** @param {Column["kind"]} kind */
+export function isKey(kind) {
+  return kind === "partitionKey" || kind === "rowKey";
+}
+
+/** @param {number} width */
+function limited(width) {
+  return Math.round(Math.min(WIDTH_MAX, Math.max(WIDTH_MIN, width)));
+}
+
+/** A drag changes a width with every movement; only where it ends is written. */
+const DELAY_MS = 200;
+
+/** Keeps the layout of each table, by account and table: names, order and widths, and nothing that an entity holds. */
+export class LayoutStore {
+  #timer = 0;
+  /** @type {Layout | null} */
+  #waiting = null;
+
+  /** @param {Storage} storage @param {string} account @param {string} table */
+  constructor(storage, account, table) {
+    this.storage = storage;
+    this.key = `rowhouse-layout:${account}/${table.toLowerCase()}`;
+  }
+
+  read() {
+    return readLayout(this.storage.getItem(this.key));
+  }
+
+  /** @param {Layout} layout */
+  write(layout) {
+    this.#waiting = layout;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.flush(), DELAY_MS);
+  }
+
+  /** Writes what is waiting. */
+  flush() {
+    clearTimeout(this.#timer);
+    if (!this.#waiting) return;
+    try {
+      this.storage.setItem(this.key, JSON.stringify(this.#waiting));
+    } catch {
+      // A full or forbidden store costs only what would have been remembered.
     }
-    const order = [...this.#rank].sort((a, b) => a[1] - b[1]).map(([name]) => name);
-    return { order, hidden: [...hidden], widths: [...widths], local: this.local };
+    this.#waiting = null;
   }
 }

@@ -2,11 +2,10 @@
 // Knows types and texts only.
 
 import { fromBytes, readValue, toBytes } from "../core/edm.js";
-import { ValueError } from "../core/errors.js";
+import { ValueError, describe } from "../core/errors.js";
 import { shortType, visibleText } from "./display.js";
 
-/** @typedef {import("../core/edm.js").Value} Value */
-/** @typedef {import("../core/edm.js").EdmType} EdmType */
+/** @import { EdmType, Value } from "../core/edm.js" */
 
 /**
  * The value in another type, or null if it is empty and the other type has no empty value: then it is to be filled in.
@@ -21,7 +20,7 @@ export function convert(value, type) {
   try {
     return readValue(type, textFor(value, type));
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = describe(error);
     throw new ValueError(`\u201c${visibleText(value.text, 40)}\u201d does not become ${shortType(type)}: ${reason}`);
   }
 }

@@ -1,17 +1,27 @@
 // How values and keys are shown in a line of the grid: as text that can be read safely, cut for display only.
 // Knows nothing of the document: it returns text, and whoever shows it sets it as text.
 
-/** @typedef {import("../core/edm.js").Value} Value */
+/** @import { Value } from "../core/edm.js" */
 
 /** A cell never shows more characters than this; the editor shows all of them. */
-export const CELL_CHARACTERS_MAX = 240;
+const CELL_CHARACTERS_MAX = 240;
 /** A tooltip never shows more characters than this. */
 export const TITLE_CHARACTERS_MAX = 1000;
 /** Bytes of a binary value that a cell shows in hexadecimal. */
 const PREVIEW_BYTES = 16;
 
+const LOCAL = new Intl.DateTimeFormat("sv", {
+  ...Object.fromEntries(["year", "month", "day", "hour", "minute", "second"].map((part) => [part, "2-digit"])),
+  year: "numeric",
+  timeZoneName: "longOffset",
+});
+
 /** Control characters, line separators, and the characters that change the direction of what follows or are invisible. */
-const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+const UNSAFE = new RegExp(
+  "[\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb]" +
+    "|[\\ud800-\\udbff](?![\\udc00-\\udfff])|(?<![\\ud800-\\udbff])[\\udc00-\\udfff]",
+  "g",
+);
 
 /** A sign for the end of a line and for a tab, or the number of the character. @param {string} character */
 function picture(character) {
@@ -55,9 +65,6 @@ export function hexPreview(base64, bytes = PREVIEW_BYTES) {
   return binarySize(base64) > bytes ? `${hex} \u2026` : hex;
 }
 
-/** @param {number} number @param {number} [width] */
-const digits = (number, width = 2) => String(number).padStart(width, "0");
-
 /**
  * A time in the zone of this computer with its offset; the fraction is kept as it is in the text, to 100 nanoseconds.
  * @param {string} text
@@ -65,11 +72,9 @@ const digits = (number, width = 2) => String(number).padStart(width, "0");
 export function localTime(text) {
   const date = new Date(text);
   if (Number.isNaN(date.getTime())) return text;
-  const fraction = /\.\d+/.exec(text)?.[0] ?? "";
-  const offset = -date.getTimezoneOffset();
-  const zone = `${offset < 0 ? "-" : "+"}${digits(Math.floor(Math.abs(offset) / 60))}:${digits(Math.abs(offset) % 60)}`;
-  return `${digits(date.getFullYear(), 4)}-${digits(date.getMonth() + 1)}-${digits(date.getDate())} ` +
-    `${digits(date.getHours())}:${digits(date.getMinutes())}:${digits(date.getSeconds())}${fraction} ${zone}`;
+  // The Swedish form is that of ISO 8601.
+  const [day, time, zone = ""] = LOCAL.format(date).split(" ");
+  return `${day} ${time}${/\.\d+/.exec(text)?.[0] ?? ""} ${zone.slice(3) || "+00:00"}`;
 }
 
 /** @param {string} text @param {boolean} local */
@@ -85,10 +90,14 @@ export function timeText(text, local) {
  */
 export function showValue(value, local) {
   switch (value.type) {
-    case "Edm.Binary": return { text: hexPreview(value.text), mark: sizeText(binarySize(value.text)) };
-    case "Edm.DateTime": return { text: timeText(value.text, local), mark: "" };
-    case "Edm.String": return value.text === "" ? { text: "", mark: "empty" } : { text: visibleText(value.text), mark: "" };
-    default: return { text: value.text, mark: "" };
+    case "Edm.Binary":
+      return { text: hexPreview(value.text), mark: sizeText(binarySize(value.text)) };
+    case "Edm.DateTime":
+      return { text: timeText(value.text, local), mark: "" };
+    case "Edm.String":
+      return value.text === "" ? { text: "", mark: "empty" } : { text: visibleText(value.text), mark: "" };
+    default:
+      return { text: value.text, mark: "" };
   }
 }
 
@@ -114,8 +123,7 @@ export function entityName(entity) {
 /** The time that the service's ETag holds, or "" if it is of another form. @param {string} etag */
 export function timestampOfEtag(etag) {
   const inside = /^W\/"datetime'(.+)'"$/.exec(etag)?.[1];
-  if (!inside) return "";
-  try { return decodeURIComponent(inside); } catch { return ""; }
+  return inside ? inside.replaceAll("%3A", ":") : "";
 }
 
 /** "1 entity", "12,000 entities". @param {number} count */

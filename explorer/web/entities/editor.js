@@ -6,8 +6,7 @@ import { h, uniqueId } from "../ui/dom.js";
 import { timeText, visibleText } from "./display.js";
 import { TypedField, textArea } from "./value-field.js";
 
-/** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {import("../core/edm.js").Value} Value */
+/** @import { Entity, Value } from "../core/edm.js" */
 /** @typedef {{element: HTMLElement, name: () => string, field: TypedField}} PropertyRow */
 /**
  * @typedef {object} EditorOptions
@@ -25,21 +24,32 @@ export function openEditor(options) {
   const { title, entity, mode, note, action, save } = options;
   const rows = new PropertyRows(options);
   const [partitionKey, rowKey] = [keyField("PartitionKey", entity.partitionKey, mode), keyField("RowKey", entity.rowKey, mode)];
-  const time = mode !== "new" && entity.timestamp
-    ? h("p", { class: "entity-time" }, `Timestamp ${entity.timestamp}; local: ${timeText(entity.timestamp, true)}`) : null;
-  const body = h("div", { class: "entity-editor" },
+  const time =
+    mode !== "new" && entity.timestamp
+      ? h("p", { class: "entity-time" }, `Timestamp ${entity.timestamp}; local: ${timeText(entity.timestamp, true)}`)
+      : null;
+  const body = h(
+    "div",
+    { class: "entity-editor" },
     note ? h("p", { class: "note" }, note) : null,
-    h("div", { class: "entity-keys" }, partitionKey.element, rowKey.element), time, rows.element);
+    h("div", { class: "entity-keys" }, partitionKey.element, rowKey.element),
+    time,
+    rows.element,
+  );
   const run = async () => {
     const properties = rows.read();
     if (!properties || !save) return false;
     return save({ ...entity, partitionKey: partitionKey.read(), rowKey: rowKey.read(), properties });
   };
   const dialog = openDialog({
-    title, body, wide: true, cancel: mode === "read" ? "Close" : "Cancel",
+    title,
+    body,
+    wide: true,
+    cancel: mode === "read" ? "Close" : "Cancel",
     actions: mode === "read" ? [] : [{ label: action, kind: "primary", run }],
   });
-  if (mode === "new") partitionKey.area.focus(); else rows.focusFirst();
+  if (mode === "new") partitionKey.area.focus();
+  else rows.focusFirst();
   return dialog;
 }
 
@@ -61,26 +71,52 @@ class PropertyRows {
     this.readOnly = mode === "read";
     this.keepProperties = keepProperties;
     const add = () => this.#add("", { type: "Edm.String", text: "" }, true).querySelector("input")?.focus();
-    this.element = h("fieldset", { class: "properties" }, h("legend", null, "Properties"), this.#list, this.#problem,
-      this.readOnly ? null : h("button", { type: "button", onclick: add }, "Add property"));
+    this.element = h(
+      "fieldset",
+      { class: "properties" },
+      h("legend", null, "Properties"),
+      this.#list,
+      this.#problem,
+      this.readOnly ? null : h("button", { type: "button", onclick: add }, "Add property"),
+    );
     for (const [name, value] of entity.properties) this.#add(name, value, mode === "new");
     if (mode === "read" && entity.properties.size === 0) this.#list.append("No properties.");
   }
 
   /** @param {string} first @param {Value} value @param {boolean} isNew */
   #add(first, value, isNew) {
-    const input = isNew && !this.readOnly
-      ? h("input", { type: "text", "aria-label": "Name of the property", autocomplete: "off", spellcheck: "false", value: first }) : null;
-    const name = () => input ? input.value : first;
-    const field = new TypedField(value, { label: () => visibleText(name(), 60) || "the new property", readOnly: this.readOnly });
+    const input =
+      isNew && !this.readOnly
+        ? h("input", {
+            type: "text",
+            "aria-label": "Name of the property",
+            autocomplete: "off",
+            spellcheck: "false",
+            value: first,
+          })
+        : null;
+    const name = () => (input ? input.value : first);
+    const field = new TypedField(value, {
+      label: () => visibleText(name(), 60) || "the new property",
+      readOnly: this.readOnly,
+    });
     input?.addEventListener("input", () => field.relabel());
     const removable = !this.readOnly && (isNew || !this.keepProperties);
-    const remove = removable ? h("button", { type: "button", class: "quiet remove", onclick: () => this.#remove(row) }, "Remove") : null;
+    const remove = removable
+      ? h("button", { type: "button", class: "quiet remove", onclick: () => this.#remove(row) }, "Remove")
+      : null;
     remove?.addEventListener("focus", () => remove.setAttribute("aria-label", `Remove ${visibleText(name(), 60)}`));
     remove?.setAttribute("aria-label", `Remove ${visibleText(name(), 60) || "property"}`);
-    const shown = input ?? h("span", { class: "property-name", dir: "auto", title: visibleText(first, 255) }, visibleText(first, 255));
-    const element = h("div", { class: "property-row", role: "group", "aria-label": visibleText(first, 60) || "New property" },
-      shown, field.select, field.element, remove);
+    const shown =
+      input ?? h("span", { class: "property-name", dir: "auto", title: visibleText(first, 255) }, visibleText(first, 255));
+    const element = h(
+      "div",
+      { class: "property-row", role: "group", "aria-label": visibleText(first, 60) || "New property" },
+      shown,
+      field.select,
+      field.element,
+      remove,
+    );
     const row = { element, name, field };
     this.#rows.push(row);
     this.#list.append(element);
@@ -99,15 +135,21 @@ class PropertyRows {
     if (button instanceof HTMLElement) button.focus();
   }
 
-  focusFirst() { this.#rows[0]?.field.focus(); }
+  focusFirst() {
+    this.#rows[0]?.field.focus();
+  }
 
-  /** All properties, or null if something is to be corrected first: then the focus is there. @returns {Map<string, Value> | null} */
+  /**
+   * All properties, or null if something is to be corrected first: then the focus is there.
+   * @returns {Map<string, Value> | null}
+   */
   read() {
     /** @type {Map<string, Value>} */
     const properties = new Map();
     this.#problem.textContent = "";
     for (const { element, name, field } of this.#rows) {
-      const problem = name() === "" ? "A property has no name." : properties.has(name()) ? "Two properties have the same name." : "";
+      const problem =
+        name() === "" ? "A property has no name." : properties.has(name()) ? "Two properties have the same name." : "";
       if (problem) {
         this.#problem.textContent = problem;
         element.querySelector("input")?.focus();

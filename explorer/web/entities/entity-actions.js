@@ -12,12 +12,9 @@ import { countText, entityName } from "./display.js";
 import { openEditor } from "./editor.js";
 import { askPropertyEdit, showReport, withProperty } from "./many.js";
 
-/** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {import("../core/client.js").TableService} TableService */
-/** @typedef {import("./changes.js").Pair} Pair */
-/** @typedef {import("./changes.js").Step} Step */
-/** @typedef {import("./changes.js").Change} Change */
-/** @typedef {import("./changes.js").Outcome} Outcome */
+/** @import { Entity } from "../core/edm.js" */
+/** @import { TableService } from "../core/client.js" */
+/** @import { Change, Outcome, Pair, Step } from "./changes.js" */
 /**
  * Where changes are shown.
  * @typedef {object} Host
@@ -30,7 +27,8 @@ import { askPropertyEdit, showReport, withProperty } from "./many.js";
 
 const PAST = { add: "Added", edit: "Edited", delete: "Deleted" };
 const NEEDS = { insert: "add", replace: "update", merge: "update", delete: "delete" };
-const PROJECTION_NOTE = "Only some properties were loaded, so saving merges these and leaves the others as they are. " +
+const PROJECTION_NOTE =
+  "Only some properties were loaded, so saving merges these and leaves the others as they are. " +
   "No property can be removed.";
 
 /** @param {Pair[]} pairs */
@@ -52,7 +50,9 @@ export class EntityActions {
   }
 
   /** What undo would take back, or null. */
-  get undoLabel() { return this.#undo?.label ?? null; }
+  get undoLabel() {
+    return this.#undo?.label ?? null;
+  }
 
   add() {
     this.#openNew("Add an entity", { partitionKey: "", rowKey: "", timestamp: "", etag: "", properties: new Map() });
@@ -79,13 +79,23 @@ export class EntityActions {
     }
     const projected = this.host.projected();
     const save = (/** @type {Entity} */ mine) => this.#saveEdit(entity, mine);
-    this.#refocusAfter(openEditor({
-      title, entity, mode: "edit", action: "Save", save, keepProperties: projected, ...(projected ? { note: PROJECTION_NOTE } : {}),
-    }));
+    this.#refocusAfter(
+      openEditor({
+        title,
+        entity,
+        mode: "edit",
+        action: "Save",
+        save,
+        keepProperties: projected,
+        ...(projected ? { note: PROJECTION_NOTE } : {}),
+      }),
+    );
   }
 
   /** @param {{closed: Promise<void>}} dialog */
-  #refocusAfter(dialog) { dialog.closed.then(() => this.host.refocus()); }
+  #refocusAfter(dialog) {
+    dialog.closed.then(() => this.host.refocus());
+  }
 
   /**
    * Writes an edited entity; on a conflict, asks until it is solved. Returns false if the editor is to stay open.
@@ -94,7 +104,8 @@ export class EntityActions {
    * @returns {Promise<boolean>}
    */
   async #saveEdit(loaded, mine) {
-    const same = mine.properties.size === loaded.properties.size &&
+    const same =
+      mine.properties.size === loaded.properties.size &&
       [...mine.properties].every(([name, value]) => sameValue(value, loaded.properties.get(name) ?? null));
     if (same) return true;
     let pair = { before: loaded, after: mine };
@@ -130,7 +141,7 @@ export class EntityActions {
 
   /** @param {Entity} mine */
   async #insertAgain(mine) {
-    if (!await askInsertAgain(mine)) return false;
+    if (!(await askInsertAgain(mine))) return false;
     await this.#writeOne("add", { before: null, after: mine });
     return true;
   }
@@ -157,8 +168,7 @@ export class EntityActions {
     this.host.apply(change.pairs);
     this.host.undoChanged();
     const action = this.#undo ? { action: { label: "Undo", run: () => void this.undo() } } : {};
-    // Once the dialog that wrote it has closed, since a notice inside would go with it.
-    setTimeout(() => notify(`${PAST[change.verb]} ${name}.`, { kind: "success", ...action }));
+    notify(`${PAST[change.verb]} ${name}.`, { kind: "success", ...action });
   }
 
   /** Deletes entities after a question. @param {Entity[]} entities */
@@ -173,10 +183,16 @@ export class EntityActions {
       else confirmed = true;
     };
     await openDialog({
-      title: `Delete ${subject(pairs)}?`, body: h("div", null, h("p", null, `From the table ${this.table}.`), warning),
+      title: `Delete ${subject(pairs)}?`,
+      body: h("div", null, h("p", null, `From the table ${this.table}.`), warning),
       actions: [{ label: "Delete", kind: "danger", run }],
     }).closed;
-    if (confirmed) await this.#writeAll("delete", pairs.map((pair) => stepFor(pair, false)), projected);
+    if (confirmed)
+      await this.#writeAll(
+        "delete",
+        pairs.map((pair) => stepFor(pair, false)),
+        projected,
+      );
     this.host.refocus();
   }
 
@@ -184,7 +200,9 @@ export class EntityActions {
   async editProperty(entities) {
     const projected = this.host.projected();
     const edit = await askPropertyEdit({
-      count: entities.length, names: this.host.names(), removable: !projected,
+      count: entities.length,
+      names: this.host.names(),
+      removable: !projected,
       first: (name) => entities.find((entity) => entity.properties.has(name))?.properties.get(name),
     });
     if (edit) {
@@ -195,7 +213,10 @@ export class EntityActions {
         if (!after) continue;
         // A merge carries the property alone; only a replace removes one.
         const entity = edit.value ? { ...before, properties: new Map([[edit.name, edit.value]]) } : after;
-        steps.push({ operation: { kind: edit.value ? "merge" : "replace", entity, etag: before.etag }, pair: { before, after } });
+        steps.push({
+          operation: { kind: edit.value ? "merge" : "replace", entity, etag: before.etag },
+          pair: { before, after },
+        });
       }
       if (steps.length > 0) await this.#writeAll("edit", steps, projected);
       else notify("Every selected entity is like that already.");
@@ -208,16 +229,19 @@ export class EntityActions {
     const titles = { add: "Adding", edit: "Editing", delete: "Deleting" };
     const outcome = await this.#withProgress(`${titles[verb]} ${countText(steps.length)}`, steps);
     if (outcome.pairs.length > 0) this.#done({ verb, pairs: outcome.pairs, projected });
-    if (outcome.failed.length > 0 || outcome.left > 0) await showReport(`Not everything was ${PAST[verb].toLowerCase()}`, outcome);
+    if (outcome.failed.length > 0 || outcome.left > 0)
+      await showReport(`Not everything was ${PAST[verb].toLowerCase()}`, outcome);
   }
 
   /** @param {string} title @param {Step[]} steps @returns {Promise<Outcome>} */
   async #withProgress(title, steps) {
     const outcome = await progressDialog({
       title,
-      run: ({ report, signal }) => writeMany(this.service, this.table, steps, {
-        signal, progress: (done) => report(done, steps.length, `${done.toLocaleString("en")} of ${countText(steps.length)}`),
-      }),
+      run: ({ report, signal }) =>
+        writeMany(this.service, this.table, steps, {
+          signal,
+          progress: (done) => report(done, steps.length, `${done.toLocaleString("en")} of ${countText(steps.length)}`),
+        }),
     });
     return outcome ?? { pairs: [], failed: [], left: steps.length };
   }
@@ -228,8 +252,10 @@ export class EntityActions {
     if (!undo) return;
     this.#undo = null;
     this.host.undoChanged();
-    const outcome = undo.steps.length > 1 ? await this.#withProgress(undo.label, undo.steps)
-      : await writeMany(this.service, this.table, undo.steps, { signal: new AbortController().signal, progress: () => {} });
+    const outcome =
+      undo.steps.length > 1
+        ? await this.#withProgress(undo.label, undo.steps)
+        : await writeMany(this.service, this.table, undo.steps, { signal: new AbortController().signal, progress: () => {} });
     if (outcome.pairs.length > 0) this.host.apply(outcome.pairs);
     const [first] = outcome.failed;
     if (first?.error instanceof Unreachable && outcome.pairs.length === 0) {

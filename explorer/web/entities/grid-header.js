@@ -2,10 +2,11 @@
 // Knows columns and pointers, not entities.
 
 import { shortType, visibleText } from "./display.js";
-import { cellCount, columnAt, fitCells, layOut } from "./grid-line.js";
+import { cellCount, columnAt, layOut } from "./grid-frame.js";
+import { fitCells } from "./grid-line.js";
 
-/** @typedef {import("./columns.js").Column} Column */
-/** @typedef {import("./grid-line.js").Frame} Frame */
+/** @import { Column } from "./columns.js" */
+/** @import { Frame } from "./grid-frame.js" */
 /**
  * @typedef {object} HeaderActions
  * @property {(name: string, width: number) => void} resize
@@ -40,7 +41,7 @@ export class Header {
   /** @param {Frame} frame */
   bind(frame) {
     this.#frame = frame;
-    const types = frame.columns.map((column) => column.types.size === 1 ? [...column.types][0] : column.types.size).join();
+    const types = frame.columns.map((column) => (column.types.size === 1 ? [...column.types][0] : column.types.size)).join();
     if (this.#structure === frame.structure && this.#types === types) return;
     this.#structure = frame.structure;
     this.#types = types;
@@ -54,7 +55,8 @@ export class Header {
     this.cells.forEach((cell, place) => {
       layOut(cell, frame, place);
       const column = frame.columns[columnAt(frame, place) - 1];
-      if (column) writeHeader(cell, column); else writeSelectAll(cell);
+      if (column) writeHeader(cell, column);
+      else writeSelectAll(cell);
     });
   }
 
@@ -116,8 +118,14 @@ function writeHeader(cell, column) {
   const tag = document.createElement("span");
   tag.className = "type-tag";
   const [type] = column.types;
-  tag.textContent = column.kind === "timestamp" ? "DateTime" : column.kind !== "property" ? "" // Keys are always strings.
-    : column.types.size === 1 && type ? shortType(type) : "several types";
+  tag.textContent =
+    column.kind === "timestamp"
+      ? "DateTime"
+      : column.kind !== "property"
+        ? "" // Keys are always strings.
+        : column.types.size === 1 && type
+          ? shortType(type)
+          : "several types";
   const edge = document.createElement("span");
   edge.className = "resizer";
   cell.title = `${name.textContent}. Enter: menu; Alt+arrow: move; Shift+arrow: widen or narrow.`;

@@ -2,7 +2,7 @@
 
 /**
  * @typedef {{kind: "go", lines: number, pages: number, columns: number, extend: boolean}
- *   | {kind: "toggle"} | {kind: "all"} | {kind: "toggleAll"} | {kind: "clear"} | {kind: "open"} | {kind: "delete"} | {kind: "menu"}
+ *   | {kind: "toggle" | "all" | "toggleAll" | "clear" | "open" | "delete" | "menu"}
  *   | {kind: "move", by: -1 | 1} | {kind: "widen", by: number}} Command
  */
 
@@ -32,19 +32,46 @@ export function command(event, header) {
   if (special) return special;
   if (event.altKey) return null;
   switch (key) {
-    case "ArrowDown": return go(control ? FAR : 1, 0, shift);
-    case "ArrowUp": return go(control ? -FAR : -1, 0, shift);
-    case "ArrowRight": return go(0, control ? FAR : 1, false);
-    case "ArrowLeft": return go(0, control ? -FAR : -1, false);
-    case "PageDown": return go(0, 0, shift, 1);
-    case "PageUp": return go(0, 0, shift, -1);
-    case "Home": return go(control ? -FAR : 0, -FAR, control && shift);
-    case "End": return go(control ? FAR : 0, FAR, control && shift);
-    case " ": return { kind: "toggle" };
-    case "Enter": case "F2": return control ? null : { kind: "open" };
-    case "Delete": return { kind: "delete" };
-    case "Escape": return { kind: "clear" };
-    case "a": case "A": return control ? { kind: "all" } : null;
-    default: return null;
+    case "ArrowDown":
+      return go(control ? FAR : 1, 0, shift);
+    case "ArrowUp":
+      return go(control ? -FAR : -1, 0, shift);
+    case "ArrowRight":
+      return go(0, control ? FAR : 1, false);
+    case "ArrowLeft":
+      return go(0, control ? -FAR : -1, false);
+    case "PageDown":
+      return go(0, 0, shift, 1);
+    case "PageUp":
+      return go(0, 0, shift, -1);
+    case "Home":
+      return go(control ? -FAR : 0, -FAR, control && shift);
+    case "End":
+      return go(control ? FAR : 0, FAR, control && shift);
+    case " ":
+      return { kind: "toggle" };
+    case "Enter":
+    case "F2":
+      return control ? null : { kind: "open" };
+    case "Delete":
+      return { kind: "delete" };
+    case "Escape":
+      return { kind: "clear" };
+    case "a":
+    case "A":
+      return control ? { kind: "all" } : null;
+    default:
+      return null;
   }
+}
+
+/**
+ * The line that a movement leads to; -1 is the header, into which only one line at a time leads.
+ * @param {Command & {kind: "go"}} movement
+ * @param {number} from
+ * @param {number} page  lines of a page
+ */
+export function lineAfter({ lines, pages, extend }, from, page) {
+  const to = pages === 0 ? from + lines : from + pages * Math.max(1, page);
+  return Math.max(extend || pages !== 0 || lines < -1 ? 0 : -1, to);
 }

@@ -2,26 +2,22 @@
 // are used again while scrolling, and nothing here is proportional to what is loaded. Tells by events what the user wants;
 // knows neither the service nor how entities are changed.
 
+import { h } from "../ui/dom.js";
 import { Header } from "./grid-header.js";
-import { command } from "./grid-keys.js";
-import { Line, SELECT_WIDTH } from "./grid-line.js";
-import { valueTitle, visibleText, timeText, TITLE_CHARACTERS_MAX } from "./display.js";
+import { command, lineAfter } from "./grid-keys.js";
+import { LINE_HEIGHT, SELECT_WIDTH, columnsInView, linesInView } from "./grid-frame.js";
+import { Line, cellText, cellTitle } from "./grid-line.js";
+import { visibleText } from "./display.js";
 import { Columns } from "./columns.js";
 import { Selection } from "./selection.js";
 
-/** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {import("./columns.js").Column} Column */
-/** @typedef {import("./grid-line.js").Frame} Frame */
-/** @typedef {import("./grid-keys.js").Command} Command */
+/** @import { Entity } from "../core/edm.js" */
+/** @import { Column } from "./columns.js" */
+/** @import { Frame } from "./grid-frame.js" */
+/** @import { Command } from "./grid-keys.js" */
 
-export const LINE_HEIGHT = 30;
 /** Lines drawn above and below what is in view. */
 const OVERSCAN_LINES = 6;
-/** Columns are drawn only where they are in view if there are more of them than this; then in steps, to redraw seldom. */
-const ALL_COLUMNS_MAX = 40;
-const COLUMN_STEP = 8;
-/** Browsers stop placing elements somewhere after this height; longer lists scroll in proportion. */
-const BODY_PIXELS_MAX = 12_000_000;
 /** The next page is asked for when fewer lines than this follow. */
 const NEAR_END_LINES = 300;
 
@@ -41,38 +37,47 @@ export class EntityGrid extends HTMLElement {
   #parked = false;
   #scheduled = false;
   #observer = new ResizeObserver(() => this.#schedule());
-  #canvas = document.createElement("div");
-  #body = document.createElement("div");
-  #tail = document.createElement("div");
+  #body = h("div", { class: "grid-body", role: "rowgroup" });
+  #tail = h("div", { class: "grid-tail" });
   #header = new Header({
-    resize: (name, width) => { this.#columns.resize(name, width); this.columnsChanged(); this.#tell("layout-change"); },
-    moveTo: (name, target) => { if (this.#columns.moveTo(name, target)) { this.columnsChanged(); this.#tell("layout-change"); } },
+    resize: (name, width) => {
+      this.#columns.resize(name, width);
+      this.columnsChanged();
+      this.#tell("layout-change");
+    },
+    moveTo: (name, target) => {
+      if (this.#columns.moveTo(name, target)) {
+        this.columnsChanged();
+        this.#tell("layout-change");
+      }
+    },
     menu: (name, opener) => this.#tell("column-menu", { name, opener }),
     selectAll: () => this.#run({ kind: "toggleAll" }),
   });
 
+  #canvas = h(
+    "div",
+    {
+      class: "grid-canvas",
+      role: "grid",
+      "aria-multiselectable": "true",
+      tabindex: "-1",
+      onkeydown: (/** @type {KeyboardEvent} */ event) => this.#keydown(event),
+      onclick: (/** @type {MouseEvent} */ event) => this.#click(event),
+      // A range of lines is selected, and no text.
+      onmousedown: (/** @type {MouseEvent} */ event) => event.shiftKey && event.preventDefault(),
+      ondblclick: (/** @type {MouseEvent} */ event) => this.#doubleClick(event),
+      oncopy: (/** @type {ClipboardEvent} */ event) => this.#copy(event),
+      onfocusin: (/** @type {FocusEvent} */ event) => this.#focusIn(event),
+      onmouseover: (/** @type {Event} */ event) => this.#titleOf(event.target),
+    },
+    h("div", { class: "grid-header", role: "rowgroup" }, this.#header.element),
+    this.#body,
+  );
+
   constructor() {
     super();
-    this.#canvas.className = "grid-canvas";
-    this.#canvas.setAttribute("role", "grid");
-    this.#canvas.setAttribute("aria-multiselectable", "true");
-    this.#canvas.tabIndex = -1;
-    const head = document.createElement("div");
-    head.className = "grid-header";
-    head.setAttribute("role", "rowgroup");
-    head.append(this.#header.element);
-    this.#body.className = "grid-body";
-    this.#body.setAttribute("role", "rowgroup");
-    this.#tail.className = "grid-tail";
-    this.#canvas.append(head, this.#body);
     this.addEventListener("scroll", () => this.#schedule(), { passive: true });
-    this.#canvas.addEventListener("keydown", (event) => this.#keydown(event));
-    this.#canvas.addEventListener("click", (event) => this.#click(event));
-    this.#canvas.addEventListener("mousedown", (event) => { if (event.shiftKey) event.preventDefault(); });
-    this.#canvas.addEventListener("dblclick", (event) => this.#doubleClick(event));
-    this.#canvas.addEventListener("copy", (event) => this.#copy(event));
-    this.#canvas.addEventListener("focusin", (event) => this.#focusIn(event));
-    this.#canvas.addEventListener("mouseover", (event) => this.#titleOf(event.target));
   }
 
   connectedCallback() {
@@ -82,7 +87,9 @@ export class EntityGrid extends HTMLElement {
     this.#schedule();
   }
 
-  disconnectedCallback() { this.#observer.disconnect(); }
+  disconnectedCallback() {
+    this.#observer.disconnect();
+  }
 
   /** The accessible name of the grid. */
   label = "Entities";
@@ -107,12 +114,20 @@ export class EntityGrid extends HTMLElement {
     this.columnsChanged();
   }
 
-  /** The same query with another list, after a change. @param {Entity[]} entities @param {number} active  the line to go to, or -1 */
+  /**
+   * The same query with another list, after a change.
+   * @param {Entity[]} entities
+   * @param {number} active  the line to go to, or -1
+   */
   replaceList(entities, active) {
     this.#entities = entities;
     this.#active.line = active >= 0 ? active : Math.max(0, Math.min(this.#active.line, entities.length - 1));
     this.#frame.version += 1;
-    this.#schedule();
+    this.#draw();
+    if (active >= 0) {
+      this.#reveal();
+      this.#schedule();
+    }
   }
 
   /** Entities were added at the end: lines that are drawn stay as they are. @param {boolean} complete  no more follow */
@@ -134,13 +149,19 @@ export class EntityGrid extends HTMLElement {
   }
 
   /** The node after the last line: a page that is loading, or could not be. */
-  get tail() { return this.#tail; }
+  get tail() {
+    return this.#tail;
+  }
 
   /** The active line, -1 for the header. */
-  get activeLine() { return this.#active.line; }
+  get activeLine() {
+    return this.#active.line;
+  }
 
   /** @param {string} kind @param {unknown} [detail] */
-  #tell(kind, detail) { this.dispatchEvent(new CustomEvent(kind, { detail })); }
+  #tell(kind, detail) {
+    this.dispatchEvent(new CustomEvent(kind, { detail }));
+  }
 
   #schedule() {
     if (this.#scheduled) return;
@@ -151,15 +172,9 @@ export class EntityGrid extends HTMLElement {
     });
   }
 
-  /** The part of the list that is in view; in a list too long for the browser, scrolling is scaled. */
   #view() {
-    const headerHeight = this.#header.element.offsetHeight;
-    const height = Math.max(LINE_HEIGHT, this.clientHeight - headerHeight);
-    const full = this.#entities.length * LINE_HEIGHT;
-    const body = Math.min(full, BODY_PIXELS_MAX);
-    const scale = full > body ? (full - height) / (body - height) : 1;
-    const top = Math.min(this.scrollTop, Math.max(0, body - height)) * scale;
-    return { height, body, scale, top, lines: Math.ceil(height / LINE_HEIGHT) };
+    const height = this.clientHeight - this.#header.element.offsetHeight;
+    return linesInView(this.#entities.length, height, this.scrollTop);
   }
 
   #draw() {
@@ -189,26 +204,19 @@ export class EntityGrid extends HTMLElement {
       }
       line.moveTo(index * LINE_HEIGHT - (scale === 1 ? 0 : top - this.scrollTop));
     }
-    for (const line of this.#lines) if (line.index < first || line.index >= last) { this.#park(line); line.hide(); }
+    for (const line of this.#lines)
+      if (line.index < first || line.index >= last) {
+        this.#park(line);
+        line.hide();
+      }
     this.#markActive();
     if (last + NEAR_END_LINES >= this.#entities.length && !this.#complete) this.#tell("near-end");
   }
 
-  /** Chooses which columns to draw. All, unless they are many. */
+  /** Chooses which columns to draw. */
   #chooseColumns() {
     const frame = this.#frame;
-    const count = frame.columns.length;
-    let from = frame.pinned;
-    let to = count;
-    if (count > ALL_COLUMNS_MAX) {
-      const left = this.scrollLeft;
-      const right = left + this.clientWidth;
-      while (from < count && /** @type {number} */ (frame.offsets[from + 1]) < left) from += 1;
-      to = from;
-      while (to < count && /** @type {number} */ (frame.offsets[to]) < right) to += 1;
-      from = Math.max(frame.pinned, (Math.floor(from / COLUMN_STEP) - 1) * COLUMN_STEP);
-      to = Math.min(count, (Math.ceil(to / COLUMN_STEP) + 1) * COLUMN_STEP);
-    }
+    const { from, to } = columnsInView(frame, this.scrollLeft, this.clientWidth);
     if (from === frame.from && to === frame.to) return;
     if (this.#canvas.contains(document.activeElement)) this.#hold();
     this.#frame = { ...frame, from, to, structure: frame.structure + 1 };
@@ -267,7 +275,8 @@ export class EntityGrid extends HTMLElement {
     if (column <= this.#frame.pinned) return;
     const { offsets, pinned } = this.#frame;
     const pinnedCell = this.#header.cells[0];
-    const covered = pinnedCell && getComputedStyle(pinnedCell).position === "sticky" ? /** @type {number} */ (offsets[pinned]) : 0;
+    const covered =
+      pinnedCell && getComputedStyle(pinnedCell).position === "sticky" ? /** @type {number} */ (offsets[pinned]) : 0;
     const left = /** @type {number} */ (offsets[column - 1]);
     const right = /** @type {number} */ (offsets[column]);
     let start = this.scrollLeft;
@@ -276,7 +285,9 @@ export class EntityGrid extends HTMLElement {
     if (start !== this.scrollLeft) this.scrollTo({ left: start });
   }
 
-  focus() { this.focusCell(this.#active.line, this.#active.column); }
+  focus() {
+    this.focusCell(this.#active.line, this.#active.column);
+  }
 
   /** @param {EventTarget | null} target @returns {{line: number, column: number, cell: HTMLElement} | null} */
   #at(target) {
@@ -304,13 +315,12 @@ export class EntityGrid extends HTMLElement {
     const hit = this.#at(event.target);
     const entity = hit && this.#entities[hit.line];
     if (!entity) return;
+    const toggled = event.ctrlKey || event.metaKey || hit.column === 0;
     if (event.shiftKey) this.#selection.range(this.#entities, hit.line);
-    else {
-      this.#selection.anchor = hit.line;
-      if (event.ctrlKey || event.metaKey || hit.column === 0) this.#selection.toggle(entity);
-    }
+    else this.#selection.anchor = hit.line;
+    if (toggled && !event.shiftKey) this.#selection.toggle(entity);
     this.focusCell(hit.line, hit.column);
-    this.#selectionChanged();
+    if (toggled || event.shiftKey) this.#selectionChanged();
   }
 
   /** @param {MouseEvent} event */
@@ -332,24 +342,33 @@ export class EntityGrid extends HTMLElement {
     const { line, column } = this.#active;
     const entity = this.#entities[line];
     const name = this.#frame.columns[column - 1]?.name;
+    const selection = this.#selection;
     switch (found.kind) {
-      case "go": return this.#go(found);
+      case "go":
+        return this.#go(found);
       case "toggle":
-        if (entity) this.#selection.toggle(entity);
-        this.#selection.anchor = line;
+        if (entity) selection.toggle(entity);
+        selection.anchor = line;
         return this.#selectionChanged();
-      case "all": this.#selection.all(this.#entities); return this.#selectionChanged();
+      case "all":
+      case "clear":
       case "toggleAll":
-        if (this.#selection.size === this.#entities.length) this.#selection.clear(); else this.#selection.all(this.#entities);
+        if (found.kind === "clear" || (found.kind === "toggleAll" && selection.size === this.#entities.length))
+          selection.clear();
+        else selection.all(this.#entities);
         return this.#selectionChanged();
-      case "clear": this.#selection.clear(); return this.#selectionChanged();
-      case "open": return entity && this.#tell("entity-open", line);
-      case "delete": return this.#tell("entities-delete");
+      case "open":
+        return entity && this.#tell("entity-open", line);
+      case "delete":
+        return this.#tell("entities-delete");
       case "menu":
-        if (name) this.#tell("column-menu", { name, opener: this.#cell(-1, column) }); else this.#run({ kind: "toggleAll" });
+        if (name) this.#tell("column-menu", { name, opener: this.#cell(-1, column) });
+        else this.#run({ kind: "toggleAll" });
         return;
-      case "move": return name ? this.moveColumn(name, found.by) : undefined;
-      case "widen": return name ? this.widenColumn(name, found.by) : undefined;
+      case "move":
+        return name ? this.moveColumn(name, found.by) : undefined;
+      case "widen":
+        return name ? this.widenColumn(name, found.by) : undefined;
     }
   }
 
@@ -369,12 +388,10 @@ export class EntityGrid extends HTMLElement {
   }
 
   /** @param {Command & {kind: "go"}} to */
-  #go({ lines, pages, columns, extend }) {
-    const page = Math.max(1, this.#view().lines - 2);
-    const { line: from, column } = this.#active;
-    // Only one line at a time leads into the header.
-    const to = pages !== 0 ? Math.max(0, from + pages * page) : lines < -1 ? 0 : from + lines;
-    this.focusCell(Math.max(extend ? 0 : -1, to), column + columns);
+  #go(to) {
+    const { columns, extend } = to;
+    const { line, column } = this.#active;
+    this.focusCell(lineAfter(to, line, this.#view().lines - 2), column + columns);
     if (!extend) this.#selection.anchor = Math.max(0, this.#active.line);
     if (extend) {
       this.#selection.range(this.#entities, this.#active.line);
@@ -388,24 +405,13 @@ export class EntityGrid extends HTMLElement {
     this.#tell("selection-change");
   }
 
-  /** The whole text of a cell, as it is stored. @param {number} line @param {number} column */
-  #text(line, column) {
-    const entity = this.#entities[line];
-    const shown = this.#frame.columns[column - 1];
-    if (!shown) return null;
-    if (!entity) return line < 0 ? shown.name : null;
-    if (shown.kind === "partitionKey") return entity.partitionKey;
-    if (shown.kind === "rowKey") return entity.rowKey;
-    if (shown.kind === "timestamp") return entity.timestamp;
-    return entity.properties.get(shown.name)?.text ?? "";
-  }
-
   /** @param {ClipboardEvent} event */
   #copy(event) {
     if (getSelection()?.toString()) return;
-    const text = this.#text(this.#active.line, this.#active.column);
-    if (text === null) return;
-    event.clipboardData?.setData("text/plain", text);
+    const { line, column } = this.#active;
+    const [entity, shown] = [this.#entities[line], this.#frame.columns[column - 1]];
+    if (!shown || (line >= 0 && !entity)) return;
+    event.clipboardData?.setData("text/plain", entity ? cellText(entity, shown) : shown.name);
     event.preventDefault();
     this.#tell("copied");
   }
@@ -415,11 +421,7 @@ export class EntityGrid extends HTMLElement {
     const hit = this.#at(target);
     const entity = hit && this.#entities[hit.line];
     const column = hit && this.#frame.columns[hit.column - 1];
-    if (!hit || !entity || !column) return;
-    const value = entity.properties.get(column.name);
-    if (column.kind === "property") hit.cell.title = value ? valueTitle(value, this.#columns.local) : "This entity has no such property";
-    else if (column.kind === "timestamp") hit.cell.title = entity.timestamp && timeText(entity.timestamp, !this.#columns.local);
-    else hit.cell.title = visibleText(/** @type {string} */ (this.#text(hit.line, hit.column)), TITLE_CHARACTERS_MAX) || "empty";
+    if (hit && entity && column) hit.cell.title = cellTitle(entity, column, this.#columns.local);
   }
 }
 

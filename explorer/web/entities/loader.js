@@ -1,11 +1,11 @@
 // Loads the pages of one query: one request at a time, and none proportional to what is loaded. Knows the service by its
 // contract only; knows nothing of the document.
 
-/** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {import("../core/client.js").TableService} TableService */
-/** @typedef {import("../core/client.js").Continuation} Continuation */
-/** @typedef {import("../core/client.js").PageReport} PageReport */
-/** @typedef {{filter: string, select: string[] | null, top: number | null}} Query */
+import { order } from "./changes.js";
+
+/** @import { Entity } from "../core/edm.js" */
+/** @import { Continuation, PageReport, TableService } from "../core/client.js" */
+/** @import { Query } from "../query/query.js" */
 /** @typedef {"idle" | "loading" | "failed" | "complete"} LoaderState */
 /** @typedef {{page: (entities: Entity[], report: PageReport) => void, state: () => void}} LoaderListener */
 
@@ -23,6 +23,8 @@ export class EntityLoader {
   #returned = 0;
   /** @type {Continuation | null} */
   #next = null;
+  /** The last one that the service returned, whether or not it is still there. @type {Entity | undefined} */
+  #last;
   #started = false;
   #abort = new AbortController();
   /** @type {Promise<void> | null} */
@@ -37,7 +39,14 @@ export class EntityLoader {
   }
 
   /** Whether only some properties of each entity are loaded. */
-  get projected() { return this.query.select !== null; }
+  get projected() {
+    return this.query.select !== null;
+  }
+
+  /** Whether the page that an entity belongs to is loaded. @param {Entity} entity */
+  covers(entity) {
+    return this.state === "complete" || (this.#last !== undefined && order(entity, this.#last) <= 0);
+  }
 
   /**
    * Loads the next page that holds entities; a page without any but with a continuation is followed by the next one.
@@ -47,7 +56,9 @@ export class EntityLoader {
   more() {
     if (this.#running) return this.#running;
     if (this.state === "complete" || this.#abort.signal.aborted) return Promise.resolve();
-    this.#running = this.#load().finally(() => { this.#running = null; });
+    this.#running = this.#load().finally(() => {
+      this.#running = null;
+    });
     return this.#running;
   }
 
@@ -73,13 +84,20 @@ export class EntityLoader {
     const { filter, select, top } = this.query;
     const { signal } = this.#abort;
     const left = top === null ? null : Math.min(PAGE_ENTITIES_MAX, top - this.#returned);
-    const page = await this.service.queryEntities(this.table,
-      { filter, select, top: left, next: this.#next, explain: true, signal });
+    const page = await this.service.queryEntities(this.table, {
+      filter,
+      select,
+      top: left,
+      next: this.#next,
+      explain: true,
+      signal,
+    });
     if (signal.aborted) throw signal.reason;
     this.#started = true;
     this.#next = page.next;
     this.#returned += page.entities.length;
     for (const entity of page.entities) this.entities.push(entity);
+    this.#last = page.entities.at(-1) ?? this.#last;
     this.listener.page(page.entities, page.report);
     return page.entities.length;
   }
@@ -103,5 +121,7 @@ export class EntityLoader {
   }
 
   /** Ends the request under way; nothing is reported any more. */
-  stop() { this.#abort.abort(new DOMException("The query changed", "AbortError")); }
+  stop() {
+    this.#abort.abort(new DOMException("The query changed", "AbortError"));
+  }
 }

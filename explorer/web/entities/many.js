@@ -8,9 +8,8 @@ import { refusalReason, sameValue } from "./changes.js";
 import { countText, entityName } from "./display.js";
 import { TypedField } from "./value-field.js";
 
-/** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {import("../core/edm.js").Value} Value */
-/** @typedef {import("./changes.js").Outcome} Outcome */
+/** @import { Entity, Value } from "../core/edm.js" */
+/** @import { Outcome } from "./changes.js" */
 /** A value, or null to remove the property. @typedef {{name: string, value: Value | null}} PropertyEdit */
 
 /** Failures that a report lists one by one. */
@@ -26,8 +25,12 @@ export async function askPropertyEdit({ count, names, first, removable }) {
   let answer = null;
   const list = uniqueId("names");
   const name = h("input", { type: "text", list, autocomplete: "off", spellcheck: "false" });
-  const what = h("select", null, h("option", { value: "set" }, "Set it to a value"),
-    h("option", { value: "remove", disabled: !removable }, "Remove it"));
+  const what = h(
+    "select",
+    null,
+    h("option", { value: "set" }, "Set it to a value"),
+    h("option", { value: "remove", disabled: !removable }, "Remove it"),
+  );
   const holder = h("div", { class: "property-row" });
   /** @type {TypedField} */
   let value;
@@ -37,9 +40,12 @@ export async function askPropertyEdit({ count, names, first, removable }) {
   };
   name.addEventListener("change", () => {
     const known = first(name.value);
-    if (known) show(known); else value.relabel();
+    if (known) show(known);
+    else value.relabel();
   });
-  what.addEventListener("change", () => { holder.hidden = what.value === "remove"; });
+  what.addEventListener("change", () => {
+    holder.hidden = what.value === "remove";
+  });
   show({ type: "Edm.String", text: "" });
   const run = () => {
     if (name.value === "") {
@@ -53,19 +59,41 @@ export async function askPropertyEdit({ count, names, first, removable }) {
     answer = { name: name.value, value: what.value === "set" ? value.read() : null };
     return true;
   };
-  const note = removable ? null
+  const note = removable
+    ? null
     : h("p", { class: "note" }, "Only some properties were loaded, so entities are merged and no property can be removed.");
-  const body = h("div", null, note, field("Property", name), h("datalist", { id: list }, names.map((known) => h("option", { value: known }))),
-    field("What to do", what), holder);
-  await openDialog({ title: `Edit one property of ${countText(count)}`, body, actions: [{ label: "Write", kind: "primary", run }] }).closed;
+  const body = h(
+    "div",
+    null,
+    note,
+    field("Property", name),
+    h(
+      "datalist",
+      { id: list },
+      names.map((known) => h("option", { value: known })),
+    ),
+    field("What to do", what),
+    holder,
+  );
+  await openDialog({
+    title: `Edit one property of ${countText(count)}`,
+    body,
+    actions: [{ label: "Write", kind: "primary", run }],
+  }).closed;
   return answer;
 }
 
-/** The entity with one property set or removed; null if that changes nothing. @param {Entity} entity @param {PropertyEdit} edit @returns {Entity | null} */
+/**
+ * The entity with one property set or removed; null if that changes nothing.
+ * @param {Entity} entity
+ * @param {PropertyEdit} edit
+ * @returns {Entity | null}
+ */
 export function withProperty(entity, { name, value }) {
   if (sameValue(entity.properties.get(name) ?? null, value)) return null;
   const properties = new Map(entity.properties);
-  if (value) properties.set(name, value); else properties.delete(name);
+  if (value) properties.set(name, value);
+  else properties.delete(name);
   return { ...entity, properties };
 }
 
@@ -77,11 +105,24 @@ export function withProperty(entity, { name, value }) {
 export function showReport(title, { pairs, failed, left }) {
   const rows = failed.slice(0, LISTED_MAX).map(({ step, error }) => {
     const reason = refusalReason(error);
-    return h("li", null, h("span", { dir: "auto" }, entityName(step.operation.entity)), `: ${reason ? `${reason}. ` : ""}${describe(error)}`);
+    return h(
+      "li",
+      null,
+      h("span", { dir: "auto" }, entityName(step.operation.entity)),
+      `: ${reason ? `${reason}. ` : ""}${describe(error)}`,
+    );
   });
   const more = failed.length > LISTED_MAX ? h("p", null, `\u2026 and ${countText(failed.length - LISTED_MAX)} more`) : null;
-  const body = h("div", null,
-    h("p", null, `${countText(pairs.length)} written, ${countText(failed.length)} failed${left ? `, ${countText(left)} not tried` : ""}.`),
-    h("ul", { class: "failures" }, rows), more);
+  const body = h(
+    "div",
+    null,
+    h(
+      "p",
+      null,
+      `${countText(pairs.length)} written, ${countText(failed.length)} failed${left ? `, ${countText(left)} not tried` : ""}.`,
+    ),
+    h("ul", { class: "failures" }, rows),
+    more,
+  );
   return openDialog({ title, body, wide: true, actions: [], cancel: "Close" }).closed;
 }

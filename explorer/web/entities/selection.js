@@ -9,10 +9,14 @@ export class Selection {
   /** The line that a range starts from. */
   anchor = 0;
 
-  get size() { return this.#items.size; }
+  get size() {
+    return this.#items.size;
+  }
 
   /** @param {T} item */
-  has(item) { return this.#items.has(item); }
+  has(item) {
+    return this.#items.has(item);
+  }
 
   /** @param {T} item */
   toggle(item) {
@@ -27,9 +31,13 @@ export class Selection {
   }
 
   /** @param {T[]} list */
-  all(list) { this.#items = new Set(list); }
+  all(list) {
+    this.#items = new Set(list);
+  }
 
-  clear() { this.#items.clear(); }
+  clear() {
+    this.#items.clear();
+  }
 
   /** Keeps only what is still in the list, and follows what was replaced. @param {Map<T, T | null>} replaced */
   follow(replaced) {

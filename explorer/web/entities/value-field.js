@@ -1,12 +1,12 @@
 // A field for a value of each type, and the select that changes the type. Reads into exact values; knows no entity.
 
 import { EDM_TYPES, asType, fromBytes, fromHex, readValue, toBytes, toHex } from "../core/edm.js";
+import { describe } from "../core/errors.js";
 import { h, replaceChildren, uniqueId } from "../ui/dom.js";
 import { convert, restoreLineEndings } from "./convert.js";
 import { binarySize, localTime, shortType, visibleText } from "./display.js";
 
-/** @typedef {import("../core/edm.js").Value} Value */
-/** @typedef {import("../core/edm.js").EdmType} EdmType */
+/** @import { EdmType, Value } from "../core/edm.js" */
 /** @typedef {{parts: HTMLElement[], input: HTMLElement, read: () => Value}} Field */
 
 /** Lines that a text area grows to. */
@@ -23,7 +23,14 @@ function linesOf(text) {
  * @param {Record<string, unknown>} attributes
  */
 export function textArea(text, attributes) {
-  const area = h("textarea", { rows: linesOf(text), spellcheck: "false", autocomplete: "off", dir: "auto", value: text, ...attributes });
+  const area = h("textarea", {
+    rows: linesOf(text),
+    spellcheck: "false",
+    autocomplete: "off",
+    dir: "auto",
+    value: text,
+    ...attributes,
+  });
   return { area, read: () => restoreLineEndings(area.value, text) };
 }
 
@@ -38,15 +45,24 @@ function stringField(value, attributes) {
 
 /** @param {Value} value @param {Record<string, unknown>} attributes @returns {Field} */
 function booleanField(value, attributes) {
-  const select = h("select", { ...attributes, disabled: attributes["readonly"] === true, value: value.text || "false" },
-    h("option", { value: "true" }, "true"), h("option", { value: "false" }, "false"));
+  const select = h(
+    "select",
+    { ...attributes, disabled: attributes["readonly"] === true, value: value.text || "false" },
+    h("option", { value: "true" }, "true"),
+    h("option", { value: "false" }, "false"),
+  );
   return { parts: [select], input: select, read: () => readValue("Edm.Boolean", select.value) };
 }
 
-/** A field of one line, whose text stays as it is until it is edited. @param {Value} value @param {Record<string, unknown>} attributes @returns {Field & {input: HTMLInputElement}} */
+/**
+ * A field of one line, whose text stays as it is until it is edited.
+ * @param {Value} value
+ * @param {Record<string, unknown>} attributes
+ * @returns {Field & {input: HTMLInputElement}}
+ */
 function lineField(value, attributes) {
   const input = h("input", { type: "text", autocomplete: "off", spellcheck: "false", ...attributes, value: value.text });
-  const read = () => input.value === value.text && value.text !== "" ? value : readValue(value.type, input.value);
+  const read = () => (input.value === value.text && value.text !== "" ? value : readValue(value.type, input.value));
   return { parts: [input], input, read };
 }
 
@@ -56,8 +72,8 @@ function guidField(value, attributes) {
   // Only secure contexts have randomUUID.
   const make = () => {
     const bytes = crypto.getRandomValues(new Uint8Array(16));
-    bytes[6] = (bytes[6] ?? 0) & 0x0f | 0x40;
-    bytes[8] = (bytes[8] ?? 0) & 0x3f | 0x80;
+    bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
+    bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
     setText(field.input, toHex(bytes).replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-"));
   };
   const button = h("button", { type: "button", onclick: make }, "New Guid");
@@ -85,7 +101,9 @@ function timeField(value, attributes) {
     }
   };
   field.input.addEventListener("input", follow);
-  picker.addEventListener("change", () => { if (picker.value) setText(field.input, `${picker.value}${picker.value.length === 16 ? ":00" : ""}Z`); });
+  picker.addEventListener("change", () => {
+    if (picker.value) setText(field.input, `${picker.value}${picker.value.length === 16 ? ":00" : ""}Z`);
+  });
   follow();
   return { ...field, parts: attributes["readonly"] ? [field.input, local] : [field.input, picker, local] };
 }
@@ -93,21 +111,36 @@ function timeField(value, attributes) {
 /** @param {Value} value @param {Record<string, unknown>} attributes @returns {Field} */
 function binaryField(value, attributes) {
   const size = h("small");
-  const format = h("select", { "aria-label": "Written in" },
-    h("option", { value: "hex" }, "Hexadecimal"), h("option", { value: "base64" }, "Base64"));
+  const format = h(
+    "select",
+    { "aria-label": "Written in" },
+    h("option", { value: "hex" }, "Hexadecimal"),
+    h("option", { value: "base64" }, "Base64"),
+  );
   const area = h("textarea", { rows: "3", spellcheck: "false", autocomplete: "off", class: "binary", ...attributes });
   let written = "hex";
-  const bytes = () => written === "hex" ? fromHex(area.value) : toBytes(area.value.replace(/\s+/g, ""));
+  const bytes = () => (written === "hex" ? fromHex(area.value) : toBytes(area.value.replace(/\s+/g, "")));
   const show = (/** @type {Uint8Array} */ content) => {
     area.value = format.value === "hex" ? toHex(content).replace(/(..)(?=.)/g, "$1 ") : fromBytes(content);
     written = format.value;
     size.textContent = `${content.length} bytes`;
   };
   const ifValid = (/** @type {(content: Uint8Array<ArrayBuffer>) => void} */ use) => {
-    try { use(bytes()); } catch { format.value = written; area.focus(); }
+    try {
+      use(bytes());
+    } catch {
+      format.value = written;
+      area.focus();
+    }
   };
   format.addEventListener("change", () => ifValid(show));
-  area.addEventListener("input", () => { try { size.textContent = `${bytes().length} bytes`; } catch { size.textContent = ""; } });
+  area.addEventListener("input", () => {
+    try {
+      size.textContent = `${bytes().length} bytes`;
+    } catch {
+      size.textContent = "";
+    }
+  });
   const download = h("button", { type: "button", onclick: () => ifValid(saveFile) }, "Download");
   const chooser = h("input", { type: "file", hidden: true, "aria-label": "File with the bytes" });
   chooser.addEventListener("change", async () => {
@@ -118,7 +151,10 @@ function binaryField(value, attributes) {
   });
   const load = h("button", { type: "button", onclick: () => chooser.click() }, "Load file");
   show(toBytes(value.text));
-  const parts = [area, h("div", { class: "binary-tools" }, format, download, attributes["readonly"] ? null : [load, chooser], size)];
+  const parts = [
+    area,
+    h("div", { class: "binary-tools" }, format, download, attributes["readonly"] ? null : [load, chooser], size),
+  ];
   return { parts, input: area, read: () => ({ type: "Edm.Binary", text: fromBytes(bytes()) }) };
 }
 
@@ -154,8 +190,11 @@ export class TypedField {
     this.label = label;
     this.readOnly = readOnly;
     this.#type = value.type;
-    this.select = h("select", { value: value.type, disabled: readOnly, onchange: () => this.#changeType() },
-      EDM_TYPES.map((type) => h("option", { value: type }, shortType(type))));
+    this.select = h(
+      "select",
+      { value: value.type, disabled: readOnly, onchange: () => this.#changeType() },
+      EDM_TYPES.map((type) => h("option", { value: type }, shortType(type))),
+    );
     this.element = h("div", { class: "value-field" }, this.#holder, this.#message);
     this.#holder.addEventListener("input", () => this.check());
     this.#field = this.#show(value);
@@ -185,7 +224,7 @@ export class TypedField {
       this.#say("");
     } catch (error) {
       this.select.value = this.#type;
-      this.#say(error instanceof Error ? error.message : String(error));
+      this.#say(describe(error));
     }
     this.relabel();
   }
@@ -208,21 +247,29 @@ export class TypedField {
       this.#say("");
       return true;
     } catch (error) {
-      this.#say(error instanceof Error ? error.message : String(error));
+      this.#say(describe(error));
       return false;
     }
   }
 
   /** @returns {Value} */
-  read() { return this.#field.read(); }
+  read() {
+    return this.#field.read();
+  }
 
-  focus() { this.#field.input.focus(); }
+  focus() {
+    this.#field.input.focus();
+  }
 }
 
 /** A value as text for dialogs: the type and what can be read of it. @param {Value | null} value */
 export function valueText(value) {
   if (value === null) return "(no such property)";
-  const text = value.type === "Edm.Binary" ? `${binarySize(value.text)} bytes, Base64 ${visibleText(value.text, 400)}`
-    : value.text === "" ? "(empty)" : visibleText(value.text, 1000);
+  const text =
+    value.type === "Edm.Binary"
+      ? `${binarySize(value.text)} bytes, Base64 ${visibleText(value.text, 400)}`
+      : value.text === ""
+        ? "(empty)"
+        : visibleText(value.text, 1000);
   return `${shortType(value.type)}: ${text}`;
 }
