@@ -20,7 +20,8 @@ export class TablesView extends HTMLElement {
     /** @type {Map<string, string>} what was counted */
     this.counts = new Map();
     this.controller = new AbortController();
-    this.search = h("input", { type: "search", "aria-label": "Search tables", placeholder: "Search", oninput: () => this.#showTables() });
+    const oninput = () => this.#showTables();
+    this.search = h("input", { type: "search", "aria-label": "Search tables", placeholder: "Search", oninput });
     this.status = h("p", { class: "status", role: "status" });
     this.list = h("ul", { class: "tables", "aria-label": "Tables" });
   }
@@ -37,7 +38,8 @@ export class TablesView extends HTMLElement {
     acceptFiles(this, (files) => this.#import(files));
     replaceChildren(this,
       h("div", { class: "heading" }, h("h1", null, "Tables"),
-        h("div", { class: "toolbar" }, this.search, refresh, service.may("add") ? importFiles : null, service.may("create") ? create : null)),
+        h("div", { class: "toolbar" },
+          this.search, refresh, service.may("add") ? importFiles : null, service.may("create") ? create : null)),
       this.status, this.list);
     service.addEventListener("reachable", () => this.#load(), { signal: this.controller.signal });
     void this.#load();
@@ -89,7 +91,8 @@ export class TablesView extends HTMLElement {
     const wanted = this.search.value.trim().toLowerCase();
     const shown = this.tables.filter((name) => name.toLowerCase().includes(wanted));
     const total = this.tables.length;
-    const count = wanted ? `${number(shown.length)} of ${number(total)} tables` : `${number(total)} ${total === 1 ? "table" : "tables"}`;
+    const all = `${number(total)} ${total === 1 ? "table" : "tables"}`;
+    const count = wanted ? `${number(shown.length)} of ${number(total)} tables` : all;
     this.status.textContent = total === 0 && !isLoading ? "There is no table yet." : `${count}${isLoading ? ", loading…" : ""}`;
     replaceChildren(this.list, shown.map((name) => this.#item(name)));
   }
@@ -98,8 +101,10 @@ export class TablesView extends HTMLElement {
   #item(name) {
     const { service } = this.session;
     const address = `#/t/${encodeURIComponent(name)}`;
-    const count = h("button", { type: "button", class: "quiet", "aria-label": `Count the entities of ${name}`, onclick: () => this.#count(name) }, "Count");
-    const drop = h("button", { type: "button", class: "quiet", "aria-label": `Delete ${name}`, onclick: () => this.#delete(name) }, "Delete");
+    const button = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ onclick) =>
+      h("button", { type: "button", class: "quiet", "aria-label": label, onclick }, text);
+    const count = button("Count", `Count the entities of ${name}`, () => this.#count(name));
+    const drop = button("Delete", `Delete ${name}`, () => this.#delete(name));
     return h("li", null,
       h("a", { href: address }, name),
       h("span", { class: "count" }, this.counts.get(name) ?? null),
