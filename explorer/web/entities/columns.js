@@ -117,12 +117,10 @@ export class Columns {
     return changed || created;
   }
 
-  /** All columns in order. */
   get all() {
     return this.#ordered;
   }
 
-  /** The columns that are shown, in order. */
   get shown() {
     return this.#ordered.filter((column) => !column.hidden);
   }
@@ -209,15 +207,8 @@ function limited(width) {
   return Math.round(Math.min(WIDTH_MAX, Math.max(WIDTH_MIN, width)));
 }
 
-/** A drag changes a width with every movement; only where it ends is written. */
-const DELAY_MS = 200;
-
 /** Keeps the layout of each table, by account and table: names, order and widths, and nothing that an entity holds. */
 export class LayoutStore {
-  #timer = 0;
-  /** @type {Layout | null} */
-  #waiting = null;
-
   /** @param {Storage} storage @param {string} account @param {string} table */
   constructor(storage, account, table) {
     this.storage = storage;
@@ -230,20 +221,10 @@ export class LayoutStore {
 
   /** @param {Layout} layout */
   write(layout) {
-    this.#waiting = layout;
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.flush(), DELAY_MS);
-  }
-
-  /** Writes what is waiting. */
-  flush() {
-    clearTimeout(this.#timer);
-    if (!this.#waiting) return;
     try {
-      this.storage.setItem(this.key, JSON.stringify(this.#waiting));
+      this.storage.setItem(this.key, JSON.stringify(layout));
     } catch {
       // A full or forbidden store costs only what would have been remembered.
     }
-    this.#waiting = null;
   }
 }

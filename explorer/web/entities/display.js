@@ -3,10 +3,9 @@
 
 /** @import { Value } from "../core/edm.js" */
 
-/** A cell never shows more characters than this; the editor shows all of them. */
+/** Characters of a cell; the editor shows all of them. */
 const CELL_CHARACTERS_MAX = 240;
-/** A tooltip never shows more characters than this. */
-export const TITLE_CHARACTERS_MAX = 1000;
+const TITLE_CHARACTERS_MAX = 1000;
 /** Bytes of a binary value that a cell shows in hexadecimal. */
 const PREVIEW_BYTES = 16;
 

@@ -127,10 +127,6 @@ class PropertyRows {
   #remove(row) {
     this.#rows.splice(this.#rows.indexOf(row), 1);
     row.element.remove();
-    this.element.querySelector("button:last-of-type") instanceof HTMLElement && this.focusLast();
-  }
-
-  focusLast() {
     const button = this.element.querySelector(":scope > button");
     if (button instanceof HTMLElement) button.focus();
   }

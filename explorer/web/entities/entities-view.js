@@ -91,7 +91,6 @@ export class EntitiesView extends HTMLElement {
 
   disconnectedCallback() {
     this.#loader.stop();
-    this.#layouts.flush();
     removeEventListener("keydown", this.#onKey);
     this.#session.service.removeEventListener("reachable", this.#onReachable);
   }
@@ -180,7 +179,7 @@ export class EntitiesView extends HTMLElement {
     if (this.#may("add")) acceptFiles(this, (files) => void this.#import(files));
   }
 
-  /** What an action throws is shown. @param {() => unknown} run */
+  /** @param {() => unknown} run */
   async #try(run) {
     try {
       await run();
@@ -228,7 +227,7 @@ export class EntitiesView extends HTMLElement {
     void loader.more();
   }
 
-  /** Shows a change in the list that is loaded. @param {Pair[]} pairs */
+  /** @param {Pair[]} pairs */
   #apply(pairs) {
     const { list, replaced, later } = applyPairs(this.#loader.entities, pairs, (entity) => this.#loader.covers(entity));
     this.#loader.entities = list;

@@ -49,7 +49,6 @@ export class EntityActions {
     this.host = host;
   }
 
-  /** What undo would take back, or null. */
   get undoLabel() {
     return this.#undo?.label ?? null;
   }
@@ -58,7 +57,7 @@ export class EntityActions {
     this.#openNew("Add an entity", { partitionKey: "", rowKey: "", timestamp: "", etag: "", properties: new Map() });
   }
 
-  /** Opens a copy, whose keys are to be changed. @param {Entity} entity */
+  /** @param {Entity} entity */
   async duplicate(entity) {
     const whole = this.host.projected() ? await this.service.getEntity(this.table, entity.partitionKey, entity.rowKey) : entity;
     this.#openNew("Duplicate an entity", { ...whole, timestamp: "", etag: "", properties: new Map(whole.properties) });
@@ -164,14 +163,17 @@ export class EntityActions {
     const steps = undoSteps(change);
     const allowed = steps?.every((step) => this.service.may(/** @type {"add"} */ (NEEDS[step.operation.kind]), this.table));
     const name = subject(change.pairs);
-    this.#undo = steps && allowed ? { label: `Undo ${change.verb} of ${name}`, steps } : null;
+    const undo = steps && allowed ? { label: `Undo ${change.verb} of ${name}`, steps } : null;
+    this.#undo = undo;
     this.host.apply(change.pairs);
     this.host.undoChanged();
-    const action = this.#undo ? { action: { label: "Undo", run: () => void this.undo() } } : {};
+    // The notice may still be there after the next change, which is not the one that it names.
+    const run = () => void (this.#undo === undo && this.undo());
+    const action = undo ? { action: { label: "Undo", run } } : {};
     notify(`${PAST[change.verb]} ${name}.`, { kind: "success", ...action });
   }
 
-  /** Deletes entities after a question. @param {Entity[]} entities */
+  /** @param {Entity[]} entities */
   async remove(entities) {
     const pairs = entities.map((entity) => ({ before: entity, after: null }));
     const projected = this.host.projected();
@@ -196,7 +198,7 @@ export class EntityActions {
     this.host.refocus();
   }
 
-  /** Sets or removes one property of entities. @param {Entity[]} entities */
+  /** @param {Entity[]} entities */
   async editProperty(entities) {
     const projected = this.host.projected();
     const edit = await askPropertyEdit({

@@ -26,7 +26,7 @@ export function columnAt(frame, place) {
   return place <= frame.pinned ? place : frame.from + place - frame.pinned;
 }
 
-/** How many cells a line draws. @param {Frame} frame */
+/** @param {Frame} frame */
 export function cellCount(frame) {
   return 1 + frame.pinned + frame.to - frame.from;
 }

@@ -1,6 +1,8 @@
 // The header of the grid: the names and types of the columns, widened at their edge and moved by dragging or by keys.
 // Knows columns and pointers, not entities.
 
+import { h, replaceChildren } from "../ui/dom.js";
+import { isKey } from "./columns.js";
 import { shortType, visibleText } from "./display.js";
 import { cellCount, columnAt, layOut } from "./grid-frame.js";
 import { fitCells } from "./grid-line.js";
@@ -30,12 +32,13 @@ export class Header {
   /** @param {HeaderActions} actions */
   constructor(actions) {
     this.actions = actions;
-    this.element = document.createElement("div");
-    this.element.className = "grid-header-line";
-    this.element.setAttribute("role", "row");
-    this.element.setAttribute("aria-rowindex", "1");
-    this.element.addEventListener("pointerdown", (event) => this.#press(event));
-    this.element.addEventListener("click", (event) => this.#click(event));
+    this.element = h("div", {
+      class: "grid-header-line",
+      role: "row",
+      "aria-rowindex": "1",
+      onpointerdown: (/** @type {PointerEvent} */ event) => this.#press(event),
+      onclick: (/** @type {MouseEvent} */ event) => this.#click(event),
+    });
   }
 
   /** @param {Frame} frame */
@@ -45,13 +48,9 @@ export class Header {
     if (this.#structure === frame.structure && this.#types === types) return;
     this.#structure = frame.structure;
     this.#types = types;
-    fitCells(this.element, this.cells, cellCount(frame), () => {
-      const cell = document.createElement("div");
-      cell.className = "grid-cell header-cell";
-      cell.setAttribute("role", "columnheader");
-      cell.tabIndex = -1;
-      return cell;
-    });
+    fitCells(this.element, this.cells, cellCount(frame), () =>
+      h("div", { class: "grid-cell header-cell", role: "columnheader", tabindex: "-1" }),
+    );
     this.cells.forEach((cell, place) => {
       layOut(cell, frame, place);
       const column = frame.columns[columnAt(frame, place) - 1];
@@ -110,34 +109,25 @@ export class Header {
 }
 
 /** @param {HTMLElement} cell @param {Column} column */
-function writeHeader(cell, column) {
-  const name = document.createElement("span");
-  name.className = "header-name";
-  name.dir = "auto";
-  name.textContent = visibleText(column.name);
-  const tag = document.createElement("span");
-  tag.className = "type-tag";
-  const [type] = column.types;
-  tag.textContent =
-    column.kind === "timestamp"
-      ? "DateTime"
-      : column.kind !== "property"
-        ? "" // Keys are always strings.
-        : column.types.size === 1 && type
-          ? shortType(type)
-          : "several types";
-  const edge = document.createElement("span");
-  edge.className = "resizer";
-  cell.title = `${name.textContent}. Enter: menu; Alt+arrow: move; Shift+arrow: widen or narrow.`;
-  cell.removeAttribute("aria-label");
+function writeHeader(cell, { name, kind, types }) {
+  const [type] = types;
+  // Keys are always strings.
+  const tag =
+    kind === "timestamp" ? "DateTime" : isKey(kind) ? "" : types.size === 1 && type ? shortType(type) : "several types";
+  cell.title = `${visibleText(name)}. Enter: menu; Alt+arrow: move; Shift+arrow: widen or narrow.`;
   cell.classList.remove("select-cell");
-  cell.replaceChildren(name, " ", ...(tag.textContent ? [tag] : []), edge);
+  replaceChildren(
+    cell,
+    h("span", { class: "header-name", dir: "auto" }, visibleText(name)),
+    " ",
+    tag && h("span", { class: "type-tag" }, tag),
+    h("span", { class: "resizer" }),
+  );
 }
 
 /** @param {HTMLElement} cell */
 function writeSelectAll(cell) {
   cell.classList.add("select-cell");
-  cell.setAttribute("aria-label", "Select all that are loaded");
-  cell.title = "Select all that are loaded";
-  cell.replaceChildren();
+  cell.title = "";
+  cell.replaceChildren(h("span", { class: "visually-hidden" }, "Select all that are loaded"));
 }

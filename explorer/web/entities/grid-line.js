@@ -1,10 +1,11 @@
 // One line of the grid: an element that shows whichever entity it is bound to, so that scrolling makes no elements; and what its
 // cells show, as text and as tooltips. Knows not which lines are in view.
 
-import { TITLE_CHARACTERS_MAX, shortType, showValue, timeText, valueTitle, visibleText } from "./display.js";
+import { h, replaceChildren } from "../ui/dom.js";
+import { shortType, showValue, valueTitle } from "./display.js";
 import { cellCount, columnAt, layOut } from "./grid-frame.js";
 
-/** @import { Entity } from "../core/edm.js" */
+/** @import { Entity, Value } from "../core/edm.js" */
 /** @import { Column } from "./columns.js" */
 /** @import { Frame } from "./grid-frame.js" */
 
@@ -17,11 +18,7 @@ export class Line {
   #top = "";
   #selected = false;
 
-  constructor() {
-    this.element = document.createElement("div");
-    this.element.className = "grid-line";
-    this.element.setAttribute("role", "row");
-  }
+  element = h("div", { class: "grid-line", role: "row" });
 
   /** Whether binding to this line would change nothing. @param {number} index @param {Frame} frame */
   fresh(index, frame) {
@@ -50,13 +47,9 @@ export class Line {
   /** @param {Frame} frame */
   #arrange(frame) {
     this.#structure = frame.structure;
-    fitCells(this.element, this.cells, cellCount(frame), () => {
-      const cell = document.createElement("div");
-      cell.className = "grid-cell";
-      cell.setAttribute("role", "gridcell");
-      cell.tabIndex = -1;
-      return cell;
-    });
+    fitCells(this.element, this.cells, cellCount(frame), () =>
+      h("div", { class: "grid-cell", role: "gridcell", tabindex: "-1" }),
+    );
     this.cells.forEach((cell, place) => layOut(cell, frame, place));
     this.cells[0]?.classList.add("select-cell");
     this.cells[0]?.setAttribute("aria-label", this.#selected ? "Selected" : "Not selected");
@@ -90,14 +83,6 @@ export function fitCells(line, cells, count, make) {
   while (cells.length > count) cells.pop()?.remove();
 }
 
-/** @param {string} className @param {string} text */
-function span(className, text) {
-  const element = document.createElement("span");
-  element.className = className;
-  element.textContent = text;
-  return element;
-}
-
 /** @param {HTMLElement} cell @param {string} text @param {string} [tag] @param {string} [mark] */
 function write(cell, text, tag, mark) {
   if (!tag && !mark) {
@@ -106,57 +91,40 @@ function write(cell, text, tag, mark) {
     else if (only.data !== text) only.data = text;
     return;
   }
-  const parts = [];
-  if (tag) parts.push(span("type-tag", tag), " ");
-  if (text) parts.push(text);
-  if (mark) parts.push(text ? " " : "", span("value-mark", mark));
-  cell.replaceChildren(...parts);
-}
-
-/**
- * Marks a cell with the type of its value, "" where there is none; most stay as they are.
- * @param {HTMLElement} cell
- * @param {string} type
- */
-function kind(cell, type) {
-  if (cell.dataset["type"] !== type) cell.dataset["type"] = type;
+  replaceChildren(
+    cell,
+    tag && [h("span", { class: "type-tag" }, tag), " "],
+    text,
+    mark && [text && " ", h("span", { class: "value-mark" }, mark)],
+  );
 }
 
 /** @param {HTMLElement} cell @param {Entity} entity @param {Column} column @param {boolean} local */
-export function writeCell(cell, entity, column, local) {
-  if (column.kind === "property") {
-    const value = entity.properties.get(column.name);
-    kind(cell, value ? shortType(value.type) : "");
-    if (!value) return write(cell, "");
-    const shown = showValue(value, local);
-    return write(cell, shown.text, column.types.size > 1 ? shortType(value.type) : "", shown.mark);
-  }
-  kind(cell, column.kind === "timestamp" ? "DateTime" : "String");
-  if (column.kind === "timestamp") return write(cell, entity.timestamp && timeText(entity.timestamp, local));
-  const key = column.kind === "partitionKey" ? entity.partitionKey : entity.rowKey;
-  write(cell, visibleText(key), "", key === "" ? "empty" : "");
+function writeCell(cell, entity, column, local) {
+  const value = valueIn(entity, column);
+  const type = value ? shortType(value.type) : "";
+  // A tooltip is of the value that was there when the pointer was.
+  if (cell.title) cell.title = "";
+  // Most cells keep their type while one scrolls.
+  if (cell.dataset["type"] !== type) cell.dataset["type"] = type;
+  const shown = value ? showValue(value, local) : { text: "", mark: "" };
+  write(cell, shown.text, column.types.size > 1 ? type : "", shown.mark);
 }
 
-/** The whole text of a cell, as it is stored. @param {Entity} entity @param {Column} column */
+/** @param {Entity} entity @param {Column} column @returns {Value | undefined} */
+function valueIn(entity, { kind, name }) {
+  if (kind === "property") return entity.properties.get(name);
+  if (kind === "timestamp") return entity.timestamp ? { type: "Edm.DateTime", text: entity.timestamp } : undefined;
+  return { type: "Edm.String", text: kind === "rowKey" ? entity.rowKey : entity.partitionKey };
+}
+
+/** @param {Entity} entity @param {Column} column */
 export function cellText(entity, column) {
-  switch (column.kind) {
-    case "partitionKey":
-      return entity.partitionKey;
-    case "rowKey":
-      return entity.rowKey;
-    case "timestamp":
-      return entity.timestamp;
-    case "property":
-      return entity.properties.get(column.name)?.text ?? "";
-  }
+  return valueIn(entity, column)?.text ?? "";
 }
 
-/** The tooltip of a cell. @param {Entity} entity @param {Column} column @param {boolean} local */
+/** @param {Entity} entity @param {Column} column @param {boolean} local */
 export function cellTitle(entity, column, local) {
-  if (column.kind === "property") {
-    const value = entity.properties.get(column.name);
-    return value ? valueTitle(value, local) : "This entity has no such property";
-  }
-  if (column.kind === "timestamp") return entity.timestamp && timeText(entity.timestamp, !local);
-  return visibleText(cellText(entity, column), TITLE_CHARACTERS_MAX) || "empty";
+  const value = valueIn(entity, column);
+  return value ? valueTitle(value, local) : "This entity has no such property";
 }

@@ -91,7 +91,6 @@ export class EntityGrid extends HTMLElement {
     this.#observer.disconnect();
   }
 
-  /** The accessible name of the grid. */
   label = "Entities";
 
   /**
@@ -213,7 +212,6 @@ export class EntityGrid extends HTMLElement {
     if (last + NEAR_END_LINES >= this.#entities.length && !this.#complete) this.#tell("near-end");
   }
 
-  /** Chooses which columns to draw. */
   #chooseColumns() {
     const frame = this.#frame;
     const { from, to } = columnsInView(frame, this.scrollLeft, this.clientWidth);

@@ -8,14 +8,7 @@ import { binarySize, localTime, shortType, visibleText } from "./display.js";
 
 /** @import { EdmType, Value } from "../core/edm.js" */
 /** @typedef {{parts: HTMLElement[], input: HTMLElement, read: () => Value}} Field */
-
-/** Lines that a text area grows to. */
-const TEXT_LINES_MAX = 8;
-
-/** @param {string} text */
-function linesOf(text) {
-  return String(Math.min(TEXT_LINES_MAX, 1 + (text.match(/\n/g)?.length ?? 0) + Math.floor(text.length / 60)));
-}
+/** @typedef {(value: Value, attributes: Record<string, unknown>) => Field} FieldMaker */
 
 /**
  * A text area for a text of any characters.
@@ -24,7 +17,7 @@ function linesOf(text) {
  */
 export function textArea(text, attributes) {
   const area = h("textarea", {
-    rows: linesOf(text),
+    rows: text.includes("\n") ? 4 : 1,
     spellcheck: "false",
     autocomplete: "off",
     dir: "auto",
@@ -34,17 +27,17 @@ export function textArea(text, attributes) {
   return { area, read: () => restoreLineEndings(area.value, text) };
 }
 
-/** @param {Value} value @param {Record<string, unknown>} attributes @returns {Field} */
-function stringField(value, attributes) {
+/** @type {FieldMaker} */
+const stringField = (value, attributes) => {
   const { area, read } = textArea(value.text, attributes);
   const marked = visibleText(value.text, 2000);
   const isMarked = marked !== value.text && marked.replace(/\u21b5/g, "\n") !== value.text && value.text.length <= 2000;
   const note = isMarked ? h("small", null, `With what is invisible: ${marked}`) : null;
   return { parts: note ? [area, note] : [area], input: area, read: () => ({ type: "Edm.String", text: read() }) };
-}
+};
 
-/** @param {Value} value @param {Record<string, unknown>} attributes @returns {Field} */
-function booleanField(value, attributes) {
+/** @type {FieldMaker} */
+const booleanField = (value, attributes) => {
   const select = h(
     "select",
     { ...attributes, disabled: attributes["readonly"] === true, value: value.text || "false" },
@@ -52,7 +45,7 @@ function booleanField(value, attributes) {
     h("option", { value: "false" }, "false"),
   );
   return { parts: [select], input: select, read: () => readValue("Edm.Boolean", select.value) };
-}
+};
 
 /**
  * A field of one line, whose text stays as it is until it is edited.
@@ -66,8 +59,8 @@ function lineField(value, attributes) {
   return { parts: [input], input, read };
 }
 
-/** @param {Value} value @param {Record<string, unknown>} attributes @returns {Field} */
-function guidField(value, attributes) {
+/** @type {FieldMaker} */
+const guidField = (value, attributes) => {
   const field = lineField(value, attributes);
   // Only secure contexts have randomUUID.
   const make = () => {
@@ -78,7 +71,7 @@ function guidField(value, attributes) {
   };
   const button = h("button", { type: "button", onclick: make }, "New Guid");
   return attributes["readonly"] ? field : { ...field, parts: [field.input, button] };
-}
+};
 
 /** @param {HTMLInputElement | HTMLTextAreaElement} input @param {string} text */
 function setText(input, text) {
@@ -86,8 +79,8 @@ function setText(input, text) {
   input.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
-/** @param {Value} value @param {Record<string, unknown>} attributes @returns {Field} */
-function timeField(value, attributes) {
+/** @type {FieldMaker} */
+const timeField = (value, attributes) => {
   const field = lineField(value, attributes);
   const local = h("small");
   const picker = h("input", { type: "datetime-local", step: "1", "aria-label": "Choose a time in UTC" });
@@ -106,10 +99,10 @@ function timeField(value, attributes) {
   });
   follow();
   return { ...field, parts: attributes["readonly"] ? [field.input, local] : [field.input, picker, local] };
-}
+};
 
-/** @param {Value} value @param {Record<string, unknown>} attributes @returns {Field} */
-function binaryField(value, attributes) {
+/** @type {FieldMaker} */
+const binaryField = (value, attributes) => {
   const size = h("small");
   const format = h(
     "select",
@@ -156,7 +149,7 @@ function binaryField(value, attributes) {
     h("div", { class: "binary-tools" }, format, download, attributes["readonly"] ? null : [load, chooser], size),
   ];
   return { parts, input: area, read: () => ({ type: "Edm.Binary", text: fromBytes(bytes()) }) };
-}
+};
 
 /** @param {Uint8Array<ArrayBuffer>} content */
 function saveFile(content) {
@@ -165,7 +158,7 @@ function saveFile(content) {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-/** @type {Record<EdmType, (value: Value, attributes: Record<string, unknown>) => Field>} */
+/** @type {Record<EdmType, FieldMaker>} */
 const FIELDS = {
   "Edm.String": stringField,
   "Edm.Boolean": booleanField,
