@@ -15,7 +15,12 @@ const KINDS = {
     help: "Its endpoints are not used: this page reaches the server that it came from.",
     hasAccount: false,
   },
-  key: { name: "Account and key", secret: "Account key", help: "Requests are signed in this page; the key is never sent.", hasAccount: true },
+  key: {
+    name: "Account and key",
+    secret: "Account key",
+    help: "Requests are signed in this page; the key is never sent.",
+    hasAccount: true,
+  },
   sas: {
     name: "Shared access signature",
     secret: "Signature",

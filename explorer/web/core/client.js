@@ -25,9 +25,13 @@ import { readPolicies, readProperties, readStatistics, writePolicies, writePrope
  * @typedef {{filter?: string, select?: string[] | null, top?: number | null, next?: Continuation | null, explain?: boolean,
  *   signal?: AbortSignal | undefined}} EntityQuery
  */
+/**
+ * @typedef {{method?: string, headers?: Record<string, string>, body?: string | undefined,
+ *   signal?: AbortSignal | undefined}} HttpRequest
+ */
 /** @typedef {"list" | "create" | "drop" | "query" | "add" | "update" | "delete" | "policies" | "properties" | "sign"} Action */
 
-const VERSION = "2019-02-02";
+const VERSIONS = { "x-ms-version": "2019-02-02", DataServiceVersion: "3.0", MaxDataServiceVersion: "3.0" };
 const JSON_TYPE = "application/json;odata=minimalmetadata";
 const EXPLAIN = "x-ms-rowhouse-explain";
 /** How often a request is repeated that the server was too busy for. */
@@ -176,7 +180,10 @@ export class TableService extends EventTarget {
     await this.#putXml(this.#url("/", { restype: "service", comp: "properties" }), writeProperties(properties));
   }
 
-  /** The statistics of the service, which the secondary endpoint has: in path style on the same origin, so that this page may ask. */
+  /**
+   * The statistics of the service, which the secondary endpoint has: in path style on the same origin, so that this page may
+   * ask.
+   */
   async getStatistics() {
     const url = this.#withToken(`${this.endpoint}-secondary/?restype=service&comp=stats`);
     const { text } = await this.#send(url, {});
@@ -237,7 +244,7 @@ export class TableService extends EventTarget {
   /**
    * Sends a request, again if the server was too busy for it.
    * @param {URL} url
-   * @param {{method?: string, headers?: Record<string, string>, body?: string | undefined, signal?: AbortSignal | undefined}} request
+   * @param {HttpRequest} request
    * @returns {Promise<{response: Response, text: string}>}
    */
   async #send(url, request) {
@@ -260,14 +267,14 @@ export class TableService extends EventTarget {
 
   /**
    * @param {URL} url
-   * @param {{method?: string, headers?: Record<string, string>, body?: string | undefined, signal?: AbortSignal | undefined}} request
+   * @param {HttpRequest} request
    */
   async #exchange(url, { method = "GET", headers = {}, body, signal }) {
     const signed = await this.credential.headers(url);
     // `no-store`, because a browser would answer again from its cache what was asked before.
     /** @type {RequestInit} */
     const settings = { method, cache: "no-store", credentials: "omit", redirect: "error" };
-    settings.headers = { "x-ms-version": VERSION, DataServiceVersion: "3.0", MaxDataServiceVersion: "3.0", ...headers, ...signed };
+    settings.headers = { ...VERSIONS, ...headers, ...signed };
     try {
       const response = await fetch(url, { ...settings, body: body ?? null, signal: signal ?? null });
       const text = await response.text();

@@ -25,7 +25,8 @@ export class TablesView extends HTMLElement {
     this.counts = new Map();
     this.controller = new AbortController();
     this.loading = new AbortController();
-    this.search = h("input", { type: "search", "aria-label": "Search tables", placeholder: "Search", oninput: () => this.#showTables() });
+    const oninput = () => this.#showTables();
+    this.search = h("input", { type: "search", "aria-label": "Search tables", placeholder: "Search", oninput });
     this.status = h("p", { class: "status", role: "status" });
     this.list = h("ul", { class: "tables", "aria-label": "Tables" });
   }
@@ -42,7 +43,8 @@ export class TablesView extends HTMLElement {
     acceptFiles(this, (files) => this.#import(files));
     replaceChildren(this,
       h("div", { class: "heading" }, h("h1", null, "Tables"),
-        h("div", { class: "toolbar" }, this.search, refresh, service.may("add") ? importFiles : null, service.may("create") ? create : null)),
+        h("div", { class: "toolbar" },
+          this.search, refresh, service.may("add") ? importFiles : null, service.may("create") ? create : null)),
       this.status, this.list);
     service.addEventListener("reachable", () => this.#load(), { signal: this.controller.signal });
     void this.#load();
@@ -97,7 +99,8 @@ export class TablesView extends HTMLElement {
     const wanted = this.search.value.trim().toLowerCase();
     const shown = this.tables.filter((name) => name.toLowerCase().includes(wanted));
     const total = this.tables.length;
-    const count = wanted ? `${number(shown.length)} of ${number(total)} tables` : `${number(total)} ${total === 1 ? "table" : "tables"}`;
+    const all = `${number(total)} ${total === 1 ? "table" : "tables"}`;
+    const count = wanted ? `${number(shown.length)} of ${number(total)} tables` : all;
     this.status.textContent = total === 0 && !isLoading ? "There is no table yet." : `${count}${isLoading ? ", loading…" : ""}`;
     const more = h("button", { type: "button", onclick: () => this.#showTables(false, Infinity) }, `Show all ${number(shown.length)}`);
     const items = shown.slice(0, most).map((name) => this.#item(name));
@@ -109,8 +112,10 @@ export class TablesView extends HTMLElement {
     const { service } = this.session;
     const address = `#/t/${encodeURIComponent(name)}`;
     const counted = h("span", { class: "count" }, this.counts.get(name) ?? null);
-    const count = h("button", { type: "button", class: "quiet", "aria-label": `Count the entities of ${name}`, onclick: () => this.#count(name, counted) }, "Count");
-    const drop = h("button", { type: "button", class: "quiet", "aria-label": `Delete ${name}`, onclick: () => this.#delete(name) }, "Delete");
+    const button = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ onclick) =>
+      h("button", { type: "button", class: "quiet", "aria-label": label, onclick }, text);
+    const count = button("Count", `Count the entities of ${name}`, () => this.#count(name, counted));
+    const drop = button("Delete", `Delete ${name}`, () => this.#delete(name));
     return h("li", null,
       h("a", { href: address }, name),
       counted,
