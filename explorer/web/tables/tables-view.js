@@ -102,7 +102,8 @@ export class TablesView extends HTMLElement {
     const all = `${number(total)} ${total === 1 ? "table" : "tables"}`;
     const count = wanted ? `${number(shown.length)} of ${number(total)} tables` : all;
     this.status.textContent = total === 0 && !isLoading ? "There is no table yet." : `${count}${isLoading ? ", loading…" : ""}`;
-    const more = h("button", { type: "button", onclick: () => this.#showTables(false, Infinity) }, `Show all ${number(shown.length)}`);
+    const showAll = () => this.#showTables(false, Infinity);
+    const more = h("button", { type: "button", onclick: showAll }, `Show all ${number(shown.length)}`);
     const items = shown.slice(0, most).map((name) => this.#item(name));
     replaceChildren(this.list, items, shown.length > most ? h("li", null, more) : null);
   }
