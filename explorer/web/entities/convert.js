@@ -30,10 +30,16 @@ function textFor({ type: from, text }, type) {
   if (type === "Edm.Binary") return fromBytes(new TextEncoder().encode(text));
   if (from === "Edm.Binary") return decodeText(text);
   if (from === "Edm.Double" && (type === "Edm.Int32" || type === "Edm.Int64")) return wholeNumber(text);
-  if (type === "Edm.Double" && from === "Edm.Int64" && BigInt(Number(text)) !== BigInt(text)) {
-    throw new ValueError("a Double would round it.");
-  }
+  if (type === "Edm.Double" && rounds(text)) throw new ValueError("a Double would round it.");
   return text;
+}
+
+/** @param {string} text */
+function rounds(text) {
+  const number = Number(text);
+  if (/^\s*[+-]?\d+\s*$/.test(text)) return Number.isFinite(number) && BigInt(number) !== BigInt(text);
+  // No Double has more than 17 digits that count.
+  return text.replace(/e.*/i, "").replace(/\D/g, "").replace(/^0+|0+$/g, "").length > 17;
 }
 
 /** @param {string} text */

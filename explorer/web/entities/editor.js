@@ -19,6 +19,13 @@ import { TypedField, textArea } from "./value-field.js";
  * @property {(entity: Entity) => Promise<boolean | void>} [save]
  */
 
+/** Why a new property cannot have a name, or "". @param {string} name */
+export function nameProblem(name) {
+  if (name === "") return "A property has no name.";
+  if (["PartitionKey", "RowKey", "Timestamp"].includes(name)) return `${name} is no name for a property: every entity has its own.`;
+  return /[@.]/.test(name) ? "The name of a property holds neither \u201c.\u201d nor \u201c@\u201d." : "";
+}
+
 /** @param {EditorOptions} options */
 export function openEditor(options) {
   const { title, entity, mode, note, action, save } = options;
@@ -41,7 +48,13 @@ export function openEditor(options) {
     if (!properties || !save) return false;
     return save({ ...entity, partitionKey: partitionKey.read(), rowKey: rowKey.read(), properties });
   };
+  const state = () =>
+    Array.from(body.querySelectorAll("input:not([type=file]), textarea, select"), (field) =>
+      JSON.stringify(/** @type {HTMLInputElement} */ (field).value),
+    ).join();
+  const first = state();
   const dialog = openDialog({
+    mayClose: () => state() === first || askDiscard(),
     title,
     body,
     wide: true,
@@ -51,6 +64,20 @@ export function openEditor(options) {
   if (mode === "new") partitionKey.area.focus();
   else rows.focusFirst();
   return dialog;
+}
+
+async function askDiscard() {
+  let discard = false;
+  const run = () => {
+    discard = true;
+  };
+  await openDialog({
+    title: "Discard the changes?",
+    body: h("p", null, "What you changed is not written."),
+    actions: [{ label: "Discard", kind: "danger", run }],
+    cancel: "Go on editing",
+  }).closed;
+  return discard;
 }
 
 /** @param {string} label @param {string} text @param {EditorOptions["mode"]} mode */
@@ -145,7 +172,8 @@ class PropertyRows {
     this.#problem.textContent = "";
     for (const { element, name, field } of this.#rows) {
       const problem =
-        name() === "" ? "A property has no name." : properties.has(name()) ? "Two properties have the same name." : "";
+        (element.querySelector(":scope > input") && nameProblem(name())) ||
+        (properties.has(name()) && "Two properties have the same name.");
       if (problem) {
         this.#problem.textContent = problem;
         element.querySelector("input")?.focus();

@@ -1,16 +1,20 @@
 // Loads the pages of one query: one request at a time, and none proportional to what is loaded. Knows the service by its
 // contract only; knows nothing of the document.
 
+import { isAborted } from "../core/errors.js";
 import { order } from "./changes.js";
 
 /** @import { Entity } from "../core/edm.js" */
 /** @import { Continuation, PageReport, TableService } from "../core/client.js" */
 /** @import { Query } from "../query/query.js" */
-/** @typedef {"idle" | "loading" | "failed" | "complete"} LoaderState */
+/** @typedef {"idle" | "loading" | "paused" | "failed" | "complete"} LoaderState */
 /** @typedef {{page: (entities: Entity[], report: PageReport) => void, state: () => void}} LoaderListener */
 
 /** Entities of a page; the service never returns more. */
 const PAGE_ENTITIES_MAX = 1000;
+/** What is read before somebody has to ask for more, where few entities match. */
+const PAGES_UNASKED_MAX = 10;
+const UNASKED_MS_MAX = 5000;
 
 export class EntityLoader {
   /** @type {Entity[]} */
@@ -27,6 +31,8 @@ export class EntityLoader {
   #last;
   #started = false;
   #abort = new AbortController();
+  #pause = new AbortController();
+  #unasked = { pages: 0, milliseconds: 0 };
   /** @type {Promise<void> | null} */
   #running = null;
 
@@ -66,13 +72,31 @@ export class EntityLoader {
     this.#enter("loading");
     try {
       let received = 0;
-      while (received === 0 && !this.#ended()) received = await this.#page();
-      this.#enter(this.#ended() ? "complete" : "idle");
+      while (received === 0 && !this.#ended() && !this.#tired()) received = await this.#page();
+      this.#enter(this.#ended() ? "complete" : this.#tired() ? "paused" : "idle");
     } catch (error) {
       if (this.#abort.signal.aborted) return;
+      if (isAborted(error)) return this.#enter("paused");
       this.error = error;
       this.#enter("failed");
     }
+  }
+
+  #tired() {
+    const { pages, milliseconds } = this.#unasked;
+    return this.#pause.signal.aborted || pages >= PAGES_UNASKED_MAX || milliseconds >= UNASKED_MS_MAX;
+  }
+
+  /** Somebody looks for more, so it may be read. */
+  ask() {
+    this.#unasked = { pages: 0, milliseconds: 0 };
+    if (this.#pause.signal.aborted) this.#pause = new AbortController();
+    if (this.state === "paused") this.#enter("idle");
+  }
+
+  /** Gives up the request under way until somebody asks. */
+  pause() {
+    this.#pause.abort();
   }
 
   #ended() {
@@ -82,7 +106,8 @@ export class EntityLoader {
 
   async #page() {
     const { filter, select, top } = this.query;
-    const { signal } = this.#abort;
+    const signal = AbortSignal.any([this.#abort.signal, this.#pause.signal]);
+    const began = performance.now();
     const left = top === null ? null : Math.min(PAGE_ENTITIES_MAX, top - this.#returned);
     const page = await this.service.queryEntities(this.table, {
       filter,
@@ -94,6 +119,8 @@ export class EntityLoader {
     });
     if (signal.aborted) throw signal.reason;
     this.#started = true;
+    this.#unasked.pages += 1;
+    this.#unasked.milliseconds += performance.now() - began;
     this.#next = page.next;
     this.#returned += page.entities.length;
     for (const entity of page.entities) this.entities.push(entity);
@@ -105,6 +132,7 @@ export class EntityLoader {
   /** Loads until the end, a failure, or the signal. @param {AbortSignal} signal @param {(loaded: number) => void} progress */
   async all(signal, progress) {
     while (!signal.aborted && this.state !== "complete") {
+      this.ask();
       await this.more();
       if (this.state === "failed") throw this.error;
       if (this.#abort.signal.aborted) return;

@@ -170,11 +170,18 @@ const FIELDS = {
   "Edm.Binary": binaryField,
 };
 
+/** @param {Field} field */
+const textOf = ({ input }) => /** @type {HTMLInputElement} */ (input).value;
+
 /** A type and a value of it. The type may be changed while the text fits; if not, it stays and the message says why. */
 export class TypedField {
   #type;
   /** @type {Field} */
   #field;
+  /** What was given or typed last: types are changed from it, so that none on the way leaves a trace. @type {Value} */
+  #origin;
+  /** The text in the field before anything was typed. */
+  #shown = "";
   #holder = h("div", { class: "value-parts" });
   #message = h("p", { class: "problem", id: uniqueId("value"), "aria-live": "polite" });
 
@@ -183,6 +190,7 @@ export class TypedField {
     this.label = label;
     this.readOnly = readOnly;
     this.#type = value.type;
+    this.#origin = value;
     this.select = h(
       "select",
       { value: value.type, disabled: readOnly, onchange: () => this.#changeType() },
@@ -198,6 +206,7 @@ export class TypedField {
   #show(value) {
     const field = FIELDS[value.type](value, { readonly: this.readOnly, "aria-describedby": this.#message.id });
     replaceChildren(this.#holder, field.parts);
+    this.#shown = textOf(field);
     return field;
   }
 
@@ -210,8 +219,12 @@ export class TypedField {
   #changeType() {
     const type = asType(this.select.value);
     try {
-      const empty = this.#text() === "" && type !== "Edm.String" && type !== "Edm.Binary";
-      const value = empty ? null : convert(this.#field.read(), type);
+      const text = textOf(this.#field);
+      /** @type {Value} */
+      const origin =
+        text === this.#shown ? this.#origin : text ? this.#field.read() : { type: "Edm.String", text };
+      const value = convert(origin, type);
+      this.#origin = origin;
       this.#type = type;
       this.#field = this.#show(value ?? { type, text: type === "Edm.Boolean" ? "false" : "" });
       this.#say("");
@@ -220,11 +233,6 @@ export class TypedField {
       this.#say(describe(error));
     }
     this.relabel();
-  }
-
-  #text() {
-    const { input } = this.#field;
-    return input instanceof HTMLInputElement || input instanceof HTMLTextAreaElement ? input.value : null;
   }
 
   /** @param {string} message */
