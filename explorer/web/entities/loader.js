@@ -84,14 +84,13 @@ export class EntityLoader {
 
   #tired() {
     const { pages, milliseconds } = this.#unasked;
-    return this.#pause.signal.aborted || pages >= PAGES_UNASKED_MAX || milliseconds >= UNASKED_MS_MAX;
+    return this.#pause.signal.aborted || pages >= PAGES_UNASKED_MAX || (pages > 1 && milliseconds >= UNASKED_MS_MAX);
   }
 
   /** Somebody looks for more, so it may be read. */
   ask() {
     this.#unasked = { pages: 0, milliseconds: 0 };
     if (this.#pause.signal.aborted) this.#pause = new AbortController();
-    if (this.state === "paused") this.#enter("idle");
   }
 
   /** Gives up the request under way until somebody asks. */
