@@ -173,7 +173,7 @@ test("an entity of which only some properties are known is not inserted again", 
   await cell(page, "old").waitFor();
   await table.deleteEntity("p", "1");
   await editText(page, "old", "mine");
-  await page.getByText(/It cannot be inserted again, since only some of its properties were loaded/).waitFor();
+  await page.getByText(/Only some of its properties were loaded, so it cannot be inserted again/).waitFor();
   assert.equal((await all(table)).length, 0);
 });
 
@@ -213,8 +213,8 @@ test("names that belong to the service are refused", async (t) => {
   await button(page, "Add").click();
   await button(page, "Add property").click();
   for (const [name, text] of [
-    ["Timestamp", "Timestamp is no name for a property"],
-    ["RowKey", "RowKey is no name for a property"],
+    ["Timestamp", "Every entity has its own Timestamp"],
+    ["RowKey", "Every entity has its own RowKey"],
     ["odata.type", "neither \u201c.\u201d"],
     ["a@b", "nor \u201c@\u201d"],
   ]) {

@@ -16,8 +16,15 @@ import {
   writeStep,
 } from "../../web/entities/changes.js";
 import { Columns, emptyLayout, readLayout } from "../../web/entities/columns.js";
-import { convert, restoreLineEndings } from "../../web/entities/convert.js";
-import { hexPreview, localTime, showValue, timestampOfEtag, visibleText } from "../../web/entities/display.js";
+import {
+  convert,
+  hexPreview,
+  localTime,
+  restoreLineEndings,
+  showValue,
+  timestampOfEtag,
+  visibleText,
+} from "../../web/entities/display.js";
 import { EntityLoader } from "../../web/entities/loader.js";
 import { Selection } from "../../web/entities/selection.js";
 

@@ -1,6 +1,5 @@
-// Writing one or many entities, and taking the last change back. Works on the contract of the service; knows nothing of the
-// document. A change is a list of pairs (before, after); undoing it writes the pairs the other way round, with the ETags that
-// the change got, so that it never overwrites what somebody else wrote since.
+// Writing entities, and taking that back: pairs (before, after) are written the other way round with the ETags they got, which
+// overwrites nothing of somebody else. Knows no document.
 
 import { OPERATIONS_MAX } from "../core/batch.js";
 import { ServiceError, Unreachable, describe } from "../core/errors.js";
@@ -9,21 +8,15 @@ import { timestampOfEtag } from "./display.js";
 /** @import { Entity } from "../core/edm.js" */
 /** @import { TableService } from "../core/client.js" */
 /** @typedef {{kind: "insert" | "replace" | "merge" | "delete", entity: Entity, etag?: string}} Operation */
-/**
- * What one operation turns into what: null before an insert and after a delete.
- * @typedef {{before: Entity | null, after: Entity | null}} Pair
- */
+/** Null before an insert and after a delete. @typedef {{before: Entity | null, after: Entity | null}} Pair */
 /** @typedef {{operation: Operation, pair: Pair}} Step */
-/**
- * A step that failed, with the entity as it is if that was read: null if it is gone.
- * @typedef {{step: Step, error: unknown, theirs?: Entity | null}} Failure
- */
+/** `theirs` is the entity as it is, if that was read. @typedef {{step: Step, error: unknown, theirs?: Entity | null}} Failure */
 /** @typedef {{pairs: Pair[], failed: Failure[], left: number}} Outcome */
 /** @typedef {{verb: "add" | "edit" | "delete", pairs: Pair[], projected: boolean}} Change */
 
-/** Characters of values in one transaction: well below the service's 4 MiB, since encoding makes them longer. */
+/** Well below the service's 4 MiB, since encoding makes texts longer. */
 const TRANSACTION_CHARACTERS_MAX = 1_000_000;
-/** Requests under way at once; a browser keeps six connections to a host, and pages are loaded meanwhile. */
+/** A browser keeps six connections to a host, and pages are loaded meanwhile. */
 const REQUESTS_AT_ONCE = 4;
 
 /** @param {Entity} entity */
@@ -54,12 +47,7 @@ export function groupByPartition(steps) {
   return groups;
 }
 
-/**
- * The pair with the ETag that the operation got, and the time in it.
- * @param {Step} step
- * @param {string | null} etag  null after a delete
- * @returns {Pair}
- */
+/** The pair with the ETag that the operation got. @param {Step} step @param {string | null} etag @returns {Pair} */
 export function finished({ pair: { before, after } }, etag) {
   return { before, after: after && { ...after, etag: etag ?? "", timestamp: timestampOfEtag(etag ?? "") } };
 }
@@ -91,8 +79,7 @@ function isAsSent({ kind, entity: { properties } }, theirs) {
 }
 
 /**
- * Carries out one step. If its answer is lost or may have been, since a request is repeated, the entity tells whether it
- * is done.
+ * Carries out one step. If an answer to it may be lost, since requests are repeated, the entity tells whether it is done.
  * @param {TableService} service
  * @param {string} table
  * @param {Step} step
@@ -125,9 +112,8 @@ export async function writeStep(service, table, step, began = NaN, failed) {
 }
 
 /**
- * Writes many entities: transactions of one partition each, and single operations where a transaction is refused, so that
- * one conflict does not stop the rest. What would be refused for every entity ends it, and so does the signal; requests
- * under way are waited for, so that what was written is known, and what was not tried is counted.
+ * Writes entities in transactions, and one by one where one is refused. What every entity would be refused for ends it, and so
+ * does the signal; requests under way are waited for.
  * @param {TableService} service
  * @param {string} table
  * @param {Step[]} steps
@@ -180,7 +166,7 @@ export async function writeMany(service, table, steps, { signal, progress, began
   return outcome;
 }
 
-/** The step that writes the new state of an entity. @param {Pair} pair @param {boolean} merge @returns {Step} */
+/** @param {Pair} pair @param {boolean} merge @returns {Step} */
 export function stepFor(pair, merge) {
   const { before, after } = pair;
   if (after === null) {
@@ -192,8 +178,8 @@ export function stepFor(pair, merge) {
 }
 
 /**
- * The steps that take a change back, or null if it cannot be: with a projection, an entity that was deleted is not known as
- * a whole, and a property that was added cannot be removed by a merge.
+ * The steps that take a change back. Null with a projection if an entity was deleted, which is not known as a whole, or a
+ * property added, which a merge does not remove.
  * @param {Change} change
  * @returns {Step[] | null}
  */
@@ -204,11 +190,7 @@ export function undoSteps(change) {
   return change.pairs.map(({ before, after }) => stepFor({ before: after, after: before }, change.projected));
 }
 
-/**
- * Why a change could not be written, where its ETag or key tells what happened.
- * @param {unknown} error
- * @returns {string | null}
- */
+/** What happened meanwhile, if the key or ETag was refused. @param {unknown} error @returns {string | null} */
 export function refusalReason(error) {
   return error instanceof ServiceError && error.code !== "TableNotFound" ? (REASONS.get(error.status) ?? null) : null;
 }
@@ -222,15 +204,14 @@ const REASONS = new Map([
 /** @param {{partitionKey: string, rowKey: string}} entity */
 const keyOf = (entity) => JSON.stringify([entity.partitionKey, entity.rowKey]);
 
-/** The order of keys. @param {Entity} a @param {Entity} b */
+/** @param {Entity} a @param {Entity} b */
 export function order(a, b) {
   if (a.partitionKey !== b.partitionKey) return a.partitionKey < b.partitionKey ? -1 : 1;
   return a.rowKey === b.rowKey ? 0 : a.rowKey < b.rowKey ? -1 : 1;
 }
 
 /**
- * The list of loaded entities after a change. An entity that is new is put where its keys belong, unless its page is not
- * loaded yet and brings it later.
+ * The list after a change. A new entity is put where its keys belong, unless its page is yet to be loaded.
  * @param {Entity[]} list
  * @param {Pair[]} pairs
  * @param {(entity: Entity) => boolean} isLoaded  whether the page of an entity is loaded
@@ -274,7 +255,6 @@ function inserted(list, added) {
 }
 
 /**
- * Three states of one property in a conflict, and whether they differ.
  * @typedef {import("../core/edm.js").Value | null} Side
  * @typedef {{name: string, loaded: Side, mine: Side, theirs: Side, mineChanged: boolean, theirsChanged: boolean}} Difference
  */

@@ -1,5 +1,4 @@
-// The dialog for an entity that somebody else changed meanwhile: what was loaded, mine and theirs by property, and the choice
-// between them. Knows the three entities, not how the choice is written.
+// The dialog for an entity that somebody else changed meanwhile. Knows the three states, not how the choice is written.
 
 import { openDialog } from "../ui/dialog.js";
 import { h, uniqueId } from "../ui/dom.js";
@@ -12,7 +11,7 @@ import { valueText } from "./value-field.js";
 /** @typedef {"mine" | "theirs"} Choice */
 
 /**
- * Asks which state is to be kept. Returns the entity to write with their ETag, theirs if nothing is to be written, or null.
+ * What to write with their ETag, or theirs to be taken.
  * @param {{loaded: Entity, mine: Entity | null, theirs: Entity, projected: boolean}} sides  mine is null to delete it
  * @returns {Promise<{write: Entity | null} | {take: Entity} | null>}
  */
@@ -35,7 +34,7 @@ export async function askConflict({ loaded, mine, theirs, projected }) {
   const body = h(
     "div",
     { class: "conflict" },
-    h("p", null, `Somebody else changed ${entityName(theirs)} after it was loaded. ${mine ? "Nothing of yours is written yet" : "It is not deleted"}.`),
+    h("p", null, `Somebody else changed ${entityName(theirs)} meanwhile. It is not ${mine ? "written" : "deleted"} yet.`),
     h(
       "div",
       { class: "conflict-scroll", tabindex: "0", role: "region", "aria-label": "Both states" },
@@ -127,11 +126,7 @@ function sideText(value, changed) {
   ];
 }
 
-/**
- * Asks whether an entity that was deleted meanwhile is to be inserted again.
- * @param {Entity} mine
- * @returns {Promise<boolean>}
- */
+/** @param {Entity} mine */
 export async function askInsertAgain(mine) {
   let again = false;
   const body = h(

@@ -1,5 +1,4 @@
-// The dialog for one entity: to read, add, edit and duplicate it. Knows what an entity is made of, not how it is written:
-// saving is the caller's.
+// The dialog for one entity. Knows what an entity is made of; saving is the caller's.
 
 import { openDialog } from "../ui/dialog.js";
 import { h, uniqueId } from "../ui/dom.js";
@@ -22,7 +21,7 @@ import { TypedField, textArea } from "./value-field.js";
 /** Why a new property cannot have a name, or "". @param {string} name */
 export function nameProblem(name) {
   if (name === "") return "A property has no name.";
-  if (["PartitionKey", "RowKey", "Timestamp"].includes(name)) return `${name} is no name for a property: every entity has its own.`;
+  if (["PartitionKey", "RowKey", "Timestamp"].includes(name)) return `Every entity has its own ${name}.`;
   return /[@.]/.test(name) ? "The name of a property holds neither \u201c.\u201d nor \u201c@\u201d." : "";
 }
 
@@ -162,10 +161,7 @@ class PropertyRows {
     this.#rows[0]?.field.focus();
   }
 
-  /**
-   * All properties, or null if something is to be corrected first: then the focus is there.
-   * @returns {Map<string, Value> | null}
-   */
+  /** Null if something is to be corrected first, which gets the focus. @returns {Map<string, Value> | null} */
   read() {
     /** @type {Map<string, Value>} */
     const properties = new Map();

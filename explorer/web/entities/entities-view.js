@@ -1,4 +1,4 @@
-// The view of a table's entities: heading, query, toolbar, grid and status. Connects these parts; each knows its own work.
+// The view of a table's entities. Connects its parts; each knows its own work.
 
 import { describe } from "../core/errors.js";
 import { openExport } from "../moving/export.js";

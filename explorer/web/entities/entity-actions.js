@@ -1,5 +1,4 @@
-// What the user does to entities: add, edit, duplicate, delete, edit a property of many, and undo. Connects the dialogs with
-// the service, and hands every change to its host, which shows it. Knows nothing of the grid.
+// What the user does to entities. Connects the dialogs with the service, and its host shows every change. Knows no grid.
 
 import { Unreachable, describe } from "../core/errors.js";
 import { openDialog } from "../ui/dialog.js";
@@ -17,7 +16,6 @@ import { askPropertyEdit, showReport, withProperty } from "./many.js";
 /** @import { Change, Failure, Outcome, Pair, Step } from "./changes.js" */
 /** @import { EntityLoader } from "./loader.js" */
 /**
- * Where changes are shown.
  * @typedef {object} Host
  * @property {() => EntityLoader} loader  of what is shown
  * @property {() => string[]} names  names of properties that are known
@@ -60,7 +58,8 @@ export class EntityActions {
 
   /** @param {Entity} entity */
   async duplicate(entity) {
-    const whole = this.host.loader().projected ? await this.service.getEntity(this.table, entity.partitionKey, entity.rowKey) : entity;
+    const { partitionKey, rowKey } = entity;
+    const whole = this.host.loader().projected ? await this.service.getEntity(this.table, partitionKey, rowKey) : entity;
     this.#openNew("Duplicate an entity", { ...whole, timestamp: "", etag: "", properties: new Map(whole.properties) });
   }
 
@@ -72,7 +71,7 @@ export class EntityActions {
     this.#refocusAfter(openEditor({ title, entity, mode: "new", action: "Add", save }));
   }
 
-  /** Opens an entity to edit it, or to read it if it may not be edited. @param {Entity} entity */
+  /** @param {Entity} entity */
   open(entity) {
     const title = `Entity ${entityName(entity)}`;
     if (!this.service.may("update", this.table)) {
@@ -132,7 +131,7 @@ export class EntityActions {
       if (theirs === null) {
         if (projected || !mine)
           throw new Error(
-            "Somebody else deleted the entity meanwhile. It cannot be inserted again, since only some of its properties were loaded.",
+            "Somebody else deleted the entity. Only some of its properties were loaded, so it cannot be inserted again.",
           );
         return (await askInsertAgain(mine)) && this.#solve("add", { before: null, after: mine }, loader, Date.now());
       }
@@ -165,7 +164,8 @@ export class EntityActions {
   async remove(entities) {
     const pairs = entities.map((entity) => ({ before: entity, after: null }));
     const loader = this.host.loader();
-    const warning = loader.projected ? h("p", { class: "note" }, "Only some properties were loaded, so this cannot be undone.") : null;
+    const warning =
+      loader.projected && h("p", { class: "note" }, "Only some properties were loaded, so this cannot be undone.");
     let confirmed = false;
     const run = async () => {
       const [pair] = pairs;
@@ -247,7 +247,6 @@ export class EntityActions {
     return outcome ?? { pairs: [], failed: [], left: steps.length };
   }
 
-  /** Takes the last change back, unless something came between. */
   async undo() {
     const undo = this.#undo;
     if (!undo) return;

@@ -1,5 +1,4 @@
-// Loads the pages of one query: one request at a time, and none proportional to what is loaded. Knows the service by its
-// contract only; knows nothing of the document.
+// Loads the pages of one query, one at a time. Knows no document.
 
 import { isAborted } from "../core/errors.js";
 import { order } from "./changes.js";
@@ -10,9 +9,8 @@ import { order } from "./changes.js";
 /** @typedef {"idle" | "loading" | "paused" | "failed" | "complete"} LoaderState */
 /** @typedef {{page: (entities: Entity[], report: PageReport) => void, state: () => void}} LoaderListener */
 
-/** Entities of a page; the service never returns more. */
 const PAGE_ENTITIES_MAX = 1000;
-/** What is read before somebody has to ask for more, where few entities match. */
+/** What is read before somebody has to ask for more. */
 const PAGES_UNASKED_MAX = 10;
 const UNASKED_MS_MAX = 5000;
 
@@ -23,11 +21,10 @@ export class EntityLoader {
   state = "idle";
   /** @type {unknown} */
   error = null;
-  /** Entities that the service returned; changes made here do not count. */
   #returned = 0;
   /** @type {Continuation | null} */
   #next = null;
-  /** The last one that the service returned, whether or not it is still there. @type {Entity | undefined} */
+  /** @type {Entity | undefined} */
   #last;
   #started = false;
   #abort = new AbortController();
@@ -44,7 +41,6 @@ export class EntityLoader {
     this.listener = listener;
   }
 
-  /** Whether only some properties of each entity are loaded. */
   get projected() {
     return this.query.select !== null;
   }
@@ -54,11 +50,7 @@ export class EntityLoader {
     return this.state === "complete" || (this.#last !== undefined && order(entity, this.#last) <= 0);
   }
 
-  /**
-   * Loads the next page that holds entities; a page without any but with a continuation is followed by the next one.
-   * Returns the request under way if there is one.
-   * @returns {Promise<void>}
-   */
+  /** Loads the next page that holds entities, or waits for it. @returns {Promise<void>} */
   more() {
     if (this.#running) return this.#running;
     if (this.state === "complete" || this.#abort.signal.aborted) return Promise.resolve();
@@ -128,7 +120,7 @@ export class EntityLoader {
     return page.entities.length;
   }
 
-  /** Loads until the end, a failure, or the signal. @param {AbortSignal} signal @param {(loaded: number) => void} progress */
+  /** @param {AbortSignal} signal @param {(loaded: number) => void} progress */
   async all(signal, progress) {
     while (!signal.aborted && this.state !== "complete") {
       this.ask();

@@ -1,5 +1,4 @@
-// The dialogs for many entities: which property is to be set or removed, and the report of what could not be written.
-// Knows nothing of the service.
+// The dialogs for many entities: the property to write, and the report of what failed. Knows no service.
 
 import { describe } from "../core/errors.js";
 import { openDialog } from "../ui/dialog.js";
@@ -13,11 +12,9 @@ import { TypedField } from "./value-field.js";
 /** @import { Failure, Outcome } from "./changes.js" */
 /** A value, or null to remove the property. @typedef {{name: string, value: Value | null}} PropertyEdit */
 
-/** Failures that a report lists one by one. */
 const LISTED_MAX = 200;
 
 /**
- * Asks for the property to write.
  * @param {{count: number, names: string[], known: (name: string) => Value | undefined, removable: boolean}} options
  * @returns {Promise<PropertyEdit | null>}
  */
@@ -93,12 +90,7 @@ export async function askPropertyEdit({ count, names, known, removable }) {
   return answer;
 }
 
-/**
- * The entity with one property set or removed; null if that changes nothing.
- * @param {Entity} entity
- * @param {PropertyEdit} edit
- * @returns {Entity | null}
- */
+/** Null if it changes nothing. @param {Entity} entity @param {PropertyEdit} edit @returns {Entity | null} */
 export function withProperty(entity, { name, value }) {
   if (sameValue(entity.properties.get(name) ?? null, value)) return null;
   const properties = new Map(entity.properties);
@@ -108,7 +100,6 @@ export function withProperty(entity, { name, value }) {
 }
 
 /**
- * Shows which entities were not written, and why.
  * @param {string} title
  * @param {Outcome} outcome
  * @param {((failure: Failure) => Promise<boolean>)} [solve]  shows both sides of a conflict

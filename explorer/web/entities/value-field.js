@@ -3,18 +3,13 @@
 import { EDM_TYPES, asType, fromBytes, fromHex, readValue, toBytes, toHex } from "../core/edm.js";
 import { describe } from "../core/errors.js";
 import { h, replaceChildren, uniqueId } from "../ui/dom.js";
-import { convert, restoreLineEndings } from "./convert.js";
-import { binarySize, localTime, shortType, visibleText } from "./display.js";
+import { binarySize, convert, localTime, restoreLineEndings, shortType, visibleText } from "./display.js";
 
 /** @import { EdmType, Value } from "../core/edm.js" */
 /** @typedef {{parts: HTMLElement[], input: HTMLElement, read: () => Value}} Field */
 /** @typedef {(value: Value, attributes: Record<string, unknown>) => Field} FieldMaker */
 
-/**
- * A text area for a text of any characters.
- * @param {string} text
- * @param {Record<string, unknown>} attributes
- */
+/** @param {string} text @param {Record<string, unknown>} attributes */
 export function textArea(text, attributes) {
   const area = h("textarea", {
     rows: text.includes("\n") ? 4 : 1,
@@ -48,7 +43,6 @@ const booleanField = (value, attributes) => {
 };
 
 /**
- * A field of one line, whose text stays as it is until it is edited.
  * @param {Value} value
  * @param {Record<string, unknown>} attributes
  * @returns {Field & {input: HTMLInputElement}}
@@ -173,14 +167,12 @@ const FIELDS = {
 /** @param {Field} field */
 const textOf = ({ input }) => /** @type {HTMLInputElement} */ (input).value;
 
-/** A type and a value of it. The type may be changed while the text fits; if not, it stays and the message says why. */
 export class TypedField {
   #type;
   /** @type {Field} */
   #field;
-  /** What was given or typed last: types are changed from it, so that none on the way leaves a trace. @type {Value} */
+  /** What was given or typed last, from which the type is changed. @type {Value} */
   #origin;
-  /** The text in the field before anything was typed. */
   #shown = "";
   #holder = h("div", { class: "value-parts" });
   #message = h("p", { class: "problem", id: uniqueId("value"), "aria-live": "polite" });
@@ -210,7 +202,6 @@ export class TypedField {
     return field;
   }
 
-  /** The accessible names follow the name of the property. */
   relabel() {
     this.select.setAttribute("aria-label", `Type of ${this.label()}`);
     this.#field.input.setAttribute("aria-label", `Value of ${this.label()}`);
@@ -263,7 +254,7 @@ export class TypedField {
   }
 }
 
-/** A value as text for dialogs: the type and what can be read of it. @param {Value | null} value */
+/** @param {Value | null} value */
 export function valueText(value) {
   if (value === null) return "(no such property)";
   const text =
