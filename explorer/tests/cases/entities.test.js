@@ -331,7 +331,7 @@ test("a key that the service does not take is refused in the dialog, and loading
   const foot = (text) => page.locator(".entities-foot").getByText(text).waitFor();
   await foot("1,000 entities loaded, more follow");
   await page.getByRole("button", { name: "Load all" }).click();
-  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Stop" }).click();
   pass();
   await foot("2,000 entities loaded, more follow");
   assert.equal(await page.getByRole("dialog").count(), 0);

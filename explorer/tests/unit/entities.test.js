@@ -2,19 +2,29 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { readValue } from "../../web/core/edm.js";
 import { ServiceError, Unreachable } from "../../web/core/errors.js";
 import {
   applyPairs,
+  Lost,
   differences,
   groupByPartition,
   refusalReason,
   stepFor,
   undoSteps,
   writeMany,
+  writeStep,
 } from "../../web/entities/changes.js";
 import { Columns, emptyLayout, readLayout } from "../../web/entities/columns.js";
-import { convert, restoreLineEndings } from "../../web/entities/convert.js";
-import { hexPreview, localTime, showValue, timestampOfEtag, visibleText } from "../../web/entities/display.js";
+import {
+  convert,
+  hexPreview,
+  localTime,
+  restoreLineEndings,
+  showValue,
+  timestampOfEtag,
+  visibleText,
+} from "../../web/entities/display.js";
 import { EntityLoader } from "../../web/entities/loader.js";
 import { Selection } from "../../web/entities/selection.js";
 
@@ -103,9 +113,19 @@ test("the type of a value changes where the text means the same", () => {
   }
   assert.equal(convert(string(""), "Edm.Int32"), null);
   assert.throws(() => convert({ type: "Edm.Int64", text: "9007199254740993" }, "Edm.Double"), /round/);
+  for (const text of ["9007199254740993", "0.12345678901234567890"]) {
+    assert.throws(() => convert(string(text), "Edm.Double"), /round/);
+  }
+  assert.equal(convert(string("0.1"), "Edm.Double").text, "0.1");
   assert.throws(() => convert(string("abc"), "Edm.Int32"), /abc.*Int32/);
   assert.throws(() => convert({ type: "Edm.Double", text: "1.5" }, "Edm.Int32"), /Int32/);
   assert.throws(() => convert({ type: "Edm.Binary", text: "/w==" }, "Edm.String"), /UTF-8/);
+});
+
+test("a time is refused that is before year 0 or after 9999 in UTC", () => {
+  for (const text of ["0000-01-01T00:00:00+05:00", "9999-12-31T23:00:00-05:00"]) {
+    assert.throws(() => readValue("Edm.DateTime", text), /looks like/);
+  }
 });
 
 test("a text area changes no line ending that nobody edited", () => {
@@ -275,6 +295,63 @@ test("a server that goes away ends the work, and what was not tried is counted",
   assert.equal(outcome.pairs.length, 0);
   assert.equal(outcome.failed.length + outcome.left, 1000);
   assert.ok(outcome.left >= 600);
+});
+
+test("what every entity would be refused for ends the work", async () => {
+  for (const refusal of [
+    new ServiceError(403, "AuthenticationFailed", "expired"),
+    new ServiceError(404, "TableNotFound", "gone"),
+    new ServiceError(403, "AuthorizationPermissionMismatch", "no"),
+  ]) {
+    let requests = 0;
+    const refuse = async () => {
+      requests += 1;
+      throw refusal;
+    };
+    const service = { transaction: refuse, change: refuse, getEntity: refuse };
+    const steps = Array.from({ length: 1000 }, (_, i) => deletion(entity("a", String(i))));
+    const outcome = await writeMany(service, "T", steps, still);
+    assert.ok(requests <= 4, `${requests} requests`);
+    assert.ok(outcome.failed.every(({ error }) => error === refusal));
+    assert.equal(outcome.failed.length + outcome.left, 1000);
+  }
+});
+
+test("an operation whose answer was lost is done if the entity is as it was sent", async () => {
+  const [old, sent] = [entity("a", "1", { x: string("old") }), entity("a", "1", { x: string("new") })];
+  const double = (text) => ({ type: "Edm.Double", text });
+  const write = (theirs, step, error = new Unreachable(), began) =>
+    writeStep(
+      {
+        async change() {
+          throw error;
+        },
+        async getEntity() {
+          if (theirs === null) throw new ServiceError(404, "ResourceNotFound", "");
+          return theirs;
+        },
+      },
+      "T",
+      step,
+      began,
+    );
+  const edit = stepFor({ before: old, after: sent }, false);
+  assert.equal((await write({ ...sent, etag: "e9" }, edit)).pair.after.etag, "e9");
+  assert.equal((await write(null, deletion(old))).pair.after, null);
+  const unknown = await write(old, edit);
+  assert.ok(unknown.error instanceof Lost);
+  assert.match(unknown.error.message, /not known/);
+  const changed = new ServiceError(412, "UpdateConditionNotSatisfied", "changed");
+  assert.equal((await write({ ...sent, etag: "e9" }, edit, changed)).pair.after.etag, "e9");
+  assert.equal((await write(old, edit, changed)).theirs, old);
+  const [one, same] = [entity("a", "1", { x: double("1.0") }), entity("a", "1", { x: double("1") })];
+  assert.ok("pair" in (await write(same, stepFor({ before: old, after: one }, false), changed)));
+  // An equal entity that is older than the first attempt is somebody else's.
+  const exists = new ServiceError(409, "EntityAlreadyExists", "");
+  const insertion = stepFor({ before: null, after: sent }, false);
+  const there = { ...sent, etag: "W/\"datetime'2026-01-02T03%3A04%3A05.1234567Z'\"" };
+  assert.equal((await write(there, insertion, exists, Date.parse("2026-01-02T03:04:06Z"))).error, exists);
+  assert.ok("pair" in (await write(there, insertion, exists, Date.parse("2026-01-02T03:04:05Z"))));
 });
 
 test("undoing writes the pairs the other way round with the ETags that the change got", () => {

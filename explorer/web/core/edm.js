@@ -122,6 +122,10 @@ function readDateTime(text) {
   const [hours = 0, minutes = 0] = zone.slice(1).split(":").map(Number);
   const offset = zone.startsWith("-") ? -(hours * 60 + minutes) : hours * 60 + minutes;
   const utc = new Date(time.getTime() - (zone.toUpperCase() === "Z" ? 0 : offset * 60_000));
+  // In UTC the year may be before 0000 or after 9999.
+  if (utc.toISOString().length > 24) {
+    throw refusal;
+  }
   const digits = fraction.replace(/0+$/, "");
   return `${utc.toISOString().slice(0, 19)}${digits && `.${digits}`}Z`;
 }

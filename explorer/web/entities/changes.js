@@ -1,25 +1,22 @@
-// Writing one or many entities, and taking the last change back. Works on the contract of the service; knows nothing of the
-// document. A change is a list of pairs (before, after); undoing it writes the pairs the other way round, with the ETags that
-// the change got, so that it never overwrites what somebody else wrote since.
+// Writing entities, and taking that back: pairs (before, after) are written the other way round with the ETags they got, which
+// overwrites nothing of somebody else. Knows no document.
 
 import { OPERATIONS_MAX } from "../core/batch.js";
-import { ServiceError } from "../core/errors.js";
+import { ServiceError, Unreachable, describe } from "../core/errors.js";
 import { timestampOfEtag } from "./display.js";
 
 /** @import { Entity } from "../core/edm.js" */
 /** @import { TableService } from "../core/client.js" */
 /** @typedef {{kind: "insert" | "replace" | "merge" | "delete", entity: Entity, etag?: string}} Operation */
-/**
- * What one operation turns into what: null before an insert and after a delete.
- * @typedef {{before: Entity | null, after: Entity | null}} Pair
- */
+/** Null before an insert and after a delete. @typedef {{before: Entity | null, after: Entity | null}} Pair */
 /** @typedef {{operation: Operation, pair: Pair}} Step */
-/** @typedef {{pairs: Pair[], failed: {step: Step, error: unknown}[], left: number}} Outcome */
+/** `theirs` is the entity as it is, if that was read. @typedef {{step: Step, error: unknown, theirs?: Entity | null}} Failure */
+/** @typedef {{pairs: Pair[], failed: Failure[], left: number}} Outcome */
 /** @typedef {{verb: "add" | "edit" | "delete", pairs: Pair[], projected: boolean}} Change */
 
-/** Characters of values in one transaction: well below the service's 4 MiB, since encoding makes them longer. */
+/** Well below the service's 4 MiB, since encoding makes texts longer. */
 const TRANSACTION_CHARACTERS_MAX = 1_000_000;
-/** Requests under way at once; a browser keeps six connections to a host, and pages are loaded meanwhile. */
+/** A browser keeps six connections to a host, and pages are loaded meanwhile. */
 const REQUESTS_AT_ONCE = 4;
 
 /** @param {Entity} entity */
@@ -50,73 +47,126 @@ export function groupByPartition(steps) {
   return groups;
 }
 
-/**
- * The pair with the ETag that the operation got, and the time in it.
- * @param {Step} step
- * @param {string | null} etag  null after a delete
- * @returns {Pair}
- */
+/** The pair with the ETag that the operation got. @param {Step} step @param {string | null} etag @returns {Pair} */
 export function finished({ pair: { before, after } }, etag) {
   return { before, after: after && { ...after, etag: etag ?? "", timestamp: timestampOfEtag(etag ?? "") } };
 }
 
+/** The answer to a write was lost. */
+export class Lost extends Unreachable {
+  /** @param {unknown} error */
+  constructor(error) {
+    super();
+    this.message = `${describe(error)} It is not known whether it was written.`;
+  }
+}
+
+/** @param {unknown} error */
+const isLost = (error) => !(error instanceof ServiceError) || error.status >= 500;
+
+/** Whether every other write would be refused as well. @param {unknown} error */
+const isFinal = (error) =>
+  !(error instanceof ServiceError) ||
+  error.isOfCredential ||
+  error.code === "TableNotFound" ||
+  ![400, 404, 409, 412, 413].includes(error.status);
+
+/** Whether an entity is as an operation makes it. @param {Operation} operation @param {Entity | null} theirs */
+function isAsSent({ kind, entity: { properties } }, theirs) {
+  if (!theirs || kind === "delete") return !theirs && kind === "delete";
+  if (kind !== "merge" && theirs.properties.size !== properties.size) return false;
+  return [...properties].every(([name, value]) => sameValue(value, theirs.properties.get(name) ?? null));
+}
+
 /**
- * Writes many entities: transactions of one partition each, and single operations where a transaction is refused, so that
- * one conflict does not stop the rest. A server that cannot be reached ends it, and so does the signal; requests under way
- * are waited for, so that what was written is known, and what was not tried is counted.
+ * Carries out one step. If an answer to it may be lost, since requests are repeated, the entity tells whether it is done.
+ * @param {TableService} service
+ * @param {string} table
+ * @param {Step} step
+ * @param {number} [began]  when an insertion was tried first: an equal entity that is older is somebody else's
+ * @param {unknown} [failed]  why it failed already
+ * @returns {Promise<{pair: Pair} | Failure>}
+ */
+export async function writeStep(service, table, step, began = NaN, failed) {
+  const { operation } = step;
+  let error = failed;
+  try {
+    if (!failed) return { pair: finished(step, await service.change(table, operation)) };
+  } catch (reason) {
+    error = reason;
+  }
+  const lost = isLost(error);
+  if (!lost && !refusalReason(error)) return { step, error };
+  if (lost) error = new Lost(error);
+  const { partitionKey, rowKey } = operation.entity;
+  /** @type {Entity | null} */
+  let theirs = null;
+  try {
+    theirs = await service.getEntity(table, partitionKey, rowKey);
+  } catch (reason) {
+    if (!refusalReason(reason)) return { step, error };
+  }
+  const etag = theirs && theirs.etag;
+  const mine = lost || operation.kind !== "insert" || Date.parse(timestampOfEtag(etag ?? "")) >= began;
+  return mine && isAsSent(operation, theirs) ? { pair: finished(step, etag) } : { step, error, theirs };
+}
+
+/**
+ * Writes entities in transactions, and one by one where one is refused. What every entity would be refused for ends it, and so
+ * does the signal; requests under way are waited for.
  * @param {TableService} service
  * @param {string} table
  * @param {Step[]} steps
- * @param {{signal: AbortSignal, progress: (done: number) => void}} control
+ * @param {{signal: AbortSignal, progress: (done: number) => void, began?: number}} control
  * @returns {Promise<Outcome>}
  */
-export async function writeMany(service, table, steps, { signal, progress }) {
+export async function writeMany(service, table, steps, { signal, progress, began }) {
   /** @type {Outcome} */
   const outcome = { pairs: [], failed: [], left: 0 };
   const groups = groupByPartition(steps);
-  let unreachable = false;
-  const count = () => progress(outcome.pairs.length + outcome.failed.length);
-
-  /** @param {Step} step */
-  const single = async (step) => {
-    try {
-      outcome.pairs.push(finished(step, await service.change(table, step.operation)));
-    } catch (error) {
-      if (!(error instanceof ServiceError)) unreachable = true;
-      outcome.failed.push({ step, error });
+  let ended = false;
+  /** @param {{pair: Pair} | Failure} result */
+  const note = (result) => {
+    if ("pair" in result) outcome.pairs.push(result.pair);
+    else {
+      outcome.failed.push(result);
+      ended ||= isFinal(result.error);
     }
-    count();
+    progress(outcome.pairs.length + outcome.failed.length);
   };
   /** @param {Step[]} group */
   const write = async (group) => {
+    /** @type {unknown} */
+    let failed;
     if (group.length > 1) {
       try {
         const operations = group.map((step) => step.operation);
         const etags = await service.transaction(table, operations);
-        group.forEach((step, place) => outcome.pairs.push(finished(step, etags[place] ?? null)));
-        return count();
+        return group.forEach((step, place) => note({ pair: finished(step, etags[place] ?? null) }));
       } catch (error) {
-        if (!(error instanceof ServiceError)) {
-          unreachable = true;
-          for (const step of group) outcome.failed.push({ step, error });
-          return count();
-        }
+        if (isFinal(error)) failed = error;
       }
     }
+    let readable = failed === undefined || isLost(failed);
     for (const step of group) {
-      if (signal.aborted || unreachable) break;
-      await single(step);
+      if (!failed && (signal.aborted || ended)) break;
+      const result = readable
+        ? await writeStep(service, table, step, began, failed)
+        : { step, error: isLost(failed) ? new Lost(failed) : failed };
+      readable &&= !failed || "pair" in result || result.theirs !== undefined;
+      note(result);
     }
+    ended ||= failed !== undefined;
   };
   const worker = async () => {
-    for (let group = groups.shift(); group && !signal.aborted && !unreachable; group = groups.shift()) await write(group);
+    for (let group = groups.shift(); group && !signal.aborted && !ended; group = groups.shift()) await write(group);
   };
   await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, worker));
   outcome.left = steps.length - outcome.pairs.length - outcome.failed.length;
   return outcome;
 }
 
-/** The step that writes the new state of an entity. @param {Pair} pair @param {boolean} merge @returns {Step} */
+/** @param {Pair} pair @param {boolean} merge @returns {Step} */
 export function stepFor(pair, merge) {
   const { before, after } = pair;
   if (after === null) {
@@ -128,8 +178,8 @@ export function stepFor(pair, merge) {
 }
 
 /**
- * The steps that take a change back, or null if it cannot be: with a projection, an entity that was deleted is not known as
- * a whole, and a property that was added cannot be removed by a merge.
+ * The steps that take a change back. Null with a projection if an entity was deleted, which is not known as a whole, or a
+ * property added, which a merge does not remove.
  * @param {Change} change
  * @returns {Step[] | null}
  */
@@ -140,14 +190,9 @@ export function undoSteps(change) {
   return change.pairs.map(({ before, after }) => stepFor({ before: after, after: before }, change.projected));
 }
 
-/**
- * Why a change could not be written, where its ETag or key tells what happened.
- * @param {unknown} error
- * @returns {string | null}
- */
+/** What happened meanwhile, if the key or ETag was refused. @param {unknown} error @returns {string | null} */
 export function refusalReason(error) {
-  const status = error instanceof ServiceError ? error.status : 0;
-  return REASONS.get(status) ?? null;
+  return error instanceof ServiceError && error.code !== "TableNotFound" ? (REASONS.get(error.status) ?? null) : null;
 }
 
 const REASONS = new Map([
@@ -159,15 +204,14 @@ const REASONS = new Map([
 /** @param {{partitionKey: string, rowKey: string}} entity */
 const keyOf = (entity) => JSON.stringify([entity.partitionKey, entity.rowKey]);
 
-/** The order of keys. @param {Entity} a @param {Entity} b */
+/** @param {Entity} a @param {Entity} b */
 export function order(a, b) {
   if (a.partitionKey !== b.partitionKey) return a.partitionKey < b.partitionKey ? -1 : 1;
   return a.rowKey === b.rowKey ? 0 : a.rowKey < b.rowKey ? -1 : 1;
 }
 
 /**
- * The list of loaded entities after a change. An entity that is new is put where its keys belong, unless its page is not
- * loaded yet and brings it later.
+ * The list after a change. A new entity is put where its keys belong, unless its page is yet to be loaded.
  * @param {Entity[]} list
  * @param {Pair[]} pairs
  * @param {(entity: Entity) => boolean} isLoaded  whether the page of an entity is loaded
@@ -211,14 +255,16 @@ function inserted(list, added) {
 }
 
 /**
- * Three states of one property in a conflict, and whether they differ.
  * @typedef {import("../core/edm.js").Value | null} Side
  * @typedef {{name: string, loaded: Side, mine: Side, theirs: Side, mineChanged: boolean, theirsChanged: boolean}} Difference
  */
 
 /** @param {Side} a @param {Side} b */
 export function sameValue(a, b) {
-  return a === b || (a !== null && b !== null && a.type === b.type && a.text === b.text);
+  if (a === b || a === null || b === null) return a === b;
+  // The same number can be written in several ways.
+  const isNumber = a.type === "Edm.Double" && Object.is(Number(a.text), Number(b.text));
+  return a.type === b.type && (a.text === b.text || isNumber);
 }
 
 /**

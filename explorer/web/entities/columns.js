@@ -1,5 +1,4 @@
-// The columns of the grid: the keys, Timestamp and the union of the properties in order of appearance, with what the user
-// chose (order, hidden, width), which is kept for the next visit. Knows no grid, and nothing of values but their types.
+// The columns of the grid: keys, Timestamp and all properties, arranged as the user chose. Knows no grid.
 
 /** @import { EdmType, Entity } from "../core/edm.js" */
 /** @import { Store } from "../ui/storage.js" */
@@ -13,8 +12,6 @@
  * @property {boolean} hidden
  */
 
-const WIDTH_MIN = 56;
-const WIDTH_MAX = 1200;
 /** @type {Record<Column["kind"], number>} */
 const WIDTHS_NEW = { partitionKey: 150, rowKey: 150, timestamp: 250, property: 170 };
 const PINNED = 2;
@@ -24,11 +21,7 @@ export function emptyLayout() {
   return { order: [], hidden: [], widths: [], local: false };
 }
 
-/**
- * A layout from text that may be anything: what is not as expected is left out.
- * @param {string | null} text
- * @returns {Layout}
- */
+/** A layout from text that may be anything. @param {string | null} text @returns {Layout} */
 export function readLayout(text) {
   const layout = emptyLayout();
   /** @type {any} */
@@ -85,7 +78,7 @@ export class Columns {
     return column;
   }
 
-  /** Keys are first; names without a saved place follow the others in order of appearance (the sort is stable). */
+  /** Names without a saved place follow the others in order of appearance. */
   #sort() {
     const others = { partitionKey: -3, rowKey: -2, timestamp: -1, property: Infinity };
     const place = (/** @type {Column} */ { name, kind }) =>
@@ -93,11 +86,7 @@ export class Columns {
     this.#ordered.sort((a, b) => place(a) - place(b) || 0);
   }
 
-  /**
-   * Takes in what a page brought; the work is proportional to the page, never to what is loaded.
-   * @param {Iterable<Entity>} entities
-   * @returns {boolean} whether a column, or a type of a column, is new
-   */
+  /** Whether a column or a type is new. @param {Iterable<Entity>} entities */
   add(entities) {
     let changed = false;
     let created = false;
@@ -126,12 +115,12 @@ export class Columns {
     return this.#ordered.filter((column) => !column.hidden);
   }
 
-  /** The number of leading shown columns that stay in place: the keys. @param {Column[]} shown */
+  /** @param {Column[]} shown */
   static pinned(shown) {
     return shown.filter(({ kind }) => isKey(kind)).length;
   }
 
-  /** Names and types of the properties, for completion. @returns {Map<string, EdmType>} */
+  /** @returns {Map<string, EdmType>} */
   get properties() {
     /** @type {Map<string, EdmType>} */
     const names = new Map();
@@ -163,12 +152,7 @@ export class Columns {
     this.#widths.set(name, column.width);
   }
 
-  /**
-   * Moves a column to the place of another one. The keys stay first, so they neither move nor give way.
-   * @param {string} name
-   * @param {string} target
-   * @returns {boolean} whether it moved
-   */
+  /** Whether a column could be moved to the place of another one; keys stay first. @param {string} name @param {string} target */
   moveTo(name, target) {
     const from = this.#ordered.findIndex((column) => column.name === name);
     const to = this.#ordered.findIndex((column) => column.name === target);
@@ -181,14 +165,14 @@ export class Columns {
     return true;
   }
 
-  /** Moves a column past its shown neighbour. @param {string} name @param {-1 | 1} direction */
+  /** @param {string} name @param {-1 | 1} direction */
   move(name, direction) {
     const shown = this.shown;
     const neighbour = shown[shown.findIndex((column) => column.name === name) + direction];
     return neighbour ? this.moveTo(name, neighbour.name) : false;
   }
 
-  /** What to remember: the choices, also for names that nothing loaded has. @returns {Layout} */
+  /** @returns {Layout} */
   get layout() {
     return { order: this.#saved, hidden: [...this.#hidden], widths: [...this.#widths], local: this.local };
   }
@@ -205,10 +189,9 @@ export function isKey(kind) {
 
 /** @param {number} width */
 function limited(width) {
-  return Math.round(Math.min(WIDTH_MAX, Math.max(WIDTH_MIN, width)));
+  return Math.round(Math.min(1200, Math.max(56, width)));
 }
 
-/** Keeps the layout of each table, by account and table: names, order and widths, and nothing that an entity holds. */
 export class LayoutStore {
   /** @param {Store} storage @param {string} account @param {string} table */
   constructor(storage, account, table) {

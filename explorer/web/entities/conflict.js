@@ -1,5 +1,4 @@
-// The dialog for an entity that somebody else changed meanwhile: what was loaded, mine and theirs by property, and the choice
-// between them. Knows the three entities, not how the choice is written.
+// The dialog for an entity that somebody else changed meanwhile. Knows the three states, not how the choice is written.
 
 import { openDialog } from "../ui/dialog.js";
 import { h, uniqueId } from "../ui/dom.js";
@@ -12,17 +11,17 @@ import { valueText } from "./value-field.js";
 /** @typedef {"mine" | "theirs"} Choice */
 
 /**
- * Asks which state is to be kept. Returns the entity to write with their ETag, theirs if nothing is to be written, or null.
- * @param {{loaded: Entity, mine: Entity, theirs: Entity, projected: boolean}} sides
- * @returns {Promise<{write: Entity} | {take: Entity} | null>}
+ * What to write with their ETag, or theirs to be taken.
+ * @param {{loaded: Entity, mine: Entity | null, theirs: Entity, projected: boolean}} sides  mine is null to delete it
+ * @returns {Promise<{write: Entity | null} | {take: Entity} | null>}
  */
 export async function askConflict({ loaded, mine, theirs, projected }) {
-  const list = differences(loaded, mine, theirs, projected);
+  const list = differences(loaded, mine ?? loaded, theirs, projected);
   /** @type {Map<string, Choice>} */
   const choices = new Map(
     list.map((difference) => [difference.name, !difference.mineChanged && difference.theirsChanged ? "theirs" : "mine"]),
   );
-  /** @type {{write: Entity} | {take: Entity} | null} */
+  /** @type {{write: Entity | null} | {take: Entity} | null} */
   let answer = null;
   const chosen = () => {
     const properties = new Map();
@@ -30,12 +29,12 @@ export async function askConflict({ loaded, mine, theirs, projected }) {
       const value = difference[choices.get(difference.name) ?? "mine"];
       if (value) properties.set(difference.name, value);
     }
-    return { ...mine, etag: theirs.etag, properties };
+    return { ...theirs, properties };
   };
   const body = h(
     "div",
     { class: "conflict" },
-    h("p", null, `Somebody else changed ${entityName(mine)} after it was loaded. Nothing of yours is written yet.`),
+    h("p", null, `Somebody else changed ${entityName(theirs)} meanwhile. It is not ${mine ? "written" : "deleted"} yet.`),
     h(
       "div",
       { class: "conflict-scroll", tabindex: "0", role: "region", "aria-label": "Both states" },
@@ -48,48 +47,44 @@ export async function askConflict({ loaded, mine, theirs, projected }) {
           h(
             "tr",
             null,
-            ["Property", "Loaded", "Mine", "Theirs"].map((text) => h("th", { scope: "col" }, text)),
+            ["Property", "Loaded", ...(mine ? ["Mine"] : []), "Theirs"].map((text) => h("th", { scope: "col" }, text)),
           ),
         ),
         h(
           "tbody",
           null,
-          list.map((difference) => conflictRow(difference, choices)),
+          list.map((difference) => conflictRow(difference, mine ? choices : null)),
         ),
       ),
     ),
   );
-  const dialog = openDialog({
+  /** @type {(label: string, make: () => typeof answer, kind?: "primary" | "danger") => import("../ui/dialog.js").DialogAction} */
+  const action = (label, make, kind) => ({
+    label,
+    ...(kind && { kind }),
+    run: () => {
+      answer = make();
+    },
+  });
+  await openDialog({
     title: "The entity was changed meanwhile",
     body,
     wide: true,
-    actions: [
-      {
-        label: "Write what is chosen",
-        kind: "primary",
-        run: () => {
-          answer = { write: chosen() };
-        },
-      },
-      {
-        label: "Keep mine",
-        run: () => {
-          answer = { write: { ...mine, etag: theirs.etag } };
-        },
-      },
-      {
-        label: "Take theirs",
-        run: () => {
-          answer = { take: theirs };
-        },
-      },
-    ],
-  });
-  await dialog.closed;
+    actions: mine
+      ? [
+          action("Write what is chosen", () => ({ write: chosen() }), "primary"),
+          action("Keep mine", () => ({ write: { ...mine, etag: theirs.etag } })),
+          action("Take theirs", () => ({ take: theirs })),
+        ]
+      : [
+          action("Delete theirs", () => ({ write: null }), "danger"),
+          action("Keep theirs", () => ({ take: theirs })),
+        ],
+  }).closed;
   return answer;
 }
 
-/** @param {Difference} difference @param {Map<string, Choice>} choices */
+/** @param {Difference} difference @param {Map<string, Choice> | null} choices  null if mine is to delete the entity */
 function conflictRow(difference, choices) {
   const { name, mineChanged, theirsChanged } = difference;
   const group = uniqueId("choice");
@@ -98,7 +93,7 @@ function conflictRow(difference, choices) {
     h(
       "td",
       { class: changed ? "changed" : null },
-      differs
+      differs && choices
         ? h(
             "label",
             null,
@@ -118,7 +113,7 @@ function conflictRow(difference, choices) {
     { class: differs ? "differs" : null },
     h("th", { scope: "row", dir: "auto" }, visibleText(name, 255)),
     h("td", null, valueText(difference.loaded)),
-    side("mine", mineChanged),
+    choices && side("mine", mineChanged),
     side("theirs", theirsChanged),
   );
 }
@@ -131,11 +126,7 @@ function sideText(value, changed) {
   ];
 }
 
-/**
- * Asks whether an entity that was deleted meanwhile is to be inserted again.
- * @param {Entity} mine
- * @returns {Promise<boolean>}
- */
+/** @param {Entity} mine */
 export async function askInsertAgain(mine) {
   let again = false;
   const body = h(

@@ -1,13 +1,10 @@
-// How values and keys are shown in a line of the grid: as text that can be read safely, cut for display only.
-// Knows nothing of the document: it returns text, and whoever shows it sets it as text.
+// Values and keys as text that can be read safely, cut for display only, and values in another type if they mean the same in it.
+// Knows no document.
 
-/** @import { Value } from "../core/edm.js" */
+import { fromBytes, readValue, toBytes } from "../core/edm.js";
+import { ValueError, describe } from "../core/errors.js";
 
-/** Characters of a cell; the editor shows all of them. */
-const CELL_CHARACTERS_MAX = 240;
-const TITLE_CHARACTERS_MAX = 1000;
-/** Bytes of a binary value that a cell shows in hexadecimal. */
-const PREVIEW_BYTES = 16;
+/** @import { EdmType, Value } from "../core/edm.js" */
 
 const LOCAL = new Intl.DateTimeFormat("sv", {
   ...Object.fromEntries(["year", "month", "day", "hour", "minute", "second"].map((part) => [part, "2-digit"])),
@@ -22,19 +19,15 @@ const UNSAFE = new RegExp(
   "g",
 );
 
-/** A sign for the end of a line and for a tab, or the number of the character. @param {string} character */
+/** @param {string} character */
 function picture(character) {
   if (character === "\n") return "\u21b5";
   if (character === "\t") return "\u21e5";
   return `\u2039U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}\u203a`;
 }
 
-/**
- * The text with every invisible or direction-changing character made visible, and spaces at either end marked.
- * @param {string} text
- * @param {number} [max]
- */
-export function visibleText(text, max = CELL_CHARACTERS_MAX) {
+/** The text with invisible characters and spaces at its ends made visible. @param {string} text @param {number} [max] */
+export function visibleText(text, max = 240) {
   const cut = text.length > max;
   const shown = (cut ? text.slice(0, max) : text).replace(UNSAFE, picture);
   const start = shown.length - shown.trimStart().length;
@@ -44,7 +37,7 @@ export function visibleText(text, max = CELL_CHARACTERS_MAX) {
   return "\u2423".repeat(start) + shown.slice(start, end) + "\u2423".repeat(shown.length - end) + (cut ? "\u2026" : "");
 }
 
-/** Bytes that a Base64 text stands for. @param {string} base64 */
+/** @param {string} base64 */
 export function binarySize(base64) {
   const padding = base64.endsWith("==") ? 2 : base64.endsWith("=") ? 1 : 0;
   return Math.max(0, Math.floor(base64.length / 4) * 3 - padding);
@@ -57,17 +50,14 @@ export function sizeText(bytes) {
   return `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
 }
 
-/** The first bytes of a Base64 text in hexadecimal. @param {string} base64 @param {number} [bytes] */
-export function hexPreview(base64, bytes = PREVIEW_BYTES) {
+/** @param {string} base64 @param {number} [bytes] */
+export function hexPreview(base64, bytes = 16) {
   const head = atob(base64.slice(0, Math.ceil(bytes / 3) * 4)).slice(0, bytes);
   const hex = Array.from(head, (c) => c.charCodeAt(0).toString(16).padStart(2, "0")).join(" ");
   return binarySize(base64) > bytes ? `${hex} \u2026` : hex;
 }
 
-/**
- * A time in the zone of this computer with its offset; the fraction is kept as it is in the text, to 100 nanoseconds.
- * @param {string} text
- */
+/** A time in the zone of this computer, with all digits of its fraction. @param {string} text */
 export function localTime(text) {
   const date = new Date(text);
   if (Number.isNaN(date.getTime())) return text;
@@ -81,12 +71,7 @@ export function timeText(text, local) {
   return local ? localTime(text) : text;
 }
 
-/**
- * What a cell shows: the text, and a mark beside it that is no part of the value.
- * @param {Value} value
- * @param {boolean} local  times in the zone of this computer
- * @returns {{text: string, mark: string}}
- */
+/** The text of a cell, and a mark that is no part of it. @param {Value} value @param {boolean} local */
 export function showValue(value, local) {
   switch (value.type) {
     case "Edm.Binary":
@@ -100,21 +85,21 @@ export function showValue(value, local) {
   }
 }
 
-/** The tooltip of a value: the other zone of a time, more of a long text. @param {Value} value @param {boolean} local */
+/** The tooltip of a value. @param {Value} value @param {boolean} local */
 export function valueTitle(value, local) {
   const type = shortType(value.type);
   if (value.type === "Edm.DateTime") return `${timeText(value.text, !local)} (${local ? "UTC" : "local"})`;
   if (value.type === "Edm.Binary") return `${type}, ${binarySize(value.text)} bytes: ${hexPreview(value.text, 64)}`;
   if (value.type === "Edm.String" && value.text === "") return `${type}, empty`;
-  return `${type}: ${visibleText(value.text, TITLE_CHARACTERS_MAX)}`;
+  return `${type}: ${visibleText(value.text, 1000)}`;
 }
 
 /** "Edm.Int32" → "Int32". @param {string} type */
 export function shortType(type) {
-  return type.startsWith("Edm.") ? type.slice(4) : type;
+  return type.slice(4);
 }
 
-/** The name of an entity for sentences: both keys, quoted and cut. @param {{partitionKey: string, rowKey: string}} entity */
+/** Both keys, for sentences. @param {{partitionKey: string, rowKey: string}} entity */
 export function entityName(entity) {
   return `\u201c${visibleText(entity.partitionKey, 40)}\u201d / \u201c${visibleText(entity.rowKey, 40)}\u201d`;
 }
@@ -125,7 +110,61 @@ export function timestampOfEtag(etag) {
   return inside ? inside.replaceAll("%3A", ":") : "";
 }
 
-/** "1 entity", "12,000 entities". @param {number} count */
+/** @param {number} count */
 export function countText(count) {
   return count === 1 ? "1 entity" : `${count.toLocaleString("en")} entities`;
+}
+
+/** Null if it is empty and the type has no empty value. @param {Value} value @param {EdmType} type @returns {Value | null} */
+export function convert(value, type) {
+  if (value.type === type) return value;
+  if (value.text === "") return type === "Edm.String" || type === "Edm.Binary" ? { type, text: "" } : null;
+  try {
+    return readValue(type, textFor(value, type));
+  } catch (error) {
+    const reason = describe(error);
+    throw new ValueError(`\u201c${visibleText(value.text, 40)}\u201d does not become ${shortType(type)}: ${reason}`);
+  }
+}
+
+/** @param {Value} value @param {EdmType} type */
+function textFor({ type: from, text }, type) {
+  if (type === "Edm.Binary") return fromBytes(new TextEncoder().encode(text));
+  if (from === "Edm.Binary") return decodeText(text);
+  if (from === "Edm.Double" && (type === "Edm.Int32" || type === "Edm.Int64")) return wholeNumber(text);
+  if (type === "Edm.Double" && rounds(text)) throw new ValueError("a Double would round it.");
+  return text;
+}
+
+/** @param {string} text */
+function rounds(text) {
+  const number = Number(text);
+  if (/^\s*[+-]?\d+\s*$/.test(text)) return Number.isFinite(number) && BigInt(number) !== BigInt(text);
+  // No Double has more than 17 digits that count.
+  return text.replace(/e.*/i, "").replace(/\D/g, "").replace(/^0+|0+$/g, "").length > 17;
+}
+
+/** @param {string} text */
+function wholeNumber(text) {
+  const number = Number(text);
+  return Number.isSafeInteger(number) ? String(number) : text;
+}
+
+/** @param {string} base64 */
+function decodeText(base64) {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(toBytes(base64));
+  } catch {
+    throw new ValueError("the bytes are not text in UTF-8.");
+  }
+}
+
+/**
+ * The text of a text area with its original kind of line ending, of which the browser knows only one.
+ * @param {string} shown
+ * @param {string} original
+ */
+export function restoreLineEndings(shown, original) {
+  if (shown === original.replace(/\r\n?/g, "\n")) return original;
+  return original.includes("\r\n") && !/(^|[^\r])\n/.test(original) ? shown.replaceAll("\n", "\r\n") : shown;
 }

@@ -1,5 +1,4 @@
-// The dialog for one entity: to read, add, edit and duplicate it. Knows what an entity is made of, not how it is written:
-// saving is the caller's.
+// The dialog for one entity. Knows what an entity is made of; saving is the caller's.
 
 import { openDialog } from "../ui/dialog.js";
 import { h, uniqueId } from "../ui/dom.js";
@@ -18,6 +17,13 @@ import { TypedField, textArea } from "./value-field.js";
  * @property {string} action  the label of the button that saves
  * @property {(entity: Entity) => Promise<boolean | void>} [save]
  */
+
+/** Why a new property cannot have a name, or "". @param {string} name */
+export function nameProblem(name) {
+  if (name === "") return "A property has no name.";
+  if (["PartitionKey", "RowKey", "Timestamp"].includes(name)) return `Every entity has its own ${name}.`;
+  return /[@.]/.test(name) ? "The name of a property holds neither \u201c.\u201d nor \u201c@\u201d." : "";
+}
 
 /** @param {EditorOptions} options */
 export function openEditor(options) {
@@ -41,7 +47,13 @@ export function openEditor(options) {
     if (!properties || !save) return false;
     return save({ ...entity, partitionKey: partitionKey.read(), rowKey: rowKey.read(), properties });
   };
+  const state = () =>
+    Array.from(body.querySelectorAll("input:not([type=file]), textarea, select"), (field) =>
+      JSON.stringify(/** @type {HTMLInputElement} */ (field).value),
+    ).join();
+  const first = state();
   const dialog = openDialog({
+    mayClose: () => state() === first || askDiscard(),
     title,
     body,
     wide: true,
@@ -51,6 +63,20 @@ export function openEditor(options) {
   if (mode === "new") partitionKey.area.focus();
   else rows.focusFirst();
   return dialog;
+}
+
+async function askDiscard() {
+  let discard = false;
+  const run = () => {
+    discard = true;
+  };
+  await openDialog({
+    title: "Discard the changes?",
+    body: h("p", null, "What you changed is not written."),
+    actions: [{ label: "Discard", kind: "danger", run }],
+    cancel: "Go on editing",
+  }).closed;
+  return discard;
 }
 
 /** @param {string} label @param {string} text @param {EditorOptions["mode"]} mode */
@@ -135,17 +161,15 @@ class PropertyRows {
     this.#rows[0]?.field.focus();
   }
 
-  /**
-   * All properties, or null if something is to be corrected first: then the focus is there.
-   * @returns {Map<string, Value> | null}
-   */
+  /** Null if something is to be corrected first, which gets the focus. @returns {Map<string, Value> | null} */
   read() {
     /** @type {Map<string, Value>} */
     const properties = new Map();
     this.#problem.textContent = "";
     for (const { element, name, field } of this.#rows) {
       const problem =
-        name() === "" ? "A property has no name." : properties.has(name()) ? "Two properties have the same name." : "";
+        (element.querySelector(":scope > input") && nameProblem(name())) ||
+        (properties.has(name()) && "Two properties have the same name.");
       if (problem) {
         this.#problem.textContent = problem;
         element.querySelector("input")?.focus();

@@ -1,4 +1,4 @@
-// The view of a table's entities: heading, query, toolbar, grid and status. Connects these parts; each knows its own work.
+// The view of a table's entities. Connects its parts; each knows its own work.
 
 import { describe } from "../core/errors.js";
 import { openExport } from "../moving/export.js";
@@ -42,6 +42,8 @@ export class EntitiesView extends HTMLElement {
   #onKey = (/** @type {KeyboardEvent} */ event) => this.#keydown(event);
   #onReachable = () => {
     if (this.#loader.state === "failed") void this.#loader.more();
+    // The credential may be another one, with other permissions.
+    this.#showState();
   };
 
   /** @param {Session} session @param {{table: string, query: Query}} params */
@@ -53,9 +55,9 @@ export class EntitiesView extends HTMLElement {
     this.#columns = new Columns(this.#layouts.read());
     this.#loader = this.#newLoader(query);
     this.#actions = new EntityActions(session.service, table, {
-      projected: () => this.#loader.projected,
+      loader: () => this.#loader,
       names: () => [...this.#columns.properties.keys()],
-      apply: (pairs) => this.#apply(pairs),
+      apply: (pairs, loader) => this.#apply(pairs, loader),
       undoChanged: () => this.#showState(),
       refocus: () => {
         const focused = document.activeElement;
@@ -71,18 +73,19 @@ export class EntitiesView extends HTMLElement {
   }
 
   connectedCallback() {
-    const buttons = Object.values(this.#buttons);
+    const { stop, importing, ...tools } = this.#buttons;
     this.append(
       this.#heading(),
       this.#query,
       this.#explain,
-      h("div", { class: "toolbar entity-tools", role: "toolbar", "aria-label": "Entities" }, buttons),
+      h("div", { class: "toolbar entity-tools", role: "toolbar", "aria-label": "Entities" }, Object.values(tools)),
       this.#grid,
       h(
         "div",
         { class: "entities-foot" },
         this.#status,
         h("button", { type: "button", class: "quiet load-all", onclick: () => this.#loadAll() }, "Load all"),
+        stop,
       ),
     );
     addEventListener("keydown", this.#onKey);
@@ -121,30 +124,33 @@ export class EntitiesView extends HTMLElement {
           ? h("a", { class: "button", href: `#/t/${address}/access` }, "Access")
           : null,
         h("button", { type: "button", onclick: shown }, "Export"),
-        this.#may("add") ? h("button", { type: "button", onclick: () => this.#import() }, "Import") : null,
+        this.#buttons["importing"],
       ),
     );
   }
 
-  /** The buttons that the credential allows. @returns {Record<string, HTMLButtonElement>} */
+  /** @returns {Record<string, HTMLButtonElement>} */
   #makeButtons() {
     const actions = this.#actions;
-    const [canAdd, canUpdate, canDelete] = [this.#may("add"), this.#may("update"), this.#may("delete")];
-    /** @type {[string, boolean, string, () => unknown][]} */
+    const stop = () => {
+      this.#loader.pause();
+      this.#grid.focus();
+    };
+    /** @type {[string, string, () => unknown][]} */
     const buttons = [
-      ["add", canAdd, "Add", () => actions.add()],
-      ["edit", true, canUpdate ? "Edit" : "View", () => this.#targets().forEach((entity) => actions.open(entity))],
-      ["duplicate", canAdd, "Duplicate", () => Promise.all(this.#targets().map((entity) => actions.duplicate(entity)))],
-      ["remove", canDelete, "Delete", () => this.#remove()],
-      ["property", canUpdate, "Edit property of selected", () => actions.editProperty(this.#targets())],
-      ["columns", true, "Columns", () => this.#openColumns()],
-      ["refresh", true, "Refresh", () => this.#run(this.#loader.query)],
-      ["undo", true, "Undo", () => actions.undo()],
+      ["add", "Add", () => actions.add()],
+      ["edit", "Edit", () => this.#targets().forEach((entity) => actions.open(entity))],
+      ["duplicate", "Duplicate", () => Promise.all(this.#targets().map((entity) => actions.duplicate(entity)))],
+      ["remove", "Delete", () => this.#remove()],
+      ["property", "Edit property of selected", () => actions.editProperty(this.#targets())],
+      ["columns", "Columns", () => this.#openColumns()],
+      ["refresh", "Refresh", () => this.#run(this.#loader.query)],
+      ["undo", "Undo", () => actions.undo()],
+      ["importing", "Import", () => this.#import()],
+      ["stop", "Stop", stop],
     ];
     return Object.fromEntries(
-      buttons
-        .filter(([, allowed]) => allowed)
-        .map(([name, , label, run]) => [name, h("button", { type: "button", onclick: () => this.#try(run) }, label)]),
+      buttons.map(([name, label, run]) => [name, h("button", { type: "button", onclick: () => this.#try(run) }, label)]),
     );
   }
 
@@ -177,7 +183,8 @@ export class EntitiesView extends HTMLElement {
     for (const [kind, handle] of Object.entries(handlers)) {
       this.#grid.addEventListener(kind, (event) => handle(/** @type {CustomEvent} */ (event).detail));
     }
-    if (this.#may("add")) acceptFiles(this, (files) => void this.#import(files));
+    this.#grid.addEventListener("scroll", () => this.#loader.ask());
+    if (this.#may("add")) acceptFiles(this, (files) => void (this.#may("add") && this.#import(files)));
   }
 
   /** @param {() => unknown} run */
@@ -211,9 +218,13 @@ export class EntitiesView extends HTMLElement {
 
   /** Runs a query, and makes the address that of the query. @param {Query} query */
   #run(query) {
-    this.#loader.stop();
     const hash = queryHash(this.#table, query);
     if (hash !== location.hash) history.pushState(null, "", hash);
+    this.#refresh(query);
+  }
+
+  #refresh(query = this.#loader.query) {
+    this.#loader.stop();
     this.#columns = new Columns(this.#columns.layout);
     this.#start(this.#newLoader(query));
   }
@@ -228,9 +239,14 @@ export class EntitiesView extends HTMLElement {
     void loader.more();
   }
 
-  /** @param {Pair[]} pairs */
-  #apply(pairs) {
-    const { list, replaced, later } = applyPairs(this.#loader.entities, pairs, (entity) => this.#loader.covers(entity));
+  /** Shows a change of what a loader brought. @param {Pair[]} pairs @param {EntityLoader} loader */
+  #apply(pairs, loader) {
+    const hash = queryHash(this.#table, this.#loader.query);
+    const same = queryHash(this.#table, loader.query) === hash;
+    // Of another selection of properties, an entity would not be whole here.
+    if (!same && loader.projected) return this.#refresh();
+    const isLoaded = (/** @type {Entity} */ entity) => same && this.#loader.covers(entity);
+    const { list, replaced, later } = applyPairs(this.#loader.entities, pairs, isLoaded);
     this.#loader.entities = list;
     this.#selection.follow(replaced);
     const changed = [...replaced.values(), ...pairs.map((pair) => pair.after)].filter((entity) => entity !== null);
@@ -241,7 +257,7 @@ export class EntitiesView extends HTMLElement {
     const [first] = pairs;
     const place = pairs.length === 1 && first?.after ? list.findIndex((entity) => sameKeys(entity, first.after)) : -1;
     this.#grid.replaceList(list, place);
-    if (later > 0) announce(`${countText(later)} added after those that are loaded`);
+    if (same && later > 0) announce(`${countText(later)} added after those that are loaded`);
     this.#showState();
   }
 
@@ -276,7 +292,12 @@ export class EntitiesView extends HTMLElement {
     const all = this.querySelector(".load-all");
     if (all instanceof HTMLElement) all.hidden = state === "complete" || entities.length === 0;
     const targets = chosen || (entities[this.#grid.activeLine] ? 1 : 0);
-    const { edit, duplicate, remove, property, undo } = this.#buttons;
+    const { add, edit, duplicate, remove, property, undo, importing, stop } = this.#buttons;
+    for (const button of [add, duplicate, importing]) if (button) button.hidden = !this.#may("add");
+    if (remove) remove.hidden = !this.#may("delete");
+    if (property) property.hidden = !this.#may("update");
+    if (edit) edit.textContent = this.#may("update") ? "Edit" : "View";
+    if (stop) stop.hidden = state !== "loading";
     for (const button of [edit, duplicate]) if (button) button.disabled = targets !== 1;
     for (const button of [remove, property]) if (button) button.disabled = targets === 0;
     if (undo) {
@@ -293,6 +314,7 @@ export class EntitiesView extends HTMLElement {
     if (tail.dataset["shown"] === text) return;
     tail.dataset["shown"] = text;
     const again = () => {
+      this.#loader.ask();
       void this.#loader.more();
       this.#grid.focus();
     };
@@ -302,6 +324,8 @@ export class EntitiesView extends HTMLElement {
         h("p", { class: "problem", role: "alert" }, describe(error)),
         h("button", { type: "button", onclick: again }, "Try again"),
       );
+    } else if (state === "paused") {
+      replaceChildren(tail, h("p", null, "More may follow."), h("button", { type: "button", onclick: again }, "Read on"));
     } else replaceChildren(tail, state === "idle" ? "" : text);
   }
 
@@ -321,7 +345,7 @@ export class EntitiesView extends HTMLElement {
   async #import(files = []) {
     await this.#try(async () => {
       const tables = await openImport(this.#session, this.#table, files);
-      if (tables.length > 0) this.#run(this.#loader.query);
+      if (tables.length > 0 && this.isConnected) this.#refresh();
     });
   }
 

@@ -1,12 +1,11 @@
-// What the user does to entities: add, edit, duplicate, delete, edit a property of many, and undo. Connects the dialogs with
-// the service, and hands every change to its host, which shows it. Knows nothing of the grid.
+// What the user does to entities. Connects the dialogs with the service, and its host shows every change. Knows no grid.
 
-import { ServiceError, Unreachable, describe } from "../core/errors.js";
+import { Unreachable, describe } from "../core/errors.js";
 import { openDialog } from "../ui/dialog.js";
 import { h } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
-import { finished, refusalReason, sameValue, stepFor, undoSteps, writeMany } from "./changes.js";
+import { refusalReason, sameValue, stepFor, undoSteps, writeMany, writeStep } from "./changes.js";
 import { askConflict, askInsertAgain } from "./conflict.js";
 import { countText, entityName } from "./display.js";
 import { openEditor } from "./editor.js";
@@ -14,13 +13,13 @@ import { askPropertyEdit, showReport, withProperty } from "./many.js";
 
 /** @import { Entity } from "../core/edm.js" */
 /** @import { TableService } from "../core/client.js" */
-/** @import { Change, Outcome, Pair, Step } from "./changes.js" */
+/** @import { Change, Failure, Outcome, Pair, Step } from "./changes.js" */
+/** @import { EntityLoader } from "./loader.js" */
 /**
- * Where changes are shown.
  * @typedef {object} Host
- * @property {() => boolean} projected  whether only some properties are loaded
+ * @property {() => EntityLoader} loader  of what is shown
  * @property {() => string[]} names  names of properties that are known
- * @property {(pairs: Pair[]) => void} apply
+ * @property {(pairs: Pair[], loader: EntityLoader) => void} apply  shows a change of what was loaded then
  * @property {() => void} undoChanged
  * @property {() => void} refocus
  */
@@ -39,7 +38,7 @@ function subject(pairs) {
 }
 
 export class EntityActions {
-  /** @type {{label: string, steps: Step[]} | null} */
+  /** @type {{label: string, steps: Step[], loader: EntityLoader, began: number} | null} */
   #undo = null;
 
   /** @param {TableService} service @param {string} table @param {Host} host */
@@ -59,25 +58,29 @@ export class EntityActions {
 
   /** @param {Entity} entity */
   async duplicate(entity) {
-    const whole = this.host.projected() ? await this.service.getEntity(this.table, entity.partitionKey, entity.rowKey) : entity;
+    const { partitionKey, rowKey } = entity;
+    const whole = this.host.loader().projected ? await this.service.getEntity(this.table, partitionKey, rowKey) : entity;
     this.#openNew("Duplicate an entity", { ...whole, timestamp: "", etag: "", properties: new Map(whole.properties) });
   }
 
   /** @param {string} title @param {Entity} entity */
   #openNew(title, entity) {
-    const save = async (/** @type {Entity} */ mine) => this.#writeOne("add", { before: null, after: mine });
+    const loader = this.host.loader();
+    const began = Date.now();
+    const save = (/** @type {Entity} */ mine) => this.#solve("add", { before: null, after: mine }, loader, began);
     this.#refocusAfter(openEditor({ title, entity, mode: "new", action: "Add", save }));
   }
 
-  /** Opens an entity to edit it, or to read it if it may not be edited. @param {Entity} entity */
+  /** @param {Entity} entity */
   open(entity) {
     const title = `Entity ${entityName(entity)}`;
     if (!this.service.may("update", this.table)) {
       this.#refocusAfter(openEditor({ title, entity, mode: "read", action: "" }));
       return;
     }
-    const projected = this.host.projected();
-    const save = (/** @type {Entity} */ mine) => this.#saveEdit(entity, mine);
+    const loader = this.host.loader();
+    const { projected } = loader;
+    const save = (/** @type {Entity} */ mine) => this.#saveEdit(entity, mine, loader);
     this.#refocusAfter(
       openEditor({
         title,
@@ -96,76 +99,60 @@ export class EntityActions {
     dialog.closed.then(() => this.host.refocus());
   }
 
-  /**
-   * Writes an edited entity; on a conflict, asks until it is solved. Returns false if the editor is to stay open.
-   * @param {Entity} loaded
-   * @param {Entity} mine
-   * @returns {Promise<boolean>}
-   */
-  async #saveEdit(loaded, mine) {
+  /** @param {Entity} loaded @param {Entity} mine @param {EntityLoader} loader */
+  async #saveEdit(loaded, mine, loader) {
     const same =
       mine.properties.size === loaded.properties.size &&
       [...mine.properties].every(([name, value]) => sameValue(value, loaded.properties.get(name) ?? null));
-    if (same) return true;
-    let pair = { before: loaded, after: mine };
-    for (;;) {
-      try {
-        await this.#writeOne("edit", pair);
+    return same || this.#solve("edit", { before: loaded, after: mine }, loader);
+  }
+
+  /**
+   * Writes a pair; on a conflict, asks until it is solved. False if that was given up.
+   * @param {Change["verb"]} verb
+   * @param {Pair} first
+   * @param {EntityLoader} loader
+   * @param {number} [began]  when the insertion was tried first
+   * @param {Failure} [failure]  what the first attempt came to, if it was made
+   * @returns {Promise<boolean>}
+   */
+  async #solve(verb, first, loader, began, failure) {
+    const { before: loaded, after: mine } = first;
+    const { projected } = loader;
+    for (let pair = first; ; ) {
+      const result = failure ?? (await writeStep(this.service, this.table, stepFor(pair, projected), began));
+      if ("pair" in result) {
+        this.#done({ verb, pairs: [result.pair], projected }, loader);
         return true;
-      } catch (error) {
-        const status = error instanceof Refusal ? error.status : 0;
-        if (status !== 412 && status !== 404) throw error;
-        const theirs = await this.#current(mine);
-        if (theirs === null) return this.#insertAgain(mine);
-        const answer = await askConflict({ loaded, mine, theirs, projected: this.host.projected() });
-        if (answer === null) return false;
-        if ("take" in answer) {
-          this.host.apply([{ before: loaded, after: answer.take }]);
-          return true;
-        }
-        pair = { before: theirs, after: answer.write };
       }
+      failure = undefined;
+      const { error, theirs } = result;
+      if (!loaded || theirs === undefined || !refusalReason(error)) throw new Error(describe(error));
+      if (theirs === null) {
+        if (projected || !mine)
+          throw new Error(
+            "Somebody else deleted the entity. Only some of its properties were loaded, so it cannot be inserted again.",
+          );
+        return (await askInsertAgain(mine)) && this.#solve("add", { before: null, after: mine }, loader, Date.now());
+      }
+      const answer = await askConflict({ loaded, mine, theirs, projected });
+      if (!answer) return false;
+      if ("take" in answer) {
+        this.host.apply([{ before: loaded, after: theirs }], loader);
+        return true;
+      }
+      pair = { before: theirs, after: answer.write };
     }
   }
 
-  /** @param {Entity} entity @returns {Promise<Entity | null>} */
-  async #current({ partitionKey, rowKey }) {
-    try {
-      return await this.service.getEntity(this.table, partitionKey, rowKey);
-    } catch (error) {
-      if (error instanceof ServiceError && error.status === 404) return null;
-      throw new Error(describe(error));
-    }
-  }
-
-  /** @param {Entity} mine */
-  async #insertAgain(mine) {
-    if (!(await askInsertAgain(mine))) return false;
-    await this.#writeOne("add", { before: null, after: mine });
-    return true;
-  }
-
-  /** Writes one change, or throws why not. @param {Change["verb"]} verb @param {Pair} pair */
-  async #writeOne(verb, pair) {
-    const projected = this.host.projected();
-    const step = stepFor(pair, projected);
-    let etag;
-    try {
-      etag = await this.service.change(this.table, step.operation);
-    } catch (error) {
-      throw new Refusal(error);
-    }
-    this.#done({ verb, pairs: [finished(step, etag)], projected });
-  }
-
-  /** Shows a change and offers to undo it. @param {Change} change */
-  #done(change) {
+  /** Shows a change and offers to undo it. @param {Change} change @param {EntityLoader} loader */
+  #done(change, loader) {
     const steps = undoSteps(change);
     const allowed = steps?.every((step) => this.service.may(/** @type {"add"} */ (NEEDS[step.operation.kind]), this.table));
     const name = subject(change.pairs);
-    const undo = steps && allowed ? { label: `Undo ${change.verb} of ${name}`, steps } : null;
+    const undo = steps && allowed ? { label: `Undo ${change.verb} of ${name}`, steps, loader, began: Date.now() } : null;
     this.#undo = undo;
-    this.host.apply(change.pairs);
+    this.host.apply(change.pairs, loader);
     this.host.undoChanged();
     // The notice may still be there after the next change, which is not the one that it names.
     const run = () => void (this.#undo === undo && this.undo());
@@ -176,79 +163,90 @@ export class EntityActions {
   /** @param {Entity[]} entities */
   async remove(entities) {
     const pairs = entities.map((entity) => ({ before: entity, after: null }));
-    const projected = this.host.projected();
-    const warning = projected ? h("p", { class: "note" }, "Only some properties were loaded, so this cannot be undone.") : null;
+    const loader = this.host.loader();
+    const warning =
+      loader.projected && h("p", { class: "note" }, "Only some properties were loaded, so this cannot be undone.");
     let confirmed = false;
     const run = async () => {
       const [pair] = pairs;
-      if (pairs.length === 1 && pair) await this.#writeOne("delete", pair);
-      else confirmed = true;
+      if (pairs.length === 1 && pair) return this.#solve("delete", pair, loader);
+      confirmed = true;
+      return true;
     };
     await openDialog({
       title: `Delete ${subject(pairs)}?`,
       body: h("div", null, h("p", null, `From the table ${this.table}.`), warning),
       actions: [{ label: "Delete", kind: "danger", run }],
     }).closed;
-    if (confirmed)
-      await this.#writeAll(
-        "delete",
-        pairs.map((pair) => stepFor(pair, false)),
-        projected,
-      );
+    if (confirmed) await this.#writeAll("delete", entities, (before) => stepFor({ before, after: null }, false), loader);
     this.host.refocus();
   }
 
   /** @param {Entity[]} entities */
   async editProperty(entities) {
-    const projected = this.host.projected();
+    const loader = this.host.loader();
     const edit = await askPropertyEdit({
       count: entities.length,
       names: this.host.names(),
-      removable: !projected,
-      first: (name) => entities.find((entity) => entity.properties.has(name))?.properties.get(name),
+      removable: !loader.projected,
+      known: (name) => {
+        const values = entities.map((entity) => entity.properties.get(name) ?? null);
+        const value = values.find((one) => one !== null);
+        return value && (values.every((one) => sameValue(one, value)) ? value : { type: value.type, text: "" });
+      },
     });
-    if (edit) {
-      /** @type {Step[]} */
-      const steps = [];
-      for (const before of entities) {
-        const after = withProperty(before, edit);
-        if (!after) continue;
-        // A merge carries the property alone; only a replace removes one.
-        const entity = edit.value ? { ...before, properties: new Map([[edit.name, edit.value]]) } : after;
-        steps.push({
-          operation: { kind: edit.value ? "merge" : "replace", entity, etag: before.etag },
-          pair: { before, after },
-        });
-      }
-      if (steps.length > 0) await this.#writeAll("edit", steps, projected);
-      else notify("Every selected entity is like that already.");
-    }
+    if (edit)
+      await this.#writeAll(
+        "edit",
+        entities,
+        (before) => {
+          const after = withProperty(before, edit);
+          if (!after) return null;
+          // A merge carries the property alone; only a replace removes one.
+          const entity = edit.value ? { ...before, properties: new Map([[edit.name, edit.value]]) } : after;
+          const kind = edit.value ? "merge" : "replace";
+          return { operation: { kind, entity, etag: before.etag }, pair: { before, after } };
+        },
+        loader,
+      );
     this.host.refocus();
   }
 
-  /** @param {Change["verb"]} verb @param {Step[]} steps @param {boolean} projected */
-  async #writeAll(verb, steps, projected) {
+  /**
+   * @param {Change["verb"]} verb
+   * @param {Entity[]} entities
+   * @param {(entity: Entity) => Step | null} stepOf  null if there is nothing to write
+   * @param {EntityLoader} loader
+   * @returns {Promise<void>}
+   */
+  async #writeAll(verb, entities, stepOf, loader) {
+    const steps = entities.map(stepOf).filter((step) => step !== null);
+    if (steps.length === 0) return notify("Every selected entity is like that already.");
     const titles = { add: "Adding", edit: "Editing", delete: "Deleting" };
     const outcome = await this.#withProgress(`${titles[verb]} ${countText(steps.length)}`, steps);
-    if (outcome.pairs.length > 0) this.#done({ verb, pairs: outcome.pairs, projected });
-    if (outcome.failed.length > 0 || outcome.left > 0)
-      await showReport(`Not everything was ${PAST[verb].toLowerCase()}`, outcome);
+    if (outcome.pairs.length > 0) this.#done({ verb, pairs: outcome.pairs, projected: loader.projected }, loader);
+    if (outcome.failed.length === 0 && outcome.left === 0) return;
+    const again = await showReport(`Not everything was ${PAST[verb].toLowerCase()}`, outcome, (failure) =>
+      this.#solve(verb, failure.step.pair, loader, undefined, failure),
+    );
+    const theirs = again.flatMap((failure) => failure.theirs ?? []);
+    if (theirs.length > 0) await this.#writeAll(verb, theirs, stepOf, loader);
   }
 
-  /** @param {string} title @param {Step[]} steps @returns {Promise<Outcome>} */
-  async #withProgress(title, steps) {
+  /** @param {string} title @param {Step[]} steps @param {number} [began] @returns {Promise<Outcome>} */
+  async #withProgress(title, steps, began) {
     const outcome = await progressDialog({
       title,
       run: ({ report, signal }) =>
         writeMany(this.service, this.table, steps, {
           signal,
+          ...(began && { began }),
           progress: (done) => report(done, steps.length, `${done.toLocaleString("en")} of ${countText(steps.length)}`),
         }),
     });
     return outcome ?? { pairs: [], failed: [], left: steps.length };
   }
 
-  /** Takes the last change back, unless something came between. */
   async undo() {
     const undo = this.#undo;
     if (!undo) return;
@@ -256,9 +254,13 @@ export class EntityActions {
     this.host.undoChanged();
     const outcome =
       undo.steps.length > 1
-        ? await this.#withProgress(undo.label, undo.steps)
-        : await writeMany(this.service, this.table, undo.steps, { signal: new AbortController().signal, progress: () => {} });
-    if (outcome.pairs.length > 0) this.host.apply(outcome.pairs);
+        ? await this.#withProgress(undo.label, undo.steps, undo.began)
+        : await writeMany(this.service, this.table, undo.steps, {
+            signal: new AbortController().signal,
+            progress: () => {},
+            began: undo.began,
+          });
+    if (outcome.pairs.length > 0) this.host.apply(outcome.pairs, undo.loader);
     const [first] = outcome.failed;
     if (first?.error instanceof Unreachable && outcome.pairs.length === 0) {
       this.#undo = undo;
@@ -270,14 +272,5 @@ export class EntityActions {
       notify(`Not undone: ${reason ? `${reason}.` : describe(first.error)}`, { kind: "error" });
     } else notify(`Undone: ${undo.label.replace("Undo ", "")}.`, { kind: "success" });
     this.host.refocus();
-  }
-}
-
-/** What the service refused, in words for a dialog. */
-class Refusal extends Error {
-  /** @param {unknown} error */
-  constructor(error) {
-    super(describe(error));
-    this.status = error instanceof ServiceError ? error.status : 0;
   }
 }

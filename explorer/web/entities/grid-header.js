@@ -1,14 +1,12 @@
-// The header of the grid: the names and types of the columns, widened at their edge and moved by dragging or by keys.
-// Knows columns and pointers, not entities.
+// The header of the grid, whose columns are widened at their edge and moved by dragging. Knows no entities.
 
 import { h, replaceChildren } from "../ui/dom.js";
 import { isKey } from "./columns.js";
 import { shortType, visibleText } from "./display.js";
-import { cellCount, columnAt, layOut } from "./grid-frame.js";
-import { fitCells } from "./grid-line.js";
+import { cellCount, columnAt, fitCells, layOut } from "./grid-line.js";
 
 /** @import { Column } from "./columns.js" */
-/** @import { Frame } from "./grid-frame.js" */
+/** @import { Frame } from "./grid-line.js" */
 /**
  * @typedef {object} HeaderActions
  * @property {(name: string, width: number) => void} resize

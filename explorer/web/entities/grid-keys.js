@@ -8,7 +8,6 @@
 
 /** Further than any list or line. */
 const FAR = 1e9;
-const WIDEN_PIXELS = 20;
 
 /** @param {number} lines @param {number} columns @param {boolean} extend @param {number} [pages] @returns {Command} */
 function go(lines, columns, extend, pages = 0) {
@@ -20,7 +19,7 @@ function headerCommand({ key, altKey, shiftKey }) {
   const right = key === "ArrowRight";
   if (!right && key !== "ArrowLeft") return key === "Enter" || key === " " ? { kind: "menu" } : null;
   if (altKey) return { kind: "move", by: right ? 1 : -1 };
-  if (shiftKey) return { kind: "widen", by: right ? WIDEN_PIXELS : -WIDEN_PIXELS };
+  if (shiftKey) return { kind: "widen", by: right ? 20 : -20 };
   return null;
 }
 
@@ -66,12 +65,10 @@ export function command(event, header) {
 }
 
 /**
- * The line that a movement leads to; -1 is the header, into which only one line at a time leads.
- * @param {Command & {kind: "go"}} movement
- * @param {number} from
- * @param {number} page  lines of a page
+ * The line to go to; only one line at a time leads into the header, -1.
+ * @param {Command & {kind: "go"}} to @param {number} from @param {number} page
  */
 export function lineAfter({ lines, pages, extend }, from, page) {
-  const to = pages === 0 ? from + lines : from + pages * Math.max(1, page);
-  return Math.max(extend || pages !== 0 || lines < -1 ? 0 : -1, to);
+  const line = pages === 0 ? from + lines : from + pages * Math.max(1, page);
+  return Math.max(extend || pages !== 0 || lines < -1 ? 0 : -1, line);
 }

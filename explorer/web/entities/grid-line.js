@@ -1,13 +1,81 @@
-// One line of the grid: an element that shows whichever entity it is bound to, so that scrolling makes no elements; and what its
-// cells show, as text and as tooltips. Knows not which lines are in view.
+// What a frame of the grid draws, and its lines: elements that show the entity they are bound to, so that scrolling makes none.
+// Knows no service.
 
 import { h, replaceChildren } from "../ui/dom.js";
 import { shortType, showValue, valueTitle } from "./display.js";
-import { cellCount, columnAt, layOut } from "./grid-frame.js";
 
 /** @import { Entity, Value } from "../core/edm.js" */
 /** @import { Column } from "./columns.js" */
-/** @import { Frame } from "./grid-frame.js" */
+/**
+ * @typedef {object} Frame
+ * @property {Column[]} columns  the shown ones, of which `pinned` lead every line, and those before `to` are drawn
+ * @property {number} pinned
+ * @property {number} from
+ * @property {number} to
+ * @property {number[]} offsets  where each column begins, and the end
+ * @property {boolean} local
+ * @property {number} structure  changes whenever cells have to be laid out anew
+ * @property {number} version  changes whenever what cells say may have changed
+ */
+
+/** The width of the cell that selects. */
+export const SELECT_WIDTH = 40;
+
+/** The column at a place among the drawn cells, of which the first one selects. @param {Frame} frame @param {number} place */
+export function columnAt(frame, place) {
+  return place <= frame.pinned ? place : frame.from + place - frame.pinned;
+}
+
+/** @param {Frame} frame */
+export function cellCount(frame) {
+  return 1 + frame.pinned + frame.to - frame.from;
+}
+
+/** @param {HTMLElement} cell @param {Frame} frame @param {number} place */
+export function layOut(cell, frame, place) {
+  const column = columnAt(frame, place);
+  cell.setAttribute("aria-colindex", String(column + 1));
+  const pinned = place <= frame.pinned;
+  cell.classList.toggle("pinned", pinned);
+  const start = column === 0 ? 0 : /** @type {number} */ (frame.offsets[column - 1]);
+  const width = column === 0 ? SELECT_WIDTH : /** @type {Column} */ (frame.columns[column - 1]).width;
+  cell.style.width = `${width}px`;
+  cell.style.left = pinned ? `${start}px` : "";
+  const before = /** @type {number} */ (frame.offsets[frame.pinned]);
+  cell.style.marginLeft = place === frame.pinned + 1 ? `${start - before}px` : "";
+}
+
+export const LINE_HEIGHT = 30;
+/** Browsers stop placing elements somewhere above this height; a longer list scrolls in proportion. */
+const BODY_PIXELS_MAX = 12_000_000;
+/** More columns are drawn only where they are in view, and in steps, to redraw seldom. */
+const ALL_COLUMNS_MAX = 40;
+const COLUMN_STEP = 8;
+
+/** What is in view, where `body` pixels scroll. @param {number} count @param {number} available @param {number} scrollTop */
+export function linesInView(count, available, scrollTop) {
+  const height = Math.max(LINE_HEIGHT, available);
+  const full = count * LINE_HEIGHT;
+  const body = Math.min(full, BODY_PIXELS_MAX);
+  const scale = full > body ? (full - height) / (body - height) : 1;
+  const top = Math.min(scrollTop, Math.max(0, body - height)) * scale;
+  return { height, body, scale, top, lines: Math.ceil(height / LINE_HEIGHT) };
+}
+
+/** The columns to draw beside the pinned ones. @param {Frame} frame @param {number} left @param {number} width */
+export function columnsInView({ columns, pinned, offsets }, left, width) {
+  const count = columns.length;
+  if (count <= ALL_COLUMNS_MAX) return { from: pinned, to: count };
+  const offset = (/** @type {number} */ column) => offsets[column] ?? Infinity;
+  let from = pinned;
+  while (from < count && offset(from + 1) < left) from += 1;
+  let to = from;
+  while (to < count && offset(to) < left + width) to += 1;
+  return {
+    from: Math.max(pinned, (Math.floor(from / COLUMN_STEP) - 1) * COLUMN_STEP),
+    to: Math.min(count, (Math.ceil(to / COLUMN_STEP) + 1) * COLUMN_STEP),
+  };
+}
 
 export class Line {
   /** @type {HTMLElement[]} */
@@ -67,13 +135,7 @@ export class Line {
   }
 }
 
-/**
- * Fits the number of cells in a line.
- * @param {HTMLElement} line
- * @param {HTMLElement[]} cells
- * @param {number} count
- * @param {() => HTMLElement} make
- */
+/** @param {HTMLElement} line @param {HTMLElement[]} cells @param {number} count @param {() => HTMLElement} make */
 export function fitCells(line, cells, count, make) {
   while (cells.length < count) {
     const cell = make();
@@ -105,7 +167,6 @@ function writeCell(cell, entity, column, local) {
   const type = value ? shortType(value.type) : "";
   // A tooltip is of the value that was there when the pointer was.
   if (cell.title) cell.title = "";
-  // Most cells keep their type while one scrolls.
   if (cell.dataset["type"] !== type) cell.dataset["type"] = type;
   const shown = value ? showValue(value, local) : { text: "", mark: "" };
   write(cell, shown.text, column.types.size > 1 ? type : "", shown.mark);

@@ -1,22 +1,19 @@
-// <entity-grid>: shows any number of entities with as many elements as fit on the screen. Lines have one height, elements
-// are used again while scrolling, and nothing here is proportional to what is loaded. Tells by events what the user wants;
-// knows neither the service nor how entities are changed.
+// <entity-grid>: shows any number of entities with as many elements as fit on the screen, and tells by events what the user
+// wants. Nothing here is proportional to what is loaded. Knows no service.
 
 import { h } from "../ui/dom.js";
 import { Header } from "./grid-header.js";
 import { command, lineAfter } from "./grid-keys.js";
-import { LINE_HEIGHT, SELECT_WIDTH, columnsInView, linesInView } from "./grid-frame.js";
-import { Line, cellText, cellTitle } from "./grid-line.js";
+import { LINE_HEIGHT, Line, SELECT_WIDTH, cellText, cellTitle, columnsInView, linesInView } from "./grid-line.js";
 import { visibleText } from "./display.js";
 import { Columns } from "./columns.js";
 import { Selection } from "./selection.js";
 
 /** @import { Entity } from "../core/edm.js" */
 /** @import { Column } from "./columns.js" */
-/** @import { Frame } from "./grid-frame.js" */
+/** @import { Frame } from "./grid-line.js" */
 /** @import { Command } from "./grid-keys.js" */
 
-/** Lines drawn above and below what is in view. */
 const OVERSCAN_LINES = 6;
 /** The next page is asked for when fewer lines than this follow. */
 const NEAR_END_LINES = 300;
@@ -33,7 +30,7 @@ export class EntityGrid extends HTMLElement {
   /** @type {Line[]} */
   #lines = [];
   #active = { line: 0, column: 1 };
-  /** Whether the active cell is out of view and the grid itself holds the focus for it. */
+  /** Whether the grid holds the focus for an active cell that is out of view. */
   #parked = false;
   #scheduled = false;
   #observer = new ResizeObserver(() => this.#schedule());
@@ -94,7 +91,7 @@ export class EntityGrid extends HTMLElement {
   label = "Entities";
 
   /**
-   * What is shown; the list may grow in place, followed by grown().
+   * The list may grow in place, followed by grown().
    * @param {Entity[]} entities @param {Columns} columns @param {Selection<Entity>} selection
    */
   show(entities, columns, selection) {
@@ -113,11 +110,7 @@ export class EntityGrid extends HTMLElement {
     this.columnsChanged();
   }
 
-  /**
-   * The same query with another list, after a change.
-   * @param {Entity[]} entities
-   * @param {number} active  the line to go to, or -1
-   */
+  /** @param {Entity[]} entities @param {number} active  the line to go to, or -1 */
   replaceList(entities, active) {
     this.#entities = entities;
     this.#active.line = active >= 0 ? active : Math.max(0, Math.min(this.#active.line, entities.length - 1));
@@ -129,7 +122,7 @@ export class EntityGrid extends HTMLElement {
     }
   }
 
-  /** Entities were added at the end: lines that are drawn stay as they are. @param {boolean} complete  no more follow */
+  /** @param {boolean} complete */
   grown(complete) {
     this.#complete = complete;
     this.#schedule();
@@ -147,7 +140,6 @@ export class EntityGrid extends HTMLElement {
     this.#schedule();
   }
 
-  /** The node after the last line: a page that is loading, or could not be. */
   get tail() {
     return this.#tail;
   }
@@ -220,7 +212,7 @@ export class EntityGrid extends HTMLElement {
     this.#frame = { ...frame, from, to, structure: frame.structure + 1 };
   }
 
-  /** Keeps the focus inside the grid when the line that has it is about to show another entity. @param {Line} line */
+  /** Keeps the focus inside the grid when its line is about to show another entity. @param {Line} line */
   #park(line) {
     if (line.element.contains(document.activeElement)) this.#hold();
   }
@@ -230,7 +222,7 @@ export class EntityGrid extends HTMLElement {
     this.#canvas.focus({ preventScroll: true });
   }
 
-  /** The element of a cell if it is drawn. @param {number} line @param {number} column @returns {HTMLElement | undefined} */
+  /** @param {number} line @param {number} column @returns {HTMLElement | undefined} */
   #cell(line, column) {
     const { pinned, from, to } = this.#frame;
     const place = column <= pinned ? column : column - 1 >= from && column - 1 < to ? column - from + pinned : -1;
@@ -239,7 +231,7 @@ export class EntityGrid extends HTMLElement {
     return drawn?.index === line ? drawn.cells[place] : undefined;
   }
 
-  /** Exactly one element of the grid can be reached by Tab: the active cell, or the grid while that is out of view. */
+  /** One element can be reached by Tab: the active cell, or the grid while that is out of view. */
   #markActive() {
     const cell = this.#cell(this.#active.line, this.#active.column);
     const marked = this.#canvas.querySelector("[tabindex='0'][role]");
@@ -250,7 +242,7 @@ export class EntityGrid extends HTMLElement {
     if (document.activeElement !== this.#canvas) this.#parked = false;
   }
 
-  /** Makes a cell active, brings it into view and focuses it. @param {number} line @param {number} column */
+  /** @param {number} line @param {number} column */
   focusCell(line, column) {
     this.#active.line = Math.max(-1, Math.min(line, this.#entities.length - 1));
     this.#active.column = Math.max(0, Math.min(column, this.#frame.columns.length));

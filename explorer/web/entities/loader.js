@@ -1,16 +1,18 @@
-// Loads the pages of one query: one request at a time, and none proportional to what is loaded. Knows the service by its
-// contract only; knows nothing of the document.
+// Loads the pages of one query, one at a time. Knows no document.
 
+import { isAborted } from "../core/errors.js";
 import { order } from "./changes.js";
 
 /** @import { Entity } from "../core/edm.js" */
 /** @import { Continuation, PageReport, TableService } from "../core/client.js" */
 /** @import { Query } from "../query/query.js" */
-/** @typedef {"idle" | "loading" | "failed" | "complete"} LoaderState */
+/** @typedef {"idle" | "loading" | "paused" | "failed" | "complete"} LoaderState */
 /** @typedef {{page: (entities: Entity[], report: PageReport) => void, state: () => void}} LoaderListener */
 
-/** Entities of a page; the service never returns more. */
 const PAGE_ENTITIES_MAX = 1000;
+/** What is read before somebody has to ask for more. */
+const PAGES_UNASKED_MAX = 10;
+const UNASKED_MS_MAX = 5000;
 
 export class EntityLoader {
   /** @type {Entity[]} */
@@ -19,14 +21,15 @@ export class EntityLoader {
   state = "idle";
   /** @type {unknown} */
   error = null;
-  /** Entities that the service returned; changes made here do not count. */
   #returned = 0;
   /** @type {Continuation | null} */
   #next = null;
-  /** The last one that the service returned, whether or not it is still there. @type {Entity | undefined} */
+  /** @type {Entity | undefined} */
   #last;
   #started = false;
   #abort = new AbortController();
+  #pause = new AbortController();
+  #unasked = { pages: 0, milliseconds: 0 };
   /** @type {Promise<void> | null} */
   #running = null;
 
@@ -38,7 +41,6 @@ export class EntityLoader {
     this.listener = listener;
   }
 
-  /** Whether only some properties of each entity are loaded. */
   get projected() {
     return this.query.select !== null;
   }
@@ -48,11 +50,7 @@ export class EntityLoader {
     return this.state === "complete" || (this.#last !== undefined && order(entity, this.#last) <= 0);
   }
 
-  /**
-   * Loads the next page that holds entities; a page without any but with a continuation is followed by the next one.
-   * Returns the request under way if there is one.
-   * @returns {Promise<void>}
-   */
+  /** Loads the next page that holds entities, or waits for it. @returns {Promise<void>} */
   more() {
     if (this.#running) return this.#running;
     if (this.state === "complete" || this.#abort.signal.aborted) return Promise.resolve();
@@ -66,13 +64,30 @@ export class EntityLoader {
     this.#enter("loading");
     try {
       let received = 0;
-      while (received === 0 && !this.#ended()) received = await this.#page();
-      this.#enter(this.#ended() ? "complete" : "idle");
+      while (received === 0 && !this.#ended() && !this.#tired()) received = await this.#page();
+      this.#enter(this.#ended() ? "complete" : this.#tired() ? "paused" : "idle");
     } catch (error) {
       if (this.#abort.signal.aborted) return;
+      if (isAborted(error)) return this.#enter("paused");
       this.error = error;
       this.#enter("failed");
     }
+  }
+
+  #tired() {
+    const { pages, milliseconds } = this.#unasked;
+    return this.#pause.signal.aborted || pages >= PAGES_UNASKED_MAX || (pages > 1 && milliseconds >= UNASKED_MS_MAX);
+  }
+
+  /** Somebody looks for more, so it may be read. */
+  ask() {
+    this.#unasked = { pages: 0, milliseconds: 0 };
+    if (this.#pause.signal.aborted) this.#pause = new AbortController();
+  }
+
+  /** Gives up the request under way until somebody asks. */
+  pause() {
+    this.#pause.abort();
   }
 
   #ended() {
@@ -82,7 +97,8 @@ export class EntityLoader {
 
   async #page() {
     const { filter, select, top } = this.query;
-    const { signal } = this.#abort;
+    const signal = AbortSignal.any([this.#abort.signal, this.#pause.signal]);
+    const began = performance.now();
     const left = top === null ? null : Math.min(PAGE_ENTITIES_MAX, top - this.#returned);
     const page = await this.service.queryEntities(this.table, {
       filter,
@@ -94,6 +110,8 @@ export class EntityLoader {
     });
     if (signal.aborted) throw signal.reason;
     this.#started = true;
+    this.#unasked.pages += 1;
+    this.#unasked.milliseconds += performance.now() - began;
     this.#next = page.next;
     this.#returned += page.entities.length;
     for (const entity of page.entities) this.entities.push(entity);
@@ -102,9 +120,10 @@ export class EntityLoader {
     return page.entities.length;
   }
 
-  /** Loads until the end, a failure, or the signal. @param {AbortSignal} signal @param {(loaded: number) => void} progress */
+  /** @param {AbortSignal} signal @param {(loaded: number) => void} progress */
   async all(signal, progress) {
     while (!signal.aborted && this.state !== "complete") {
+      this.ask();
       await this.more();
       if (this.state === "failed") throw this.error;
       if (this.#abort.signal.aborted) return;

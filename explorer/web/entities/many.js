@@ -1,26 +1,24 @@
-// The dialogs for many entities: which property is to be set or removed, and the report of what could not be written.
-// Knows nothing of the service.
+// The dialogs for many entities: the property to write, and the report of what failed. Knows no service.
 
 import { describe } from "../core/errors.js";
 import { openDialog } from "../ui/dialog.js";
 import { field, h, uniqueId } from "../ui/dom.js";
 import { refusalReason, sameValue } from "./changes.js";
 import { countText, entityName } from "./display.js";
+import { nameProblem } from "./editor.js";
 import { TypedField } from "./value-field.js";
 
 /** @import { Entity, Value } from "../core/edm.js" */
-/** @import { Outcome } from "./changes.js" */
+/** @import { Failure, Outcome } from "./changes.js" */
 /** A value, or null to remove the property. @typedef {{name: string, value: Value | null}} PropertyEdit */
 
-/** Failures that a report lists one by one. */
 const LISTED_MAX = 200;
 
 /**
- * Asks for the property to write.
- * @param {{count: number, names: string[], first: (name: string) => Value | undefined, removable: boolean}} options
+ * @param {{count: number, names: string[], known: (name: string) => Value | undefined, removable: boolean}} options
  * @returns {Promise<PropertyEdit | null>}
  */
-export async function askPropertyEdit({ count, names, first, removable }) {
+export async function askPropertyEdit({ count, names, known, removable }) {
   /** @type {PropertyEdit | null} */
   let answer = null;
   const list = uniqueId("names");
@@ -39,18 +37,27 @@ export async function askPropertyEdit({ count, names, first, removable }) {
     holder.replaceChildren(value.select, value.element);
   };
   name.addEventListener("change", () => {
-    const known = first(name.value);
-    if (known) show(known);
+    const shown = known(name.value);
+    if (shown) show(shown);
     else value.relabel();
+  });
+  // Enter would write what the field just came to show.
+  name.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault();
+    name.blur();
+    if (holder.hidden) what.focus();
+    else value.focus();
   });
   what.addEventListener("change", () => {
     holder.hidden = what.value === "remove";
   });
   show({ type: "Edm.String", text: "" });
   const run = () => {
-    if (name.value === "") {
+    const problem = nameProblem(name.value);
+    if (problem) {
       name.focus();
-      throw new Error("Name the property.");
+      throw new Error(problem);
     }
     if (what.value === "set" && !value.check()) {
       value.focus();
@@ -70,7 +77,7 @@ export async function askPropertyEdit({ count, names, first, removable }) {
     h(
       "datalist",
       { id: list },
-      names.map((known) => h("option", { value: known })),
+      names.map((option) => h("option", { value: option })),
     ),
     field("What to do", what),
     holder,
@@ -83,12 +90,7 @@ export async function askPropertyEdit({ count, names, first, removable }) {
   return answer;
 }
 
-/**
- * The entity with one property set or removed; null if that changes nothing.
- * @param {Entity} entity
- * @param {PropertyEdit} edit
- * @returns {Entity | null}
- */
+/** Null if it changes nothing. @param {Entity} entity @param {PropertyEdit} edit @returns {Entity | null} */
 export function withProperty(entity, { name, value }) {
   if (sameValue(entity.properties.get(name) ?? null, value)) return null;
   const properties = new Map(entity.properties);
@@ -98,19 +100,31 @@ export function withProperty(entity, { name, value }) {
 }
 
 /**
- * Shows which entities were not written, and why.
  * @param {string} title
  * @param {Outcome} outcome
+ * @param {((failure: Failure) => Promise<boolean>)} [solve]  shows both sides of a conflict
+ * @returns {Promise<Failure[]>}  what is to be tried again
  */
-export function showReport(title, { pairs, failed, left }) {
-  const rows = failed.slice(0, LISTED_MAX).map(({ step, error }) => {
+export async function showReport(title, { pairs, failed, left }, solve) {
+  const conflicts = new Set(failed.filter(({ theirs, error }) => solve && theirs && refusalReason(error)));
+  /** @type {Failure[]} */
+  let again = [];
+  const rows = failed.slice(0, LISTED_MAX).map((failure) => {
+    const { step, error } = failure;
     const reason = refusalReason(error);
-    return h(
+    const both = async () => {
+      if (!solve || !(await solve(failure))) return;
+      conflicts.delete(failure);
+      row.replaceChildren(h("span", { dir: "auto" }, entityName(step.operation.entity)), ": solved.");
+    };
+    const row = h(
       "li",
       null,
       h("span", { dir: "auto" }, entityName(step.operation.entity)),
-      `: ${reason ? `${reason}. ` : ""}${describe(error)}`,
+      `: ${reason ? `${reason}. ` : ""}${describe(error)} `,
+      conflicts.has(failure) && h("button", { type: "button", onclick: both }, "Show both sides"),
     );
+    return row;
   });
   const more = failed.length > LISTED_MAX ? h("p", null, `\u2026 and ${countText(failed.length - LISTED_MAX)} more`) : null;
   const body = h(
@@ -124,5 +138,10 @@ export function showReport(title, { pairs, failed, left }) {
     h("ul", { class: "failures" }, rows),
     more,
   );
-  return openDialog({ title, body, wide: true, actions: [], cancel: "Close" }).closed;
+  const run = () => {
+    again = [...conflicts];
+  };
+  const actions = conflicts.size > 0 ? [{ label: "Write over their changes", kind: /** @type {const} */ ("danger"), run }] : [];
+  await openDialog({ title, body, wide: true, actions, cancel: "Close" }).closed;
+  return again;
 }

@@ -1,8 +1,6 @@
-// Which entities are selected, and where a range starts. Knows entities as objects only, not what they hold.
+// Which entities are selected. Knows nothing of what they hold.
 
-/**
- * @template T
- */
+/** @template T */
 export class Selection {
   /** @type {Set<T>} */
   #items = new Set();
@@ -23,7 +21,7 @@ export class Selection {
     if (!this.#items.delete(item)) this.#items.add(item);
   }
 
-  /** Selects exactly what lies between the anchor and a line, both included. @param {T[]} list @param {number} line */
+  /** @param {T[]} list @param {number} line */
   range(list, line) {
     const from = Math.max(0, Math.min(this.anchor, line));
     const to = Math.min(list.length - 1, Math.max(this.anchor, line));
@@ -39,14 +37,14 @@ export class Selection {
     this.#items.clear();
   }
 
-  /** Keeps only what is still in the list, and follows what was replaced. @param {Map<T, T | null>} replaced */
+  /** Follows what was replaced. @param {Map<T, T | null>} replaced */
   follow(replaced) {
     for (const [before, after] of replaced) {
       if (this.#items.delete(before) && after) this.#items.add(after);
     }
   }
 
-  /** The selected items in the order of the list. @param {T[]} list */
+  /** @param {T[]} list */
   of(list) {
     return this.#items.size === 0 ? [] : list.filter((item) => this.#items.has(item));
   }

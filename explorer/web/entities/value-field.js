@@ -3,18 +3,13 @@
 import { EDM_TYPES, asType, fromBytes, fromHex, readValue, toBytes, toHex } from "../core/edm.js";
 import { describe } from "../core/errors.js";
 import { h, replaceChildren, uniqueId } from "../ui/dom.js";
-import { convert, restoreLineEndings } from "./convert.js";
-import { binarySize, localTime, shortType, visibleText } from "./display.js";
+import { binarySize, convert, localTime, restoreLineEndings, shortType, visibleText } from "./display.js";
 
 /** @import { EdmType, Value } from "../core/edm.js" */
 /** @typedef {{parts: HTMLElement[], input: HTMLElement, read: () => Value}} Field */
 /** @typedef {(value: Value, attributes: Record<string, unknown>) => Field} FieldMaker */
 
-/**
- * A text area for a text of any characters.
- * @param {string} text
- * @param {Record<string, unknown>} attributes
- */
+/** @param {string} text @param {Record<string, unknown>} attributes */
 export function textArea(text, attributes) {
   const area = h("textarea", {
     rows: text.includes("\n") ? 4 : 1,
@@ -48,7 +43,6 @@ const booleanField = (value, attributes) => {
 };
 
 /**
- * A field of one line, whose text stays as it is until it is edited.
  * @param {Value} value
  * @param {Record<string, unknown>} attributes
  * @returns {Field & {input: HTMLInputElement}}
@@ -170,11 +164,16 @@ const FIELDS = {
   "Edm.Binary": binaryField,
 };
 
-/** A type and a value of it. The type may be changed while the text fits; if not, it stays and the message says why. */
+/** @param {Field} field */
+const textOf = ({ input }) => /** @type {HTMLInputElement} */ (input).value;
+
 export class TypedField {
   #type;
   /** @type {Field} */
   #field;
+  /** What was given or typed last, from which the type is changed. @type {Value} */
+  #origin;
+  #shown = "";
   #holder = h("div", { class: "value-parts" });
   #message = h("p", { class: "problem", id: uniqueId("value"), "aria-live": "polite" });
 
@@ -183,6 +182,7 @@ export class TypedField {
     this.label = label;
     this.readOnly = readOnly;
     this.#type = value.type;
+    this.#origin = value;
     this.select = h(
       "select",
       { value: value.type, disabled: readOnly, onchange: () => this.#changeType() },
@@ -198,10 +198,10 @@ export class TypedField {
   #show(value) {
     const field = FIELDS[value.type](value, { readonly: this.readOnly, "aria-describedby": this.#message.id });
     replaceChildren(this.#holder, field.parts);
+    this.#shown = textOf(field);
     return field;
   }
 
-  /** The accessible names follow the name of the property. */
   relabel() {
     this.select.setAttribute("aria-label", `Type of ${this.label()}`);
     this.#field.input.setAttribute("aria-label", `Value of ${this.label()}`);
@@ -210,8 +210,12 @@ export class TypedField {
   #changeType() {
     const type = asType(this.select.value);
     try {
-      const empty = this.#text() === "" && type !== "Edm.String" && type !== "Edm.Binary";
-      const value = empty ? null : convert(this.#field.read(), type);
+      const text = textOf(this.#field);
+      /** @type {Value} */
+      const origin =
+        text === this.#shown ? this.#origin : text ? this.#field.read() : { type: "Edm.String", text };
+      const value = convert(origin, type);
+      this.#origin = origin;
       this.#type = type;
       this.#field = this.#show(value ?? { type, text: type === "Edm.Boolean" ? "false" : "" });
       this.#say("");
@@ -220,11 +224,6 @@ export class TypedField {
       this.#say(describe(error));
     }
     this.relabel();
-  }
-
-  #text() {
-    const { input } = this.#field;
-    return input instanceof HTMLInputElement || input instanceof HTMLTextAreaElement ? input.value : null;
   }
 
   /** @param {string} message */
@@ -255,7 +254,7 @@ export class TypedField {
   }
 }
 
-/** A value as text for dialogs: the type and what can be read of it. @param {Value | null} value */
+/** @param {Value | null} value */
 export function valueText(value) {
   if (value === null) return "(no such property)";
   const text =

@@ -8,12 +8,11 @@ import { keepNotices } from "./notify.js";
 
 /**
  * Opens a dialog. It closes when one of its actions has run, unless that returns false; what an action throws is shown.
- * `mayClose` is asked before Cancel or Escape close it.
  * @param {{title: string, body: Node, actions: DialogAction[], wide?: boolean, cancel?: string,
- *   mayClose?: () => boolean | Promise<boolean>}} content
+ *   mayClose?: () => boolean | Promise<boolean>}} content `mayClose` is asked before it is cancelled
  * @returns {Dialog}
  */
-export function openDialog({ title, body, actions, wide = false, cancel = "Cancel", mayClose = () => true }) {
+export function openDialog({ title, body, actions, wide = false, cancel = "Cancel", mayClose }) {
   const opener = document.activeElement;
   const heading = uniqueId("dialog");
   const problem = h("p", { class: "problem", role: "alert" });
@@ -36,18 +35,26 @@ export function openDialog({ title, body, actions, wide = false, cancel = "Cance
       buttons.forEach((button) => (button.disabled = false));
     }
   };
-  const leave = async (/** @type {Event} */ event) => {
-    event.preventDefault();
-    if (await mayClose()) {
+  const leave = async () => {
+    if (!mayClose || (await mayClose())) {
       element.close();
     }
   };
-  element.addEventListener("cancel", leave);
+  // A browser lets only the first of two `cancel` events be prevented, so the key is.
+  const onLeave = (/** @type {Event} */ event) => {
+    const isKey = event instanceof KeyboardEvent;
+    if (mayClose && !event.defaultPrevented && (isKey ? event.key === "Escape" && !event.isComposing : event.target === element)) {
+      event.preventDefault();
+      void leave();
+    }
+  };
+  element.addEventListener("keydown", onLeave);
+  element.addEventListener("cancel", onLeave);
   const form = h("form", { method: "dialog", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
     h("h2", { id: heading }, title),
     h("div", { class: "dialog-body" }, body),
     problem,
-    h("div", { class: "dialog-actions" }, buttons, h("button", { type: "button", onclick: leave }, cancel)));
+    h("div", { class: "dialog-actions" }, buttons, h("button", { type: "button", onclick: () => leave() }, cancel)));
   replaceChildren(element, form);
   const closed = /** @type {Promise<void>} */ (new Promise((resolve) => {
     element.addEventListener("close", () => {

@@ -1,0 +1,338 @@
+// What keeps entities whole: answers that are lost, conflicts, questions before something is discarded, and names and types.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { openExplorer } from "../support/browser.js";
+import { startServer } from "../support/server.js";
+
+/** @type {import("../support/server.js").Server} */
+let server;
+before(async () => {
+  server = await startServer();
+});
+after(() => server.stop());
+
+const cell = (page, name) => page.getByRole("gridcell", { name, exact: true });
+const button = (page, name) => page.getByRole("button", { name, exact: true });
+const value = (page, name) => page.getByLabel(`Value of ${name}`, { exact: true });
+const type = (page, name) => page.getByLabel(`Type of ${name}`, { exact: true });
+const dialogButton = (page, name) => page.getByRole("dialog").last().getByRole("button", { name, exact: true });
+const closed = (page) => page.getByRole("dialog").first().waitFor({ state: "detached" });
+const undoButton = (page) => page.getByRole("toolbar", { name: "Entities" }).getByRole("button", { name: /^Undo/ });
+const foot = (page, text) => page.locator(".entities-foot").getByText(text, { exact: true });
+const numbered = (count) => Array.from({ length: count }, (_, i) => ({ partitionKey: "p", rowKey: `r${i}`, text: `t${i}` }));
+
+async function all(table) {
+  const found = [];
+  for await (const entity of table.listEntities()) found.push(entity);
+  return found;
+}
+
+// Requests of a method are carried out, and their answers are lost.
+async function loseAnswers(page, address, method) {
+  await page.route(address, async (route) => {
+    if (route.request().method() !== method) return route.continue();
+    await route.fetch();
+    await route.abort("connectionreset");
+  });
+}
+
+async function editText(page, from, to) {
+  await cell(page, from).dblclick();
+  await value(page, "text").fill(to);
+  await dialogButton(page, "Save").click();
+}
+
+test("Enter after the name of a property writes nothing, and values that differ are not suggested", async (t) => {
+  const table = await server.createTable("Enter", numbered(3));
+  const page = await openExplorer(t, server, { hash: "#/t/Enter" });
+  await cell(page, "t0").click();
+  await page.keyboard.press("Control+a");
+  await button(page, "Edit property of selected").click();
+  await page.getByLabel("Property", { exact: true }).pressSequentially("text");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.activeElement?.getAttribute("aria-label") === "Value of text");
+  assert.equal(await value(page, "text").inputValue(), "");
+  assert.equal(await page.getByRole("dialog").count(), 1);
+  await page.getByLabel("Property", { exact: true }).fill("a@b");
+  await button(page, "Write").click();
+  await page.getByText(/neither \u201c\.\u201d nor \u201c@\u201d/).waitFor();
+  assert.deepEqual((await all(table)).map(({ text }) => text), ["t0", "t1", "t2"]);
+});
+
+test("a write whose answer is lost counts as done if it is, and can be undone", async (t) => {
+  const table = await server.createTable("Lost", numbered(2));
+  const page = await openExplorer(t, server, { hash: "#/t/Lost", unreachable: true, statuses: [404] });
+  await loseAnswers(page, /Lost\(P/, "PUT");
+  await editText(page, "t0", "mine");
+  await cell(page, "mine").waitFor();
+  await closed(page);
+  await page.unroute(/Lost\(P/);
+  await undoButton(page).click();
+  await cell(page, "t0").waitFor();
+  await loseAnswers(page, /Lost\(P/, "DELETE");
+  await cell(page, "t1").click();
+  await page.keyboard.press("Delete");
+  await dialogButton(page, "Delete").click();
+  await foot(page, "1 entity").waitFor();
+  await undoButton(page).click();
+  await foot(page, "all 2 entities").waitFor();
+  assert.deepEqual((await all(table)).map(({ text }) => text), ["t0", "t1"]);
+});
+
+test("a write that nobody knows the end of says so, and is no conflict when it is tried again", async (t) => {
+  const table = await server.createTable("Unknown", numbered(1));
+  const page = await openExplorer(t, server, { hash: "#/t/Unknown", unreachable: true, statuses: [409, 412, 503] });
+  await page.route(/Unknown\(P/, async (route) => {
+    if (route.request().method() === "PUT") await route.fetch();
+    await route.abort("connectionreset");
+  });
+  await editText(page, "t0", "mine");
+  await page.getByText(/It is not known whether it was written/).waitFor();
+  await page.unroute(/Unknown\(P/);
+  await dialogButton(page, "Save").click();
+  await cell(page, "mine").waitFor();
+  await closed(page);
+  // A server that was busy is asked again, also if the first request came through.
+  let requests = 0;
+  await page.route(/\/Unknown$/, async (route) => {
+    requests += 1;
+    if (requests > 1) return route.continue();
+    await route.fetch();
+    await route.fulfill({ status: 503, body: "busy", headers: { "Retry-After": "0" } });
+  });
+  await button(page, "Add").click();
+  await page.getByLabel("PartitionKey").fill("q");
+  await dialogButton(page, "Add").click();
+  await foot(page, "all 2 entities").waitFor();
+  assert.equal(requests, 2);
+  assert.equal((await all(table)).length, 2);
+});
+
+test("many whose answer is lost count as done", async (t) => {
+  const table = await server.createTable("LostMany", numbered(30));
+  const page = await openExplorer(t, server, { hash: "#/t/LostMany", unreachable: true, statuses: [404] });
+  await loseAnswers(page, /\$batch/, "POST");
+  await cell(page, "t0").click();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.press("Delete");
+  await dialogButton(page, "Delete").click();
+  await page.getByText("Deleted 30 entities.").waitFor();
+  assert.equal((await all(table)).length, 0);
+  await page.unroute(/\$batch/);
+  await undoButton(page).click();
+  await foot(page, "all 30 entities").waitFor();
+});
+
+test("a conflict of a deletion shows both sides", async (t) => {
+  const table = await server.createTable("DeleteConflict", numbered(2));
+  const page = await openExplorer(t, server, { hash: "#/t/DeleteConflict", statuses: [412] });
+  for (const [name, choice] of [["t0", "Keep theirs"], ["t1", "Delete theirs"]]) {
+    await cell(page, name).click();
+    await table.updateEntity({ partitionKey: "p", rowKey: name.replace("t", "r"), text: `their ${name}` }, "Replace");
+    await page.keyboard.press("Delete");
+    await dialogButton(page, "Delete").click();
+    await page.getByRole("row", { name: new RegExp(`^text String: ${name} String: their ${name}`) }).waitFor();
+    assert.equal(await page.getByRole("columnheader", { name: "Mine" }).count(), 0);
+    await button(page, choice).click();
+    await closed(page);
+  }
+  await cell(page, "their t0").waitFor();
+  assert.deepEqual((await all(table)).map(({ text }) => text), ["their t0"]);
+});
+
+test("conflicts of many are solved from the report", async (t) => {
+  const table = await server.createTable("ManyConflicts", numbered(5));
+  const page = await openExplorer(t, server, { hash: "#/t/ManyConflicts", statuses: [412] });
+  await cell(page, "t0").click();
+  await page.keyboard.press("Control+a");
+  for (const rowKey of ["r1", "r2", "r3"]) {
+    await table.updateEntity({ partitionKey: "p", rowKey, text: "theirs", more: rowKey }, "Replace");
+  }
+  await button(page, "Edit property of selected").click();
+  await page.getByLabel("Property", { exact: true }).fill("text");
+  await page.keyboard.press("Enter");
+  await value(page, "text").fill("mine");
+  await button(page, "Write").click();
+  const report = page.getByRole("dialog", { name: "Not everything was edited" });
+  await report.getByRole("listitem").filter({ hasText: "r1" }).getByRole("button", { name: "Show both sides" }).click();
+  await button(page, "Take theirs").click();
+  await report.getByText("solved").waitFor();
+  await button(page, "Write over their changes").click();
+  await closed(page);
+  await page.getByText("Edited 2 entities.").nth(1).waitFor();
+  assert.deepEqual(
+    (await all(table)).map(({ text, more }) => [text, more]),
+    [["mine", undefined], ["theirs", "r1"], ["mine", "r2"], ["mine", "r3"], ["mine", undefined]],
+  );
+});
+
+test("an entity of which only some properties are known is not inserted again", async (t) => {
+  const table = await server.createTable("Part", [{ partitionKey: "p", rowKey: "1", text: "old", more: 1 }]);
+  const page = await openExplorer(t, server, { hash: "#/t/Part?select=text", statuses: [404] });
+  await cell(page, "old").waitFor();
+  await table.deleteEntity("p", "1");
+  await editText(page, "old", "mine");
+  await page.getByText(/Only some of its properties were loaded, so it cannot be inserted again/).waitFor();
+  assert.equal((await all(table)).length, 0);
+});
+
+test("a table that is gone is not an entity that is deleted", async (t) => {
+  const table = await server.createTable("Gone", numbered(1));
+  const page = await openExplorer(t, server, { hash: "#/t/Gone", statuses: [404] });
+  await cell(page, "t0").waitFor();
+  await table.deleteTable();
+  await editText(page, "t0", "mine");
+  await page.getByRole("dialog").getByText(/TableNotFound/).waitFor();
+});
+
+test("the editor asks before it discards what was typed", async (t) => {
+  await server.createTable("Typed", numbered(1));
+  const page = await openExplorer(t, server, { hash: "#/t/Typed" });
+  await cell(page, "t0").dblclick();
+  await page.keyboard.press("Escape");
+  await closed(page);
+  await cell(page, "t0").dblclick();
+  await value(page, "text").fill("typed");
+  for (let i = 0; i < 3; i += 1) {
+    await page.keyboard.press("Escape");
+    await page.getByRole("heading", { name: "Discard the changes?" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("heading", { name: "Discard the changes?" }).waitFor({ state: "detached" });
+  }
+  assert.equal(await value(page, "text").inputValue(), "typed");
+  await button(page, "Cancel").click();
+  await button(page, "Discard").click();
+  await closed(page);
+  await cell(page, "t0").waitFor();
+});
+
+test("names that belong to the service are refused", async (t) => {
+  await server.createTable("Names");
+  const page = await openExplorer(t, server, { hash: "#/t/Names" });
+  await button(page, "Add").click();
+  await button(page, "Add property").click();
+  for (const [name, text] of [
+    ["Timestamp", "Every entity has its own Timestamp"],
+    ["RowKey", "Every entity has its own RowKey"],
+    ["odata.type", "neither \u201c.\u201d"],
+    ["a@b", "nor \u201c@\u201d"],
+  ]) {
+    await page.getByLabel("Name of the property").fill(name);
+    await dialogButton(page, "Add").click();
+    await page.getByRole("alert").getByText(text).waitFor();
+  }
+});
+
+test("a type is changed from what was typed, and a new property has any type by the arrow keys", async (t) => {
+  await server.createTable("Retyped", [
+    { partitionKey: "p", rowKey: "1", code: "007", big: "9007199254740993", yes: true },
+  ]);
+  const page = await openExplorer(t, server, { hash: "#/t/Retyped" });
+  await cell(page, "007").dblclick();
+  await type(page, "code").selectOption("Edm.Int32");
+  assert.equal(await value(page, "code").inputValue(), "7");
+  await type(page, "code").selectOption("Edm.String");
+  assert.equal(await value(page, "code").inputValue(), "007");
+  await type(page, "big").selectOption("Edm.Double");
+  await page.getByText(/a Double would round it/).waitFor();
+  await type(page, "yes").selectOption("Edm.Int32");
+  await page.getByText(/\u201ctrue\u201d does not become Int32/).waitFor();
+  await button(page, "Add property").click();
+  await page.getByLabel("Name of the property").fill("fresh");
+  for (const kind of ["Boolean", "Int32", "Int64", "Double", "DateTime", "Guid", "Binary", "Boolean", "String"]) {
+    await type(page, "fresh").selectOption(`Edm.${kind}`);
+    assert.equal(await type(page, "fresh").inputValue(), `Edm.${kind}`);
+  }
+});
+
+test("undo inserts nothing into another query", async (t) => {
+  const table = await server.createTable("Elsewhere", numbered(3));
+  const page = await openExplorer(t, server, { hash: "#/t/Elsewhere" });
+  await cell(page, "t0").click();
+  await page.keyboard.press("Delete");
+  await dialogButton(page, "Delete").click();
+  await foot(page, "all 2 entities").waitFor();
+  await page.getByLabel("Filter", { exact: true }).fill("RowKey eq 'r2'");
+  await page.keyboard.press("Control+Enter");
+  await foot(page, "1 entity").waitFor();
+  await undoButton(page).click();
+  await page.getByText(/^Undone/).waitFor();
+  await foot(page, "1 entity").waitFor();
+  assert.equal(await cell(page, "t0").count(), 0);
+  assert.equal((await all(table)).length, 3);
+});
+
+test("an import leaves the address alone when its view is gone", async (t) => {
+  await server.createTable("Importing", numbered(1));
+  const page = await openExplorer(t, server, { hash: "#/" });
+  await page.getByRole("link", { name: "Importing", exact: true }).click();
+  await cell(page, "t0").waitFor();
+  let pass = () => {};
+  const held = new Promise((resolve) => {
+    pass = resolve;
+  });
+  await page.route(/\$batch|Importing$/, async (route) => {
+    await held;
+    await route.continue();
+  });
+  const chooser = page.waitForEvent("filechooser");
+  await button(page, "Import").click();
+  const buffer = Buffer.from('{"PartitionKey":"p","RowKey":"imported"}\n');
+  await (await chooser).setFiles({ name: "x.jsonl", mimeType: "text/plain", buffer });
+  await dialogButton(page, "Import").click();
+  await page.goBack();
+  await page.getByRole("link", { name: "Importing", exact: true }).waitFor();
+  pass();
+  await page.getByText(/were written|was written/).first().waitFor();
+  assert.equal(await page.evaluate(() => location.hash), "#/");
+});
+
+test("a weaker credential takes the buttons away that it does not allow", async (t) => {
+  await server.createTable("Weaker", numbered(1));
+  const page = await openExplorer(t, server, { hash: "#/t/Weaker", statuses: [403] });
+  await cell(page, "t0").click();
+  const body = JSON.stringify({ "odata.error": { code: "AuthenticationFailed", message: { value: "expired" } } });
+  await page.route(/Weaker\(\)/, (route) => route.fulfill({ status: 403, contentType: "application/json", body }));
+  await button(page, "Refresh").click();
+  await button(page, "Sign in again").click();
+  await page.unroute(/Weaker\(\)/);
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Sign in with").selectOption("sas");
+  await dialog.getByLabel("Signature", { exact: true }).fill(server.tableSas("Weaker", ["query"]));
+  await dialog.getByRole("button", { name: "Sign in" }).click();
+  await cell(page, "t0").waitFor();
+  for (const name of ["Add", "Duplicate", "Delete", "Edit property of selected", "Import", "Edit"]) {
+    assert.equal(await button(page, name).count(), 0, name);
+  }
+  await button(page, "View").waitFor();
+});
+
+test("a query that few entities match stops, and reads on when asked", async (t) => {
+  await server.createTable("Sparse");
+  const page = await openExplorer(t, server);
+  let pages = 0;
+  let held;
+  await page.route(/Sparse\(\)/, async (route) => {
+    pages += 1;
+    await held;
+    await route.fulfill({
+      status: 200,
+      contentType: "application/json",
+      headers: { "x-ms-continuation-NextPartitionKey": "a", "x-ms-continuation-NextRowKey": "b" },
+      body: JSON.stringify({ value: [{ "odata.etag": "W/x", PartitionKey: "p", RowKey: String(pages) }] }),
+    });
+  });
+  await page.goto(`${server.origin}/_rowhouse/#/t/Sparse`);
+  await button(page, "Read on").waitFor();
+  assert.equal(pages, 10);
+  let pass = () => {};
+  held = new Promise((resolve) => {
+    pass = resolve;
+  });
+  await button(page, "Read on").click();
+  await button(page, "Stop").click();
+  await button(page, "Read on").waitFor();
+  pass();
+  assert.equal(pages, 11);
+});
