@@ -3,44 +3,54 @@
 // Must not know the service.
 
 import { EDM_TYPES } from "../core/edm.js";
+import { describe } from "../core/errors.js";
 import { h, replaceChildren } from "../ui/dom.js";
 
-/** @typedef {import("../core/edm.js").EdmType} EdmType */
-/** @typedef {import("./source.js").EntitySource} EntitySource */
-/** @typedef {import("./source.js").PropertyPreview} PropertyPreview */
-/** @typedef {import("./source.js").SourceRecord} SourceRecord */
+/** @import { EdmType } from "../core/edm.js" */
+/** @import { EntitySource, PropertyPreview, SourceRecord } from "./source.js" */
 
 const RECORDS = 20;
 const VALUE_LENGTH = 60;
+/** The preview of each element that was begun last. @type {WeakMap<HTMLElement, unknown>} */
+const newest = new WeakMap();
 
 /**
- * Shows the beginning of a file in an element, again whenever a type was changed. Returns how many of the records are none.
+ * Shows the beginning of a file in an element, again whenever a type was changed.
  * @param {HTMLElement} place
  * @param {EntitySource} source
  */
 export async function showPreview(place, source) {
+  const preview = source.preview(RECORDS);
+  newest.set(place, preview);
+  /** @type {(Node | null)[]} */
+  let content;
   try {
-    const { records, properties } = await source.preview(RECORDS);
+    const { records, properties } = await preview;
     const again = () => showPreview(place, source);
     const problems = records.filter(({ problem }) => problem).length;
     const summary =
       records.length === 0 ? "The file has no entities." : problems === 0 ? "" : `${problems} of these lines cannot be imported.`;
-    replaceChildren(
-      place,
+    content = [
       h("p", { role: "status", class: problems > 0 ? "problem" : null }, summary),
       guessButton(source, properties, again),
-      records.length > 0
-        ? h(
-            "div",
-            { class: "preview", tabindex: "0", role: "region", "aria-label": "Preview" },
-            table(source, records, properties, again),
-          )
-        : null,
-    );
+      records.length > 0 ? scrolled("Preview", table(source, records, properties, again)) : null,
+    ];
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    replaceChildren(place, h("p", { class: "problem", role: "alert" }, `${source.file.name}: ${reason}`));
+    content = [h("p", { class: "problem", role: "alert" }, `${source.file.name}: ${describe(error)}`)];
   }
+  // One that was begun earlier may end later.
+  if (newest.get(place) === preview) {
+    replaceChildren(place, content);
+  }
+}
+
+/**
+ * A table that is scrolled if it is large.
+ * @param {string} label
+ * @param {HTMLElement} table
+ */
+export function scrolled(label, table) {
+  return h("div", { class: "preview", tabindex: "0", role: "region", "aria-label": label }, table);
 }
 
 /**
@@ -67,14 +77,14 @@ function guessButton(source, properties, again) {
  * @param {() => void} again
  */
 function table(source, records, properties, again) {
-  const heads = properties.map((property) =>
-    h(
-      "th",
-      { scope: "col" },
-      h("div", null, shortened(property.name)),
-      source.format === "csv" ? typeSelect(source, property, again) : types(property),
-    ),
-  );
+  const heads = properties.map((property) => {
+    const { name, types } = property;
+    const type =
+      source.format === "csv"
+        ? typeSelect(source, property, again)
+        : h("small", null, types.map((type) => type.slice(4)).join(", "));
+    return h("th", { scope: "col" }, h("div", null, shortened(name)), type);
+  });
   const rows = records.map(({ line, entity, problem, text }) => {
     const cells = entity
       ? [entity.partitionKey, entity.rowKey, ...properties.map(({ name }) => entity.properties.get(name)?.text)].map((value) =>
@@ -85,11 +95,6 @@ function table(source, records, properties, again) {
   });
   const fixed = ["Line", "PartitionKey", "RowKey"].map((name) => h("th", { scope: "col" }, name));
   return h("table", null, h("thead", null, h("tr", null, fixed, heads)), h("tbody", null, rows));
-}
-
-/** @param {PropertyPreview} property */
-function types({ types }) {
-  return h("small", null, types.map((type) => type.slice(4)).join(", "));
 }
 
 /**
