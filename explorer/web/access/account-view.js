@@ -1,13 +1,20 @@
 // The account: signatures, the properties of the service, its replication, and its requests in the last hours.
 
-import { ServiceError, describe } from "../core/errors.js";
+import { ServiceError } from "../core/errors.js";
 import { h, replaceChildren } from "../ui/dom.js";
-import { accountSasForm } from "./sas-forms.js";
+import { card, loaded } from "./fields.js";
+import { accountSasForm, noKey } from "./sas-forms.js";
 import { propertiesForm } from "./properties-form.js";
-import { METRICS_TABLE, usageFilter, usageOf } from "./usage.js";
 
-/** @typedef {import("../session.js").Session} Session */
-/** @typedef {import("../core/client.js").TableService} TableService */
+/** @import { Continuation, TableService } from "../core/client.js" */
+/** @import { Entity } from "../core/edm.js" */
+/** @import { Session } from "../session.js" */
+
+/** @typedef {{operation: string, requests: number, failed: number, milliseconds: number, ingress: number, egress: number}} Usage */
+
+const DAY_MS = 86_400_000;
+/** Storage Analytics writes its entities there (docs/analytics.md). */
+const METRICS_TABLE = "$MetricsHourPrimaryTransactionsTable";
 
 export class AccountView extends HTMLElement {
   /** @param {Session} session */
@@ -18,30 +25,17 @@ export class AccountView extends HTMLElement {
 
   connectedCallback() {
     const { service, settings } = this.session;
-    const section = (/** @type {string} */ title, /** @type {HTMLElement} */ content) =>
-      h("section", { class: "card", "aria-label": title }, h("h2", null, title), content);
     replaceChildren(
       this,
       h("div", { class: "heading" }, h("h1", null, `Account ${service.account}`)),
-      section(
-        "Shared access signature",
-        service.may("sign")
-          ? accountSasForm(service)
-          : h("p", null, "Signatures are made with the account key, and this sign-in has none."),
-      ),
-      service.may("properties") ? section("Service properties", propertiesForm(service)) : null,
+      card("Shared access signature", service.may("sign") ? accountSasForm(service) : noKey()),
+      service.may("properties") ? card("Service properties", propertiesForm(service)) : null,
       // In host style the second endpoint has another origin, which this page must not ask.
       service.may("properties") && settings.hostAccount === null
-        ? section(
-            "Replication",
-            onDemand("Show the replication", () => replication(service)),
-          )
+        ? card("Replication", onDemand(service, "Show the replication", replication))
         : null,
       service.may("query", METRICS_TABLE)
-        ? section(
-            "Requests in the last 24 hours",
-            onDemand("Show the requests", () => usage(service)),
-          )
+        ? card("Requests in the last 24 hours", onDemand(service, "Show the requests", usage))
         : null,
     );
   }
@@ -50,24 +44,18 @@ export class AccountView extends HTMLElement {
 customElements.define("account-view", AccountView);
 
 /**
- * A button that is replaced by what it loads, so that an account without it is not asked each time.
+ * What is loaded by a button only, so that an account without it is not asked each time.
+ * @param {TableService} service
  * @param {string} label
- * @param {() => Promise<HTMLElement>} load
+ * @param {(service: TableService) => Promise<HTMLElement>} load
  */
-function onDemand(label, load) {
+function onDemand(service, label, load) {
   const place = h("div", { "aria-live": "polite" });
-  const button = h("button", { type: "button" }, label);
-  button.addEventListener("click", async () => {
-    button.disabled = true;
-    try {
-      replaceChildren(place, await load());
-    } catch (error) {
-      replaceChildren(place, h("p", { class: "problem" }, describe(error)));
-    } finally {
-      button.disabled = false;
-      button.textContent = "Refresh";
-    }
-  });
+  const show = () => {
+    replaceChildren(place, loaded(service, () => load(service)));
+    button.textContent = "Refresh";
+  };
+  const button = h("button", { type: "button", onclick: show }, label);
   return h("div", null, place, button);
 }
 
@@ -86,15 +74,15 @@ async function replication(service) {
 
 /** @param {TableService} service */
 async function usage(service) {
-  /** @type {import("../core/edm.js").Entity[]} */
-  const rows = [];
-  /** @type {import("../core/client.js").Continuation | null} */
+  /** @type {Entity[]} */
+  const entities = [];
+  /** @type {Continuation | null} */
   let next = null;
   try {
     do {
       /** @type {Awaited<ReturnType<TableService["queryEntities"]>>} */
       const page = await service.queryEntities(METRICS_TABLE, { filter: usageFilter(new Date()), next });
-      rows.push(...page.entities);
+      entities.push(...page.entities);
       next = page.next;
     } while (next);
   } catch (error) {
@@ -103,9 +91,9 @@ async function usage(service) {
     }
     throw error;
   }
-  const used = usageOf(rows);
+  const used = usageOf(entities);
   if (used.length === 0) {
-    return h("p", null, "There is no hour with requests yet. The rows of an hour are written when it is over.");
+    return h("p", null, "There is no hour with requests yet. The entities of an hour are written when it is over.");
   }
   const heads = ["Operation", "Requests", "Failed", "Milliseconds", "Bytes in", "Bytes out"].map((name) =>
     h("th", { scope: "col" }, name),
@@ -124,4 +112,41 @@ async function usage(service) {
     { class: "preview", tabindex: "0", role: "region", "aria-label": "Requests" },
     h("table", null, h("thead", null, h("tr", null, heads)), h("tbody", null, lines)),
   );
+}
+
+/**
+ * The filter for the entities of users in the last 24 hours.
+ * @param {Date} now
+ */
+function usageFilter(now) {
+  const [hour = ""] = new Date(now.getTime() - DAY_MS).toISOString().replaceAll("-", "").split(":");
+  return `PartitionKey ge '${hour}00' and RowKey ge 'user;' and RowKey lt 'user<'`;
+}
+
+/**
+ * Entities added up by operation, the most frequent one first; `All` is the last.
+ * @param {Entity[]} entities
+ * @returns {Usage[]}
+ */
+function usageOf(entities) {
+  /** @type {Map<string, Usage>} */
+  const all = new Map();
+  for (const { rowKey, properties } of entities) {
+    const number = (/** @type {string} */ name) => Number(properties.get(name)?.text ?? 0);
+    const operation = rowKey.replace(/^user;/, "");
+    const usage = all.get(operation) ?? { operation, requests: 0, failed: 0, milliseconds: 0, ingress: 0, egress: 0 };
+    const requests = number("TotalRequests");
+    const succeeded = number("Success") + number("AnonymousSuccess") + number("SASSuccess");
+    // Latencies are averages of the successful requests.
+    usage.milliseconds += number("AverageServerLatency") * succeeded;
+    usage.requests += requests;
+    usage.failed += requests - succeeded;
+    usage.ingress += number("TotalIngress");
+    usage.egress += number("TotalEgress");
+    all.set(operation, usage);
+  }
+  const used = [...all.values()].filter(({ requests }) => requests > 0);
+  used.forEach((usage) => (usage.milliseconds /= Math.max(usage.requests - usage.failed, 1)));
+  const isTotal = (/** @type {Usage} */ usage) => Number(usage.operation === "All");
+  return used.sort((one, other) => isTotal(one) - isTotal(other) || other.requests - one.requests);
 }

@@ -4,13 +4,10 @@ import { SasCredential } from "../core/credential.js";
 import { describe } from "../core/errors.js";
 import { checkbox, field, h, replaceChildren } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
+import { loaded } from "./fields.js";
 
-/** @typedef {import("../core/client.js").TableService} TableService */
-/** @typedef {import("../core/xml.js").CorsRule} CorsRule */
-/** @typedef {import("../core/xml.js").Metrics} Metrics */
-/** @typedef {import("../core/xml.js").Logging} Logging */
-/** @typedef {import("../core/xml.js").Retention} Retention */
-/** @typedef {import("../core/xml.js").ServiceProperties} ServiceProperties */
+/** @import { TableService } from "../core/client.js" */
+/** @import { CorsRule, Logging, Metrics, Retention, ServiceProperties } from "../core/xml.js" */
 
 const RULES_MAX = 5;
 
@@ -19,28 +16,18 @@ const RULES_MAX = 5;
  * @returns {HTMLElement}
  */
 export function propertiesForm(service) {
-  const place = h("div", null, h("p", { role: "status" }, "Loading…"));
-  const load = async () => {
-    try {
-      replaceChildren(place, form(service, await service.getProperties(), load));
-    } catch (error) {
-      replaceChildren(
-        place,
-        h("p", { class: "problem", role: "alert" }, describe(error)),
-        h("button", { type: "button", onclick: () => load() }, "Try again"),
-      );
-    }
-  };
-  void load();
+  const place = h("div");
+  const show = () => replaceChildren(place, loaded(service, async () => form(service, await service.getProperties(), show)));
+  show();
   return place;
 }
 
 /**
  * @param {TableService} service
  * @param {ServiceProperties} properties
- * @param {() => Promise<void>} reload
+ * @param {() => void} onSaved
  */
-function form(service, properties, reload) {
+function form(service, properties, onSaved) {
   const mayChange = !(service.credential instanceof SasCredential) || service.credential.has("w", "s");
   const cors = corsEditor(properties.cors);
   const hours = metricsFields("Metrics of each hour", properties.hourMetrics);
@@ -59,7 +46,7 @@ function form(service, properties, reload) {
         minuteMetrics: minutes.value(),
         logging: logging.value(),
       });
-      await reload();
+      onSaved();
       notify("The properties of the service were saved.", { kind: "success" });
     } catch (error) {
       problem.textContent = describe(error);

@@ -2,9 +2,8 @@
 //
 // Pure: knows no page, no service and no key.
 
-/** @typedef {import("../core/sas.js").TableSas} TableSas */
-/** @typedef {import("../core/sas.js").AccountSas} AccountSas */
-/** @typedef {import("../core/xml.js").StoredPolicy} StoredPolicy */
+/** @import { AccountSas, TableSas } from "../core/sas.js" */
+/** @import { StoredPolicy } from "../core/xml.js" */
 
 /** The permissions on entities, in the order in which the protocol writes them. */
 export const ENTITY_PERMISSIONS = [
@@ -31,7 +30,7 @@ const ACCOUNT_RIGHTS = [
  * A list in a sentence.
  * @param {string[]} items
  */
-export function listed(items) {
+function listed(items) {
   return items.length < 2 ? items.join("") : `${items.slice(0, -1).join(", ")} and ${items.at(-1)}`;
 }
 
@@ -39,7 +38,7 @@ export function listed(items) {
  * A time as a person reads it.
  * @param {string} text such as 2026-01-31T12:00:00Z
  */
-export function timeInWords(text) {
+function timeInWords(text) {
   const time = new Date(text);
   return Number.isNaN(time.getTime()) ? text : `${time.toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
