@@ -134,19 +134,21 @@ test("policies can be changed once they are known, and are read again when the s
   const table = await server.createTable("Slow");
   await table.setAccessPolicy([{ id: "kept", accessPolicy: { permission: "r" } }]);
   const page = await openExplorer(t, server, { unreachable: true });
-  const [asked, released] = [Promise.withResolvers(), Promise.withResolvers()];
+  let ask, release;
+  const asked = new Promise((resolve) => (ask = resolve));
+  const released = new Promise((resolve) => (release = resolve));
   await page.route(/comp=acl/, async (route) => {
-    asked.resolve();
-    await released.promise;
+    ask();
+    await released;
     await route.abort();
   });
   await page.goto(`${server.origin}/_rowhouse/#/t/Slow/access`);
   const policies = part(page, "Stored access policies");
   await policies.getByText("Loading…").waitFor();
   const buttons = policies.getByRole("button", { name: /policy|policies/ });
-  await asked.promise;
+  await asked;
   assert.equal(await buttons.count(), 0);
-  released.resolve();
+  release();
   await policies.getByText("The server cannot be reached.").first().waitFor();
   assert.equal(await buttons.count(), 0);
   await page.unroute(/comp=acl/);

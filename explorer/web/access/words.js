@@ -7,10 +7,10 @@
 
 /** The permissions on entities, in the order in which the protocol writes them. */
 export const ENTITY_PERMISSIONS = [
-  { letter: "r", label: "Read", verb: "read" },
-  { letter: "a", label: "Add", verb: "add" },
-  { letter: "u", label: "Update", verb: "update" },
-  { letter: "d", label: "Delete", verb: "delete" },
+  { letter: "r", label: "Read" },
+  { letter: "a", label: "Add" },
+  { letter: "u", label: "Update" },
+  { letter: "d", label: "Delete" },
 ];
 
 /** What an account signature allows: one of the permissions together with the resource type. */
@@ -51,7 +51,7 @@ function timeInWords(text) {
  */
 export function tableSasInWords(sas, policy, now) {
   const letters = sas.permissions || policy?.permissions || "";
-  const verbs = ENTITY_PERMISSIONS.filter(({ letter }) => letters.includes(letter)).map(({ verb }) => verb);
+  const verbs = ENTITY_PERMISSIONS.filter(({ letter }) => letters.includes(letter)).map(({ label }) => label.toLowerCase());
   const range = rangeInWords(sas);
   const [start, expiry] = [sas.start || policy?.start || "", sas.expiry || policy?.expiry || ""];
   const nothing = range === null ? "the key range ends before it begins" : whyNever(start, expiry, now);

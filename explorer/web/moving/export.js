@@ -7,9 +7,7 @@ import { openDialog } from "../ui/dialog.js";
 import { checkbox, h, uniqueId } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
-import { CSV, JSON_LINES, download } from "./download.js";
 import { CsvWriter, writeLine } from "./formats.js";
-import { entities as counted } from "./report.js";
 
 /** @import { Continuation, TableService } from "../core/client.js" */
 /** @import { Entity } from "../core/edm.js" */
@@ -18,6 +16,8 @@ import { entities as counted } from "./report.js";
 /** @typedef {{table: string, query: Query, entities: Entity[], visible: string[]}} Shown */
 /** @typedef {{format: "jsonl" | "csv", isEverything: boolean, names: string[] | null, withTimestamps: boolean}} Options */
 
+export const JSON_LINES = "application/jsonl";
+export const CSV = "text/csv";
 const SYSTEM_PROPERTIES = ["PartitionKey", "RowKey", "Timestamp"];
 /** Longer lists of properties are not sent with the query, since addresses have a limit. */
 const SELECT_LENGTH_MAX = 1500;
@@ -97,7 +97,7 @@ async function run(service, { table, query, entities }, options) {
         lines.push(page.map((entity) => writeLine(entity, options)).join(""));
       }
       count += page.length;
-      report(count, query.top, `${counted(count)} read`);
+      report(count, query.top, `${entitiesInWords(count)} read`);
     }
     return csv?.finish() ?? lines;
   };
@@ -109,7 +109,7 @@ async function run(service, { table, query, entities }, options) {
     }
     const name = `${table}.${options.format}`;
     download(name, csv ? CSV : JSON_LINES, parts);
-    notify(`${counted(count)} exported to ${name}.`, { kind: "success" });
+    notify(`${entitiesInWords(count)} exported to ${name}.`, { kind: "success" });
   } catch (error) {
     notify(`The export failed: ${describe(error)}`, { kind: "error" });
   }
@@ -137,4 +137,28 @@ async function* pagesOf(service, table, { filter, select, top }, { names }, sign
     rest -= page.entities.length;
     next = page.next;
   } while (next && rest > 0);
+}
+
+/**
+ * A number of entities.
+ * @param {number} count
+ */
+export function entitiesInWords(count) {
+  return count === 1 ? "1 entity" : `${count.toLocaleString("en")} entities`;
+}
+
+/**
+ * Gives the browser a file to keep.
+ * @param {string} name
+ * @param {string} type
+ * @param {string[]} parts
+ */
+export function download(name, type, parts) {
+  const address = URL.createObjectURL(new Blob(parts, { type }));
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = name;
+  link.click();
+  // The browser has begun to read it by then.
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }

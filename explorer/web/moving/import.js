@@ -7,9 +7,8 @@ import { openDialog } from "../ui/dialog.js";
 import { field, h } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
-import { choice } from "./export.js";
-import { showPreview } from "./preview.js";
-import { entities, resultText, showReport } from "./report.js";
+import { choice, entitiesInWords } from "./export.js";
+import { resultText, showPreview, showReport } from "./report.js";
 import { EntitySource } from "./source.js";
 import { EntityWriter } from "./writer.js";
 
@@ -287,7 +286,7 @@ function progressText(results, began) {
     unchanged ? `${unchanged.toLocaleString("en")} already there` : "",
     failed ? `${failed.toLocaleString("en")} failed` : "",
   ];
-  return [`${entities(written)} written`, ...rest, `${rate.toLocaleString("en")} a second`].filter(Boolean).join(", ");
+  return [`${entitiesInWords(written)} written`, ...rest, `${rate.toLocaleString("en")} a second`].filter(Boolean).join(", ");
 }
 
 /**

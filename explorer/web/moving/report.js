@@ -1,20 +1,141 @@
-// What an import could not write: a table of the lines with the reasons, and files to correct and to import again.
+// The records of files on the page. Before an import the beginning of a file, with the type of each property and what is wrong.
+// After it what it could not write, with the reasons, and files to correct and to import again.
 //
 // Must not know the service.
 
+import { EDM_TYPES } from "../core/edm.js";
+import { describe } from "../core/errors.js";
 import { openDialog } from "../ui/dialog.js";
-import { h } from "../ui/dom.js";
+import { h, replaceChildren } from "../ui/dom.js";
+import { CSV, JSON_LINES, download, entitiesInWords } from "./export.js";
 import { writeField } from "./formats.js";
-import { CSV, JSON_LINES, download } from "./download.js";
-import { scrolled, shortened } from "./preview.js";
 
+/** @import { EdmType } from "../core/edm.js" */
 /** @import { Import, ImportResult } from "./import.js" */
-/** @import { EntitySource } from "./source.js" */
+/** @import { EntitySource, PropertyPreview, SourceRecord } from "./source.js" */
 /** @import { Failure, Outcome } from "./writer.js" */
 /** A file and its lines that were not written. @typedef {{source: EntitySource, lines: Failure[]}} Failed */
 
+const RECORDS = 20;
+const VALUE_LENGTH = 60;
 const SHOWN = 100;
 const HEADS = ["File", "Line", "PartitionKey", "RowKey", "Code", "Reason"];
+/** The preview of each element that was begun last. @type {WeakMap<HTMLElement, unknown>} */
+const newest = new WeakMap();
+
+/**
+ * Shows the beginning of a file in an element, again whenever a type was changed.
+ * @param {HTMLElement} place
+ * @param {EntitySource} source
+ */
+export async function showPreview(place, source) {
+  const preview = source.preview(RECORDS);
+  newest.set(place, preview);
+  /** @type {(Node | null)[]} */
+  let content;
+  try {
+    const { records, properties } = await preview;
+    const again = () => showPreview(place, source);
+    const problems = records.filter(({ problem }) => problem).length;
+    const summary =
+      records.length === 0 ? "The file has no entities." : problems === 0 ? "" : `${problems} of these lines cannot be imported.`;
+    content = [
+      h("p", { role: "status", class: problems > 0 ? "problem" : null }, summary),
+      guessButton(source, properties, again),
+      records.length > 0 ? table(source, records, properties, again) : null,
+    ];
+  } catch (error) {
+    content = [h("p", { class: "problem", role: "alert" }, `${source.file.name}: ${describe(error)}`)];
+  }
+  // One that was begun earlier may end later.
+  if (newest.get(place) === preview) {
+    replaceChildren(place, content);
+  }
+}
+
+/**
+ * A table that is scrolled if it is large.
+ * @param {string} label
+ * @param {(string | Node[])[]} heads
+ * @param {HTMLElement[]} lines
+ */
+function scrolled(label, heads, lines) {
+  const head = h("tr", null, heads.map((content) => h("th", { scope: "col" }, content)));
+  const table = h("table", null, h("thead", null, head), h("tbody", null, lines));
+  return h("div", { class: "preview", tabindex: "0", role: "region", "aria-label": label }, table);
+}
+
+/**
+ * @param {EntitySource} source
+ * @param {PropertyPreview[]} properties
+ * @param {() => void} again
+ */
+function guessButton(source, properties, again) {
+  const untyped = properties.filter(({ typeAt }) => typeAt < 0);
+  if (source.format !== "csv" || untyped.length === 0) {
+    return null;
+  }
+  const guess = () => {
+    untyped.forEach(({ name, guess }) => source.types.set(name, guess));
+    again();
+  };
+  return h("button", { type: "button", onclick: guess }, "Guess types from these lines");
+}
+
+/**
+ * @param {EntitySource} source
+ * @param {SourceRecord[]} records
+ * @param {PropertyPreview[]} properties
+ * @param {() => void} again
+ */
+function table(source, records, properties, again) {
+  const heads = properties.map((property) => {
+    const { name, types } = property;
+    const type =
+      source.format === "csv"
+        ? typeSelect(source, property, again)
+        : h("small", null, types.map((type) => type.slice(4)).join(", "));
+    return [h("div", null, shortened(name)), type];
+  });
+  const rows = records.map(({ line, entity, problem, text }) => {
+    const cells = entity
+      ? [entity.partitionKey, entity.rowKey, ...properties.map(({ name }) => entity.properties.get(name)?.text)].map((value) =>
+          h("td", value === undefined ? { class: "missing" } : null, value === undefined ? "—" : shortened(value)),
+        )
+      : h("td", { class: "problem", colspan: properties.length + 2 }, `${problem}: `, h("code", null, shortened(text)));
+    return h("tr", null, h("th", { scope: "row" }, String(line)), cells);
+  });
+  return scrolled("Preview", ["Line", "PartitionKey", "RowKey", ...heads], rows);
+}
+
+/**
+ * @param {EntitySource} source
+ * @param {PropertyPreview} property
+ * @param {() => void} again
+ */
+function typeSelect(source, { name, typeAt }, again) {
+  const options = EDM_TYPES.map((type) => h("option", { value: type }, type.slice(4)));
+  const select = h(
+    "select",
+    { "aria-label": `Type of ${name}` },
+    typeAt < 0 ? options : [h("option", { value: "" }, "as in the file"), ...options],
+  );
+  select.value = source.types.get(name) ?? (typeAt < 0 ? "Edm.String" : "");
+  select.addEventListener("change", () => {
+    if (select.value) {
+      source.types.set(name, /** @type {EdmType} */ (select.value));
+    } else {
+      source.types.delete(name);
+    }
+    again();
+  });
+  return select;
+}
+
+/** @param {string} text */
+function shortened(text) {
+  return text.length > VALUE_LENGTH ? `${text.slice(0, VALUE_LENGTH)}…` : text;
+}
 
 /**
  * @param {ImportResult[]} results
@@ -39,7 +160,7 @@ export function showReport(results, stop, rest) {
       results.map((result) => h("li", null, resultText(result))),
       rest.map(({ source }) => h("li", null, `Nothing of ${source.file.name} was tried.`)),
     ),
-    failed.length > 0 ? [table(records), downloads(failed, records)] : null,
+    failed.length > 0 ? [failures(records), downloads(failed, records)] : null,
   );
   return openDialog({
     title: stop ? "The import is incomplete" : "Some lines failed",
@@ -48,14 +169,6 @@ export function showReport(results, stop, rest) {
     actions: [],
     cancel: "Close",
   }).closed;
-}
-
-/**
- * A number of entities.
- * @param {number} count
- */
-export function entities(count) {
-  return count === 1 ? "1 entity" : `${count.toLocaleString("en")} entities`;
 }
 
 /**
@@ -74,7 +187,7 @@ export function resultText({ import: { source, table }, outcome, isRead }) {
   const ends = source.format === "json" ? 1 : 0;
   const next = last ? last.line + last.text.trim().split("\n").length - ends : 1;
   const unread = isRead ? "" : ` Nothing from line ${next.toLocaleString("en")} on was tried.`;
-  return `${entities(written)} of ${source.file.name} were written to ${table}${rest.join("")}.${unread}`;
+  return `${entitiesInWords(written)} of ${source.file.name} were written to ${table}${rest.join("")}.${unread}`;
 }
 
 /**
@@ -97,15 +210,14 @@ function byLine(one, other) {
 }
 
 /** @param {string[][]} records */
-function table(records) {
+function failures(records) {
   const lines = records.slice(0, SHOWN).map((record) =>
     h("tr", null, record.map((text, at) => h("td", null, at < 4 ? shortened(text) : text))));
-  const heads = HEADS.map((name) => h("th", { scope: "col" }, name));
   const all = records.length.toLocaleString("en");
   return h(
     "div",
     null,
-    scrolled("Lines that failed", h("table", null, h("thead", null, h("tr", null, heads)), h("tbody", null, lines))),
+    scrolled("Lines that failed", HEADS, lines),
     records.length > SHOWN ? h("p", null, `These are the first ${SHOWN} of ${all}; the report has all.`) : null,
   );
 }
