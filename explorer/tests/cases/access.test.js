@@ -65,12 +65,15 @@ test("a signature of a table allows what its words say, inside its key range", a
 
   assert.equal(await result.getByLabel("URL", { exact: true }).inputValue(), `${server.endpoint}/Cars?${token}`);
   await result.getByRole("button", { name: "Copy Connection string" }).click();
-  await result.getByText("Copied").waitFor();
+  await page.getByText("Connection string was copied.").waitFor();
   const copied = await page.evaluate(() => navigator.clipboard.readText());
   assert.deepEqual(await keysOf(TableClient.fromConnectionString(copied, "Cars", server.clientOptions)), ["b/1", "b/2", "c/1"]);
 
   // A result does not stay when the form says something else.
   await form.getByLabel("To PartitionKey").fill("d");
+  await result.waitFor({ state: "detached" });
+  await makeSignature(form);
+  await form.getByRole("button", { name: "in 1 week" }).click();
   await result.waitFor({ state: "detached" });
 });
 
@@ -127,6 +130,58 @@ test("stored access policies with hostile ids are saved, used by a signature, an
   await assert.rejects(keysOf(client), { statusCode: 403 });
 });
 
+test("policies can be changed once they are known, and are read again when the server is back", async (t) => {
+  const table = await server.createTable("Slow");
+  await table.setAccessPolicy([{ id: "kept", accessPolicy: { permission: "r" } }]);
+  const page = await openExplorer(t, server, { unreachable: true });
+  let ask, release;
+  const asked = new Promise((resolve) => (ask = resolve));
+  const released = new Promise((resolve) => (release = resolve));
+  await page.route(/comp=acl/, async (route) => {
+    ask();
+    await released;
+    await route.abort();
+  });
+  await page.goto(`${server.origin}/_rowhouse/#/t/Slow/access`);
+  const policies = part(page, "Stored access policies");
+  await policies.getByText("Loading…").waitFor();
+  const buttons = policies.getByRole("button", { name: /policy|policies/ });
+  await asked;
+  assert.equal(await buttons.count(), 0);
+  release();
+  await policies.getByText("The server cannot be reached.").first().waitFor();
+  assert.equal(await buttons.count(), 0);
+  await page.unroute(/comp=acl/);
+  await policies.getByLabel("Id", { exact: true }).waitFor();
+  assert.equal(await buttons.count(), 2);
+  await policies.getByRole("button", { name: "Save policies" }).click();
+  await page.getByText("The policies of Slow were saved.").waitFor();
+  assert.deepEqual(
+    (await table.getAccessPolicy()).map(({ id }) => id),
+    ["kept"],
+  );
+});
+
+test("the policy that was chosen for a signature stays chosen until it is removed", async (t) => {
+  const table = await server.createTable("Chosen");
+  await table.setAccessPolicy(["readers", "writers", "admins"].map((id) => ({ id, accessPolicy: { permission: "r" } })));
+  const page = await openExplorer(t, server, { hash: "#/t/Chosen/access" });
+  const policies = part(page, "Stored access policies");
+  const form = part(page, "Shared access signature");
+  const chosen = form.getByLabel("Stored access policy");
+  await chosen.selectOption("writers");
+  const remove = async (id) => {
+    await policies.getByRole("group", { name: id }).getByRole("button", { name: "Remove" }).click();
+    await policies.getByRole("button", { name: "Save policies" }).click();
+    await chosen.getByRole("option", { name: id }).waitFor({ state: "detached" });
+  };
+  await remove("readers");
+  assert.equal(await chosen.locator("option:checked").textContent(), "writers");
+  await remove("writers");
+  assert.equal(await chosen.locator("option:checked").textContent(), "none");
+  await form.getByText("The stored access policy 'writers' is gone. None is chosen.").waitFor();
+});
+
 test("policies of others come back unchanged, are at most five, and refusals are shown", async (t) => {
   const table = await server.createTable("Five");
   // Of the clients only this one shows all digits of a time.
@@ -163,6 +218,8 @@ test("a signature of the account allows what its words say", async (t) => {
   await form.getByRole("checkbox", { name: "List", exact: true }).check();
   await form.getByRole("checkbox", { name: "Create", exact: true }).check();
   const { words, token } = await makeSignature(form);
+  await form.getByRole("button", { name: "in 1 day" }).click();
+  await part(form, "Signature").waitFor({ state: "detached" });
   assert.match(words, /^Anyone who has this address can list tables and create tables in the account devstoreaccount1 until /);
   const service = new TableServiceClient(server.endpoint, new AzureSASCredential(token), server.clientOptions);
   await service.createTable("Made");
@@ -230,6 +287,19 @@ test("replication is shown, and that a server does not count requests", async (t
   const requests = part(page, "Requests in the last 24 hours");
   await requests.getByRole("button", { name: "Show the requests" }).click();
   await requests.getByText("It does when it is started with --analytics.").waitFor();
+  await page.route(/Metrics/, (route) => route.fulfill({ contentType: "application/json", body: '{"value":[]}' }));
+  await requests.getByRole("button", { name: "Refresh" }).click();
+  await requests.getByText("The entities of an hour are written when it is over.").waitFor();
+});
+
+test("properties that could not be read are read when the server is back", async (t) => {
+  const page = await openExplorer(t, server, { unreachable: true });
+  await page.route(/comp=properties/, (route) => route.abort());
+  await page.goto(`${server.origin}/_rowhouse/#/account`);
+  const properties = part(page, "Service properties");
+  await properties.getByText("The server cannot be reached.").waitFor();
+  await page.unroute(/comp=properties/);
+  await properties.getByRole("button", { name: "Add rule" }).waitFor();
 });
 
 test("requests are shown by operation where the server counts them", async (t) => {

@@ -274,6 +274,86 @@ test("CSV of other tools is shown with types to choose, and lines that are wrong
   assert.equal((await table.getEntity("p", "3")).Age, 7);
 });
 
+test("an import that ends early reports what it did not come to", async (t) => {
+  await server.createTable("Early");
+  const page = await openExplorer(t, server, { hash: "#/t/Early", statuses: [500] });
+  const error = { "odata.error": { code: "InternalError", message: { lang: "en", value: "No." } } };
+  await page.route(/batch|Early$/, (route) =>
+    route.request().method() === "POST"
+      ? route.fulfill({ status: 500, contentType: "application/json", body: JSON.stringify(error) })
+      : route.continue(),
+  );
+  // More than is written at once, so that the end of the file is not read.
+  const lines = numbered(SOME);
+  const dialog = await chooseFiles(page, [
+    ["many.jsonl", lines.join("")],
+    ["other.jsonl", lines[0]],
+  ]);
+  await dialog.getByLabel("File (2)").selectOption("other.jsonl");
+  await importButton(dialog).click();
+  const report = page.getByRole("dialog", { name: "The import is incomplete" });
+  await report
+    .getByText(
+      "0 entities of many.jsonl were written to Early, 20,000 were read and not written. Nothing from line 20,001 on was tried.",
+    )
+    .waitFor();
+  await report.getByText("Nothing of other.jsonl was tried.").waitFor();
+  const first = report.getByRole("row").nth(1);
+  assert.equal(await first.textContent(), "many.jsonl1p000000000The import ended before this was written.");
+  const failed = await saved(page, report.getByRole("button", { name: "Download the failed lines of many.jsonl" }));
+  assert.equal(failed.text, lines.slice(0, 20_000).join(""));
+});
+
+test("the report of an import runs nothing in a spreadsheet", async (t) => {
+  await server.createTable("Formulas");
+  const page = await openExplorer(t, server, { hash: "#/t/Formulas", statuses: [400] });
+  const keys = ["=1+1", "+1", "-1", "@SUM(A1)", "x=1"];
+  const lines = keys.map((key) => line(`${key}/`, key));
+  await importButton(await chooseFiles(page, [["=cmd.jsonl", lines.join("")]])).click();
+  const report = page.getByRole("dialog", { name: "Some lines failed" });
+  const { text } = await saved(page, report.getByRole("button", { name: "Download the report as CSV" }));
+  const cells = text.trim().split("\r\n").slice(1).map((row) => row.split(",").slice(0, 4));
+  assert.deepEqual(
+    cells,
+    keys.map((key, at) => ["'=cmd.jsonl", `${at + 1}`, ...[`${key}/`, key].map((cell) => (at < 4 ? `'${cell}` : cell))]),
+  );
+  const failed = await saved(page, report.getByRole("button", { name: "Download the failed lines of =cmd.jsonl" }));
+  assert.equal(failed.text, lines.join(""));
+});
+
+test("a preview that took longer than the next one is not shown", async (t) => {
+  await server.createTable("Preview");
+  const page = await openExplorer(t, server, { hash: "#/t/Preview" });
+  // The first file that is read has to wait.
+  await page.evaluate(() => {
+    const { stream } = File.prototype;
+    File.prototype.stream = function () {
+      File.prototype.stream = stream;
+      const { promise, resolve } = Promise.withResolvers();
+      window.endFirst = resolve;
+      const bytes = new TextEncoder().encode("PartitionKey,RowKey,Old\np,1,x\n");
+      const pull = async (controller) => {
+        await promise;
+        controller.enqueue(bytes);
+        controller.close();
+      };
+      return new ReadableStream({ pull });
+    };
+  });
+  const dialog = await chooseFiles(page, [["preview.csv", line("p", "1", '"New":1')]]);
+  await dialog.getByLabel("Format").selectOption("csv");
+  await dialog.getByLabel("Format").selectOption("jsonl");
+  const head = dialog.getByRole("columnheader", { name: "New" });
+  await head.waitFor();
+  await page.evaluate(async () => {
+    window.endFirst();
+    // What the first one does then is done before another task begins.
+    await new Promise((resolve) => setTimeout(resolve));
+  });
+  assert.equal(await head.count(), 1);
+  assert.equal(await dialog.getByRole("columnheader", { name: "Old" }).count(), 0);
+});
+
 test("an entity that exists is replaced or merged if that was chosen, and left alone if it is equal", async (t) => {
   const table = await server.createTable("Modes", [{ partitionKey: "p", rowKey: "1", Old: "x", Age: 5 }]);
   const page = await openExplorer(t, server, { hash: "#/t/Modes", statuses: [409] });

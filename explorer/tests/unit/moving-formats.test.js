@@ -3,8 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CsvWriter, entityOfFields, parseFields, readHeader, readLine, writeLine } from "../../web/moving/formats.js";
-import { RecordSplitter, detectFormat } from "../../web/moving/records.js";
-import { EntitySource } from "../../web/moving/source.js";
+import { EntitySource, RecordSplitter, detectFormat } from "../../web/moving/source.js";
 
 const HOSTILE = 'a,"b"\r\n\u{1F600} é \u202Eתו <img onerror=x>\u0000\u007f\\';
 const PROPERTIES = {
@@ -282,6 +281,18 @@ test("files: a byte order mark, errors with their lines, and bytes that are not 
   await assert.rejects(readAll("a.jsonl", new Uint8Array([0x7b, 0xff])), {
     message: "the file is not UTF-8, somewhere after line 1",
   });
+});
+
+test("a preview and an import can read at the same time", async () => {
+  const source = new EntitySource(new File(["PartitionKey,RowKey\np,1\np,2"], "a.csv"), "csv", new Map());
+  const preview = source.preview(20);
+  const read = [];
+  for await (const records of source.read()) {
+    read.push(...records.map(({ entity }) => entity?.rowKey));
+  }
+  assert.deepEqual(read, ["1", "2"]);
+  assert.deepEqual((await preview).records.length, 2);
+  assert.equal(source.bytesRead, source.file.size);
 });
 
 test("a preview guesses the types of columns without any", async () => {

@@ -128,6 +128,27 @@ test("refusals that the next entity would get end the import", async () => {
   }
 });
 
+test("what an import did not come to is known when it ends early", async () => {
+  const refuse = (key) =>
+    key === "q/5" ? new ServiceError(500, "InternalError", "No.") : key === "q/1" ? new ServiceError(400, "Bad", "Bad.") : null;
+  const service = fakeService({ refuse });
+  const writer = new EntityWriter(service, "t", "insert", { signal: new AbortController().signal, onProgress: () => {} });
+  await write(service, [record("q", "2")]);
+  const records = ["0", "1", "2", "3", "4", "5", "6", "7"].map((rowKey, at) => record("q", rowKey, "1", at + 1));
+  await writer.add(records);
+  await assert.rejects(writer.flush(), { code: "InternalError" });
+  const { outcome } = writer;
+  assert.deepEqual([outcome.written, outcome.unchanged, outcome.last.line], [3, 1, 8]);
+  assert.deepEqual(
+    outcome.failures.map(({ line }) => line),
+    [2],
+  );
+  assert.deepEqual(
+    [...outcome.waiting].map(({ line }) => line),
+    [6, 7, 8],
+  );
+});
+
 test("a server that goes away for a moment is asked again", async () => {
   const service = fakeService({ refuse: (_key, call) => (call === 1 ? new Unreachable() : null) });
   const outcome = await write(service, [record("p", "1"), record("p", "2")]);

@@ -1,13 +1,26 @@
 // The account: signatures, the properties of the service, its replication, and its requests in the last hours.
 
+import { SasCredential } from "../core/credential.js";
 import { ServiceError, describe } from "../core/errors.js";
-import { h, replaceChildren } from "../ui/dom.js";
-import { accountSasForm } from "./sas-forms.js";
-import { propertiesForm } from "./properties-form.js";
-import { METRICS_TABLE, usageFilter, usageOf } from "./usage.js";
+import { checkbox, field, h, replaceChildren } from "../ui/dom.js";
+import { notify } from "../ui/notify.js";
+import { card, loaded } from "./fields.js";
+import { accountSasForm, noKey } from "./sas-forms.js";
 
-/** @typedef {import("../session.js").Session} Session */
-/** @typedef {import("../core/client.js").TableService} TableService */
+/** @import { Continuation, TableService } from "../core/client.js" */
+/** @import { Entity } from "../core/edm.js" */
+/** @import { CorsRule, Logging, Metrics, Retention, ServiceProperties } from "../core/xml.js" */
+/** @import { Session } from "../session.js" */
+
+/**
+ * The requests of an operation.
+ * @typedef {{operation: string, requests: number, failed: number, milliseconds: number, ingress: number, egress: number}} Usage
+ */
+
+const DAY_MS = 86_400_000;
+const RULES_MAX = 5;
+/** Storage Analytics writes its entities there (docs/analytics.md). */
+const METRICS_TABLE = "$MetricsHourPrimaryTransactionsTable";
 
 export class AccountView extends HTMLElement {
   /** @param {Session} session */
@@ -18,30 +31,17 @@ export class AccountView extends HTMLElement {
 
   connectedCallback() {
     const { service, settings } = this.session;
-    const section = (/** @type {string} */ title, /** @type {HTMLElement} */ content) =>
-      h("section", { class: "card", "aria-label": title }, h("h2", null, title), content);
     replaceChildren(
       this,
       h("div", { class: "heading" }, h("h1", null, `Account ${service.account}`)),
-      section(
-        "Shared access signature",
-        service.may("sign")
-          ? accountSasForm(service)
-          : h("p", null, "Signatures are made with the account key, and this sign-in has none."),
-      ),
-      service.may("properties") ? section("Service properties", propertiesForm(service)) : null,
+      card("Shared access signature", service.may("sign") ? accountSasForm(service) : noKey()),
+      service.may("properties") ? card("Service properties", propertiesForm(service)) : null,
       // In host style the second endpoint has another origin, which this page must not ask.
       service.may("properties") && settings.hostAccount === null
-        ? section(
-            "Replication",
-            onDemand("Show the replication", () => replication(service)),
-          )
+        ? card("Replication", onDemand(service, "Show the replication", replication))
         : null,
       service.may("query", METRICS_TABLE)
-        ? section(
-            "Requests in the last 24 hours",
-            onDemand("Show the requests", () => usage(service)),
-          )
+        ? card("Requests in the last 24 hours", onDemand(service, "Show the requests", usage))
         : null,
     );
   }
@@ -50,51 +50,38 @@ export class AccountView extends HTMLElement {
 customElements.define("account-view", AccountView);
 
 /**
- * A button that is replaced by what it loads, so that an account without it is not asked each time.
+ * What is loaded by a button only, so that an account without it is not asked each time.
+ * @param {TableService} service
  * @param {string} label
- * @param {() => Promise<HTMLElement>} load
+ * @param {(service: TableService) => Promise<HTMLElement>} load
  */
-function onDemand(label, load) {
+function onDemand(service, label, load) {
   const place = h("div", { "aria-live": "polite" });
-  const button = h("button", { type: "button" }, label);
-  button.addEventListener("click", async () => {
-    button.disabled = true;
-    try {
-      replaceChildren(place, await load());
-    } catch (error) {
-      replaceChildren(place, h("p", { class: "problem" }, describe(error)));
-    } finally {
-      button.disabled = false;
-      button.textContent = "Refresh";
-    }
-  });
+  const show = () => {
+    replaceChildren(place, loaded(service, () => load(service)));
+    button.textContent = "Refresh";
+  };
+  const button = h("button", { type: "button", onclick: show }, label);
   return h("div", null, place, button);
 }
 
 /** @param {TableService} service */
 async function replication(service) {
   const { status, lastSyncTime } = await service.getStatistics();
-  return h(
-    "dl",
-    { class: "replication" },
-    h("dt", null, "Status"),
-    h("dd", null, status),
-    h("dt", null, "Last synchronization"),
-    h("dd", null, lastSyncTime || "unknown"),
-  );
+  return h("p", null, `Status: ${status}. Last synchronization: ${lastSyncTime || "unknown"}.`);
 }
 
 /** @param {TableService} service */
 async function usage(service) {
-  /** @type {import("../core/edm.js").Entity[]} */
-  const rows = [];
-  /** @type {import("../core/client.js").Continuation | null} */
+  /** @type {Entity[]} */
+  const entities = [];
+  /** @type {Continuation | null} */
   let next = null;
   try {
     do {
       /** @type {Awaited<ReturnType<TableService["queryEntities"]>>} */
       const page = await service.queryEntities(METRICS_TABLE, { filter: usageFilter(new Date()), next });
-      rows.push(...page.entities);
+      entities.push(...page.entities);
       next = page.next;
     } while (next);
   } catch (error) {
@@ -103,9 +90,9 @@ async function usage(service) {
     }
     throw error;
   }
-  const used = usageOf(rows);
+  const used = usageOf(entities);
   if (used.length === 0) {
-    return h("p", null, "There is no hour with requests yet. The rows of an hour are written when it is over.");
+    return h("p", null, "There is no hour with requests yet. The entities of an hour are written when it is over.");
   }
   const heads = ["Operation", "Requests", "Failed", "Milliseconds", "Bytes in", "Bytes out"].map((name) =>
     h("th", { scope: "col" }, name),
@@ -124,4 +111,227 @@ async function usage(service) {
     { class: "preview", tabindex: "0", role: "region", "aria-label": "Requests" },
     h("table", null, h("thead", null, h("tr", null, heads)), h("tbody", null, lines)),
   );
+}
+
+/**
+ * The filter for the entities of users in the last 24 hours.
+ * @param {Date} now
+ */
+function usageFilter(now) {
+  const [hour = ""] = new Date(now.getTime() - DAY_MS).toISOString().replaceAll("-", "").split(":");
+  return `PartitionKey ge '${hour}00' and RowKey ge 'user;' and RowKey lt 'user<'`;
+}
+
+/**
+ * Entities added up by operation, the most frequent one first; `All` is the last.
+ * @param {Entity[]} entities
+ * @returns {Usage[]}
+ */
+function usageOf(entities) {
+  /** @type {Map<string, Usage>} */
+  const all = new Map();
+  for (const { rowKey, properties } of entities) {
+    const number = (/** @type {string} */ name) => Number(properties.get(name)?.text ?? 0);
+    const operation = rowKey.replace(/^user;/, "");
+    const usage = all.get(operation) ?? { operation, requests: 0, failed: 0, milliseconds: 0, ingress: 0, egress: 0 };
+    const requests = number("TotalRequests");
+    const succeeded = number("Success") + number("AnonymousSuccess") + number("SASSuccess");
+    // Latencies are averages of the successful requests.
+    usage.milliseconds += number("AverageServerLatency") * succeeded;
+    usage.requests += requests;
+    usage.failed += requests - succeeded;
+    usage.ingress += number("TotalIngress");
+    usage.egress += number("TotalEgress");
+    all.set(operation, usage);
+  }
+  const used = [...all.values()].filter(({ requests }) => requests > 0);
+  used.forEach((usage) => (usage.milliseconds /= Math.max(usage.requests - usage.failed, 1)));
+  const isTotal = (/** @type {Usage} */ usage) => Number(usage.operation === "All");
+  return used.sort((one, other) => isTotal(one) - isTotal(other) || other.requests - one.requests);
+}
+
+/**
+ * @param {TableService} service
+ * @returns {HTMLElement}
+ */
+function propertiesForm(service) {
+  const place = h("div");
+  const load = async () => propertiesFields(service, await service.getProperties(), show);
+  const show = () => replaceChildren(place, loaded(service, load));
+  show();
+  return place;
+}
+
+/**
+ * @param {TableService} service
+ * @param {ServiceProperties} properties
+ * @param {() => void} onSaved
+ */
+function propertiesFields(service, properties, onSaved) {
+  const mayChange = !(service.credential instanceof SasCredential) || service.credential.has("w", "s");
+  const cors = corsEditor(properties.cors);
+  const hours = metricsFields("Metrics of each hour", properties.hourMetrics);
+  const minutes = metricsFields("Metrics of each minute", properties.minuteMetrics);
+  const logging = loggingFields(properties.logging);
+  const problem = h("p", { class: "problem", role: "alert" });
+  const button = h("button", { type: "submit", class: "primary", hidden: !mayChange }, "Save properties");
+  const save = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    problem.textContent = "";
+    button.disabled = true;
+    try {
+      await service.setProperties({
+        cors: cors.value(),
+        hourMetrics: hours.value(),
+        minuteMetrics: minutes.value(),
+        logging: logging.value(),
+      });
+      onSaved();
+      notify("The properties of the service were saved.", { kind: "success" });
+    } catch (error) {
+      problem.textContent = describe(error);
+    } finally {
+      button.disabled = false;
+    }
+  };
+  return h(
+    "form",
+    { onsubmit: save, novalidate: true },
+    h(
+      "fieldset",
+      { class: "bare", disabled: !mayChange },
+      h("h3", null, "CORS"),
+      cors.element,
+      h("h3", null, "Analytics"),
+      hours.element,
+      minutes.element,
+      logging.element,
+    ),
+    problem,
+    button,
+    h("p", { class: "hint" }, "A change is in effect at once; in the cloud it takes up to 30 seconds."),
+  );
+}
+
+/** @param {Retention} retention */
+function retentionFields(retention) {
+  const box = checkbox("Delete after a number of days", { checked: retention.enabled });
+  const days = h("input", { type: "number", min: "1", max: "365", value: retention.days, "aria-label": "Days" });
+  const value = () => ({ enabled: box.input.checked, days: Number(days.value) });
+  return { element: h("div", { class: "toolbar" }, box, field("Days", days)), value };
+}
+
+/**
+ * @param {string} title
+ * @param {Metrics} metrics
+ */
+function metricsFields(title, metrics) {
+  const enabled = checkbox("Record", { checked: metrics.enabled });
+  const includeApis = checkbox("For each operation, too", { checked: metrics.includeApis });
+  const retention = retentionFields(metrics.retention);
+  const element = h("fieldset", null, h("legend", null, title), enabled, includeApis, retention.element);
+  /** @returns {Metrics} */
+  const value = () => ({ enabled: enabled.input.checked, includeApis: includeApis.input.checked, retention: retention.value() });
+  return { element, value };
+}
+
+/** @param {Logging} logging */
+function loggingFields(logging) {
+  const read = checkbox("Reads", { checked: logging.read });
+  const write = checkbox("Writes", { checked: logging.write });
+  const drop = checkbox("Deletions", { checked: logging.delete });
+  const retention = retentionFields(logging.retention);
+  const element = h(
+    "fieldset",
+    null,
+    h("legend", null, "Logging"),
+    read,
+    write,
+    drop,
+    retention.element,
+    h("p", { class: "hint" }, "Logs are blobs, which a server of Rowhouse does not write; it keeps the setting."),
+  );
+  const value = () => ({
+    read: read.input.checked,
+    write: write.input.checked,
+    delete: drop.input.checked,
+    retention: retention.value(),
+  });
+  return { element, value };
+}
+
+/**
+ * The rules by which browsers let pages of other origins use the account, to edit; `value` has them as they are then.
+ * @param {CorsRule[]} rules
+ */
+function corsEditor(rules) {
+  /** @type {{element: HTMLElement, origins: HTMLInputElement, value: () => CorsRule}[]} */
+  let rows = [];
+  const list = h("div", null);
+  const empty = h("p", null, "There is no rule: pages of other origins cannot use the account.");
+  const add = h("button", { type: "button" }, "Add rule");
+  const update = () => {
+    replaceChildren(
+      list,
+      rows.map(({ element }, at) => {
+        element.firstElementChild?.replaceChildren(`Rule ${at + 1}`);
+        return element;
+      }),
+    );
+    empty.hidden = rows.length > 0;
+    add.disabled = rows.length >= RULES_MAX;
+  };
+  const append = (/** @type {CorsRule} */ rule) => {
+    const row = ruleFields(rule, () => {
+      rows = rows.filter((other) => other !== row);
+      update();
+      add.focus();
+    });
+    rows.push(row);
+    return row;
+  };
+  add.addEventListener("click", () => {
+    const row = append({ origins: "", methods: "GET", headers: "*", exposedHeaders: "*", maxAgeSeconds: 3600 });
+    update();
+    row.origins.focus();
+  });
+  rules.forEach(append);
+  update();
+  return { element: h("div", null, empty, list, add), value: () => rows.map((row) => row.value()) };
+}
+
+/**
+ * @param {CorsRule} rule
+ * @param {() => void} onRemove
+ */
+function ruleFields(rule, onRemove) {
+  const input = (/** @type {string} */ value) => h("input", { type: "text", value, spellcheck: "false", autocomplete: "off" });
+  const [origins, methods, headers, exposedHeaders] = [rule.origins, rule.methods, rule.headers, rule.exposedHeaders].map(input);
+  const maxAge = h("input", { type: "number", min: "0", value: rule.maxAgeSeconds });
+  if (!origins || !methods || !headers || !exposedHeaders) {
+    throw new Error("A rule has four lists.");
+  }
+  const element = h(
+    "fieldset",
+    null,
+    h("legend", null, ""),
+    field("Allowed origins", origins, "Such as https://a.example,https://*.b.example, or * for all."),
+    field("Allowed methods", methods, "Such as GET,POST,MERGE."),
+    h(
+      "div",
+      { class: "pair" },
+      field("Allowed headers", headers, "Such as x-ms-*,content-type."),
+      field("Exposed headers", exposedHeaders),
+    ),
+    field("Maximum age in seconds", maxAge),
+    h("button", { type: "button", class: "quiet", onclick: onRemove }, "Remove"),
+  );
+  const value = () => ({
+    origins: origins.value.trim(),
+    methods: methods.value.trim().toUpperCase(),
+    headers: headers.value.trim(),
+    exposedHeaders: exposedHeaders.value.trim(),
+    maxAgeSeconds: Number(maxAge.value),
+  });
+  return { element, origins, value };
 }

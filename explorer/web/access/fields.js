@@ -1,28 +1,54 @@
-// Fields that the forms of this part share: times in UTC, permissions, and texts to copy.
+// What the views of this part share: a place for what is loaded, and fields for times in UTC and for permissions.
 //
-// Must not know the service.
+// Must not know what the service does.
 
-import { checkbox, field, h } from "../ui/dom.js";
-import { announce, notify } from "../ui/notify.js";
+import { describe } from "../core/errors.js";
+import { checkbox, field, h, replaceChildren } from "../ui/dom.js";
 
-const HOUR_MS = 3_600_000;
-/** @type {[string, number][]} */
+/** @type {[string, number][]} names and hours */
 const DURATIONS = [
-  ["1 hour", HOUR_MS],
-  ["1 day", 24 * HOUR_MS],
-  ["1 week", 168 * HOUR_MS],
+  ["1 hour", 1],
+  ["1 day", 24],
+  ["1 week", 168],
 ];
 
 /**
- * Its value is empty, or like 2026-01-31T12:00:00Z.
- * @typedef {{element: HTMLElement, value: () => string, set: (text: string) => void}} TimeField
+ * A part of a view.
+ * @param {string} title
+ * @param {HTMLElement} content
  */
+export function card(title, content) {
+  return h("section", { class: "card", "aria-label": title }, h("h2", null, title), content);
+}
 
 /**
- * A time in UTC. A text that was given and not changed stays as it is.
+ * A place for an element that is loaded. What fails is tried again when the service is reachable again, or by a button.
+ * @param {EventTarget} service
+ * @param {() => Promise<HTMLElement>} load
+ */
+export function loaded(service, load) {
+  const place = h("div");
+  const run = async () => {
+    service.removeEventListener("reachable", again);
+    replaceChildren(place, h("p", { role: "status" }, "Loading…"));
+    try {
+      replaceChildren(place, await load());
+    } catch (error) {
+      const problem = h("p", { class: "problem", role: "alert" }, describe(error));
+      replaceChildren(place, problem, h("button", { type: "button", onclick: run }, "Try again"));
+      service.addEventListener("reachable", again, { once: true });
+    }
+  };
+  // The user may have gone to another view.
+  const again = () => place.isConnected && run();
+  void run();
+  return place;
+}
+
+/**
+ * A time in UTC. Its value is empty, or like 2026-01-31T12:00:00Z. A text that was given and not changed stays as it is.
  * @param {string} label
  * @param {{text?: string, hasDurations?: boolean}} [options]
- * @returns {TimeField}
  */
 export function timeField(label, { text = "", hasDurations = false } = {}) {
   const input = h("input", { type: "datetime-local", step: "1" });
@@ -32,9 +58,14 @@ export function timeField(label, { text = "", hasDurations = false } = {}) {
     [original, shown] = [time, input.value];
   };
   const value = () => (input.value === shown ? original : input.value && `${input.value.padEnd(19, ":00")}Z`);
-  const choices = DURATIONS.map(([name, milliseconds]) =>
-    h("button", { type: "button", class: "quiet", onclick: () => set(inFuture(milliseconds)) }, `in ${name}`),
-  );
+  const choices = DURATIONS.map(([name, hours]) => {
+    const choose = () => {
+      set(inFuture(hours));
+      // As if it had been typed: forms take away what was made from other values.
+      input.dispatchEvent(new Event("input", { bubbles: true }));
+    };
+    return h("button", { type: "button", class: "quiet", onclick: choose }, `in ${name}`);
+  });
   set(text);
   const element = h(
     "div",
@@ -42,12 +73,12 @@ export function timeField(label, { text = "", hasDurations = false } = {}) {
     field(`${label} (UTC)`, input),
     hasDurations ? h("div", { class: "toolbar" }, choices) : null,
   );
-  return { element, value, set };
+  return { element, value };
 }
 
-/** @param {number} milliseconds */
-export function inFuture(milliseconds) {
-  return `${new Date(Date.now() + milliseconds).toISOString().slice(0, 19)}Z`;
+/** @param {number} hours */
+export function inFuture(hours) {
+  return `${new Date(Date.now() + hours * 3_600_000).toISOString().slice(0, 19)}Z`;
 }
 
 /**
@@ -58,71 +89,7 @@ export function inFuture(milliseconds) {
  */
 export function letterField(title, options, checked) {
   const boxes = options.map(({ letter, label }) => ({ letter, box: checkbox(label, { checked: checked.includes(letter) }) }));
-  const element = h(
-    "fieldset",
-    null,
-    h("legend", null, title),
-    boxes.map(({ box }) => box),
-  );
-  const value = () =>
-    boxes
-      .filter(({ box }) => box.input.checked)
-      .map(({ letter }) => letter)
-      .join("");
+  const element = h("fieldset", null, h("legend", null, title), boxes.map(({ box }) => box));
+  const value = () => boxes.map(({ letter, box }) => (box.input.checked ? letter : "")).join("");
   return { element, value };
-}
-
-/** Where requests may come from. */
-export function originFields() {
-  const protocol = h(
-    "select",
-    null,
-    h("option", { value: "https,http" }, "HTTPS and HTTP"),
-    h("option", { value: "https" }, "HTTPS only"),
-  );
-  const ipRange = h("input", { type: "text", placeholder: "any", spellcheck: "false", autocomplete: "off" });
-  const element = h(
-    "div",
-    { class: "pair" },
-    field("Protocol", protocol),
-    field("IP addresses", ipRange, "Such as 10.0.0.1 or 10.0.0.1-10.0.0.255."),
-  );
-  return { element, value: () => ({ protocol: protocol.value === "https" ? "https" : "", ipRange: ipRange.value.trim() }) };
-}
-
-/**
- * A text to copy.
- * @param {string} label
- * @param {string} text
- */
-export function copyField(label, text) {
-  const input = h("input", { type: "text", readonly: true, value: text, spellcheck: "false" });
-  const copy = async () => {
-    input.select();
-    try {
-      await navigator.clipboard.writeText(text);
-      announce(`${label} copied.`);
-      button.textContent = "Copied";
-    } catch {
-      // Without HTTPS a browser does not let pages write to the clipboard.
-      notify("The browser did not allow to copy. The text is selected: copy it with the keyboard.");
-    }
-  };
-  const button = h("button", { type: "button", "aria-label": `Copy ${label}`, onclick: copy }, "Copy");
-  return h("div", { class: "copyable" }, field(label, input), button);
-}
-
-/**
- * A new signature: what it allows, and the texts that programs need.
- * @param {{words: string, url: string, token: string, endpoint: string}} signature
- */
-export function signatureResult({ words, url, token, endpoint }) {
-  return h(
-    "section",
-    { class: "signature", "aria-label": "Signature" },
-    h("p", { class: "words", role: "status" }, words),
-    copyField("URL", url),
-    copyField("Token", token),
-    copyField("Connection string", `TableEndpoint=${endpoint};SharedAccessSignature=${token}`),
-  );
 }

@@ -3,15 +3,18 @@
 import { KeyCredential } from "../core/credential.js";
 import { describe } from "../core/errors.js";
 import { makeAccountSas, makeTableSas } from "../core/sas.js";
+import { copyText } from "../query/clipboard.js";
 import { field, h, replaceChildren } from "../ui/dom.js";
-import { inFuture, letterField, originFields, signatureResult, timeField } from "./fields.js";
+import { inFuture, letterField, timeField } from "./fields.js";
 import { ENTITY_PERMISSIONS, accountSasInWords, problemOfAccountSas, problemOfTableSas, tableSasInWords } from "./words.js";
 
-/** @typedef {import("../core/client.js").TableService} TableService */
-/** @typedef {import("../core/sas.js").TableSas} TableSas */
-/** @typedef {import("../core/xml.js").StoredPolicy} StoredPolicy */
+/** @import { TableService } from "../core/client.js" */
+/** @import { StoredPolicy } from "../core/xml.js" */
+/**
+ * The values of the fields that both forms have.
+ * @typedef {{start: string, expiry: string, protocol: string, ipRange: string}} Circumstances
+ */
 
-const HOUR_MS = 3_600_000;
 /** Those of accounts, in the order in which the protocol writes them. */
 const ACCOUNT_PERMISSIONS = [
   { letter: "r", label: "Read" },
@@ -28,193 +31,182 @@ const RESOURCE_TYPES = [
   { letter: "o", label: "Object: entities" },
 ];
 
-/** The form for a signature of a table. */
-export class TableSasForm extends HTMLElement {
+/** In the place of a form. */
+export function noKey() {
+  return h("p", null, "Signatures are made with the account key, and this sign-in has none.");
+}
+
+/**
+ * A form with the fields that both have, and with what it made below it until one of them changes.
+ * @param {TableService} service
+ * @param {string} path what the signature is for, below the endpoint
+ * @param {{before: HTMLElement[], after?: HTMLElement}} fields those that come before and after the times
+ * @param {(key: KeyCredential, given: Circumstances) => Promise<{token: string, words: string}>} sign
+ */
+function sasForm(service, path, { before, after }, sign) {
+  const start = timeField("Start");
+  const expiry = timeField("Expiry", { text: inFuture(1), hasDurations: true });
+  const protocol = h(
+    "select",
+    null,
+    h("option", { value: "" }, "HTTPS and HTTP"),
+    h("option", { value: "https" }, "HTTPS only"),
+  );
+  const ipRange = h("input", { type: "text", placeholder: "any", spellcheck: "false", autocomplete: "off" });
+  const problem = h("p", { class: "problem", role: "alert" });
+  const result = h("div");
+  const { endpoint } = service;
+  const make = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    replaceChildren(result);
+    problem.textContent = "";
+    if (!(service.credential instanceof KeyCredential)) {
+      return;
+    }
+    try {
+      const { token, words } = await sign(service.credential, {
+        start: start.value(),
+        expiry: expiry.value(),
+        protocol: protocol.value,
+        ipRange: ipRange.value.trim(),
+      });
+      const signature = h(
+        "section",
+        { class: "signature", "aria-label": "Signature" },
+        h("p", { class: "words", role: "status" }, words),
+        copyField("URL", `${endpoint}/${path}?${token}`),
+        copyField("Token", token),
+        copyField("Connection string", `TableEndpoint=${endpoint};SharedAccessSignature=${token}`),
+      );
+      replaceChildren(result, signature);
+    } catch (error) {
+      problem.textContent = describe(error);
+    }
+  };
+  const clear = () => replaceChildren(result);
+  const form = h(
+    "form",
+    { onsubmit: make, oninput: clear },
+    before,
+    h("div", { class: "pair" }, start.element, expiry.element),
+    after,
+    h(
+      "div",
+      { class: "pair" },
+      field("Protocol", protocol),
+      field("IP addresses", ipRange, "Such as 10.0.0.1 or 10.0.0.1-10.0.0.255."),
+    ),
+    problem,
+    h("button", { type: "submit", class: "primary" }, "Make signature"),
+  );
+  return { element: h("div", null, form, result), start, expiry, clear };
+}
+
+/**
+ * A text to copy.
+ * @param {string} label
+ * @param {string} text
+ */
+function copyField(label, text) {
+  const input = h("input", { type: "text", readonly: true, value: text, spellcheck: "false" });
+  const copy = () => copyText(text, label);
+  const button = h("button", { type: "button", "aria-label": `Copy ${label}`, onclick: copy }, "Copy");
+  return h("div", { class: "copyable" }, field(label, input), button);
+}
+
+/** @param {string} problem why a signature would not work; empty if it would */
+function throwIfAny(problem) {
+  if (problem) {
+    throw new Error(problem);
+  }
+}
+
+/**
+ * The form for a signature of a table.
+ * @param {TableService} service
+ * @param {string} table
+ */
+export function tableSasForm(service, table) {
   /** @type {StoredPolicy[]} */
-  #policies = [];
-
-  /**
-   * @param {TableService} service
-   * @param {string} table
-   */
-  constructor(service, table) {
-    super();
-    this.service = service;
-    this.table = table;
-    this.policy = h("select", { onchange: () => this.#showNeeded() });
-    this.permissions = letterField("Permissions", ENTITY_PERMISSIONS, "r");
-    this.start = timeField("Start");
-    this.expiry = timeField("Expiry", { text: inFuture(HOUR_MS), hasDurations: true });
-    this.origin = originFields();
-    const key = () => h("input", { type: "text", placeholder: "no limit", spellcheck: "false", autocomplete: "off" });
-    this.keys = { startPk: key(), startRk: key(), endPk: key(), endRk: key() };
-    this.byPolicy = h("p", { class: "hint", role: "status" });
-    this.problem = h("p", { class: "problem", role: "alert" });
-    this.result = h("div", null);
-  }
-
-  connectedCallback() {
-    const onSubmit = (/** @type {Event} */ event) => {
-      event.preventDefault();
-      void this.#make();
-    };
-    const { startPk, startRk, endPk, endRk } = this.keys;
-    this.policyField = field("Stored access policy", this.policy);
-    replaceChildren(
-      this,
-      h(
-        "form",
-        { onsubmit: onSubmit, oninput: () => this.result.replaceChildren() },
-        this.policyField,
-        this.byPolicy,
-        this.permissions.element,
-        h("p", { class: "hint" }, "Insert or replace and insert or merge need both Add and Update."),
-        h("div", { class: "pair" }, this.start.element, this.expiry.element),
-        h(
-          "fieldset",
-          null,
-          h("legend", null, "Key range"),
-          h("div", { class: "pair" }, field("From PartitionKey", startPk), field("From RowKey", startRk)),
-          h("div", { class: "pair" }, field("To PartitionKey", endPk), field("To RowKey", endRk)),
-          h(
-            "p",
-            { class: "hint" },
-            "Both ends are part of the range, which follows the order of keys: a RowKey limits the partition beside it only.",
-          ),
-        ),
-        this.origin.element,
-        this.problem,
-        h("button", { type: "submit", class: "primary" }, "Make signature"),
-      ),
-      this.result,
-    );
-    this.#showPolicies();
-  }
-
-  /** @param {StoredPolicy[]} policies those of the table */
-  setPolicies(policies) {
-    this.#policies = policies;
-    this.result.replaceChildren();
-    this.#showPolicies();
-  }
-
-  #showPolicies() {
-    const chosen = this.policy.value;
-    const options = this.#policies.map(({ id }, at) => h("option", { value: at }, id));
-    replaceChildren(this.policy, h("option", { value: "" }, "none"), options);
-    this.policy.value = this.#policies[Number(chosen)] ? chosen : "";
-    this.policyField?.toggleAttribute("hidden", this.#policies.length === 0);
-    this.#showNeeded();
-  }
+  let policies = [];
+  const select = h("select", { onchange: () => showNeeded() });
+  const policyField = field("Stored access policy", select);
+  const byPolicy = h("p", { class: "hint", role: "status" });
+  const permissions = letterField("Permissions", ENTITY_PERMISSIONS, "r");
+  const hint = (/** @type {string} */ text) => h("p", { class: "hint" }, text);
+  const key = () => h("input", { type: "text", placeholder: "no limit", spellcheck: "false", autocomplete: "off" });
+  const [startPk, startRk, endPk, endRk] = [key(), key(), key(), key()];
+  const range = h(
+    "fieldset",
+    null,
+    h("legend", null, "Key range"),
+    h("div", { class: "pair" }, field("From PartitionKey", startPk), field("From RowKey", startRk)),
+    h("div", { class: "pair" }, field("To PartitionKey", endPk), field("To RowKey", endRk)),
+    hint("Both ends are part of the range, which follows the order of keys: a RowKey limits the partition beside it only."),
+  );
+  const both = hint("Insert or replace and insert or merge need both Add and Update.");
+  const fields = { before: [policyField, byPolicy, permissions.element, both], after: range };
 
   /** The policy that the signature names. */
-  get chosenPolicy() {
-    return this.policy.value === "" ? null : (this.#policies[Number(this.policy.value)] ?? null);
-  }
+  const chosen = () => policies.find(({ id }) => id === select.value) ?? null;
 
-  /** Offers only what the policy lacks: the service refuses a signature that has what its policy has. */
-  #showNeeded() {
-    const policy = this.chosenPolicy;
-    const has = { permissions: Boolean(policy?.permissions), start: Boolean(policy?.start), expiry: Boolean(policy?.expiry) };
-    this.permissions.element.hidden = has.permissions;
-    this.start.element.hidden = has.start;
-    this.expiry.element.hidden = has.expiry;
-    const given = Object.entries(has)
-      .filter(([, isGiven]) => isGiven)
-      .map(([name]) => name);
-    this.byPolicy.textContent = policy ? `The policy gives ${given.length > 0 ? given.join(", ") : "nothing yet"}.` : "";
-  }
-
-  /** @returns {TableSas} */
-  #read() {
-    const policy = this.chosenPolicy;
-    const { startPk, startRk, endPk, endRk } = this.keys;
-    return {
-      table: this.table,
-      permissions: policy?.permissions ? "" : this.permissions.value(),
-      start: policy?.start ? "" : this.start.value(),
-      expiry: policy?.expiry ? "" : this.expiry.value(),
+  const form = sasForm(service, encodeURIComponent(table), fields, async (credential, given) => {
+    const policy = chosen();
+    const sas = {
+      ...given,
+      table,
+      permissions: policy?.permissions ? "" : permissions.value(),
+      start: policy?.start ? "" : given.start,
+      expiry: policy?.expiry ? "" : given.expiry,
       policy: policy?.id ?? "",
       startPk: startPk.value,
       startRk: startRk.value,
       endPk: endPk.value,
       endRk: endRk.value,
-      ...this.origin.value(),
     };
-  }
+    throwIfAny(problemOfTableSas(sas, policy));
+    return { token: await makeTableSas(credential, sas), words: tableSasInWords(sas, policy, new Date()) };
+  });
 
-  async #make() {
-    const { service, table } = this;
-    const [sas, policy] = [this.#read(), this.chosenPolicy];
-    this.result.replaceChildren();
-    this.problem.textContent = problemOfTableSas(sas, policy);
-    if (this.problem.textContent !== "" || !(service.credential instanceof KeyCredential)) {
-      return;
+  /** Offers only what the policy lacks: the service refuses a signature that has what its policy has. */
+  const showNeeded = () => {
+    const policy = chosen();
+    const elements = { permissions: permissions.element, start: form.start.element, expiry: form.expiry.element };
+    const given = /** @type {const} */ (["permissions", "start", "expiry"]).filter((name) => {
+      elements[name].hidden = Boolean(policy?.[name]);
+      return elements[name].hidden;
+    });
+    byPolicy.textContent = policy ? `The policy gives ${given.join(", ") || "nothing yet"}.` : "";
+  };
+
+  /** Shows the policies of the table. The one that was chosen stays chosen. @param {StoredPolicy[]} found */
+  const setPolicies = (found) => {
+    const before = select.value;
+    policies = found;
+    form.clear();
+    replaceChildren(select, h("option", { value: "" }, "none"), policies.map(({ id }) => h("option", { value: id }, id)));
+    select.value = policies.some(({ id }) => id === before) ? before : "";
+    policyField.hidden = policies.length === 0;
+    showNeeded();
+    if (select.value !== before) {
+      byPolicy.textContent = `The stored access policy '${before}' is gone. None is chosen.`;
     }
-    try {
-      const token = await makeTableSas(service.credential, sas);
-      const words = tableSasInWords(sas, policy, new Date());
-      const url = `${service.endpoint}/${encodeURIComponent(table)}?${token}`;
-      replaceChildren(this.result, signatureResult({ words, url, token, endpoint: service.endpoint }));
-    } catch (error) {
-      this.problem.textContent = describe(error);
-    }
-  }
+  };
+  setPolicies([]);
+  return { element: form.element, setPolicies };
 }
-
-customElements.define("table-sas-form", TableSasForm);
 
 /**
  * The form for a signature of the account.
  * @param {TableService} service
- * @returns {HTMLElement}
  */
 export function accountSasForm(service) {
   const resourceTypes = letterField("Resource types", RESOURCE_TYPES, "o");
   const permissions = letterField("Permissions", ACCOUNT_PERMISSIONS, "r");
-  const start = timeField("Start");
-  const expiry = timeField("Expiry", { text: inFuture(HOUR_MS), hasDurations: true });
-  const origin = originFields();
-  const problem = h("p", { class: "problem", role: "alert" });
-  const result = h("div", null);
-  const make = async (/** @type {Event} */ event) => {
-    event.preventDefault();
-    result.replaceChildren();
-    const sas = {
-      permissions: permissions.value(),
-      resourceTypes: resourceTypes.value(),
-      start: start.value(),
-      expiry: expiry.value(),
-      ...origin.value(),
-    };
-    problem.textContent = problemOfAccountSas(sas);
-    if (problem.textContent !== "" || !(service.credential instanceof KeyCredential)) {
-      return;
-    }
-    try {
-      const token = await makeAccountSas(service.credential, sas);
-      const words = accountSasInWords(sas, service.account, new Date());
-      replaceChildren(
-        result,
-        signatureResult({ words, url: `${service.endpoint}/?${token}`, token, endpoint: service.endpoint }),
-      );
-    } catch (error) {
-      problem.textContent = describe(error);
-    }
-  };
-  return h(
-    "div",
-    null,
-    h(
-      "form",
-      { onsubmit: make, oninput: () => result.replaceChildren() },
-      resourceTypes.element,
-      permissions.element,
-      h("div", { class: "pair" }, start.element, expiry.element),
-      origin.element,
-      problem,
-      h("button", { type: "submit", class: "primary" }, "Make signature"),
-    ),
-    result,
-  );
+  const before = [resourceTypes.element, permissions.element];
+  return sasForm(service, "", { before }, async (credential, given) => {
+    const sas = { ...given, permissions: permissions.value(), resourceTypes: resourceTypes.value() };
+    throwIfAny(problemOfAccountSas(sas));
+    return { token: await makeAccountSas(credential, sas), words: accountSasInWords(sas, service.account, new Date()) };
+  }).element;
 }

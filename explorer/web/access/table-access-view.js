@@ -1,10 +1,19 @@
-// Who may do what with a table: its stored access policies, and signatures for it.
+// Who may do what with a table: its stored access policies, which are saved together as the service replaces them all, and
+// signatures for it.
 
-import { h, replaceChildren } from "../ui/dom.js";
-import { PoliciesEditor } from "./policies-editor.js";
-import { TableSasForm } from "./sas-forms.js";
+import { describe } from "../core/errors.js";
+import { field, h, replaceChildren } from "../ui/dom.js";
+import { notify } from "../ui/notify.js";
+import { card, letterField, loaded, timeField } from "./fields.js";
+import { noKey, tableSasForm } from "./sas-forms.js";
+import { ENTITY_PERMISSIONS } from "./words.js";
 
-/** @typedef {import("../session.js").Session} Session */
+/** @import { TableService } from "../core/client.js" */
+/** @import { StoredPolicy } from "../core/xml.js" */
+/** @import { Session } from "../session.js" */
+
+const POLICIES_MAX = 5;
+const ID_LENGTH_MAX = 64;
 
 export class TableAccessView extends HTMLElement {
   /**
@@ -20,27 +29,117 @@ export class TableAccessView extends HTMLElement {
   connectedCallback() {
     const { service } = this.session;
     const { table } = this;
-    const form = service.may("sign", table) ? new TableSasForm(service, table) : null;
-    const editor = service.may("policies", table) ? new PoliciesEditor(service, table) : null;
-    editor?.addEventListener("policies", (event) => form?.setPolicies(/** @type {CustomEvent} */ (event).detail));
+    const form = service.may("sign", table) ? tableSasForm(service, table) : null;
+    const editor = service.may("policies", table)
+      ? policiesEditor(service, table, (policies) => form?.setPolicies(policies))
+      : null;
     const link = h("a", { href: `#/t/${encodeURIComponent(table)}` }, "Entities");
     replaceChildren(
       this,
       h("div", { class: "heading" }, h("h1", null, `Access to ${table}`), link),
-      h(
-        "section",
-        { class: "card", "aria-label": "Stored access policies" },
-        h("h2", null, "Stored access policies"),
+      card(
+        "Stored access policies",
         editor ?? h("p", null, "Only the account key can read and change the policies of a table, and this sign-in has none."),
       ),
-      h(
-        "section",
-        { class: "card", "aria-label": "Shared access signature" },
-        h("h2", null, "Shared access signature"),
-        form ?? h("p", null, "Signatures are made with the account key, and this sign-in has none."),
-      ),
+      card("Shared access signature", form?.element ?? noKey()),
     );
   }
 }
 
 customElements.define("table-access-view", TableAccessView);
+
+/**
+ * @param {TableService} service
+ * @param {string} table
+ * @param {(policies: StoredPolicy[]) => void} onPolicies is given what the table has, when that was read or saved
+ * @returns {HTMLElement}
+ */
+function policiesEditor(service, table, onPolicies) {
+  /** @type {ReturnType<typeof policyFields>[]} */
+  let rows = [];
+  const list = h("div", { class: "policies" });
+  const problem = h("p", { class: "problem", role: "alert" });
+  const empty = h("p", null, "The table has no stored access policy.");
+  const update = () => {
+    replaceChildren(list, rows.map(({ element }) => element));
+    empty.hidden = rows.length > 0;
+    add.disabled = rows.length >= POLICIES_MAX;
+  };
+  const append = (/** @type {StoredPolicy} */ policy) => {
+    const row = policyFields(policy, () => {
+      rows = rows.filter((other) => other !== row);
+      update();
+      add.focus();
+    });
+    rows.push(row);
+    return row;
+  };
+  const addNew = () => {
+    const { id } = append({ id: "", start: "", expiry: "", permissions: "r" });
+    update();
+    id.focus();
+  };
+  const read = async () => {
+    const policies = await service.getPolicies(table);
+    rows = [];
+    policies.forEach(append);
+    update();
+    onPolicies(policies);
+  };
+  const save = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const ids = rows.map(({ id }) => id.value);
+    const wrong = rows.find(({ id }, at) => id.value === "" || ids.indexOf(id.value) !== at);
+    problem.textContent = wrong ? "Each policy needs an id that no other policy of the table has." : "";
+    if (wrong) {
+      wrong.id.focus();
+      return;
+    }
+    button.disabled = true;
+    try {
+      await service.setPolicies(table, rows.map((row) => row.value()));
+      await read();
+      notify(`The policies of ${table} were saved.`, { kind: "success" });
+    } catch (error) {
+      problem.textContent = describe(error);
+    } finally {
+      button.disabled = false;
+    }
+  };
+  const add = h("button", { type: "button", onclick: addNew }, "Add policy");
+  const button = h("button", { type: "submit", class: "primary" }, "Save policies");
+  const form = h("form", { onsubmit: save }, empty, list, problem, h("div", { class: "toolbar" }, add, button));
+  const hint =
+    "A signature that names a policy has from it what it lacks itself, and is withdrawn by removing the policy. " +
+    "Changes are in effect at once; in the cloud they take up to 30 seconds.";
+  // Before the policies are known there is nothing to save: it would remove them all.
+  const place = loaded(service, async () => {
+    await read();
+    return form;
+  });
+  return h("div", null, place, h("p", { class: "hint" }, hint));
+}
+
+/**
+ * @param {StoredPolicy} policy
+ * @param {() => void} onRemove
+ */
+function policyFields(policy, onRemove) {
+  const id = h("input", { type: "text", value: policy.id, maxlength: ID_LENGTH_MAX, spellcheck: "false", autocomplete: "off" });
+  const permissions = letterField("Permissions", ENTITY_PERMISSIONS, policy.permissions);
+  const start = timeField("Start", { text: policy.start });
+  const expiry = timeField("Expiry", { text: policy.expiry, hasDurations: true });
+  const name = h("legend", null, policy.id || "New policy");
+  id.addEventListener("input", () => (name.textContent = id.value || "New policy"));
+  const element = h(
+    "fieldset",
+    { class: "policy" },
+    name,
+    field("Id", id),
+    permissions.element,
+    h("div", { class: "pair" }, start.element, expiry.element),
+    h("button", { type: "button", class: "quiet", onclick: onRemove }, "Remove"),
+  );
+  const value = () => ({ id: id.value, start: start.value(), expiry: expiry.value(), permissions: permissions.value() });
+  return { element, id, value };
+}

@@ -2,16 +2,15 @@
 //
 // Pure: knows no page, no service and no key.
 
-/** @typedef {import("../core/sas.js").TableSas} TableSas */
-/** @typedef {import("../core/sas.js").AccountSas} AccountSas */
-/** @typedef {import("../core/xml.js").StoredPolicy} StoredPolicy */
+/** @import { AccountSas, TableSas } from "../core/sas.js" */
+/** @import { StoredPolicy } from "../core/xml.js" */
 
 /** The permissions on entities, in the order in which the protocol writes them. */
 export const ENTITY_PERMISSIONS = [
-  { letter: "r", label: "Read", verb: "read" },
-  { letter: "a", label: "Add", verb: "add" },
-  { letter: "u", label: "Update", verb: "update" },
-  { letter: "d", label: "Delete", verb: "delete" },
+  { letter: "r", label: "Read" },
+  { letter: "a", label: "Add" },
+  { letter: "u", label: "Update" },
+  { letter: "d", label: "Delete" },
 ];
 
 /** What an account signature allows: one of the permissions together with the resource type. */
@@ -31,7 +30,7 @@ const ACCOUNT_RIGHTS = [
  * A list in a sentence.
  * @param {string[]} items
  */
-export function listed(items) {
+function listed(items) {
   return items.length < 2 ? items.join("") : `${items.slice(0, -1).join(", ")} and ${items.at(-1)}`;
 }
 
@@ -39,7 +38,7 @@ export function listed(items) {
  * A time as a person reads it.
  * @param {string} text such as 2026-01-31T12:00:00Z
  */
-export function timeInWords(text) {
+function timeInWords(text) {
   const time = new Date(text);
   return Number.isNaN(time.getTime()) ? text : `${time.toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
@@ -52,7 +51,7 @@ export function timeInWords(text) {
  */
 export function tableSasInWords(sas, policy, now) {
   const letters = sas.permissions || policy?.permissions || "";
-  const verbs = ENTITY_PERMISSIONS.filter(({ letter }) => letters.includes(letter)).map(({ verb }) => verb);
+  const verbs = ENTITY_PERMISSIONS.filter(({ letter }) => letters.includes(letter)).map(({ label }) => label.toLowerCase());
   const range = rangeInWords(sas);
   const [start, expiry] = [sas.start || policy?.start || "", sas.expiry || policy?.expiry || ""];
   const nothing = range === null ? "the key range ends before it begins" : whyNever(start, expiry, now);

@@ -7,17 +7,17 @@ import { openDialog } from "../ui/dialog.js";
 import { checkbox, h, uniqueId } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
-import { CSV, JSON_LINES, download } from "./download.js";
 import { CsvWriter, writeLine } from "./formats.js";
-import { entities as counted } from "./report.js";
 
-/** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {import("../core/client.js").TableService} TableService */
+/** @import { Continuation, TableService } from "../core/client.js" */
+/** @import { Entity } from "../core/edm.js" */
+/** @import { Progress } from "../ui/progress.js" */
 /** @typedef {{filter: string, select: string[] | null, top: number | null}} Query */
 /** @typedef {{table: string, query: Query, entities: Entity[], visible: string[]}} Shown */
 /** @typedef {{format: "jsonl" | "csv", isEverything: boolean, names: string[] | null, withTimestamps: boolean}} Options */
-/** @typedef {{add: (entities: Entity[]) => void, finish: () => string[]}} FileWriter */
 
+export const JSON_LINES = "application/jsonl";
+export const CSV = "text/csv";
 const SYSTEM_PROPERTIES = ["PartitionKey", "RowKey", "Timestamp"];
 /** Longer lists of properties are not sent with the query, since addresses have a limit. */
 const SELECT_LENGTH_MAX = 1500;
@@ -84,16 +84,22 @@ export function choice(title, options) {
  * @param {Options} options
  */
 async function run(service, { table, query, entities }, options) {
-  const writer = options.format === "csv" ? csvWriter(options) : lineWriter(options);
+  const csv = options.format === "csv" ? new CsvWriter(options) : null;
+  /** @type {string[]} */
+  const lines = [];
   let count = 0;
-  const work = async (/** @type {import("../ui/progress.js").Progress} */ { report, signal }) => {
+  const work = async (/** @type {Progress} */ { report, signal }) => {
     const pages = options.isEverything ? pagesOf(service, table, query, options, signal) : [entities];
     for await (const page of pages) {
-      writer.add(page);
+      if (csv) {
+        page.forEach((entity) => csv.add(entity));
+      } else {
+        lines.push(page.map((entity) => writeLine(entity, options)).join(""));
+      }
       count += page.length;
-      report(count, query.top, `${counted(count)} read`);
+      report(count, query.top, `${entitiesInWords(count)} read`);
     }
-    return writer.finish();
+    return csv?.finish() ?? lines;
   };
   try {
     const parts = await progressDialog({ title: `Exporting ${table}`, run: work });
@@ -102,33 +108,11 @@ async function run(service, { table, query, entities }, options) {
       return;
     }
     const name = `${table}.${options.format}`;
-    download(name, options.format === "csv" ? CSV : JSON_LINES, parts);
-    notify(`${counted(count)} exported to ${name}.`, { kind: "success" });
+    download(name, csv ? CSV : JSON_LINES, parts);
+    notify(`${entitiesInWords(count)} exported to ${name}.`, { kind: "success" });
   } catch (error) {
     notify(`The export failed: ${describe(error)}`, { kind: "error" });
   }
-}
-
-/**
- * @param {Options} options
- * @returns {FileWriter}
- */
-function lineWriter(options) {
-  /** @type {string[]} */
-  const parts = [];
-  return {
-    add: (entities) => parts.push(entities.map((entity) => writeLine(entity, options)).join("")),
-    finish: () => parts,
-  };
-}
-
-/**
- * @param {Options} options
- * @returns {FileWriter}
- */
-function csvWriter(options) {
-  const writer = new CsvWriter(options);
-  return { add: (entities) => entities.forEach((entity) => writer.add(entity)), finish: () => writer.finish() };
 }
 
 /**
@@ -143,7 +127,7 @@ function csvWriter(options) {
 async function* pagesOf(service, table, { filter, select, top }, { names }, signal) {
   const needed = select ?? (names && names.join().length <= SELECT_LENGTH_MAX ? names : null);
   let rest = top ?? Infinity;
-  /** @type {import("../core/client.js").Continuation | null} */
+  /** @type {Continuation | null} */
   let next = null;
   do {
     const limit = rest < 1000 ? rest : null;
@@ -153,4 +137,28 @@ async function* pagesOf(service, table, { filter, select, top }, { names }, sign
     rest -= page.entities.length;
     next = page.next;
   } while (next && rest > 0);
+}
+
+/**
+ * A number of entities.
+ * @param {number} count
+ */
+export function entitiesInWords(count) {
+  return count === 1 ? "1 entity" : `${count.toLocaleString("en")} entities`;
+}
+
+/**
+ * Gives the browser a file to keep.
+ * @param {string} name
+ * @param {string} type
+ * @param {string[]} parts
+ */
+export function download(name, type, parts) {
+  const address = URL.createObjectURL(new Blob(parts, { type }));
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = name;
+  link.click();
+  // The browser has begun to read it by then.
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }

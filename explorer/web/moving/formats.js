@@ -6,9 +6,7 @@
 import { EDM_TYPES, readValue } from "../core/edm.js";
 import { ValueError } from "../core/errors.js";
 
-/** @typedef {import("../core/edm.js").EdmType} EdmType */
-/** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {import("../core/edm.js").Value} Value */
+/** @import { EdmType, Entity, Value } from "../core/edm.js" */
 /** @typedef {{text: string, isQuoted: boolean}} Field */
 /** @typedef {{name: string, at: number, typeAt: number}} Column a property; `typeAt` is -1 if nothing tells the type */
 /** @typedef {{partitionAt: number, rowAt: number, width: number, columns: Column[]}} Header */

@@ -7,18 +7,17 @@ import { openDialog } from "../ui/dialog.js";
 import { field, h } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
-import { choice } from "./export.js";
-import { showPreview } from "./preview.js";
-import { entities, resultText, showReport } from "./report.js";
+import { choice, entitiesInWords } from "./export.js";
+import { resultText, showPreview, showReport } from "./report.js";
 import { EntitySource } from "./source.js";
 import { EntityWriter } from "./writer.js";
 
-/** @typedef {import("../core/client.js").TableService} TableService */
-/** @typedef {import("./writer.js").ImportKind} ImportKind */
-/** @typedef {import("./writer.js").Outcome} Outcome */
-/** @typedef {import("./records.js").FileFormat} FileFormat */
+/** @import { TableService } from "../core/client.js" */
+/** @import { Progress } from "../ui/progress.js" */
+/** @import { FileFormat } from "./source.js" */
+/** @import { ImportKind, Outcome } from "./writer.js" */
 /** A file and the table that it goes to. @typedef {{source: EntitySource, table: string}} Import */
-/** @typedef {{import: Import, outcome: Outcome}} ImportResult */
+/** `isRead` once the whole file was read. @typedef {{import: Import, outcome: Outcome, isRead: boolean}} ImportResult */
 
 /** @type {[FileFormat, string][]} */
 const FORMATS = [
@@ -237,7 +236,7 @@ async function run(service, imports, kind, tables) {
   /** @type {ImportResult[]} */
   const results = [];
   let stop = "The import was stopped. What was written stays.";
-  const work = async (/** @type {import("../ui/progress.js").Progress} */ { report, signal }) => {
+  const work = async (/** @type {Progress} */ { report, signal }) => {
     for (const one of imports) {
       const onProgress = () =>
         report(
@@ -246,12 +245,14 @@ async function run(service, imports, kind, tables) {
           progressText(results, began),
         );
       const writer = new EntityWriter(service, one.table, kind, { signal, onProgress });
-      results.push({ import: one, outcome: writer.outcome });
+      const result = { import: one, outcome: writer.outcome, isRead: false };
+      results.push(result);
       await createIfMissing(service, one.table, tables);
       for await (const records of one.source.read()) {
         await writer.add(records);
         signal.throwIfAborted();
       }
+      result.isRead = true;
       await writer.flush();
     }
     return true;
@@ -265,9 +266,8 @@ async function run(service, imports, kind, tables) {
   } catch (error) {
     stop = `The import ended at ${results.at(-1)?.import.source.file.name}: ${describe(error)} What was written stays.`;
   }
-  results.forEach(({ outcome }) => outcome.failures.sort((one, other) => one.line - other.line));
   if (stop || results.some(({ outcome }) => outcome.failures.length > 0)) {
-    void showReport(results, stop);
+    void showReport(results, stop, imports.slice(results.length));
   } else {
     notify(results.map((result) => resultText(result)).join(" "), { kind: "success" });
   }
@@ -286,7 +286,7 @@ function progressText(results, began) {
     unchanged ? `${unchanged.toLocaleString("en")} already there` : "",
     failed ? `${failed.toLocaleString("en")} failed` : "",
   ];
-  return [`${entities(written)} written`, ...rest, `${rate.toLocaleString("en")} a second`].filter(Boolean).join(", ");
+  return [`${entitiesInWords(written)} written`, ...rest, `${rate.toLocaleString("en")} a second`].filter(Boolean).join(", ");
 }
 
 /**

@@ -1,23 +1,155 @@
-// What an import could not write: a table of the lines with the reasons, and files to correct and to import again.
+// The records of files on the page. Before an import the beginning of a file, with the type of each property and what is wrong.
+// After it what it could not write, with the reasons, and files to correct and to import again.
 //
 // Must not know the service.
 
+import { EDM_TYPES } from "../core/edm.js";
+import { describe } from "../core/errors.js";
 import { openDialog } from "../ui/dialog.js";
-import { h } from "../ui/dom.js";
+import { h, replaceChildren } from "../ui/dom.js";
+import { CSV, JSON_LINES, download, entitiesInWords } from "./export.js";
 import { writeField } from "./formats.js";
-import { CSV, JSON_LINES, download } from "./download.js";
-import { shortened } from "./preview.js";
 
-/** @typedef {import("./import.js").ImportResult} ImportResult */
+/** @import { EdmType } from "../core/edm.js" */
+/** @import { Import, ImportResult } from "./import.js" */
+/** @import { EntitySource, PropertyPreview, SourceRecord } from "./source.js" */
+/** @import { Failure, Outcome } from "./writer.js" */
+/** A file and its lines that were not written. @typedef {{source: EntitySource, lines: Failure[]}} Failed */
 
+const RECORDS = 20;
+const VALUE_LENGTH = 60;
 const SHOWN = 100;
+const HEADS = ["File", "Line", "PartitionKey", "RowKey", "Code", "Reason"];
+/** The preview of each element that was begun last. @type {WeakMap<HTMLElement, unknown>} */
+const newest = new WeakMap();
+
+/**
+ * Shows the beginning of a file in an element, again whenever a type was changed.
+ * @param {HTMLElement} place
+ * @param {EntitySource} source
+ */
+export async function showPreview(place, source) {
+  const preview = source.preview(RECORDS);
+  newest.set(place, preview);
+  /** @type {(Node | null)[]} */
+  let content;
+  try {
+    const { records, properties } = await preview;
+    const again = () => showPreview(place, source);
+    const problems = records.filter(({ problem }) => problem).length;
+    const summary =
+      records.length === 0 ? "The file has no entities." : problems === 0 ? "" : `${problems} of these lines cannot be imported.`;
+    content = [
+      h("p", { role: "status", class: problems > 0 ? "problem" : null }, summary),
+      guessButton(source, properties, again),
+      records.length > 0 ? table(source, records, properties, again) : null,
+    ];
+  } catch (error) {
+    content = [h("p", { class: "problem", role: "alert" }, `${source.file.name}: ${describe(error)}`)];
+  }
+  // One that was begun earlier may end later.
+  if (newest.get(place) === preview) {
+    replaceChildren(place, content);
+  }
+}
+
+/**
+ * A table that is scrolled if it is large.
+ * @param {string} label
+ * @param {(string | Node[])[]} heads
+ * @param {HTMLElement[]} lines
+ */
+function scrolled(label, heads, lines) {
+  const head = h("tr", null, heads.map((content) => h("th", { scope: "col" }, content)));
+  const table = h("table", null, h("thead", null, head), h("tbody", null, lines));
+  return h("div", { class: "preview", tabindex: "0", role: "region", "aria-label": label }, table);
+}
+
+/**
+ * @param {EntitySource} source
+ * @param {PropertyPreview[]} properties
+ * @param {() => void} again
+ */
+function guessButton(source, properties, again) {
+  const untyped = properties.filter(({ typeAt }) => typeAt < 0);
+  if (source.format !== "csv" || untyped.length === 0) {
+    return null;
+  }
+  const guess = () => {
+    untyped.forEach(({ name, guess }) => source.types.set(name, guess));
+    again();
+  };
+  return h("button", { type: "button", onclick: guess }, "Guess types from these lines");
+}
+
+/**
+ * @param {EntitySource} source
+ * @param {SourceRecord[]} records
+ * @param {PropertyPreview[]} properties
+ * @param {() => void} again
+ */
+function table(source, records, properties, again) {
+  const heads = properties.map((property) => {
+    const { name, types } = property;
+    const type =
+      source.format === "csv"
+        ? typeSelect(source, property, again)
+        : h("small", null, types.map((type) => type.slice(4)).join(", "));
+    return [h("div", null, shortened(name)), type];
+  });
+  const rows = records.map(({ line, entity, problem, text }) => {
+    const cells = entity
+      ? [entity.partitionKey, entity.rowKey, ...properties.map(({ name }) => entity.properties.get(name)?.text)].map((value) =>
+          h("td", value === undefined ? { class: "missing" } : null, value === undefined ? "—" : shortened(value)),
+        )
+      : h("td", { class: "problem", colspan: properties.length + 2 }, `${problem}: `, h("code", null, shortened(text)));
+    return h("tr", null, h("th", { scope: "row" }, String(line)), cells);
+  });
+  return scrolled("Preview", ["Line", "PartitionKey", "RowKey", ...heads], rows);
+}
+
+/**
+ * @param {EntitySource} source
+ * @param {PropertyPreview} property
+ * @param {() => void} again
+ */
+function typeSelect(source, { name, typeAt }, again) {
+  const options = EDM_TYPES.map((type) => h("option", { value: type }, type.slice(4)));
+  const select = h(
+    "select",
+    { "aria-label": `Type of ${name}` },
+    typeAt < 0 ? options : [h("option", { value: "" }, "as in the file"), ...options],
+  );
+  select.value = source.types.get(name) ?? (typeAt < 0 ? "Edm.String" : "");
+  select.addEventListener("change", () => {
+    if (select.value) {
+      source.types.set(name, /** @type {EdmType} */ (select.value));
+    } else {
+      source.types.delete(name);
+    }
+    again();
+  });
+  return select;
+}
+
+/** @param {string} text */
+function shortened(text) {
+  return text.length > VALUE_LENGTH ? `${text.slice(0, VALUE_LENGTH)}…` : text;
+}
 
 /**
  * @param {ImportResult[]} results
  * @param {string} stop why the import ended early; empty if it did not
+ * @param {Import[]} rest the files that were not begun
  */
-export function showReport(results, stop) {
-  const failed = results.filter(({ outcome }) => outcome.failures.length > 0);
+export function showReport(results, stop, rest) {
+  const failed = results
+    .map(({ import: { source }, outcome }) => ({ source, lines: notWritten(outcome) }))
+    .filter(({ lines }) => lines.length > 0);
+  const records = failed.flatMap(({ source, lines }) =>
+    lines.map(({ line, partitionKey, rowKey, code, message }) =>
+      [source.file.name, String(line), partitionKey, rowKey, code, message]),
+  );
   const body = h(
     "div",
     { class: "moving" },
@@ -26,9 +158,9 @@ export function showReport(results, stop) {
       "ul",
       null,
       results.map((result) => h("li", null, resultText(result))),
+      rest.map(({ source }) => h("li", null, `Nothing of ${source.file.name} was tried.`)),
     ),
-    failed.length > 0 ? failures(failed) : null,
-    failed.length > 0 ? downloads(failed) : null,
+    failed.length > 0 ? [failures(records), downloads(failed, records)] : null,
   );
   return openDialog({
     title: stop ? "The import is incomplete" : "Some lines failed",
@@ -40,106 +172,92 @@ export function showReport(results, stop) {
 }
 
 /**
- * A number of entities.
- * @param {number} count
- */
-export function entities(count) {
-  return count === 1 ? "1 entity" : `${count.toLocaleString("en")} entities`;
-}
-
-/**
  * What became of a file.
  * @param {ImportResult} result
  */
-export function resultText({ import: { source, table }, outcome }) {
-  const { written, unchanged, failures } = outcome;
-  const rest = [
-    unchanged ? `${unchanged.toLocaleString("en")} were already there` : "",
-    failures.length ? `${failures.length.toLocaleString("en")} failed` : "",
-  ];
-  const words = [`${entities(written)} of ${source.file.name} were written to ${table}`, ...rest].filter(Boolean);
-  return `${words.join(", ")}.`;
+export function resultText({ import: { source, table }, outcome, isRead }) {
+  const { written, unchanged, failures, waiting, last } = outcome;
+  const counts = /** @type {const} */ ([
+    [unchanged, "were already there"],
+    [failures.length, "failed"],
+    [waiting.size, "were read and not written"],
+  ]);
+  const rest = counts.map(([count, what]) => (count > 0 ? `, ${count.toLocaleString("en")} ${what}` : ""));
+  // The next entity of an array may begin where the last one ends.
+  const ends = source.format === "json" ? 1 : 0;
+  const next = last ? last.line + last.text.trim().split("\n").length - ends : 1;
+  const unread = isRead ? "" : ` Nothing from line ${next.toLocaleString("en")} on was tried.`;
+  return `${entitiesInWords(written)} of ${source.file.name} were written to ${table}${rest.join("")}.${unread}`;
 }
 
-/** @param {ImportResult[]} results */
-function failures(results) {
-  const all = results.flatMap((result) =>
-    result.outcome.failures.map((failure) => ({ ...failure, file: result.import.source.file.name })),
-  );
-  const rows = all.slice(0, SHOWN).map(({ file, line, partitionKey, rowKey, code, message }) =>
-    h(
-      "tr",
-      null,
-      [file, String(line), partitionKey, rowKey, code, message].map((text, at) => h("td", null, at < 4 ? shortened(text) : text)),
-    ),
-  );
-  const heads = ["File", "Line", "PartitionKey", "RowKey", "Code", "Reason"].map((name) => h("th", { scope: "col" }, name));
-  const rest =
-    all.length > SHOWN
-      ? h("p", null, `These are the first ${SHOWN} of ${all.length.toLocaleString("en")}; the report has all.`)
-      : null;
-  const table = h("table", null, h("thead", null, h("tr", null, heads)), h("tbody", null, rows));
+/**
+ * The lines that failed, and then those that an import did not come to.
+ * @param {Outcome} outcome
+ * @returns {Failure[]}
+ */
+function notWritten({ failures, waiting }) {
+  const message = "The import ended before this was written.";
+  const rest = [...waiting].map(({ line, text, entity }) => ({ ...entity, line, text, code: "", message }));
+  return [...failures.sort(byLine), ...rest];
+}
+
+/**
+ * @param {Failure} one
+ * @param {Failure} other
+ */
+function byLine(one, other) {
+  return one.line - other.line;
+}
+
+/** @param {string[][]} records */
+function failures(records) {
+  const lines = records.slice(0, SHOWN).map((record) =>
+    h("tr", null, record.map((text, at) => h("td", null, at < 4 ? shortened(text) : text))));
+  const all = records.length.toLocaleString("en");
   return h(
     "div",
     null,
-    h("div", { class: "preview", tabindex: "0", role: "region", "aria-label": "Lines that failed" }, table),
-    rest,
+    scrolled("Lines that failed", HEADS, lines),
+    records.length > SHOWN ? h("p", null, `These are the first ${SHOWN} of ${all}; the report has all.`) : null,
   );
 }
 
-/** @param {ImportResult[]} results */
-function downloads(results) {
-  const lines = results.map((result) => {
-    const { file } = result.import.source;
-    const name = file.name.replace(/(\.[^.]*)?$/, "-failed$1");
-    return h("button", { type: "button", onclick: () => saveLines(result, name) }, `Download the failed lines of ${file.name}`);
-  });
+/**
+ * @param {Failed[]} failed
+ * @param {string[][]} records
+ */
+function downloads(failed, records) {
+  const button = (/** @type {string} */ label, /** @type {() => void} */ onclick) =>
+    h("button", { type: "button", onclick }, label);
   return h(
     "p",
     { class: "downloads" },
-    lines,
-    h("button", { type: "button", onclick: () => saveReport(results) }, "Download the report as CSV"),
+    failed.map((one) => button(`Download the failed lines of ${one.source.file.name}`, () => saveLines(one))),
+    button("Download the report as CSV", () => saveReport(records)),
   );
 }
 
 /**
  * Saves the lines as they stand in the file, so that they can be corrected and imported.
- * @param {ImportResult} result
- * @param {string} name
+ * @param {Failed} failed
  */
-function saveLines({ import: { source }, outcome }, name) {
-  const texts = outcome.failures.map(({ text }) => text);
-  if (source.format === "csv") {
-    download(
-      name,
-      CSV,
-      [source.headerText, ...texts].map((text) => `${text}\r\n`),
-    );
-  } else if (source.format === "json") {
+function saveLines({ source: { file, format, headerText }, lines }) {
+  const name = file.name.replace(/(\.[^.]*)?$/, "-failed$1");
+  const texts = [...lines].sort(byLine).map(({ text }) => text);
+  if (format === "json") {
     download(name, "application/json", ["[\n", texts.map((text) => text.trim()).join(",\n"), "\n]\n"]);
+  } else if (format === "csv") {
+    download(name, CSV, [headerText, ...texts].map((text) => `${text}\r\n`));
   } else {
-    download(
-      name,
-      JSON_LINES,
-      texts.map((text) => `${text}\n`),
-    );
+    download(name, JSON_LINES, texts.map((text) => `${text}\n`));
   }
 }
 
-/** @param {ImportResult[]} results */
-function saveReport(results) {
-  const records = [["File", "Line", "PartitionKey", "RowKey", "Code", "Reason"]];
-  for (const {
-    import: { source },
-    outcome,
-  } of results) {
-    for (const { line, partitionKey, rowKey, code, message } of outcome.failures) {
-      records.push([source.file.name, String(line), partitionKey, rowKey, code, message]);
-    }
-  }
-  download(
-    "import-report.csv",
-    CSV,
-    records.map((record) => `${record.map(writeField).join(",")}\r\n`),
-  );
+/**
+ * Saves what went wrong, to be read in a spreadsheet: a quote in front keeps it from running a text as a formula.
+ * @param {string[][]} records
+ */
+function saveReport(records) {
+  const write = (/** @type {string} */ text) => writeField(text.replace(/^[=+\-@\t\r]/, "'$&"));
+  download("import-report.csv", CSV, [HEADS, ...records].map((record) => `${record.map(write).join(",")}\r\n`));
 }

@@ -1,17 +1,16 @@
 // A file as entities: reads it piece by piece, so that a file of any size takes little memory.
 //
-// What is no entity is given with the reason. Knows no service and no page.
+// What is no entity is given with the reason. Of a record that is longer than any entity only the beginning is kept. Knows no
+// service and no page.
 
 import { guessType } from "../core/edm.js";
 import { ValueError } from "../core/errors.js";
 import { entityOfFields, parseFields, readHeader, readLine } from "./formats.js";
-import { RecordSplitter, detectFormat } from "./records.js";
 
-/** @typedef {import("../core/edm.js").EdmType} EdmType */
-/** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {import("./formats.js").Header} Header */
-/** @typedef {import("./records.js").FileFormat} FileFormat */
-/** @typedef {import("./records.js").FileRecord} FileRecord */
+/** @import { EdmType, Entity } from "../core/edm.js" */
+/** @import { Header } from "./formats.js" */
+/** @typedef {"jsonl" | "csv" | "json"} FileFormat */
+/** @typedef {{text: string, line: number, problem: string}} FileRecord `line` is its first one, counted from one */
 /**
  * A record and the entity that it is, or the reason why it is none.
  * @typedef {{line: number, text: string, entity: Entity | null, problem: string}} SourceRecord
@@ -21,6 +20,10 @@ import { RecordSplitter, detectFormat } from "./records.js";
 const BEGINNING_BYTES = 4096;
 /** How many records decide which properties a preview shows. */
 const PREVIEW_RECORDS = 200;
+/** The longest line that an export may have. */
+const RECORD_LENGTH_MAX = 8 * 1024 * 1024;
+/** How much is kept of a record that is longer. */
+const LONG_RECORD_LENGTH = 200;
 
 export class EntitySource {
   /** The first record of CSV, as it stands in the file. */
@@ -47,13 +50,11 @@ export class EntitySource {
   }
 
   /**
-   * The records, as many at a time as a piece of the file has.
+   * The records, as many at a time as a piece of the file has. A source is read once.
    * @returns {AsyncGenerator<SourceRecord[], void, void>}
    * @throws {ValueError} if nothing after that can be read
    */
   async *read() {
-    this.header = null;
-    this.bytesRead = 0;
     const splitter = new RecordSplitter(this.format);
     const reader = this.file.stream().getReader();
     const decoder = new TextDecoder("utf-8", { fatal: true });
@@ -111,13 +112,15 @@ export class EntitySource {
   async preview(count) {
     /** @type {SourceRecord[]} */
     const records = [];
-    for await (const some of this.read()) {
+    // Another source, so that a preview and an import can read at the same time.
+    const source = new EntitySource(this.file, this.format, new Map(this.types));
+    for await (const some of source.read()) {
       records.push(...some);
       if (records.length >= PREVIEW_RECORDS) {
         break;
       }
     }
-    return { records: records.slice(0, count), properties: this.#properties(records.slice(0, PREVIEW_RECORDS)) };
+    return { records: records.slice(0, count), properties: source.#properties(records.slice(0, PREVIEW_RECORDS)) };
   }
 
   /**
@@ -165,7 +168,7 @@ function decode(decoder, bytes, line) {
  * @param {Set<EdmType>} types
  * @returns {EdmType}
  */
-export function commonType(types) {
+function commonType(types) {
   const [only] = types;
   if (types.size === 1 && only) {
     return only;
@@ -174,4 +177,177 @@ export function commonType(types) {
   const numbers = ["Edm.Int32", "Edm.Int64", "Edm.Double"];
   const isNumeric = types.size > 0 && [...types].every((type) => numbers.includes(type));
   return !isNumeric ? "Edm.String" : types.has("Edm.Double") ? "Edm.Double" : "Edm.Int64";
+}
+
+/**
+ * The format of a file, by its beginning.
+ * @param {string} beginning
+ * @returns {FileFormat}
+ */
+export function detectFormat(beginning) {
+  const first = beginning.trimStart()[0];
+  return first === "{" ? "jsonl" : first === "[" ? "json" : "csv";
+}
+
+/** Takes a file in pieces, and gives its records. */
+export class RecordSplitter {
+  /** The beginning of a record that has not ended yet. @type {string[]} */
+  #pieces = [];
+  #length = 0;
+  /** The line where that record begins, and the one that was reached. */
+  #first = 1;
+  #line = 1;
+  #scanner;
+
+  /** @param {FileFormat} format */
+  constructor(format) {
+    this.#scanner = format === "jsonl" ? new LineScanner() : format === "csv" ? new CsvScanner() : new ArrayScanner();
+  }
+
+  /**
+   * The records that end in this piece.
+   * @param {string} piece
+   * @returns {FileRecord[]}
+   */
+  push(piece) {
+    /** @type {FileRecord[]} */
+    const records = [];
+    let from = 0;
+    while (from < piece.length) {
+      const end = this.#scanner.findEnd(piece, from, this.#length > RECORD_LENGTH_MAX);
+      this.#keep(piece.slice(from, end < 0 ? undefined : end));
+      if (end < 0) {
+        break;
+      }
+      this.#line += piece[end] === "\n" ? 1 : 0;
+      from = end + 1;
+      records.push(...this.#close());
+    }
+    return records;
+  }
+
+  /** What is left at the end of the file. */
+  end() {
+    return this.#close(this.#scanner.problemAtEnd(this.#pieces.join("")));
+  }
+
+  /** @param {string} piece */
+  #keep(piece) {
+    this.#line += piece.split("\n").length - 1;
+    this.#length += piece.length;
+    this.#pieces.push(piece);
+    if (this.#length > RECORD_LENGTH_MAX) {
+      this.#pieces = [this.#pieces.join("").slice(0, LONG_RECORD_LENGTH)];
+    }
+  }
+
+  /**
+   * @param {string} [problem]
+   * @returns {FileRecord[]}
+   */
+  #close(problem = "") {
+    const text = this.#pieces.join("").replace(/\r$/, "");
+    const isTooLong = this.#length > RECORD_LENGTH_MAX;
+    const line = this.#first + (/^\s*/.exec(text)?.[0].split("\n").length ?? 1) - 1;
+    this.#first = this.#line;
+    this.#pieces = [];
+    this.#length = 0;
+    if (text.trim() === "" && problem === "") {
+      return [];
+    }
+    return [{ text, line, problem: isTooLong ? "this is longer than any entity, or a quote has no end" : problem }];
+  }
+}
+
+/** Every line break ends a record. */
+class LineScanner {
+  /**
+   * @param {string} piece
+   * @param {number} from
+   */
+  findEnd(piece, from) {
+    return piece.indexOf("\n", from);
+  }
+
+  problemAtEnd() {
+    return "";
+  }
+}
+
+const [COMMA, QUOTE, LINE_FEED] = [44, 34, 10];
+
+/** A line break outside of quotes ends a record. A quote opens a field only at its beginning. */
+class CsvScanner {
+  /** @type {"start" | "plain" | "quoted" | "after quote"} */
+  #state = "start";
+
+  /**
+   * @param {string} piece
+   * @param {number} from
+   * @param {boolean} isTooLong whether the record is longer than any entity: a quote without an end must not hide the rest
+   */
+  findEnd(piece, from, isTooLong) {
+    for (let at = from; at < piece.length; at += 1) {
+      const code = piece.charCodeAt(at);
+      if (code === LINE_FEED && (this.#state !== "quoted" || isTooLong)) {
+        this.#state = "start";
+        return at;
+      }
+      if (this.#state === "quoted") {
+        this.#state = code === QUOTE ? "after quote" : "quoted";
+      } else if (code === QUOTE) {
+        this.#state = this.#state === "plain" ? "plain" : "quoted";
+      } else {
+        this.#state = code === COMMA ? "start" : "plain";
+      }
+    }
+    return -1;
+  }
+
+  problemAtEnd() {
+    return "";
+  }
+}
+
+/** The commas between the elements of an array, and its brackets, end records. */
+class ArrayScanner {
+  #depth = 0;
+  #isInString = false;
+  #isEscaped = false;
+  #isOver = false;
+
+  /**
+   * @param {string} piece
+   * @param {number} from
+   */
+  findEnd(piece, from) {
+    for (let at = from; at < piece.length && !this.#isOver; at += 1) {
+      const character = piece[at] ?? "";
+      if (this.#isInString) {
+        this.#isInString = this.#isEscaped || character !== '"';
+        this.#isEscaped = character === "\\" && !this.#isEscaped;
+      } else if (character === '"') {
+        this.#isInString = true;
+      } else if (character === "[" || character === "{") {
+        this.#depth += 1;
+        if (this.#depth === 1) {
+          return at;
+        }
+      } else if (character === "]" || character === "}") {
+        this.#depth -= 1;
+        this.#isOver = this.#depth === 0;
+        if (this.#isOver) {
+          return at;
+        }
+      } else if (character === "," && this.#depth === 1) {
+        return at;
+      }
+    }
+    return -1;
+  }
+
+  /** @param {string} rest */
+  problemAtEnd(rest) {
+    return this.#isOver ? (rest.trim() === "" ? "" : "something follows the array") : "the array has no end";
+  }
 }

@@ -5,13 +5,17 @@
 
 import { ServiceError, Unreachable, describe, isAborted } from "../core/errors.js";
 
-/** @typedef {import("../core/edm.js").Entity} Entity */
-/** @typedef {import("../core/client.js").TableService} TableService */
-/** @typedef {import("./source.js").SourceRecord} SourceRecord */
+/** @import { TableService } from "../core/client.js" */
+/** @import { Entity } from "../core/edm.js" */
+/** @import { SourceRecord } from "./source.js" */
 /** @typedef {"insert" | "insertOrReplace" | "insertOrMerge"} ImportKind */
 /** @typedef {SourceRecord & {entity: Entity}} Item */
 /** @typedef {{line: number, text: string, partitionKey: string, rowKey: string, code: string, message: string}} Failure */
-/** @typedef {{written: number, unchanged: number, failures: Failure[], failedLength: number}} Outcome */
+/**
+ * What became of the records. `waiting` are neither written nor failed yet; `last` is the last one that was taken.
+ * @typedef {{written: number, unchanged: number, failures: Failure[], failedLength: number, waiting: Set<Item>,
+ *   last: SourceRecord | null}} Outcome
+ */
 
 /** Large enough to fill transactions where the lines of a partition are far apart. */
 const WINDOW_ENTITIES = 20_000;
@@ -32,10 +36,8 @@ const FINAL_CODES = [
 
 export class EntityWriter {
   /** @type {Outcome} */
-  outcome = { written: 0, unchanged: 0, failures: [], failedLength: 0 };
-  /** @type {Item[]} */
-  #window = [];
-  #windowLength = 0;
+  outcome = { written: 0, unchanged: 0, failures: [], failedLength: 0, waiting: new Set(), last: null };
+  #waitingLength = 0;
 
   /**
    * @param {TableService} service
@@ -56,14 +58,16 @@ export class EntityWriter {
    * @param {SourceRecord[]} records
    */
   async add(records) {
+    const { outcome } = this;
     for (const record of records) {
+      outcome.last = record;
       if (!record.entity) {
         this.#fail(record, "", record.problem);
         continue;
       }
-      this.#window.push({ ...record, entity: record.entity });
-      this.#windowLength += record.text.length;
-      if (this.#window.length >= WINDOW_ENTITIES || this.#windowLength >= WINDOW_LENGTH) {
+      outcome.waiting.add({ ...record, entity: record.entity });
+      this.#waitingLength += record.text.length;
+      if (outcome.waiting.size >= WINDOW_ENTITIES || this.#waitingLength >= WINDOW_LENGTH) {
         await this.flush();
       }
     }
@@ -71,9 +75,8 @@ export class EntityWriter {
 
   /** Writes what was taken. */
   async flush() {
-    const tasks = tasksOf(this.#window);
-    this.#window = [];
-    this.#windowLength = 0;
+    const tasks = tasksOf([...this.outcome.waiting]);
+    this.#waitingLength = 0;
     const work = async () => {
       for (let task = tasks.shift(); task; task = tasks.shift()) {
         for (const items of task) {
@@ -106,17 +109,17 @@ export class EntityWriter {
       try {
         const operations = rest.map(({ entity }) => ({ kind: this.kind, entity }));
         await this.#repeat(() => this.service.transaction(this.table, operations, this.signal));
-        this.outcome.written += rest.length;
+        this.#settle("written", rest);
         return;
       } catch (error) {
         throwIfFinal(error);
         // A file that is imported again is compared in pieces, not line by line.
-        const missing = attempt === 0 && exists(error) ? await this.#missing(rest) : rest;
-        if (missing.length === rest.length) {
+        const equal = attempt === 0 && exists(error) ? await this.#equal(rest) : [];
+        if (equal.length === 0) {
           break;
         }
-        this.outcome.unchanged += rest.length - missing.length;
-        rest = missing;
+        this.#settle("unchanged", equal);
+        rest = rest.filter((item) => this.outcome.waiting.has(item));
       }
     }
     for (const item of rest) {
@@ -125,10 +128,10 @@ export class EntityWriter {
   }
 
   /**
-   * Leaves out what the table has already, as far as one page shows it.
+   * Those that the table has already, as far as one page shows it.
    * @param {Item[]} items of one partition
    */
-  async #missing(items) {
+  async #equal(items) {
     const rowKeys = items.map(({ entity }) => entity.rowKey).sort();
     const [partition = "", first = "", last = ""] = [items[0]?.entity.partitionKey, rowKeys[0], rowKeys.at(-1)].map(quoted);
     const filter = `PartitionKey eq ${partition} and RowKey ge ${first} and RowKey le ${last}`;
@@ -137,13 +140,13 @@ export class EntityWriter {
       const found = new Map(entities.map((entity) => [entity.rowKey, entity]));
       return items.filter(({ entity }) => {
         const other = found.get(entity.rowKey);
-        return !other || !areEqual(entity, other);
+        return other && areEqual(entity, other);
       });
     } catch (error) {
       if (isAborted(error)) {
         throw error;
       }
-      return items;
+      return [];
     }
   }
 
@@ -151,13 +154,14 @@ export class EntityWriter {
   async #writeOne(item) {
     try {
       await this.#repeat(() => this.service.change(this.table, { kind: this.kind, entity: item.entity }, this.signal));
-      this.outcome.written += 1;
+      this.#settle("written", [item]);
     } catch (error) {
       throwIfFinal(error);
       if (exists(error) && (await this.#isThere(item.entity))) {
-        this.outcome.unchanged += 1;
+        this.#settle("unchanged", [item]);
       } else {
         const code = error instanceof ServiceError ? error.code : "";
+        this.outcome.waiting.delete(item);
         this.#fail(item, code, describe(error));
       }
     }
@@ -192,6 +196,15 @@ export class EntityWriter {
       }
     }
     return request();
+  }
+
+  /**
+   * @param {"written" | "unchanged"} what
+   * @param {Item[]} items
+   */
+  #settle(what, items) {
+    this.outcome[what] += items.length;
+    items.forEach((item) => this.outcome.waiting.delete(item));
   }
 
   /**
