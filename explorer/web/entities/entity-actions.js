@@ -154,7 +154,7 @@ export class EntityActions {
     this.host.apply(change.pairs, loader);
     this.host.undoChanged();
     // The notice may still be there after the next change, which is not the one that it names.
-    const run = () => void (this.#undo === undo && this.undo());
+    const run = () => (this.#undo === undo ? void this.undo() : notify("Only the last change can be undone."));
     const action = undo ? { action: { label: "Undo", run } } : {};
     notify(`${PAST[change.verb]} ${name}.`, { kind: "success", ...action });
   }
