@@ -8,9 +8,8 @@ import { h, replaceChildren } from "./ui/dom.js";
 import { announce, notify } from "./ui/notify.js";
 import { toggleTheme } from "./ui/theme.js";
 
-/** @typedef {import("./core/client.js").TableService} TableService */
-/** @typedef {import("./session.js").Session} Session */
-/** @typedef {import("./session.js").Settings} Settings */
+/** @import { TableService } from "./core/client.js" */
+/** @import { Session, Settings } from "./session.js" */
 
 /** How often a server that is gone is looked for. */
 const LOOK_MS = 2000;
@@ -36,6 +35,9 @@ export class App extends HTMLElement {
     const link = h("a", { class: "skip", href: "#main", onclick: skip }, "Skip to the content");
     this.append(link, this.header, this.banner, this.main);
     addEventListener("hashchange", () => void this.#show());
+    // A file that is dropped beside its place must not take the place of the page.
+    addEventListener("dragover", (event) => event.preventDefault());
+    addEventListener("drop", (event) => event.preventDefault());
     void this.#start();
   }
 
@@ -51,8 +53,7 @@ export class App extends HTMLElement {
         this.#leave();
       }
     } catch (error) {
-      const retry = h("button", { type: "button", onclick: () => location.reload() }, "Try again");
-      replaceChildren(this.main, h("p", { class: "problem", role: "alert" }, describe(error)), retry);
+      replaceChildren(this.main, problemView(error).view);
     }
   }
 
@@ -104,17 +105,17 @@ export class App extends HTMLElement {
     const address = location.hash.replace(/^#/, "");
     const at = address.indexOf("?");
     const [path, query] = at < 0 ? [address, ""] : [address.slice(0, at), address.slice(at + 1)];
-    try {
-      const { view, title } = await viewOf(session, path, new URLSearchParams(query));
-      // Another address may have been opened while the view was loaded.
-      if (this.session === session && address === location.hash.replace(/^#/, "")) {
-        document.title = `${title} – Rowhouse explorer`;
-        replaceChildren(this.main, view);
-        scrollTo(0, 0);
+    const { view, title } = await viewOf(session, path, new URLSearchParams(query)).catch(problemView);
+    // Another address may have been opened while the view was loaded.
+    if (this.session === session && address === location.hash.replace(/^#/, "")) {
+      document.title = `${title} – Rowhouse explorer`;
+      // After a link of the page was followed, the focus would be nowhere.
+      const hadFocus = this.main.contains(document.activeElement);
+      replaceChildren(this.main, view);
+      scrollTo(0, 0);
+      if (hadFocus) {
+        this.main.focus();
       }
-    } catch (error) {
-      const retry = h("button", { type: "button", onclick: () => location.reload() }, "Try again");
-      replaceChildren(this.main, h("p", { class: "problem", role: "alert" }, describe(error)), retry);
     }
   }
 
@@ -182,6 +183,15 @@ export class App extends HTMLElement {
 }
 
 customElements.define("rowhouse-explorer", App);
+
+/**
+ * What is shown in the place of a view.
+ * @param {unknown} error
+ */
+function problemView(error) {
+  const retry = h("button", { type: "button", onclick: () => location.reload() }, "Try again");
+  return { view: h("div", null, h("p", { class: "problem", role: "alert" }, describe(error)), retry), title: "Problem" };
+}
 
 /**
  * The view that an address names. Each is loaded when it is first opened.

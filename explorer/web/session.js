@@ -3,8 +3,9 @@
 import { BearerCredential, DEVELOPMENT_ACCOUNT, KeyCredential, SasCredential, parseConnectionString } from "./core/credential.js";
 import { TableService } from "./core/client.js";
 import { ValueError, describe } from "./core/errors.js";
+import { tabStore } from "./ui/storage.js";
 
-/** @typedef {import("./core/credential.js").Credential} Credential */
+/** @import { Credential } from "./core/credential.js" */
 /** @typedef {{version: string, development: boolean, hostAccount: string | null}} Settings */
 /**
  * What was typed to sign in.
@@ -77,10 +78,22 @@ function addressOf(text, { hostAccount }) {
     return null;
   }
   const url = new URL(address);
+  if (hostOf(url) !== hostOf(location)) {
+    // Its signature would be sent to a server that it is not for.
+    throw new ValueError(`This is an address of ${url.host}, and this page reaches ${location.host} alone.`);
+  }
   const [, first = "", ...rest] = url.pathname.split("/");
   // Where the host names the account, a path has a table alone.
   const isOfPath = rest.length > 0 || (url.host === location.host && hostAccount === null);
   return { account: isOfPath ? first : "", token: url.search };
+}
+
+/**
+ * A host with its port; this machine has one name.
+ * @param {URL | Location} url
+ */
+function hostOf({ hostname, port }) {
+  return `${["127.0.0.1", "[::1]"].includes(hostname) ? "localhost" : hostname}:${port}`;
 }
 
 /**
@@ -96,7 +109,7 @@ export function describeRefusal(credential, error) {
 /** @returns {SignIn | null} */
 export function storedSignIn() {
   try {
-    return JSON.parse(sessionStorage.getItem(STORED) ?? "null");
+    return JSON.parse(tabStore.getItem(STORED) ?? "null");
   } catch {
     return null;
   }
@@ -105,8 +118,8 @@ export function storedSignIn() {
 /** @param {SignIn | null} signIn */
 export function storeSignIn(signIn) {
   if (signIn) {
-    sessionStorage.setItem(STORED, JSON.stringify(signIn));
+    tabStore.setItem(STORED, JSON.stringify(signIn));
   } else {
-    sessionStorage.removeItem(STORED);
+    tabStore.removeItem(STORED);
   }
 }

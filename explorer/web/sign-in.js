@@ -4,9 +4,8 @@ import { describe } from "./core/errors.js";
 import { describeRefusal, serviceOf, storeSignIn } from "./session.js";
 import { checkbox, field, h, replaceChildren } from "./ui/dom.js";
 
-/** @typedef {import("./core/client.js").TableService} TableService */
-/** @typedef {import("./session.js").Settings} Settings */
-/** @typedef {import("./session.js").SignIn} SignIn */
+/** @import { TableService } from "./core/client.js" */
+/** @import { Settings, SignIn } from "./session.js" */
 
 /** @type {Record<SignIn["kind"], {name: string, secret: string, help: string, hasAccount: boolean}>} */
 const KINDS = {
@@ -16,7 +15,12 @@ const KINDS = {
     help: "Its endpoints are not used: this page reaches the server that it came from.",
     hasAccount: false,
   },
-  key: { name: "Account and key", secret: "Account key", help: "Requests are signed in this page; the key is never sent.", hasAccount: true },
+  key: {
+    name: "Account and key",
+    secret: "Account key",
+    help: "Requests are signed in this page; the key is never sent.",
+    hasAccount: true,
+  },
   sas: {
     name: "Shared access signature",
     secret: "Signature",

@@ -93,6 +93,31 @@ test("a signature of one table opens that table", async (test) => {
   await page.waitForURL("**/#/t/harvest");
 });
 
+test("of an address with a signature, nothing but the signature is used", async (test) => {
+  const server = await serverWith(test, { ownAccount: true });
+  const page = await openExplorer(test, server);
+  const address = `${server.endpoint}/Tables?$top=1&comp=acl&${server.accountSas(["query", "list"])}`;
+  await signIn(page, { kind: "Shared access signature", account: server.account, secret: address });
+  const request = page.waitForRequest((request) => request.url().includes("/Tables"));
+  await page.getByRole("button", { name: "Refresh" }).click();
+  assert.doesNotMatch((await request).url(), /top|comp/);
+  await tableLink(page).waitFor();
+});
+
+test("a browser that keeps nothing is no error", async (test) => {
+  const server = await serverWith(test, { ownAccount: true });
+  const page = await openExplorer(test, server);
+  await page.addInitScript(() => {
+    for (const name of ["localStorage", "sessionStorage"]) {
+      Object.defineProperty(window, name, { get: () => { throw new DOMException("denied", "SecurityError"); } });
+    }
+  });
+  await page.reload();
+  await signIn(page, { kind: "Account and key", account: server.account, secret: server.key });
+  await tableLink(page).click();
+  await page.getByRole("grid").waitFor();
+});
+
 test("a bearer token is sent as it is, and its role is the server's matter", async (test) => {
   const { options, issue } = await createIssuer(test, "orchard");
   const server = await serverWith(test, { ownAccount: true, options });
@@ -121,6 +146,7 @@ test("what is wrong with a credential is said, and can be mended", async (test) 
     [{ kind: "Connection string", secret: "nonsense" }, "A connection string has parts such as"],
     [{ kind: "Shared access signature", account, secret: "sv=2019-02-02" }, "not a shared access signature"],
     [{ kind: "Shared access signature", account, secret: `${server.accountSas(["query", "list"])}AAAA` }, "AuthenticationFailed"],
+    [{ kind: "Shared access signature", account, secret: "https://orchard.example/apples?sv=2019-02-02&sig=A" }, "of orchard.example"],
     [{ kind: "Bearer token", account, secret: "two words" }, "This is not a bearer token."],
   ];
   for (const [credential, message] of wrong) {

@@ -74,6 +74,8 @@ test("thousands of tables are listed page by page", async (test) => {
   await page.reload();
   await page.getByText("2,500 tables", { exact: true }).waitFor();
   assert.equal(new Set(pages).size, 3, `pages: ${pages}`);
+  assert.deepEqual(await links(page).allTextContents(), names.slice(0, 500));
+  await page.getByRole("button", { name: "Show all 2,500" }).click();
   assert.deepEqual(await links(page).allTextContents(), names);
   await page.getByLabel("Search tables").fill("t24");
   await status(page, "100 of 2,500 tables");
@@ -186,4 +188,6 @@ test("all of it goes by keyboard alone", async (test) => {
   await tabTo(page, "a plums");
   await page.keyboard.press("Enter");
   await page.waitForURL("**/#/t/plums");
+  await page.getByRole("heading", { name: "plums" }).waitFor();
+  assert.match(await focusedName(page), /^main /);
 });

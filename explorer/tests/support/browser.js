@@ -51,6 +51,7 @@ export async function openExplorer(test, server, { hash = "", statuses = [], unr
     permissions: ["clipboard-read", "clipboard-write"],
     ...context,
   });
+  server.closeBeforeStop(browserContext);
   browserContext.setDefaultTimeout(WAIT_MS);
   const page = await browserContext.newPage();
   const faults = watch(page, server.origin, { statuses, unreachable });

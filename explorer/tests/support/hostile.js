@@ -66,5 +66,5 @@ export async function assertOnlyText(page, what) {
 
 // Asserts that a text is shown, in an element of its own or as a part of one.
 export async function assertShown(scope, text) {
-  await scope.getByText(text, { exact: false }).first().waitFor();
+  await scope.getByText(text).filter({ visible: true }).first().waitFor();
 }

@@ -43,6 +43,7 @@ export class Server {
   #folder;
   #arguments;
   #port = 0;
+  #visits = [];
   #settings;
 
   constructor(settings) {
@@ -92,8 +93,14 @@ export class Server {
     running.delete(child);
   }
 
+  // Closes something before the server stops for good: a page whose requests would fail then.
+  closeBeforeStop(visit) {
+    this.#visits.push(visit);
+  }
+
   // Stops it for good, and removes its data.
   async stop() {
+    await Promise.all(this.#visits.map((visit) => visit.close()));
     await this.pause();
     await rm(this.#folder, { recursive: true, force: true });
   }

@@ -6,10 +6,11 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { LANGUAGES, taskOf } from "../../web/query/programs.js";
 import {
   csharpString, isVisible, javaString, javascriptString, pythonString, rustString, shellString, urlText,
-} from "../../web/query/strings.js";
+  LANGUAGES,
+  taskOf,
+} from "../../web/query/programs.js";
 
 const SERVICE = { endpoint: "http://127.0.0.1:10002/acme", account: "acme" };
 const HOSTILE = [

@@ -4,7 +4,7 @@ import { toHex } from "./edm.js";
 import { ServiceError } from "./errors.js";
 import { writeEntity } from "./json.js";
 
-/** @typedef {import("./edm.js").Entity} Entity */
+/** @import { Entity } from "./edm.js" */
 /** @typedef {"insert" | "replace" | "merge" | "insertOrReplace" | "insertOrMerge" | "delete"} OperationKind */
 /**
  * One operation on an entity. `etag` is what the entity must have, for those that need it to be there.
@@ -87,15 +87,16 @@ function randomName() {
  * @param {string} type the Content-Type of the response
  * @param {string} text
  * @param {string} requestId
+ * @param {number} count  of operations
  * @returns {(string | null)[]}
  * @throws {ServiceError} if the transaction was refused
  */
-export function readBatch(type, text, requestId) {
+export function readBatch(type, text, requestId, count) {
   const changeset = parts(type, text)[0] ?? "";
   const [head = "", ...content] = changeset.split("\r\n\r\n");
   const responses = parts(head, content.join("\r\n\r\n"));
   // A transaction that failed as a whole may have a response without a changeset.
-  return (responses.length > 0 ? responses : [changeset]).map((response) => {
+  const etags = (responses.length > 0 ? responses : [changeset]).map((response) => {
     const start = response.indexOf("HTTP/1.1 ");
     const status = Number(response.slice(start + 9, start + 12));
     if (status >= 400) {
@@ -103,6 +104,10 @@ export function readBatch(type, text, requestId) {
     }
     return /^ETag: (.*)\r$/im.exec(response.slice(start))?.[1] ?? null;
   });
+  if (responses.length !== count) {
+    throw new Error("The response to the transaction cannot be read, so it is not known whether it was carried out.");
+  }
+  return etags;
 }
 
 /**

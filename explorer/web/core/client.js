@@ -8,12 +8,10 @@ import { ServiceError, Unreachable } from "./errors.js";
 import { parseEntities } from "./json.js";
 import { readPolicies, readProperties, readStatistics, writePolicies, writeProperties } from "./xml.js";
 
-/** @typedef {import("./batch.js").Operation} Operation */
-/** @typedef {import("./batch.js").OperationKind} OperationKind */
-/** @typedef {import("./credential.js").Credential} Credential */
-/** @typedef {import("./edm.js").Entity} Entity */
-/** @typedef {import("./xml.js").ServiceProperties} ServiceProperties */
-/** @typedef {import("./xml.js").StoredPolicy} StoredPolicy */
+/** @import { Operation, OperationKind } from "./batch.js" */
+/** @import { Credential } from "./credential.js" */
+/** @import { Entity } from "./edm.js" */
+/** @import { ServiceProperties, StoredPolicy } from "./xml.js" */
 /** @typedef {{partitionKey: string, rowKey: string}} Continuation */
 /** @typedef {[string] | [string, string] | null} Bound */
 /**
@@ -27,9 +25,13 @@ import { readPolicies, readProperties, readStatistics, writePolicies, writePrope
  * @typedef {{filter?: string, select?: string[] | null, top?: number | null, next?: Continuation | null, explain?: boolean,
  *   signal?: AbortSignal | undefined}} EntityQuery
  */
+/**
+ * @typedef {{method?: string, headers?: Record<string, string>, body?: string | undefined,
+ *   signal?: AbortSignal | undefined}} HttpRequest
+ */
 /** @typedef {"list" | "create" | "drop" | "query" | "add" | "update" | "delete" | "policies" | "properties" | "sign"} Action */
 
-const VERSION = "2019-02-02";
+const VERSIONS = { "x-ms-version": "2019-02-02", DataServiceVersion: "3.0", MaxDataServiceVersion: "3.0" };
 const JSON_TYPE = "application/json;odata=minimalmetadata";
 const EXPLAIN = "x-ms-rowhouse-explain";
 /** How often a request is repeated that the server was too busy for. */
@@ -140,36 +142,6 @@ export class TableService extends EventTarget {
     return response.headers.get("ETag") ?? "";
   }
 
-  /** @param {string} table @param {Entity} entity */
-  insertEntity(table, entity) {
-    return this.change(table, { kind: "insert", entity });
-  }
-
-  /** @param {string} table @param {Entity} entity @param {string} etag */
-  replaceEntity(table, entity, etag) {
-    return this.change(table, { kind: "replace", entity, etag });
-  }
-
-  /** @param {string} table @param {Entity} entity @param {string} etag */
-  mergeEntity(table, entity, etag) {
-    return this.change(table, { kind: "merge", entity, etag });
-  }
-
-  /** @param {string} table @param {Entity} entity */
-  insertOrReplaceEntity(table, entity) {
-    return this.change(table, { kind: "insertOrReplace", entity });
-  }
-
-  /** @param {string} table @param {Entity} entity */
-  insertOrMergeEntity(table, entity) {
-    return this.change(table, { kind: "insertOrMerge", entity });
-  }
-
-  /** @param {string} table @param {string} partitionKey @param {string} rowKey @param {string} etag */
-  deleteEntity(table, partitionKey, rowKey, etag) {
-    return this.change(table, { kind: "delete", entity: { partitionKey, rowKey, properties: new Map() }, etag });
-  }
-
   /**
    * Carries out operations on entities of one partition, all or none; returns their ETags, null for deletions.
    * @param {string} table
@@ -180,7 +152,7 @@ export class TableService extends EventTarget {
     const { type, body } = writeBatch(this.endpoint, encodeURIComponent(table), operations);
     const headers = { Accept: JSON_TYPE, "Content-Type": type };
     const { response, text } = await this.#send(this.#url("/$batch"), { method: "POST", headers, body, signal });
-    return readBatch(response.headers.get("Content-Type") ?? "", text, requestIdOf(response));
+    return readBatch(response.headers.get("Content-Type") ?? "", text, requestIdOf(response), operations.length);
   }
 
   /** @param {string} table */
@@ -208,7 +180,10 @@ export class TableService extends EventTarget {
     await this.#putXml(this.#url("/", { restype: "service", comp: "properties" }), writeProperties(properties));
   }
 
-  /** The statistics of the service, which the secondary endpoint has: in path style on the same origin, so that this page may ask. */
+  /**
+   * The statistics of the service, which the secondary endpoint has: in path style on the same origin, so that this page may
+   * ask.
+   */
   async getStatistics() {
     const url = this.#withToken(`${this.endpoint}-secondary/?restype=service&comp=stats`);
     const { text } = await this.#send(url, {});
@@ -269,7 +244,7 @@ export class TableService extends EventTarget {
   /**
    * Sends a request, again if the server was too busy for it.
    * @param {URL} url
-   * @param {{method?: string, headers?: Record<string, string>, body?: string | undefined, signal?: AbortSignal | undefined}} request
+   * @param {HttpRequest} request
    * @returns {Promise<{response: Response, text: string}>}
    */
   async #send(url, request) {
@@ -292,14 +267,14 @@ export class TableService extends EventTarget {
 
   /**
    * @param {URL} url
-   * @param {{method?: string, headers?: Record<string, string>, body?: string | undefined, signal?: AbortSignal | undefined}} request
+   * @param {HttpRequest} request
    */
   async #exchange(url, { method = "GET", headers = {}, body, signal }) {
     const signed = await this.credential.headers(url);
     // `no-store`, because a browser would answer again from its cache what was asked before.
     /** @type {RequestInit} */
     const settings = { method, cache: "no-store", credentials: "omit", redirect: "error" };
-    settings.headers = { "x-ms-version": VERSION, DataServiceVersion: "3.0", MaxDataServiceVersion: "3.0", ...headers, ...signed };
+    settings.headers = { ...VERSIONS, ...headers, ...signed };
     try {
       const response = await fetch(url, { ...settings, body: body ?? null, signal: signal ?? null });
       const text = await response.text();

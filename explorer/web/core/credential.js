@@ -11,6 +11,9 @@ import { ValueError } from "./errors.js";
 export const DEVELOPMENT_ACCOUNT = "devstoreaccount1";
 const DEVELOPMENT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
+/** What signatures consist of, those with a user delegation key included. */
+const SAS_PARAMETER = /^(s[a-z]{1,6}|e[pr]k|tn)=/i;
+
 /** An account key. */
 export class KeyCredential {
   /**
@@ -77,7 +80,8 @@ export class KeyCredential {
 export class SasCredential {
   /** @param {string} token */
   constructor(token) {
-    this.token = token.trim().replace(/^\?/, "");
+    // An address may have other parameters, which would change what every request asks for.
+    this.token = token.trim().replace(/^\?/, "").split("&").filter((part) => SAS_PARAMETER.test(part)).join("&");
     this.parameters = new URLSearchParams(this.token);
     if (!this.parameters.get("sig") || !this.parameters.get("sv")) {
       throw new ValueError("This is not a shared access signature: it has no sv or no sig.");

@@ -2,7 +2,10 @@
 
 import { ValueError } from "./errors.js";
 
-/** @typedef {"Edm.String" | "Edm.Boolean" | "Edm.Int32" | "Edm.Int64" | "Edm.Double" | "Edm.DateTime" | "Edm.Guid" | "Edm.Binary"} EdmType */
+/**
+ * @typedef {"Edm.String" | "Edm.Boolean" | "Edm.Int32" | "Edm.Int64" | "Edm.Double" | "Edm.DateTime" | "Edm.Guid"
+ *   | "Edm.Binary"} EdmType
+ */
 /** @typedef {{readonly type: EdmType, readonly text: string}} Value */
 /**
  * An entity; `timestamp` and `etag` are empty if it was not read from the service.

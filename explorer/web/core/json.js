@@ -2,9 +2,7 @@
 
 import { asType } from "./edm.js";
 
-/** @typedef {import("./edm.js").Entity} Entity */
-/** @typedef {import("./edm.js").EdmType} EdmType */
-/** @typedef {import("./edm.js").Value} Value */
+/** @import { Entity, EdmType, Value } from "./edm.js" */
 
 const ANNOTATION = "@odata.type";
 /** Written as JSON numbers; an Int32 alone has no annotation. */

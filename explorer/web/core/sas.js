@@ -1,14 +1,15 @@
 // Shared access signatures, made in the browser with the account key.
 
-/** @typedef {import("./credential.js").KeyCredential} KeyCredential */
+/** @import { KeyCredential } from "./credential.js" */
 /**
  * What a signature of a table is made of. Times are texts such as 2026-01-31T12:00:00Z; what is empty is left out.
- * @typedef {{table: string, permissions?: string, start?: string, expiry?: string, protocol?: string, ipRange?: string, policy?: string,
- *   startPk?: string | null, startRk?: string | null, endPk?: string | null, endRk?: string | null}} TableSas
+ * @typedef {{table: string, permissions?: string, start?: string, expiry?: string, protocol?: string, ipRange?: string,
+ *   policy?: string, startPk?: string | null, startRk?: string | null, endPk?: string | null, endRk?: string | null}} TableSas
  */
 /**
  * What a signature of an account is made of.
- * @typedef {{permissions: string, resourceTypes: string, start?: string, expiry: string, protocol?: string, ipRange?: string}} AccountSas
+ * @typedef {{permissions: string, resourceTypes: string, start?: string, expiry: string, protocol?: string,
+ *   ipRange?: string}} AccountSas
  */
 
 const VERSION = "2019-02-02";

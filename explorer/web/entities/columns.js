@@ -1,6 +1,7 @@
 // The columns of the grid: keys, Timestamp and all properties, arranged as the user chose. Knows no grid.
 
 /** @import { EdmType, Entity } from "../core/edm.js" */
+/** @import { Store } from "../ui/storage.js" */
 /** @typedef {{order: string[], hidden: string[], widths: [string, number][], local: boolean}} Layout */
 /**
  * @typedef {object} Column
@@ -192,7 +193,7 @@ function limited(width) {
 }
 
 export class LayoutStore {
-  /** @param {Storage} storage @param {string} account @param {string} table */
+  /** @param {Store} storage @param {string} account @param {string} table */
   constructor(storage, account, table) {
     this.storage = storage;
     this.key = `rowhouse-layout:${account}/${table.toLowerCase()}`;

@@ -9,6 +9,7 @@ import { queryHash } from "../query/query.js";
 import { h, replaceChildren } from "../ui/dom.js";
 import { announce, notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
+import { browserStore } from "../ui/storage.js";
 import { applyPairs } from "./changes.js";
 import { openColumnMenu, openColumns } from "./columns-dialog.js";
 import { Columns, LayoutStore, emptyLayout } from "./columns.js";
@@ -50,7 +51,7 @@ export class EntitiesView extends HTMLElement {
     super();
     this.#session = session;
     this.#table = table;
-    this.#layouts = new LayoutStore(localStorage, session.service.account, table);
+    this.#layouts = new LayoutStore(browserStore, session.service.account, table);
     this.#columns = new Columns(this.#layouts.read());
     this.#loader = this.#newLoader(query);
     this.#actions = new EntityActions(session.service, table, {

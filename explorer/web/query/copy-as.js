@@ -6,6 +6,7 @@ import { KeyCredential } from "../core/credential.js";
 import { makeTableSas } from "../core/sas.js";
 import { field, h, replaceChildren } from "../ui/dom.js";
 import { openDialog } from "../ui/dialog.js";
+import { browserStore } from "../ui/storage.js";
 import { copyText } from "./clipboard.js";
 import { LANGUAGES, taskOf } from "./programs.js";
 
@@ -42,7 +43,7 @@ export function openCopyAs({ service }, table, query) {
     hint.textContent = isCurl && sas !== null ? warning : need;
   };
   language.addEventListener("change", () => {
-    storeLanguage(language.value);
+    browserStore.setItem(STORED, language.value);
     show();
   });
   sign.addEventListener("click", async () => {
@@ -70,19 +71,6 @@ export function openCopyAs({ service }, table, query) {
 }
 
 function storedLanguage() {
-  try {
-    const stored = localStorage.getItem(STORED);
-    return LANGUAGES.some(({ id }) => id === stored) ? stored : "python";
-  } catch {
-    return "python";
-  }
-}
-
-/** @param {string} id */
-function storeLanguage(id) {
-  try {
-    localStorage.setItem(STORED, id);
-  } catch {
-    // The next dialog begins with the first language.
-  }
+  const stored = browserStore.getItem(STORED);
+  return LANGUAGES.some(({ id }) => id === stored) ? stored : "python";
 }

@@ -5,6 +5,7 @@ import { openDialog } from "../ui/dialog.js";
 import { field, h, replaceChildren } from "../ui/dom.js";
 import { openMenu } from "../ui/menu.js";
 import { announce, notify } from "../ui/notify.js";
+import { browserStore } from "../ui/storage.js";
 import { copyText } from "./clipboard.js";
 import { openCopyAs } from "./copy-as.js";
 import { FieldsEditor } from "./fields-editor.js";
@@ -132,7 +133,7 @@ export class QueryBar extends HTMLElement {
   }
 
   get #queries() {
-    return new History(localStorage, this.#session?.service.account ?? "", this.#table);
+    return new History(browserStore, this.#session?.service.account ?? "", this.#table);
   }
 
   /** @param {string} label @param {() => void} onclick @param {string} [popup] */

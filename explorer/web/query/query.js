@@ -1,6 +1,8 @@
 // A query of a table as a value: what is asked, its address, a line that names it; and the queries of before, which are kept in
 // this browser by account and table. This module must not know the page, nor credentials.
 
+/** @import { Store } from "../ui/storage.js" */
+
 /**
  * `top` is the most entities that are wanted in all, on however many pages.
  * @typedef {{filter: string, select: string[] | null, top: number | null}} Query
@@ -65,7 +67,7 @@ const SAVED_MAX = 200;
 
 export class History {
   /**
-   * @param {Storage} storage
+   * @param {Store} storage
    * @param {string} account
    * @param {string} table
    */

@@ -1,14 +1,18 @@
 // The tables of the account: found, counted, created and deleted.
 
 import { describe, isAborted } from "../core/errors.js";
-import { countEntities } from "./count.js";
 import { confirmText, openDialog } from "../ui/dialog.js";
 import { field, h, replaceChildren } from "../ui/dom.js";
 import { announce, notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
 import { acceptFiles, openImport } from "../moving/import.js";
 
-/** @typedef {import("../session.js").Session} Session */
+/** @import { Continuation, TableService } from "../core/client.js" */
+/** @import { Session } from "../session.js" */
+/** @import { Progress } from "../ui/progress.js" */
+
+/** Tables that are shown before the user asks for all. */
+const SHOWN_MAX = 500;
 
 export class TablesView extends HTMLElement {
   /** @param {Session} session */
@@ -20,7 +24,9 @@ export class TablesView extends HTMLElement {
     /** @type {Map<string, string>} what was counted */
     this.counts = new Map();
     this.controller = new AbortController();
-    this.search = h("input", { type: "search", "aria-label": "Search tables", placeholder: "Search", oninput: () => this.#showTables() });
+    this.loading = new AbortController();
+    const oninput = () => this.#showTables();
+    this.search = h("input", { type: "search", "aria-label": "Search tables", placeholder: "Search", oninput });
     this.status = h("p", { class: "status", role: "status" });
     this.list = h("ul", { class: "tables", "aria-label": "Tables" });
   }
@@ -37,7 +43,8 @@ export class TablesView extends HTMLElement {
     acceptFiles(this, (files) => this.#import(files));
     replaceChildren(this,
       h("div", { class: "heading" }, h("h1", null, "Tables"),
-        h("div", { class: "toolbar" }, this.search, refresh, service.may("add") ? importFiles : null, service.may("create") ? create : null)),
+        h("div", { class: "toolbar" },
+          this.search, refresh, service.may("add") ? importFiles : null, service.may("create") ? create : null)),
       this.status, this.list);
     service.addEventListener("reachable", () => this.#load(), { signal: this.controller.signal });
     void this.#load();
@@ -63,7 +70,10 @@ export class TablesView extends HTMLElement {
   }
 
   async #load() {
-    const { signal } = this.controller;
+    // An older answer must not replace a newer one.
+    this.loading.abort();
+    this.loading = new AbortController();
+    const signal = AbortSignal.any([this.controller.signal, this.loading.signal]);
     /** @type {string[]} */
     const tables = [];
     /** @type {string | null} */
@@ -85,24 +95,31 @@ export class TablesView extends HTMLElement {
     }
   }
 
-  #showTables(isLoading = false) {
+  #showTables(isLoading = false, most = SHOWN_MAX) {
     const wanted = this.search.value.trim().toLowerCase();
     const shown = this.tables.filter((name) => name.toLowerCase().includes(wanted));
     const total = this.tables.length;
-    const count = wanted ? `${number(shown.length)} of ${number(total)} tables` : `${number(total)} ${total === 1 ? "table" : "tables"}`;
+    const all = `${number(total)} ${total === 1 ? "table" : "tables"}`;
+    const count = wanted ? `${number(shown.length)} of ${number(total)} tables` : all;
     this.status.textContent = total === 0 && !isLoading ? "There is no table yet." : `${count}${isLoading ? ", loading…" : ""}`;
-    replaceChildren(this.list, shown.map((name) => this.#item(name)));
+    const showAll = () => this.#showTables(false, Infinity);
+    const more = h("button", { type: "button", onclick: showAll }, `Show all ${number(shown.length)}`);
+    const items = shown.slice(0, most).map((name) => this.#item(name));
+    replaceChildren(this.list, items, shown.length > most ? h("li", null, more) : null);
   }
 
   /** @param {string} name */
   #item(name) {
     const { service } = this.session;
     const address = `#/t/${encodeURIComponent(name)}`;
-    const count = h("button", { type: "button", class: "quiet", "aria-label": `Count the entities of ${name}`, onclick: () => this.#count(name) }, "Count");
-    const drop = h("button", { type: "button", class: "quiet", "aria-label": `Delete ${name}`, onclick: () => this.#delete(name) }, "Delete");
+    const counted = h("span", { class: "count" }, this.counts.get(name) ?? null);
+    const button = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ onclick) =>
+      h("button", { type: "button", class: "quiet", "aria-label": label, onclick }, text);
+    const count = button("Count", `Count the entities of ${name}`, () => this.#count(name, counted));
+    const drop = button("Delete", `Delete ${name}`, () => this.#delete(name));
     return h("li", null,
       h("a", { href: address }, name),
-      h("span", { class: "count" }, this.counts.get(name) ?? null),
+      counted,
       service.may("query", name) ? count : null,
       service.may("policies", name) ? h("a", { href: `${address}/access`, "aria-label": `Access to ${name}` }, "Access") : null,
       service.may("drop", name) && !name.startsWith("$") ? drop : null);
@@ -154,15 +171,18 @@ export class TablesView extends HTMLElement {
     }
   }
 
-  /** @param {string} name */
-  async #count(name) {
+  /**
+   * @param {string} name
+   * @param {Element | null} item where the result is shown
+   */
+  async #count(name, item) {
     try {
       const title = `Counting the entities of ${name}`;
       const counted = await progressDialog({ title, run: (progress) => countEntities(this.session.service, name, progress) });
       if (counted) {
         const words = `${number(counted.entities)} entities in ${number(counted.partitions)} partitions`;
         this.counts.set(name, words);
-        this.#showTables();
+        item?.replaceChildren(words);
         announce(`${name}: ${words}`);
       }
     } catch (error) {
@@ -176,4 +196,32 @@ customElements.define("tables-view", TablesView);
 /** @param {number} value */
 function number(value) {
   return value.toLocaleString("en");
+}
+
+/**
+ * How many entities a table has: the service does not know, so they are read, with their keys alone.
+ * @param {TableService} service
+ * @param {string} table
+ * @param {Progress} progress
+ */
+async function countEntities(service, table, { report, signal }) {
+  let [entities, partitions] = [0, 0];
+  /** @type {string | null} */
+  let partition = null;
+  /** @type {Continuation | null} */
+  let next = null;
+  do {
+    /** @type {Awaited<ReturnType<TableService["queryEntities"]>>} */
+    const page = await service.queryEntities(table, { select: [], next, signal });
+    for (const { partitionKey } of page.entities) {
+      if (partitionKey !== partition) {
+        partition = partitionKey;
+        partitions += 1;
+      }
+    }
+    entities += page.entities.length;
+    next = page.next;
+    report(entities, null, `${entities.toLocaleString("en")} entities so far`);
+  } while (next !== null);
+  return { entities, partitions };
 }

@@ -17,8 +17,10 @@ export function openDialog({ title, body, actions, wide = false, cancel = "Cance
   const heading = uniqueId("dialog");
   const problem = h("p", { class: "problem", role: "alert" });
   const element = h("dialog", { "aria-labelledby": heading, class: wide ? "wide" : null });
-  const buttons = actions.map((action) =>
-    h("button", { type: action.kind === "danger" ? "button" : "submit", class: action.kind ?? null, onclick: () => run(action) }, action.label));
+  const buttons = actions.map((action) => {
+    const type = action.kind === "danger" ? "button" : "submit";
+    return h("button", { type, class: action.kind ?? null, onclick: () => run(action) }, action.label);
+  });
   const run = async (/** @type {DialogAction} */ action) => {
     problem.textContent = "";
     // The buttons are off while the action runs, so that nothing happens twice.

@@ -21,7 +21,8 @@ export function openMenu(opener, items) {
     };
     return h("button", { type: "button", role, tabindex: "-1", "aria-checked": checked, disabled, onclick: choose }, label);
   });
-  const menu = h("div", { class: "menu", role: "menu", tabindex: "-1", "aria-label": opener.textContent?.trim() ?? "", onkeydown: move }, elements);
+  const name = opener.textContent?.trim() ?? "";
+  const menu = h("div", { class: "menu", role: "menu", tabindex: "-1", "aria-label": name, onkeydown: move }, elements);
   const buttons = elements.filter((element) => element instanceof HTMLButtonElement && !element.disabled);
 
   /** @param {boolean} isFocusBack */

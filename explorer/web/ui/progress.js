@@ -16,8 +16,13 @@ export async function progressDialog({ title, run }) {
   const controller = new AbortController();
   const bar = h("progress", { "aria-label": title });
   const text = h("p", { class: "progress-text" });
-  const dialog = openDialog({ title, body: h("div", null, bar, text), actions: [], cancel: "Stop" });
-  dialog.element.addEventListener("close", () => controller.abort());
+  const stop = () => {
+    controller.abort();
+    text.textContent = "Stopping…";
+    // It closes when the work has ended: until then something may still be written.
+    return false;
+  };
+  const dialog = openDialog({ title, body: h("div", null, bar, text), actions: [], cancel: "Stop", mayClose: stop });
   const report = (/** @type {number} */ done, /** @type {number | null} */ total, /** @type {string} */ words) => {
     if (total === null) {
       bar.removeAttribute("value");
@@ -25,7 +30,7 @@ export async function progressDialog({ title, run }) {
       bar.max = Math.max(total, 1);
       bar.value = done;
     }
-    text.textContent = words;
+    text.textContent = controller.signal.aborted ? "Stopping…" : words;
   };
   try {
     return await run({ report, signal: controller.signal });

@@ -1,10 +1,12 @@
 // Light or dark: as the system says, unless the user chose.
 
+import { browserStore } from "./storage.js";
+
 const STORED = "rowhouse-theme";
 
 /** Follows the choice of an earlier visit. */
 export function startTheme() {
-  set(localStorage.getItem(STORED));
+  set(browserStore.getItem(STORED));
 }
 
 /** Changes from light to dark, or back. */
@@ -12,7 +14,7 @@ export function toggleTheme() {
   const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
   const current = document.documentElement.dataset["theme"] ?? (isDark ? "dark" : "light");
   const theme = current === "dark" ? "light" : "dark";
-  localStorage.setItem(STORED, theme);
+  browserStore.setItem(STORED, theme);
   set(theme);
 }
 
