@@ -263,6 +263,20 @@ test("undo inserts nothing into another query", async (t) => {
   assert.equal((await all(table)).length, 3);
 });
 
+test("a notice undoes only the change that it names", async (t) => {
+  const table = await server.createTable("Notices", numbered(3));
+  const page = await openExplorer(t, server, { hash: "#/t/Notices" });
+  for (const name of ["t0", "t1"]) {
+    await cell(page, name).click();
+    await page.keyboard.press("Delete");
+    await dialogButton(page, "Delete").click();
+    await closed(page);
+  }
+  await page.locator(".notice", { hasText: "\u201cr0\u201d" }).getByRole("button", { name: "Undo" }).click();
+  await page.getByText("Only the last change can be undone.").waitFor();
+  assert.deepEqual((await all(table)).map(({ text }) => text), ["t2"]);
+});
+
 test("an import leaves the address alone when its view is gone", async (t) => {
   await server.createTable("Importing", numbered(1));
   const page = await openExplorer(t, server, { hash: "#/" });

@@ -26,7 +26,7 @@ import {
   visibleText,
 } from "../../web/entities/display.js";
 import { EntityLoader } from "../../web/entities/loader.js";
-import { Selection } from "../../web/entities/selection.js";
+import { Selection } from "../../web/entities/grid-keys.js";
 
 const string = (text) => ({ type: "Edm.String", text });
 

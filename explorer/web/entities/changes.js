@@ -26,7 +26,7 @@ function characters(entity) {
   return sum;
 }
 
-/** Steps grouped by partition into what fits a transaction, in their order. @param {Step[]} steps @returns {Step[][]} */
+/** Transactions, in order. @param {Step[]} steps @returns {Step[][]} */
 export function groupByPartition(steps) {
   /** @type {Map<string, {steps: Step[], size: number}>} */
   const open = new Map();
@@ -64,14 +64,14 @@ export class Lost extends Unreachable {
 /** @param {unknown} error */
 const isLost = (error) => !(error instanceof ServiceError) || error.status >= 500;
 
-/** Whether every other write would be refused as well. @param {unknown} error */
+/** Whether the next one would be refused, too. @param {unknown} error */
 const isFinal = (error) =>
   !(error instanceof ServiceError) ||
   error.isOfCredential ||
   error.code === "TableNotFound" ||
   ![400, 404, 409, 412, 413].includes(error.status);
 
-/** Whether an entity is as an operation makes it. @param {Operation} operation @param {Entity | null} theirs */
+/** @param {Operation} operation @param {Entity | null} theirs */
 function isAsSent({ kind, entity: { properties } }, theirs) {
   if (!theirs || kind === "delete") return !theirs && kind === "delete";
   if (kind !== "merge" && theirs.properties.size !== properties.size) return false;

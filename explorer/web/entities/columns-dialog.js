@@ -10,10 +10,7 @@ import { visibleText } from "./display.js";
 /** @import { Column, Columns } from "./columns.js" */
 /** @import { EntityGrid } from "./grid.js" */
 
-/**
- * @param {Columns} columns
- * @param {{changed: () => void, reset: () => void}} actions
- */
+/** @param {Columns} columns @param {{changed: () => void, reset: () => void}} actions */
 export function openColumns(columns, { changed, reset }) {
   const list = h("ul", { class: "column-list" });
   const name = (/** @type {Column} */ column) => visibleText(column.name, 120);
@@ -74,10 +71,6 @@ export function openColumns(columns, { changed, reset }) {
     },
   });
   draw();
-  const again = () => {
-    reset();
-    return true;
-  };
   const body = h(
     "div",
     null,
@@ -90,7 +83,7 @@ export function openColumns(columns, { changed, reset }) {
     ),
     list,
   );
-  openDialog({ title: "Columns", body, cancel: "Close", actions: [{ label: "Reset", kind: "danger", run: again }] });
+  openDialog({ title: "Columns", body, cancel: "Close", actions: [{ label: "Reset", kind: "danger", run: reset }] });
 }
 
 /**

@@ -53,7 +53,7 @@ export function openEditor(options) {
     ).join();
   const first = state();
   const dialog = openDialog({
-    mayClose: () => state() === first || askDiscard(),
+    mayClose: () => state() === first || ask("Discard the changes?", "What you changed is not written.", "Discard", "danger"),
     title,
     body,
     wide: true,
@@ -65,18 +65,17 @@ export function openEditor(options) {
   return dialog;
 }
 
-async function askDiscard() {
-  let discard = false;
+/**
+ * Asks a question with one answer beside "Cancel".
+ * @param {string} title @param {string} text @param {string} label @param {"primary" | "danger"} kind
+ */
+export async function ask(title, text, label, kind) {
+  let yes = false;
   const run = () => {
-    discard = true;
+    yes = true;
   };
-  await openDialog({
-    title: "Discard the changes?",
-    body: h("p", null, "What you changed is not written."),
-    actions: [{ label: "Discard", kind: "danger", run }],
-    cancel: "Go on editing",
-  }).closed;
-  return discard;
+  await openDialog({ title, body: h("p", null, text), actions: [{ label, kind, run }] }).closed;
+  return yes;
 }
 
 /** @param {string} label @param {string} text @param {EditorOptions["mode"]} mode */
@@ -126,13 +125,16 @@ class PropertyRows {
       label: () => visibleText(name(), 60) || "the new property",
       readOnly: this.readOnly,
     });
-    input?.addEventListener("input", () => field.relabel());
     const removable = !this.readOnly && (isNew || !this.keepProperties);
     const remove = removable
       ? h("button", { type: "button", class: "quiet remove", onclick: () => this.#remove(row) }, "Remove")
       : null;
-    remove?.addEventListener("focus", () => remove.setAttribute("aria-label", `Remove ${visibleText(name(), 60)}`));
-    remove?.setAttribute("aria-label", `Remove ${visibleText(name(), 60) || "property"}`);
+    const relabel = () => {
+      field.relabel();
+      remove?.setAttribute("aria-label", `Remove ${visibleText(name(), 60) || "property"}`);
+    };
+    input?.addEventListener("input", relabel);
+    relabel();
     const shown =
       input ?? h("span", { class: "property-name", dir: "auto", title: visibleText(first, 255) }, visibleText(first, 255));
     const element = h(

@@ -16,8 +16,8 @@ import { Columns, LayoutStore, emptyLayout } from "./columns.js";
 import { countText } from "./display.js";
 import { EntityActions } from "./entity-actions.js";
 import { EntityGrid } from "./grid.js";
+import { Selection } from "./grid-keys.js";
 import { EntityLoader } from "./loader.js";
-import { Selection } from "./selection.js";
 
 /** @import { Session } from "../session.js" */
 /** @import { Entity } from "../core/edm.js" */
@@ -132,10 +132,6 @@ export class EntitiesView extends HTMLElement {
   /** @returns {Record<string, HTMLButtonElement>} */
   #makeButtons() {
     const actions = this.#actions;
-    const stop = () => {
-      this.#loader.pause();
-      this.#grid.focus();
-    };
     /** @type {[string, string, () => unknown][]} */
     const buttons = [
       ["add", "Add", () => actions.add()],
@@ -147,7 +143,7 @@ export class EntitiesView extends HTMLElement {
       ["refresh", "Refresh", () => this.#run(this.#loader.query)],
       ["undo", "Undo", () => actions.undo()],
       ["importing", "Import", () => this.#import()],
-      ["stop", "Stop", stop],
+      ["stop", "Stop", () => (this.#loader.pause(), this.#grid.focus())],
     ];
     return Object.fromEntries(
       buttons.map(([name, label, run]) => [name, h("button", { type: "button", onclick: () => this.#try(run) }, label)]),
@@ -201,10 +197,7 @@ export class EntitiesView extends HTMLElement {
     const loader = new EntityLoader(this.#session.service, this.#table, query, {
       page: (entities, report) => {
         this.#explain.add(report);
-        if (this.#columns.add(entities)) {
-          this.#grid.columnsChanged();
-          this.#query.properties = this.#columns.properties;
-        }
+        this.#addColumns(entities);
       },
       state: () => {
         this.#showState();
@@ -216,6 +209,13 @@ export class EntitiesView extends HTMLElement {
     return loader;
   }
 
+  /** @param {Entity[]} entities */
+  #addColumns(entities) {
+    if (!this.#columns.add(entities)) return;
+    this.#grid.columnsChanged();
+    this.#query.properties = this.#columns.properties;
+  }
+
   /** Runs a query, and makes the address that of the query. @param {Query} query */
   #run(query) {
     const hash = queryHash(this.#table, query);
@@ -224,6 +224,8 @@ export class EntitiesView extends HTMLElement {
   }
 
   #refresh(query = this.#loader.query) {
+    // A result may come when the view is gone.
+    if (!this.isConnected) return;
     this.#loader.stop();
     this.#columns = new Columns(this.#columns.layout);
     this.#start(this.#newLoader(query));
@@ -241,8 +243,7 @@ export class EntitiesView extends HTMLElement {
 
   /** Shows a change of what a loader brought. @param {Pair[]} pairs @param {EntityLoader} loader */
   #apply(pairs, loader) {
-    const hash = queryHash(this.#table, this.#loader.query);
-    const same = queryHash(this.#table, loader.query) === hash;
+    const same = queryHash(this.#table, loader.query) === queryHash(this.#table, this.#loader.query);
     // Of another selection of properties, an entity would not be whole here.
     if (!same && loader.projected) return this.#refresh();
     const isLoaded = (/** @type {Entity} */ entity) => same && this.#loader.covers(entity);
@@ -250,10 +251,7 @@ export class EntitiesView extends HTMLElement {
     this.#loader.entities = list;
     this.#selection.follow(replaced);
     const changed = [...replaced.values(), ...pairs.map((pair) => pair.after)].filter((entity) => entity !== null);
-    if (this.#columns.add(changed)) {
-      this.#grid.columnsChanged();
-      this.#query.properties = this.#columns.properties;
-    }
+    this.#addColumns(changed);
     const [first] = pairs;
     const place = pairs.length === 1 && first?.after ? list.findIndex((entity) => sameKeys(entity, first.after)) : -1;
     this.#grid.replaceList(list, place);
@@ -345,7 +343,7 @@ export class EntitiesView extends HTMLElement {
   async #import(files = []) {
     await this.#try(async () => {
       const tables = await openImport(this.#session, this.#table, files);
-      if (tables.length > 0 && this.isConnected) this.#refresh();
+      if (tables.length > 0) this.#refresh();
     });
   }
 

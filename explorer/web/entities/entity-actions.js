@@ -1,15 +1,12 @@
 // What the user does to entities. Connects the dialogs with the service, and its host shows every change. Knows no grid.
 
 import { Unreachable, describe } from "../core/errors.js";
-import { openDialog } from "../ui/dialog.js";
-import { h } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
 import { refusalReason, sameValue, stepFor, undoSteps, writeMany, writeStep } from "./changes.js";
-import { askConflict, askInsertAgain } from "./conflict.js";
+import { askConflict, askPropertyEdit, showReport, withProperty } from "./dialogs.js";
 import { countText, entityName } from "./display.js";
-import { openEditor } from "./editor.js";
-import { askPropertyEdit, showReport, withProperty } from "./many.js";
+import { ask, openEditor } from "./editor.js";
 
 /** @import { Entity } from "../core/edm.js" */
 /** @import { TableService } from "../core/client.js" */
@@ -133,7 +130,9 @@ export class EntityActions {
           throw new Error(
             "Somebody else deleted the entity. Only some of its properties were loaded, so it cannot be inserted again.",
           );
-        return (await askInsertAgain(mine)) && this.#solve("add", { before: null, after: mine }, loader, Date.now());
+        const text = `Somebody else deleted ${entityName(mine)}. Do you want to insert it again, as you edited it?`;
+        const again = await ask("The entity was deleted meanwhile", text, "Insert again", "primary");
+        return again && this.#solve("add", { before: null, after: mine }, loader, Date.now());
       }
       const answer = await askConflict({ loaded, mine, theirs, projected });
       if (!answer) return false;
@@ -155,7 +154,7 @@ export class EntityActions {
     this.host.apply(change.pairs, loader);
     this.host.undoChanged();
     // The notice may still be there after the next change, which is not the one that it names.
-    const run = () => void (this.#undo === undo && this.undo());
+    const run = () => (this.#undo === undo ? void this.undo() : notify("Only the last change can be undone."));
     const action = undo ? { action: { label: "Undo", run } } : {};
     notify(`${PAST[change.verb]} ${name}.`, { kind: "success", ...action });
   }
@@ -163,22 +162,14 @@ export class EntityActions {
   /** @param {Entity[]} entities */
   async remove(entities) {
     const pairs = entities.map((entity) => ({ before: entity, after: null }));
+    const [pair] = pairs;
     const loader = this.host.loader();
-    const warning =
-      loader.projected && h("p", { class: "note" }, "Only some properties were loaded, so this cannot be undone.");
-    let confirmed = false;
-    const run = async () => {
-      const [pair] = pairs;
-      if (pairs.length === 1 && pair) return this.#solve("delete", pair, loader);
-      confirmed = true;
-      return true;
-    };
-    await openDialog({
-      title: `Delete ${subject(pairs)}?`,
-      body: h("div", null, h("p", null, `From the table ${this.table}.`), warning),
-      actions: [{ label: "Delete", kind: "danger", run }],
-    }).closed;
-    if (confirmed) await this.#writeAll("delete", entities, (before) => stepFor({ before, after: null }, false), loader);
+    const warning = loader.projected ? " Only some properties were loaded, so this cannot be undone." : "";
+    const text = `From the table ${this.table}.${warning}`;
+    if (pair && (await ask(`Delete ${subject(pairs)}?`, text, "Delete", "danger"))) {
+      if (pairs.length === 1) await this.#solve("delete", pair, loader);
+      else await this.#writeAll("delete", entities, (before) => stepFor({ before, after: null }, false), loader);
+    }
     this.host.refocus();
   }
 
@@ -234,13 +225,15 @@ export class EntityActions {
   }
 
   /** @param {string} title @param {Step[]} steps @param {number} [began] @returns {Promise<Outcome>} */
-  async #withProgress(title, steps, began) {
+  async #withProgress(title, steps, began = NaN) {
+    const { signal } = new AbortController();
+    if (steps.length === 1) return writeMany(this.service, this.table, steps, { signal, progress: () => {}, began });
     const outcome = await progressDialog({
       title,
       run: ({ report, signal }) =>
         writeMany(this.service, this.table, steps, {
           signal,
-          ...(began && { began }),
+          began,
           progress: (done) => report(done, steps.length, `${done.toLocaleString("en")} of ${countText(steps.length)}`),
         }),
     });
@@ -252,14 +245,7 @@ export class EntityActions {
     if (!undo) return;
     this.#undo = null;
     this.host.undoChanged();
-    const outcome =
-      undo.steps.length > 1
-        ? await this.#withProgress(undo.label, undo.steps, undo.began)
-        : await writeMany(this.service, this.table, undo.steps, {
-            signal: new AbortController().signal,
-            progress: () => {},
-            began: undo.began,
-          });
+    const outcome = await this.#withProgress(undo.label, undo.steps, undo.began);
     if (outcome.pairs.length > 0) this.host.apply(outcome.pairs, undo.loader);
     const [first] = outcome.failed;
     if (first?.error instanceof Unreachable && outcome.pairs.length === 0) {

@@ -3,11 +3,10 @@
 
 import { h } from "../ui/dom.js";
 import { Header } from "./grid-header.js";
-import { command, lineAfter } from "./grid-keys.js";
+import { Selection, command, lineAfter } from "./grid-keys.js";
 import { LINE_HEIGHT, Line, SELECT_WIDTH, cellText, cellTitle, columnsInView, linesInView } from "./grid-line.js";
 import { visibleText } from "./display.js";
 import { Columns } from "./columns.js";
-import { Selection } from "./selection.js";
 
 /** @import { Entity } from "../core/edm.js" */
 /** @import { Column } from "./columns.js" */

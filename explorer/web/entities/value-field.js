@@ -1,4 +1,4 @@
-// A field for a value of each type, and the select that changes the type. Reads into exact values; knows no entity.
+// A field for a value of each type, and the select that changes the type. Knows no entity.
 
 import { EDM_TYPES, asType, fromBytes, fromHex, readValue, toBytes, toHex } from "../core/edm.js";
 import { describe } from "../core/errors.js";
@@ -42,11 +42,7 @@ const booleanField = (value, attributes) => {
   return { parts: [select], input: select, read: () => readValue("Edm.Boolean", select.value) };
 };
 
-/**
- * @param {Value} value
- * @param {Record<string, unknown>} attributes
- * @returns {Field & {input: HTMLInputElement}}
- */
+/** @param {Value} value @param {Record<string, unknown>} attributes @returns {Field & {input: HTMLInputElement}} */
 function lineField(value, attributes) {
   const input = h("input", { type: "text", autocomplete: "off", spellcheck: "false", ...attributes, value: value.text });
   const read = () => (input.value === value.text && value.text !== "" ? value : readValue(value.type, input.value));
