@@ -42,8 +42,8 @@ export function openDialog({ title, body, actions, wide = false, cancel = "Cance
   };
   // A browser lets only the first of two `cancel` events be prevented, so the key is.
   const onLeave = (/** @type {Event} */ event) => {
-    const isKey = event instanceof KeyboardEvent;
-    if (mayClose && !event.defaultPrevented && (isKey ? event.key === "Escape" && !event.isComposing : event.target === element)) {
+    const isAsked = event instanceof KeyboardEvent ? event.key === "Escape" && !event.isComposing : event.target === element;
+    if (mayClose && isAsked && !event.defaultPrevented) {
       event.preventDefault();
       void leave();
     }
