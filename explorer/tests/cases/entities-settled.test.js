@@ -270,7 +270,7 @@ test("a notice undoes only the change that it names", async (t) => {
     await cell(page, name).click();
     await page.keyboard.press("Delete");
     await dialogButton(page, "Delete").click();
-    await closed(page);
+    await page.getByText(`Deleted \u201cp\u201d / \u201c${name.replace("t", "r")}\u201d.`).waitFor();
   }
   await page.locator(".notice", { hasText: "\u201cr0\u201d" }).getByRole("button", { name: "Undo" }).click();
   await page.getByText("Only the last change can be undone.").waitFor();
