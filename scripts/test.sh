@@ -432,7 +432,9 @@ find_chromium
 if [ -n "$chromium" ]; then
     javascript_packages explorer/tests
     # Each case starts its own server. Two files at a time: each has a browser.
-    if [ -n "$installed" ]; then run_javascript explorer/tests --test-concurrency=2; fi
+    explorer_python=$root/.venv/bin/python
+    if [ ! -x "$explorer_python" ]; then explorer_python=python3; fi
+    if [ -n "$installed" ]; then EXPLORER_PYTHON=$explorer_python run_javascript explorer/tests --test-concurrency=2; fi
 fi
 
 begin "programs that keep their state in tables, embedded engine"
