@@ -146,7 +146,7 @@ const RULES = [
             "This reads every partition of a range of partition keys. The condition on RowKey narrows the first and the last of ",
             "them at most; one query for each partition, with ",
             PARTITION,
-            ", would read that range of rows alone.",
+            ", would read that range of row keys alone.",
           ],
   },
   {
