@@ -349,6 +349,11 @@ test("entities are read, added, changed and deleted by keyboard alone", async (t
   }
   await page.keyboard.press("Enter");
   await dialog.waitFor({ state: "detached" });
+  // The question closes before the entity is deleted.
+  await page
+    .getByText(/^Deleted/)
+    .first()
+    .waitFor();
   await page.keyboard.press("Control+z");
   await page
     .getByText(/^Undone/)
