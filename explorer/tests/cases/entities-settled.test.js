@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { openExplorer } from "../support/browser.js";
+import { button, cell, closed, foot, type, undoButton, value } from "../support/entities.js";
 import { startServer } from "../support/server.js";
 
 /** @type {import("../support/server.js").Server} */
@@ -12,14 +13,7 @@ before(async () => {
 });
 after(() => server.stop());
 
-const cell = (page, name) => page.getByRole("gridcell", { name, exact: true });
-const button = (page, name) => page.getByRole("button", { name, exact: true });
-const value = (page, name) => page.getByLabel(`Value of ${name}`, { exact: true });
-const type = (page, name) => page.getByLabel(`Type of ${name}`, { exact: true });
 const dialogButton = (page, name) => page.getByRole("dialog").last().getByRole("button", { name, exact: true });
-const closed = (page) => page.getByRole("dialog").first().waitFor({ state: "detached" });
-const undoButton = (page) => page.getByRole("toolbar", { name: "Entities" }).getByRole("button", { name: /^Undo/ });
-const foot = (page, text) => page.locator(".entities-foot").getByText(text, { exact: true });
 const numbered = (count) => Array.from({ length: count }, (_, i) => ({ partitionKey: "p", rowKey: `r${i}`, text: `t${i}` }));
 
 async function all(table) {

@@ -3,21 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openExplorer } from "../support/browser.js";
-import { KEYS, MARKUP, NAMES, VALUES, answer, assertOnlyText, assertShown } from "../support/hostile.js";
-import { startServer } from "../support/server.js";
-
-const TABLE = "harvest";
-const HASH = `#/t/${TABLE}`;
-
-async function serverWith(test, entities) {
-  const server = await startServer();
-  test.after(() => server.stop());
-  await server.createTable(TABLE);
-  for (const entity of entities) {
-    await server.send(TABLE, entity);
-  }
-  return server;
-}
+import { HASH, TABLE, KEYS, MARKUP, NAMES, VALUES, answer, assertOnlyText, assertShown, serverWith } from "../support/hostile.js";
 
 // One entity with all values, and names of properties that mean something to JavaScript.
 function hostileEntity() {

@@ -3,21 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openExplorer } from "../support/browser.js";
-import { MARKUP, NAMES, VALUES, answer, assertOnlyText, assertShown } from "../support/hostile.js";
-import { startServer } from "../support/server.js";
-
-const TABLE = "harvest";
-const HASH = `#/t/${TABLE}`;
-
-async function serverWith(test, entities = []) {
-  const server = await startServer();
-  test.after(() => server.stop());
-  await server.createTable(TABLE);
-  for (const entity of entities) {
-    await server.send(TABLE, entity);
-  }
-  return server;
-}
+import { HASH, TABLE, MARKUP, NAMES, VALUES, answer, assertOnlyText, assertShown, serverWith } from "../support/hostile.js";
 
 const gridOf = (page) => page.getByRole("grid", { name: `Entities of ${TABLE}` });
 const button = (scope, name) => scope.getByRole("button", { name, exact: true });

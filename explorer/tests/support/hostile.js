@@ -1,6 +1,22 @@
 // Data that tries to become something else than text, and what must be true of a page that shows it.
 
 import assert from "node:assert/strict";
+import { startServer } from "./server.js";
+
+// The table of every case, and its address in the explorer.
+export const TABLE = "harvest";
+export const HASH = `#/t/${TABLE}`;
+
+// A server with the table and these entities, for one case.
+export async function serverWith(test, entities = []) {
+  const server = await startServer();
+  test.after(() => server.stop());
+  await server.createTable(TABLE);
+  for (const entity of entities) {
+    await server.send(TABLE, entity);
+  }
+  return server;
+}
 
 export const MARKUP = '<img src=x onerror="alert(1)">';
 

@@ -2,6 +2,7 @@
 
 import { SasCredential } from "../core/credential.js";
 import { ServiceError, describe } from "../core/errors.js";
+import { numberText } from "../core/words.js";
 import { checkbox, field, h, replaceChildren } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
 import { card, loaded } from "./fields.js";
@@ -103,7 +104,7 @@ async function usage(service) {
       "tr",
       null,
       h("th", { scope: "row" }, operation),
-      numbers.map((number) => h("td", null, number.toLocaleString("en"))),
+      numbers.map((number) => h("td", null, numberText(number))),
     );
   });
   return h(

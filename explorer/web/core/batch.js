@@ -13,6 +13,8 @@ import { writeEntity } from "./json.js";
 
 /** Most operations of a transaction. */
 export const OPERATIONS_MAX = 100;
+/** Most entities of a page. */
+export const PAGE_ENTITIES_MAX = 1000;
 
 /** @type {Record<OperationKind, string>} */
 const METHODS = {

@@ -261,7 +261,7 @@ export class TableService extends EventTarget {
         throw refusal;
       }
       const seconds = Number(response.headers.get("Retry-After"));
-      await pause(seconds > 0 ? seconds * 1000 : PAUSE_MS * 2 ** repeats, request.signal);
+      await wait(seconds > 0 ? seconds * 1000 : PAUSE_MS * 2 ** repeats, request.signal);
     }
   }
 
@@ -324,15 +324,17 @@ function requestIdOf(response) {
 }
 
 /**
+ * Waits for a while, or until the caller gives up.
  * @param {number} milliseconds
  * @param {AbortSignal | undefined} signal
  */
-function pause(milliseconds, signal) {
+export function wait(milliseconds, signal) {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, milliseconds);
-    signal?.addEventListener("abort", () => {
+    const giveUp = () => {
       clearTimeout(timer);
       reject(new DOMException("The request was given up.", "AbortError"));
-    });
+    };
+    signal?.addEventListener("abort", giveUp, { once: true });
   });
 }

@@ -1,10 +1,11 @@
 // The dialogs for conflicts and for many entities. Knows no service.
 
 import { describe } from "../core/errors.js";
+import { countText } from "../core/words.js";
 import { openDialog } from "../ui/dialog.js";
 import { field, h, uniqueId } from "../ui/dom.js";
 import { differences, refusalReason, sameValue } from "./changes.js";
-import { countText, entityName, visibleText } from "./display.js";
+import { entityName, visibleText } from "./display.js";
 import { nameProblem } from "./editor.js";
 import { TypedField, valueText } from "./value-field.js";
 

@@ -3,6 +3,7 @@
 
 import { fromBytes, readValue, toBytes } from "../core/edm.js";
 import { ValueError, describe } from "../core/errors.js";
+import { sizeText } from "../core/words.js";
 
 /** @import { EdmType, Value } from "../core/edm.js" */
 
@@ -41,13 +42,6 @@ export function visibleText(text, max = 240) {
 export function binarySize(base64) {
   const padding = base64.endsWith("==") ? 2 : base64.endsWith("=") ? 1 : 0;
   return Math.max(0, Math.floor(base64.length / 4) * 3 - padding);
-}
-
-/** @param {number} bytes */
-export function sizeText(bytes) {
-  if (bytes < 1024) return `${bytes} B`;
-  if (bytes < 1024 * 1024) return `${(bytes / 1024).toFixed(1)} KiB`;
-  return `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
 }
 
 /** @param {string} base64 @param {number} [bytes] */
@@ -108,11 +102,6 @@ export function entityName(entity) {
 export function timestampOfEtag(etag) {
   const inside = /^W\/"datetime'(.+)'"$/.exec(etag)?.[1];
   return inside ? inside.replaceAll("%3A", ":") : "";
-}
-
-/** @param {number} count */
-export function countText(count) {
-  return count === 1 ? "1 entity" : `${count.toLocaleString("en")} entities`;
 }
 
 /** Null if it is empty and the type has no empty value. @param {Value} value @param {EdmType} type @returns {Value | null} */

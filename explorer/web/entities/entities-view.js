@@ -1,6 +1,7 @@
 // The view of a table's entities. Connects its parts; each knows its own work.
 
 import { describe } from "../core/errors.js";
+import { countText, numberText } from "../core/words.js";
 import { openExport } from "../moving/export.js";
 import { acceptFiles, openImport } from "../moving/import.js";
 import { ExplainPanel } from "../query/explain-panel.js";
@@ -13,7 +14,6 @@ import { browserStore } from "../ui/storage.js";
 import { applyPairs } from "./changes.js";
 import { openColumnMenu, openColumns } from "./columns-dialog.js";
 import { Columns, LayoutStore, emptyLayout } from "./columns.js";
-import { countText } from "./display.js";
 import { EntityActions } from "./entity-actions.js";
 import { EntityGrid } from "./grid.js";
 import { Selection } from "./grid-keys.js";
@@ -285,7 +285,7 @@ export class EntitiesView extends HTMLElement {
     const chosen = this.#selection.size;
     this.#status.textContent =
       this.#countText() +
-      (chosen > 0 ? `, ${chosen.toLocaleString("en")} selected` : "") +
+      (chosen > 0 ? `, ${numberText(chosen)} selected` : "") +
       (projected ? ", some properties only" : "");
     const all = this.querySelector(".load-all");
     if (all instanceof HTMLElement) all.hidden = state === "complete" || entities.length === 0;

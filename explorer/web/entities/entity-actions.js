@@ -1,11 +1,12 @@
 // What the user does to entities. Connects the dialogs with the service, and its host shows every change. Knows no grid.
 
 import { Unreachable, describe } from "../core/errors.js";
+import { countText, numberText } from "../core/words.js";
 import { notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
 import { refusalReason, sameValue, stepFor, undoSteps, writeMany, writeStep } from "./changes.js";
 import { askConflict, askPropertyEdit, showReport, withProperty } from "./dialogs.js";
-import { countText, entityName } from "./display.js";
+import { entityName } from "./display.js";
 import { ask, openEditor } from "./editor.js";
 
 /** @import { Entity } from "../core/edm.js" */
@@ -234,7 +235,7 @@ export class EntityActions {
         writeMany(this.service, this.table, steps, {
           signal,
           began,
-          progress: (done) => report(done, steps.length, `${done.toLocaleString("en")} of ${countText(steps.length)}`),
+          progress: (done) => report(done, steps.length, `${numberText(done)} of ${countText(steps.length)}`),
         }),
     });
     return outcome ?? { pairs: [], failed: [], left: steps.length };

@@ -1,5 +1,6 @@
 // Loads the pages of one query, one at a time. Knows no document.
 
+import { PAGE_ENTITIES_MAX } from "../core/batch.js";
 import { isAborted } from "../core/errors.js";
 import { order } from "./changes.js";
 
@@ -9,7 +10,6 @@ import { order } from "./changes.js";
 /** @typedef {"idle" | "loading" | "paused" | "failed" | "complete"} LoaderState */
 /** @typedef {{page: (entities: Entity[], report: PageReport) => void, state: () => void}} LoaderListener */
 
-const PAGE_ENTITIES_MAX = 1000;
 /** What is read before somebody has to ask for more. */
 const PAGES_UNASKED_MAX = 10;
 const UNASKED_MS_MAX = 5000;

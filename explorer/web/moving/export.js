@@ -3,6 +3,7 @@
 // The formats are in formats.js. Must not know how entities are shown.
 
 import { describe } from "../core/errors.js";
+import { countText, numberText } from "../core/words.js";
 import { openDialog } from "../ui/dialog.js";
 import { checkbox, h, uniqueId } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
@@ -31,7 +32,7 @@ export async function openExport({ service }, shown) {
   const count = shown.entities.length;
   const what = choice("Entities", [
     ["everything", "Everything that the query finds"],
-    ["loaded", count === 1 ? "The entity that is loaded" : `The ${count.toLocaleString("en")} entities that are loaded`],
+    ["loaded", count === 1 ? "The entity that is loaded" : `The ${numberText(count)} entities that are loaded`],
   ]);
   const format = choice("Format", [
     ["jsonl", "JSON lines"],
@@ -39,7 +40,7 @@ export async function openExport({ service }, shown) {
   ]);
   const properties = choice("Properties", [
     ["all", "All"],
-    ["shown", `The ${names.length.toLocaleString("en")} that are shown, in their order`],
+    ["shown", `The ${numberText(names.length)} that are shown, in their order`],
   ]);
   const timestamps = checkbox("With Timestamp and ETag, which an import ignores");
   const note = h(
@@ -97,7 +98,7 @@ async function run(service, { table, query, entities }, options) {
         lines.push(page.map((entity) => writeLine(entity, options)).join(""));
       }
       count += page.length;
-      report(count, query.top, `${entitiesInWords(count)} read`);
+      report(count, query.top, `${countText(count)} read`);
     }
     return csv?.finish() ?? lines;
   };
@@ -109,7 +110,7 @@ async function run(service, { table, query, entities }, options) {
     }
     const name = `${table}.${options.format}`;
     download(name, csv ? CSV : JSON_LINES, parts);
-    notify(`${entitiesInWords(count)} exported to ${name}.`, { kind: "success" });
+    notify(`${countText(count)} exported to ${name}.`, { kind: "success" });
   } catch (error) {
     notify(`The export failed: ${describe(error)}`, { kind: "error" });
   }
@@ -137,14 +138,6 @@ async function* pagesOf(service, table, { filter, select, top }, { names }, sign
     rest -= page.entities.length;
     next = page.next;
   } while (next && rest > 0);
-}
-
-/**
- * A number of entities.
- * @param {number} count
- */
-export function entitiesInWords(count) {
-  return count === 1 ? "1 entity" : `${count.toLocaleString("en")} entities`;
 }
 
 /**

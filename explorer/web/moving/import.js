@@ -3,11 +3,12 @@
 // Reading is in source.js, writing in writer.js, what failed in report.js. Must not know the views that open it.
 
 import { ServiceError, describe } from "../core/errors.js";
+import { countText, numberText } from "../core/words.js";
 import { openDialog } from "../ui/dialog.js";
 import { field, h } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
-import { choice, entitiesInWords } from "./export.js";
+import { choice } from "./export.js";
 import { resultText, showPreview, showReport } from "./report.js";
 import { EntitySource } from "./source.js";
 import { EntityWriter } from "./writer.js";
@@ -283,10 +284,10 @@ function progressText(results, began) {
   const [written, unchanged, failed] = [sum((o) => o.written), sum((o) => o.unchanged), sum((o) => o.failures.length)];
   const rate = Math.round((written + unchanged + failed) / Math.max((performance.now() - began) / 1000, 0.1));
   const rest = [
-    unchanged ? `${unchanged.toLocaleString("en")} already there` : "",
-    failed ? `${failed.toLocaleString("en")} failed` : "",
+    unchanged ? `${numberText(unchanged)} already there` : "",
+    failed ? `${numberText(failed)} failed` : "",
   ];
-  return [`${entitiesInWords(written)} written`, ...rest, `${rate.toLocaleString("en")} a second`].filter(Boolean).join(", ");
+  return [`${countText(written)} written`, ...rest, `${numberText(rate)} a second`].filter(Boolean).join(", ");
 }
 
 /**

@@ -5,9 +5,10 @@
 
 import { EDM_TYPES } from "../core/edm.js";
 import { describe } from "../core/errors.js";
+import { countText, numberText } from "../core/words.js";
 import { openDialog } from "../ui/dialog.js";
 import { h, replaceChildren } from "../ui/dom.js";
-import { CSV, JSON_LINES, download, entitiesInWords } from "./export.js";
+import { CSV, JSON_LINES, download } from "./export.js";
 import { writeField } from "./formats.js";
 
 /** @import { EdmType } from "../core/edm.js" */
@@ -182,12 +183,12 @@ export function resultText({ import: { source, table }, outcome, isRead }) {
     [failures.length, "failed"],
     [waiting.size, "were read and not written"],
   ]);
-  const rest = counts.map(([count, what]) => (count > 0 ? `, ${count.toLocaleString("en")} ${what}` : ""));
+  const rest = counts.map(([count, what]) => (count > 0 ? `, ${numberText(count)} ${what}` : ""));
   // The next entity of an array may begin where the last one ends.
   const ends = source.format === "json" ? 1 : 0;
   const next = last ? last.line + last.text.trim().split("\n").length - ends : 1;
-  const unread = isRead ? "" : ` Nothing from line ${next.toLocaleString("en")} on was tried.`;
-  return `${entitiesInWords(written)} of ${source.file.name} were written to ${table}${rest.join("")}.${unread}`;
+  const unread = isRead ? "" : ` Nothing from line ${numberText(next)} on was tried.`;
+  return `${countText(written)} of ${source.file.name} were written to ${table}${rest.join("")}.${unread}`;
 }
 
 /**
@@ -213,7 +214,7 @@ function byLine(one, other) {
 function failures(records) {
   const lines = records.slice(0, SHOWN).map((record) =>
     h("tr", null, record.map((text, at) => h("td", null, at < 4 ? shortened(text) : text))));
-  const all = records.length.toLocaleString("en");
+  const all = numberText(records.length);
   return h(
     "div",
     null,

@@ -3,6 +3,8 @@
 //
 // Holds a window of entities. Of two with the same keys the second is written after the first. Must not know files and pages.
 
+import { OPERATIONS_MAX } from "../core/batch.js";
+import { wait } from "../core/client.js";
 import { ServiceError, Unreachable, describe, isAborted } from "../core/errors.js";
 
 /** @import { TableService } from "../core/client.js" */
@@ -20,7 +22,6 @@ import { ServiceError, Unreachable, describe, isAborted } from "../core/errors.j
 /** Large enough to fill transactions where the lines of a partition are far apart. */
 const WINDOW_ENTITIES = 20_000;
 const WINDOW_LENGTH = 8 * 1024 * 1024;
-const TRANSACTION_ENTITIES = 100;
 const TRANSACTION_LENGTH = 1024 * 1024;
 const PARALLEL = 4;
 /** How much text of lines that failed is kept, for the report. */
@@ -253,7 +254,7 @@ function transactionsOf(items) {
   let length = 0;
   const keys = new Set();
   for (const item of items) {
-    const isFull = current.length === TRANSACTION_ENTITIES || length + item.text.length > TRANSACTION_LENGTH;
+    const isFull = current.length === OPERATIONS_MAX || length + item.text.length > TRANSACTION_LENGTH;
     if (current.length > 0 && (isFull || keys.has(item.entity.rowKey))) {
       transactions.push(current);
       current = [];
@@ -305,22 +306,4 @@ function throwIfFinal(error) {
   if (isAborted(error) || !isRefusal) {
     throw error;
   }
-}
-
-/**
- * @param {number} milliseconds
- * @param {AbortSignal} signal
- */
-function wait(milliseconds, signal) {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, milliseconds);
-    signal.addEventListener(
-      "abort",
-      () => {
-        clearTimeout(timer);
-        reject(signal.reason);
-      },
-      { once: true },
-    );
-  });
 }

@@ -1,6 +1,8 @@
 // What a query cost, in words: the key ranges that were read, and what would cost less. The advice is that of docs/patterns.md
 // and docs/spec/04-query.md. This module must not know the page: it makes texts, in which pieces of a filter are marked as code.
 
+import { PAGE_ENTITIES_MAX } from "../core/batch.js";
+import { countText, numberText, sizeText } from "../core/words.js";
 import { ALL, keyUse, POINT, RANGE } from "./key-use.js";
 import { parseFilter } from "./filter-text.js";
 
@@ -24,7 +26,6 @@ import { parseFilter } from "./filter-text.js";
 
 /** Ranges that the server reads one by one; more become one that covers them all. */
 const RANGES_MAX = 16;
-const PAGE_ENTITIES_MAX = 1000;
 
 /**
  * The cost of all pages so far.
@@ -78,8 +79,8 @@ const RULES = [
     id: "scan",
     when: ({ plan, query }) => plan === "table scan" && query.filter.trim() !== "",
     words: (facts) => [
-      `This reads the whole table: ${count(facts.examined, "entity", "entities")} examined`,
-      `${facts.complete ? "" : " so far"} for ${number(facts.returned)} returned. `,
+      `This reads the whole table: ${countText(facts.examined, "entity", "entities")} examined`,
+      `${facts.complete ? "" : " so far"} for ${numberText(facts.returned)} returned. `,
       ...scanRemedy(facts),
     ],
   },
@@ -153,7 +154,7 @@ const RULES = [
     id: "partition-scan",
     when: ({ plan, use, wasteful }) => plan === "row range" && wasteful && use?.row === ALL,
     words: (facts) => [
-      `This reads the whole partition: ${number(facts.examined)} examined for ${number(facts.returned)} returned. `,
+      `This reads the whole partition: ${numberText(facts.examined)} examined for ${numberText(facts.returned)} returned. `,
       `A RowKey range would read less: put ${list(indexable(facts.use)) || "what is asked for"} into the RowKey, `,
       "or store the entities a second time under a RowKey that begins with it.",
     ],
@@ -164,7 +165,7 @@ const RULES = [
     when: ({ plan, use, wasteful }) => plan === "row range" && wasteful && use?.row === RANGE,
     words: (facts) => [
       "The RowKey range holds many entities that do not match: ",
-      `${number(facts.examined)} examined for ${number(facts.returned)} returned. `,
+      `${numberText(facts.examined)} examined for ${numberText(facts.returned)} returned. `,
       `With ${list(indexable(facts.use)) || "what is asked for"} as the next part of the RowKey, the range could be narrower.`,
     ],
     guide: "Compound key",
@@ -183,7 +184,7 @@ const RULES = [
     id: "select",
     when: ({ query, bytes, returned }) => query.select === null && bytes >= 256 * 1024 && bytes >= 1024 * returned,
     words: ({ bytes, returned }) => [
-      `An entity takes ${size(bytes / Math.max(1, returned))} on average. Selecting the properties that are needed sends ` +
+      `An entity takes ${sizeText(bytes / Math.max(1, returned))} on average. Selecting the properties that are needed sends ` +
         "fewer bytes. It does not examine fewer entities.",
     ],
   },
@@ -197,7 +198,8 @@ const RULES = [
     when: ({ complete, pages, returned, query }) =>
       !complete && pages > 0 && returned * 2 < pages * Math.min(query.top ?? Infinity, PAGE_ENTITIES_MAX),
     words: ({ pages, returned }) => [
-      `${pages === 1 ? "The page" : `The ${number(pages)} pages`} ended with ${count(returned, "entity", "entities")} before ` +
+      `${pages === 1 ? "The page" : `The ${numberText(pages)} pages`} ended with ` +
+        `${countText(returned)} before ` +
         "everything was read: a page has limits of time and size. What follows is read when it is asked for.",
     ],
   },
@@ -255,22 +257,6 @@ function indexable(use) {
 /** @param {string[]} names */
 function list(names) {
   return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
-}
-
-/** @param {number} value */
-export function number(value) {
-  return value.toLocaleString("en");
-}
-
-/** @param {number} value @param {string} one @param {string} many */
-export function count(value, one, many) {
-  return `${number(value)} ${value === 1 ? one : many}`;
-}
-
-/** @param {number} bytes */
-export function size(bytes) {
-  if (bytes < 1024) return `${Math.round(bytes)} B`;
-  return bytes < 1024 * 1024 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
 }
 
 /** @param {number} milliseconds */

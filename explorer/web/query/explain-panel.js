@@ -1,8 +1,9 @@
 // What a query cost, and why: a line that is always there, and the key ranges, figures and advice below it.
 // This module must not send requests: it shows the reports of pages that it is given.
 
+import { countText, numberText, sizeText } from "../core/words.js";
 import { h, replaceChildren } from "../ui/dom.js";
-import { advise, costOf, count, duration, number, planName, rangeWords, size } from "./advice.js";
+import { advise, costOf, duration, planName, rangeWords } from "./advice.js";
 import { EVERYTHING } from "./query.js";
 
 /** @import { PageReport } from "../core/client.js" */
@@ -86,11 +87,11 @@ customElements.define("explain-panel", ExplainPanel);
 function summary(cost) {
   const { explain, examined, returned, pages, microseconds, milliseconds, bytes, complete } = cost;
   const parts = explain
-    ? [`${planName(explain.plan)}: ${number(examined)} examined, ${number(returned)} returned`]
-    : [`${count(returned, "entity", "entities")} returned`];
-  parts.push(count(pages, "page", "pages"));
+    ? [`${planName(explain.plan)}: ${numberText(examined)} examined, ${numberText(returned)} returned`]
+    : [`${countText(returned, "entity", "entities")} returned`];
+  parts.push(countText(pages, "page", "pages"));
   if (explain) parts.push(`${duration(microseconds / 1000)} in the server`);
-  parts.push(`${duration(milliseconds)} in all`, size(bytes));
+  parts.push(`${duration(milliseconds)} in all`, sizeText(bytes));
   return `${parts.join(", ")}${complete ? "." : "; more follows."}`;
 }
 
@@ -111,17 +112,17 @@ function facts(cost) {
           ranges.map((words) => h("li", null, nodes(words))),
         ),
       ]);
-    const each = cost.returned ? ` (${number(Math.round((cost.examined / cost.returned) * 10) / 10)} examined for each)` : "";
+    const each = cost.returned ? ` (${numberText(Math.round((cost.examined / cost.returned) * 10) / 10)} examined for each)` : "";
     rows.push(
-      ["Examined", count(cost.examined, "entity", "entities")],
-      ["Returned", `${count(cost.returned, "entity", "entities")}${each}`],
+      ["Examined", countText(cost.examined, "entity", "entities")],
+      ["Returned", `${countText(cost.returned, "entity", "entities")}${each}`],
     );
     rows.push(["Time in the server", duration(cost.microseconds / 1000)]);
-  } else rows.push(["Returned", count(cost.returned, "entity", "entities")]);
+  } else rows.push(["Returned", countText(cost.returned, "entity", "entities")]);
   rows.push(
     ["Time until the page had it", duration(cost.milliseconds)],
-    ["Pages", `${number(cost.pages)}${cost.complete ? "" : ", more follow"}`],
-    ["Received", size(cost.bytes)],
+    ["Pages", `${numberText(cost.pages)}${cost.complete ? "" : ", more follow"}`],
+    ["Received", sizeText(cost.bytes)],
   );
   return rows;
 }

@@ -1,6 +1,8 @@
 // The query as a program: in Python, JavaScript, C#, Java, Rust, for curl and for the command line. Secrets are never part of a
 // program: it reads them from the environment. This module must not know the page.
 
+import { PAGE_ENTITIES_MAX } from "../core/batch.js";
+
 /** @import { Query } from "./query.js" */
 
 /**
@@ -10,7 +12,6 @@
  */
 
 const VARIABLE = "AZURE_STORAGE_CONNECTION_STRING";
-const PAGE_ENTITIES_MAX = 1000;
 
 /** A comment that says what the variable holds. @param {Task} task @param {string} mark */
 function connectionComment({ endpoint, account }, mark) {

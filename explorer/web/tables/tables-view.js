@@ -1,6 +1,7 @@
 // The tables of the account: found, counted, created and deleted.
 
 import { describe, isAborted } from "../core/errors.js";
+import { countText, numberText } from "../core/words.js";
 import { confirmText, openDialog } from "../ui/dialog.js";
 import { field, h, replaceChildren } from "../ui/dom.js";
 import { announce, notify } from "../ui/notify.js";
@@ -99,11 +100,11 @@ export class TablesView extends HTMLElement {
     const wanted = this.search.value.trim().toLowerCase();
     const shown = this.tables.filter((name) => name.toLowerCase().includes(wanted));
     const total = this.tables.length;
-    const all = `${number(total)} ${total === 1 ? "table" : "tables"}`;
-    const count = wanted ? `${number(shown.length)} of ${number(total)} tables` : all;
+    const all = countText(total, "table", "tables");
+    const count = wanted ? `${numberText(shown.length)} of ${numberText(total)} tables` : all;
     this.status.textContent = total === 0 && !isLoading ? "There is no table yet." : `${count}${isLoading ? ", loading…" : ""}`;
     const showAll = () => this.#showTables(false, Infinity);
-    const more = h("button", { type: "button", onclick: showAll }, `Show all ${number(shown.length)}`);
+    const more = h("button", { type: "button", onclick: showAll }, `Show all ${numberText(shown.length)}`);
     const items = shown.slice(0, most).map((name) => this.#item(name));
     replaceChildren(this.list, items, shown.length > most ? h("li", null, more) : null);
   }
@@ -180,7 +181,7 @@ export class TablesView extends HTMLElement {
       const title = `Counting the entities of ${name}`;
       const counted = await progressDialog({ title, run: (progress) => countEntities(this.session.service, name, progress) });
       if (counted) {
-        const words = `${number(counted.entities)} entities in ${number(counted.partitions)} partitions`;
+        const words = `${numberText(counted.entities)} entities in ${numberText(counted.partitions)} partitions`;
         this.counts.set(name, words);
         item?.replaceChildren(words);
         announce(`${name}: ${words}`);
@@ -192,11 +193,6 @@ export class TablesView extends HTMLElement {
 }
 
 customElements.define("tables-view", TablesView);
-
-/** @param {number} value */
-function number(value) {
-  return value.toLocaleString("en");
-}
 
 /**
  * How many entities a table has: the service does not know, so they are read, with their keys alone.
@@ -221,7 +217,7 @@ async function countEntities(service, table, { report, signal }) {
     }
     entities += page.entities.length;
     next = page.next;
-    report(entities, null, `${entities.toLocaleString("en")} entities so far`);
+    report(entities, null, `${numberText(entities)} entities so far`);
   } while (next !== null);
   return { entities, partitions };
 }

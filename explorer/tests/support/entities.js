@@ -1,0 +1,9 @@
+// The parts of the view of entities, as users find them.
+
+export const cell = (page, name) => page.getByRole("gridcell", { name, exact: true });
+export const button = (page, name) => page.getByRole("button", { name, exact: true });
+export const value = (page, name) => page.getByLabel(`Value of ${name}`, { exact: true });
+export const type = (page, name) => page.getByLabel(`Type of ${name}`, { exact: true });
+export const foot = (page, text) => page.locator(".entities-foot").getByText(text, { exact: true });
+export const undoButton = (page) => page.getByRole("toolbar", { name: "Entities" }).getByRole("button", { name: /^Undo/ });
+export const closed = (page) => page.getByRole("dialog").first().waitFor({ state: "detached" });
