@@ -68,6 +68,8 @@ pub struct Config {
     pub has_analytics: bool,
     /// How long requests may go on after a signal.
     pub shutdown_time: Duration,
+    /// Whether the end of standard input stops the server.
+    pub stop_with_stdin: bool,
     /// The form of the log.
     pub log_format: LogFormat,
     /// The filter of the log.
@@ -164,6 +166,7 @@ impl Config {
             quota: args.quota.quota(),
             has_analytics: args.analytics.analytics.unwrap_or(false),
             shutdown_time: Duration::from_secs(args.shutdown_seconds.unwrap_or(10)),
+            stop_with_stdin: args.stop_with_stdin.unwrap_or(false),
             log_format: args.log_format.unwrap_or(LogFormatArg::Text).into(),
             log: args.log.unwrap_or_else(|| "info".to_owned()),
             admin: admin_address(args.admin.as_deref(), args.allow_admin_on_network == Some(true))?,

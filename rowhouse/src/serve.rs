@@ -2,7 +2,7 @@
 
 use crate::cli::DurabilityArg;
 use crate::config::{Config, Storage};
-use crate::process::{memory, notify, open_files};
+use crate::process::{memory, notify, open_files, standard_input};
 use anyhow::Context;
 use model::clock::SystemClock;
 use server::{Observers, Server, Settings};
@@ -19,7 +19,7 @@ use tracing::{info, warn};
 /// How often `--durability interval` syncs.
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Runs the server until SIGTERM or Ctrl-C.
+/// Runs the server until SIGTERM or Ctrl-C, or until standard input ends if that is asked for.
 pub(crate) fn run(config: Config) -> anyhow::Result<()> {
     server::begin_process();
     let log = server::start_log(config.log_format, &config.log)?;
@@ -96,6 +96,7 @@ async fn serve<E: Engine>(
     let connection_string = config.accounts.connection_string(&endpoint);
     let explorer = config.explorer.then(|| format!("{endpoint}/_rowhouse/"));
     let admin = observers.admin_address();
+    let input_end = config.stop_with_stdin.then(standard_input::end).transpose()?;
     let server = Server::start(settings(config), observers, engine).await?;
     // From here on a signal stops the server in order.
     let stop = stop_signal()?;
@@ -103,7 +104,13 @@ async fn serve<E: Engine>(
     notify::ready(&endpoint);
     tokio::spawn(memory::give_back());
     let stop = async {
-        stop.await;
+        match input_end {
+            None => stop.await,
+            Some(input_end) => tokio::select! {
+                () = stop => (),
+                () = input_end => info!("stopping, because standard input ended"),
+            },
+        }
         notify::stopping();
     };
     server.run(listener, stop).await

@@ -3,7 +3,7 @@
 use crate::client::{Account, Client};
 use crate::{TIMEOUT, command};
 use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
@@ -103,6 +103,11 @@ impl Server {
     /// The id of the process.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The end of standard input that this process holds, of a server that was started with a pipe there.
+    pub fn take_stdin(&mut self) -> ChildStdin {
+        self.child.stdin.take().unwrap()
     }
 
     /// Sends a signal by name, such as `TERM`.

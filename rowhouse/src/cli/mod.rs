@@ -262,6 +262,11 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_SHUTDOWN_SECONDS", value_name = "SECONDS")]
     pub shutdown_seconds: Option<u64>,
 
+    /// Stop when standard input ends, as on SIGTERM. For a program that starts the server and holds the other end of a pipe: however
+    /// that program ends, the server ends with it
+    #[arg(long, env = "ROWHOUSE_STOP_WITH_STDIN", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub stop_with_stdin: Option<bool>,
+
     /// Form of the log on standard error [default: text]
     #[arg(long, env = "ROWHOUSE_LOG_FORMAT", value_enum)]
     pub log_format: Option<LogFormatArg>,
@@ -400,6 +405,7 @@ impl ServeArgs {
             max_requests: self.max_requests.or(file.max_requests),
             body_mib: self.body_mib.or(file.body_mib),
             shutdown_seconds: self.shutdown_seconds.or(file.shutdown_seconds),
+            stop_with_stdin: self.stop_with_stdin.or(file.stop_with_stdin),
             log_format: self.log_format.or(file.log_format),
             log: self.log.or(file.log),
             allow_development_key_on_network: self

@@ -1,4 +1,4 @@
-//! The process and its operating system: open and new files, memory, and the service manager.
+//! The process and its operating system: open and new files, memory, standard input, and the service manager.
 //!
 //! This folder must not know requests or data.
 
@@ -6,3 +6,4 @@ pub(crate) mod memory;
 pub(crate) mod notify;
 pub(crate) mod open_files;
 pub(crate) mod private_files;
+pub(crate) mod standard_input;

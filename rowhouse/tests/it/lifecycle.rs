@@ -2,9 +2,10 @@
 
 use crate::PROGRAM;
 use std::fs;
+use std::io::Write;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::time::Instant;
 use test_support::{Client, head};
 
@@ -133,6 +134,38 @@ fn ctrl_c_stops_in_order_too() {
     let (status, log) = server.wait();
     assert_eq!(status.code(), Some(0), "{log:?}");
     assert!(log.iter().any(|line| line.contains("stopped")), "{log:?}");
+}
+
+#[test]
+fn the_end_of_standard_input_stops_a_server_that_was_asked_to() {
+    let mut server = PROGRAM.start_with(&["--in-memory", "--stop-with-stdin"], |command| {
+        command.stdin(Stdio::piped());
+    });
+    let mut input = server.take_stdin();
+    input.write_all(b"what is written is not read as anything\n").unwrap();
+    assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
+    drop(input);
+    let (status, log) = server.wait();
+    assert_eq!(status.code(), Some(0), "{log:?}");
+    assert!(log.iter().any(|line| line.contains("standard input ended")), "{log:?}");
+}
+
+#[test]
+fn a_signal_stops_a_server_that_waits_for_the_end_of_standard_input() {
+    let mut server = PROGRAM.start_with(&["--in-memory", "--stop-with-stdin"], |command| {
+        command.stdin(Stdio::piped());
+    });
+    let _input = server.take_stdin();
+    let (status, log) = server.stop();
+    assert_eq!(status.code(), Some(0), "{log:?}");
+}
+
+#[test]
+fn without_the_option_the_end_of_standard_input_means_nothing() {
+    // Standard input of this server is empty.
+    let server = PROGRAM.start(&["--in-memory"]);
+    assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
+    assert!(server.stop().1.iter().any(|line| line.contains("stopping on SIGTERM")));
 }
 
 /// The figures are for people: a busy machine says nothing about the server. What is held is that it works at all.

@@ -1,0 +1,27 @@
+//! The end of standard input, which ends a server that another program starts.
+//!
+//! A pipe ends with the last process that can write to it, however that process ends. So a server cannot outlive its starter, also
+//! when that is killed and can send no signal. What arrives before the end is read and dropped. This module must not know what
+//! stopping means.
+
+use anyhow::Context;
+use std::io;
+use std::thread;
+use tokio::sync::oneshot;
+
+/// Begins to read standard input, in a thread of its own because a read of a pipe cannot be cancelled.
+///
+/// The future is ready once the input ends or cannot be read.
+pub(crate) fn end() -> anyhow::Result<impl Future<Output = ()>> {
+    let (sender, ended) = oneshot::channel::<()>();
+    let read_all = move || {
+        // After an error nothing more can arrive, as after the end.
+        drop(io::copy(&mut io::stdin().lock(), &mut io::sink()));
+        drop(sender);
+    };
+    thread::Builder::new().name("standard input".to_owned()).spawn(read_all).context("starting a thread")?;
+    Ok(async {
+        // The sender is dropped, so this is an error, and means the end.
+        drop(ended.await);
+    })
+}
