@@ -1,3 +1,298 @@
-// What programs and tests use of the package.
+// A server for tests: the program as a child process, and its accounts, clock and snapshots.
+//
+// The server keeps everything in memory, listens on a free port of this machine, and ends with this process, also if that is
+// killed: it stops when its standard input ends. CommonJS, which import statements can load as well, so that there is one copy.
+"use strict";
 
-export { programPath } from "./program.js";
+const { execFile, spawn } = require("node:child_process");
+const { once } = require("node:events");
+const { mkdtemp, rm } = require("node:fs/promises");
+const { request: httpRequest } = require("node:http");
+const { tmpdir } = require("node:os");
+const { join, resolve } = require("node:path");
+const { createInterface } = require("node:readline");
+const { promisify } = require("node:util");
+const { programPath } = require("./program.js");
+
+// Characters of the log that are kept.
+const LOG_LENGTH = 100_000;
+const SECONDS = { days: 86_400, hours: 3_600, minutes: 60, seconds: 1, milliseconds: 0.001 };
+
+async function startRowhouse({ args = [], cwd } = {}) {
+  const program = programPath();
+  const child = spawn(program, ["serve", "--in-memory", "--test-controls", "--stop-with-stdin", ...args], {
+    cwd,
+    // In the environment, so that an argument can name another port.
+    env: { ...environment(), ROWHOUSE_LISTEN: "127.0.0.1:0" },
+    stdio: ["pipe", "pipe", "pipe"],
+    windowsHide: true,
+    // Ctrl-C is for the tests, which stop the server when they have ended.
+    detached: true,
+  });
+  const running = new ServerProcess(program, child);
+  const found = await running.addresses();
+  const connectionString = found["connection string: "];
+  const fields = Object.fromEntries(connectionString.split(";").map((field) => field.split(/=(.*)/, 2)));
+  const controls = new Controls(running, new URL(found["admin on "]));
+  return new Server(running, controls, {
+    connectionString,
+    endpoint: fields.TableEndpoint,
+    account: fields.AccountName,
+    key: fields.AccountKey,
+  });
+}
+
+class Account {
+  #process;
+  #controls;
+
+  constructor(process, controls, { connectionString, endpoint, account, key }) {
+    this.#process = process;
+    this.#controls = controls;
+    this.connectionString = connectionString;
+    this.endpoint = endpoint;
+    this.account = account;
+    this.key = key;
+  }
+
+  async seed(folder) {
+    await this.#process.importFolder(folder, this.connectionString);
+  }
+
+  async delete() {
+    await this.#controls.deleteIfPresent(`/test/accounts/${this.account}`);
+  }
+}
+
+class Server extends Account {
+  #process;
+  #controls;
+
+  constructor(process, controls, account) {
+    super(process, controls, account);
+    this.#process = process;
+    this.#controls = controls;
+    this.clock = new Clock(controls);
+  }
+
+  async newAccount() {
+    const { name, ...made } = await this.#controls.send("POST", "/test/accounts", {});
+    return new Account(this.#process, this.#controls, { ...made, account: name });
+  }
+
+  async delete() {
+    throw new Error("the first account of a server cannot be deleted; reset() removes what was written to it");
+  }
+
+  async snapshot() {
+    const { snapshot } = await this.#controls.send("POST", "/test/snapshots", {});
+    return new Snapshot(this.#controls, snapshot);
+  }
+
+  async reset() {
+    await this.#controls.send("POST", "/test/reset", {});
+  }
+
+  log() {
+    return this.#process.log;
+  }
+
+  async stop() {
+    await this.#process.stop();
+  }
+
+  // Where the symbol is missing, the name is what compilers of `await using` look for.
+  async [Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")]() {
+    await this.stop();
+  }
+}
+
+class Clock {
+  #controls;
+
+  constructor(controls) {
+    this.#controls = controls;
+  }
+
+  async now() {
+    return new Date((await this.#controls.send("GET", "/test/clock")).now);
+  }
+
+  async set(time) {
+    await this.#change({ now: new Date(time).toISOString() });
+  }
+
+  async advance(duration) {
+    let advanceSeconds = 0;
+    for (const [unit, amount] of Object.entries(duration)) {
+      if (!(unit in SECONDS) || !Number.isFinite(amount)) {
+        throw new TypeError(`${unit}: ${amount} is not a duration: give ${Object.keys(SECONDS).join(", ")}, with numbers`);
+      }
+      advanceSeconds += amount * SECONDS[unit];
+    }
+    await this.#change({ advanceSeconds });
+  }
+
+  async stop() {
+    await this.#change({ stopped: true });
+  }
+
+  async resume() {
+    await this.#change({ stopped: false });
+  }
+
+  async reset() {
+    await this.#change({ system: true });
+  }
+
+  async #change(body) {
+    await this.#controls.send("PUT", "/test/clock", body);
+  }
+}
+
+class Snapshot {
+  #controls;
+  #path;
+
+  constructor(controls, name) {
+    this.#controls = controls;
+    this.#path = `/test/snapshots/${name}`;
+  }
+
+  async restore() {
+    await this.#controls.send("POST", `${this.#path}/restore`, {});
+  }
+
+  async delete() {
+    await this.#controls.deleteIfPresent(this.#path);
+  }
+}
+
+// The child process.
+class ServerProcess {
+  log = "";
+  #program;
+  #child;
+  #ended;
+
+  constructor(program, child) {
+    this.#program = program;
+    this.#child = child;
+    // Of the first event: an error means that it could not be started.
+    this.#ended = new Promise((resolve) => {
+      child.on("error", (error) => resolve(`${program} cannot be run: ${error.message}`));
+      child.on("close", (code, signal) => resolve(`it ended with ${signal ?? `exit code ${code}`}\n${this.log}`));
+    });
+    child.stderr.setEncoding("utf8").on("data", (text) => (this.log = (this.log + text).slice(-LOG_LENGTH)));
+    // A server that has ended cannot be written to.
+    child.stdin.on("error", () => {});
+    // A server that nobody stopped does not keep this process from its end, with which it ends.
+    for (const handle of [child, child.stdin, child.stdout, child.stderr]) handle.unref();
+  }
+
+  // What the first lines say after their beginnings, once the server is ready.
+  async addresses() {
+    const found = {};
+    this.#keepAwake(true);
+    const lines = createInterface({ input: this.#child.stdout });
+    const ready = new Promise((resolve) => {
+      lines.on("line", (line) => {
+        for (const beginning of ["listening on ", "connection string: ", "admin on "]) {
+          if (line.startsWith(beginning)) found[beginning] = line.slice(beginning.length);
+        }
+        if (found["admin on "] !== undefined) resolve();
+      });
+    });
+    const end = await Promise.race([ready, this.#ended]);
+    this.#keepAwake(false);
+    if (end !== undefined) throw new Error(`rowhouse did not start: ${end}`);
+    return found;
+  }
+
+  async stop() {
+    this.#keepAwake(true);
+    this.#child.stdin.end();
+    await this.#ended;
+  }
+
+  // Why a request failed, if the reason is that the server has ended.
+  async end() {
+    if (this.#child.exitCode === null && this.#child.signalCode === null) return undefined;
+    return this.#ended;
+  }
+
+  async importFolder(folder, connectionString) {
+    // The command keeps a file about its progress where it runs.
+    const cwd = await mkdtemp(join(tmpdir(), "rowhouse-"));
+    try {
+      // The key is not on the command line, which other users of the machine can read.
+      const env = { ...environment(), ROWHOUSE_TO: connectionString };
+      await promisify(execFile)(this.#program, ["import", "--from", resolve(folder)], { cwd, env });
+    } catch (error) {
+      throw new Error(`${folder} was not imported: ${error.stderr?.trim() || error.message}`);
+    } finally {
+      await rm(cwd, { recursive: true });
+    }
+  }
+
+  // While something waits for the server, this process must not end.
+  #keepAwake(isAwake) {
+    for (const handle of [this.#child, this.#child.stdout, this.#child.stderr]) handle[isAwake ? "ref" : "unref"]();
+  }
+}
+
+// Requests to the controls for tests, on the admin listener.
+class Controls {
+  #process;
+  #address;
+
+  constructor(process, address) {
+    this.#process = process;
+    this.#address = address;
+  }
+
+  // Sends a request, and returns the JSON of the response, if there is any.
+  async send(method, path, body) {
+    const { status, text } = await this.#exchange(method, path, body);
+    if (status >= 300) throw new Error(`${method} ${path} was refused: ${reason(text)}`);
+    return text === "" ? undefined : JSON.parse(text);
+  }
+
+  async deleteIfPresent(path) {
+    const { status, text } = await this.#exchange("DELETE", path);
+    if (status >= 300 && status !== 404) throw new Error(`DELETE ${path} was refused: ${reason(text)}`);
+  }
+
+  async #exchange(method, path, body) {
+    const content = body === undefined ? undefined : JSON.stringify(body);
+    const headers = content === undefined ? {} : { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(content) };
+    // Without an agent, so that no connection stays open.
+    const request = httpRequest(new URL(path, this.#address), { method, headers, agent: false });
+    try {
+      request.end(content);
+      const [response] = await once(request, "response");
+      let text = "";
+      for await (const chunk of response.setEncoding("utf8")) text += chunk;
+      return { status: response.statusCode, text };
+    } catch (error) {
+      const end = await this.#process.end();
+      throw new Error(end === undefined ? `${method} ${path} failed: ${error.message}` : `the server is not there any more: ${end}`);
+    }
+  }
+}
+
+// The sentence in the response to a request that was refused.
+function reason(text) {
+  try {
+    return JSON.parse(text).error ?? text;
+  } catch {
+    return text;
+  }
+}
+
+// The environment without the settings of another server, which a developer may have.
+function environment() {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("ROWHOUSE_")));
+}
+
+module.exports = { startRowhouse, programPath };

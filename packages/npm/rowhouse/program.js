@@ -1,11 +1,10 @@
 // Finds the program. It is in a package of its own for each platform, of which npm installs the one that fits; nothing is
 // downloaded or run at installation.
 
-import { existsSync } from "node:fs";
-import { createRequire } from "node:module";
-import { resolve } from "node:path";
+"use strict";
 
-const require = createRequire(import.meta.url);
+const { existsSync } = require("node:fs");
+const { resolve } = require("node:path");
 const { optionalDependencies } = require("./package.json");
 
 /**
@@ -14,7 +13,7 @@ const { optionalDependencies } = require("./package.json");
  * @returns {string}
  * @throws {Error} if there is none; the message says what to do
  */
-export function programPath() {
+function programPath() {
   const chosen = process.env.ROWHOUSE_BINARY;
   if (chosen) {
     if (!existsSync(chosen)) throw new Error(`ROWHOUSE_BINARY names a file that does not exist: ${chosen}`);
@@ -38,3 +37,5 @@ export function programPath() {
     );
   }
 }
+
+module.exports = { programPath };

@@ -1,9 +1,11 @@
 #!/usr/bin/env node
 // Runs the program in place of this script: with its standard streams, its signals and its exit code.
 
-import { spawn } from "node:child_process";
-import { constants } from "node:os";
-import { programPath } from "../program.js";
+"use strict";
+
+const { spawn } = require("node:child_process");
+const { constants } = require("node:os");
+const { programPath } = require("../program.js");
 
 const isWindows = process.platform === "win32";
 const signals = isWindows ? ["SIGINT", "SIGBREAK", "SIGHUP"] : ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR2"];

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def program_path() -> Path:
     )
 
 
-def _installed():
+def _installed() -> Iterator[Path]:
     """Where the program may be, the likely place first."""
     # The list of installed files says where the scripts of this environment are, be it a virtual or a user's one.
     try:
@@ -37,6 +38,6 @@ def _installed():
         files = []
     for file in files:
         if file.name == _NAME and file.parent.name in ("bin", "Scripts"):
-            yield Path(file.locate()).resolve()
+            yield Path(str(file.locate())).resolve()
     # `pip install --target` moves scripts, and does not correct the list.
     yield Path(__file__).resolve().parent.parent / "bin" / _NAME

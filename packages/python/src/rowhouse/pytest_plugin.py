@@ -1,0 +1,51 @@
+"""The fixtures for pytest, which the entry point `pytest11` makes known: `rowhouse` and `rowhouse_server`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+import pytest
+
+from .server import Account, RowhouseError, Server
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini(
+        "rowhouse_options",
+        type="args",
+        default=[],
+        help="options of the server that the fixtures start (rowhouse serve --help); paths are relative to the root folder",
+    )
+    parser.getgroup("rowhouse").addoption(
+        "--rowhouse-options",
+        default="",
+        metavar="OPTIONS",
+        help="further options of that server, as one argument: --rowhouse-options='--seed tests/data'",
+    )
+
+
+@pytest.fixture(scope="session")
+def rowhouse_server(pytestconfig: pytest.Config) -> Iterator[Server]:
+    """A Rowhouse server that starts with the first test that needs it and ends after the last; one for each worker of xdist."""
+    options = [*pytestconfig.getini("rowhouse_options"), *shlex.split(pytestconfig.getoption("--rowhouse-options"))]
+    try:
+        server = Server(options, pytestconfig.rootpath)
+    except RowhouseError as error:
+        pytest.fail(str(error), pytrace=False)
+    with server:
+        yield server
+
+
+@pytest.fixture
+def rowhouse(rowhouse_server: Server) -> Iterator[Account]:
+    """A fresh account on the server: connection_string, endpoint, account, key, clock, snapshot(), seed().
+
+    It is deleted after the test, and a clock that the test changed is that of the system again.
+    """
+    changes = rowhouse_server.clock._changes
+    account = rowhouse_server.new_account()
+    yield account
+    if rowhouse_server.clock._changes != changes:
+        rowhouse_server.clock.reset()
+    account.delete()

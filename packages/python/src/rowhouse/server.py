@@ -1,0 +1,340 @@
+"""A server for tests: the program as a child process, and its accounts, clock and snapshots.
+
+The server keeps everything in memory, listens on a free port of this machine, and ends with the Python process, also if that is
+killed: it stops when its standard input ends. Nothing here depends on pytest.
+"""
+
+from __future__ import annotations
+
+import collections
+import http.client
+import json
+import os
+import queue
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta, timezone
+from types import TracebackType
+from typing import IO, Any
+
+from ._program import program_path
+
+# Seconds. The server is ready after a few milliseconds; a busy machine and a large --seed take longer.
+_START_TIMEOUT = 120
+# A stopping server ends requests under way after ten seconds.
+_STOP_TIMEOUT = 20
+_REQUEST_TIMEOUT = 60
+# Lines of the log that are kept.
+_LOG_LINES = 1000
+
+
+class RowhouseError(Exception):
+    """The server did not start, has ended, or refused what it was asked; the message says why."""
+
+
+class Account:
+    """An account on a server. Accounts do not see each other's tables."""
+
+    def __init__(self, server: Server, account: str, key: str, endpoint: str, connection_string: str) -> None:
+        self.server = server
+        #: Its name.
+        self.account = account
+        #: Its key, in Base64.
+        self.key = key
+        #: The address of its tables, such as `http://127.0.0.1:40123/orchard`.
+        self.endpoint = endpoint
+        #: What client libraries take, with all of the above.
+        self.connection_string = connection_string
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the server, which all of its accounts share."""
+        return self.server.clock
+
+    def snapshot(self) -> Snapshot:
+        """Remembers everything that all accounts of the server hold."""
+        return self.server.snapshot()
+
+    def seed(self, folder: str | os.PathLike[str]) -> None:
+        """Creates tables from files of entities, one file for each table, as `rowhouse export` writes them."""
+        self.server._import(os.fspath(folder), self.connection_string)
+
+    def delete(self) -> None:
+        """Deletes the account with everything in it. It may have been deleted already."""
+        self.server._request("DELETE", f"/test/accounts/{self.account}", accepts_missing=True)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.endpoint}>"
+
+
+class Clock:
+    """The clock of a server: Timestamps, and the expiry of signatures. It is that of the system until it is changed.
+
+    Requests that are signed by the clock of the system are accepted all the same.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        # How often it was changed, so that a fixture knows whether to put it back.
+        self._changes = 0
+
+    def now(self) -> datetime:
+        """The time on the server, in UTC."""
+        # Ticks of 100 ns, of which a datetime has no last digit.
+        text = self._server._request("GET", "/test/clock")["now"]
+        return datetime.strptime(text[:26], "%Y-%m-%dT%H:%M:%S.%f").replace(tzinfo=timezone.utc)
+
+    def set(self, time: datetime) -> None:
+        """Sets the time, which goes on from there unless the clock is stopped."""
+        if time.tzinfo is None:
+            raise ValueError("the time has no time zone: write datetime(…, tzinfo=timezone.utc)")
+        self._change(now=time.astimezone(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z"))
+
+    def advance(self, by: timedelta | float) -> None:
+        """Sets the clock forward, by a timedelta or seconds."""
+        self._change(advanceSeconds=by.total_seconds() if isinstance(by, timedelta) else by)
+
+    def stop(self) -> None:
+        """Stops the clock; it can still be set and advanced."""
+        self._change(stopped=True)
+
+    def resume(self) -> None:
+        """Lets a stopped clock run, from the time that it shows."""
+        self._change(stopped=False)
+
+    def reset(self) -> None:
+        """Makes it the clock of the system again."""
+        self._change(system=True)
+
+    def _change(self, **body: Any) -> None:
+        self._changes += 1
+        self._server._request("PUT", "/test/clock", body)
+
+
+class Snapshot:
+    """Everything that the accounts of a server held at one time.
+
+    Taking it and returning to it takes milliseconds, however many entities there are. `with server.snapshot():` returns to it at
+    the end.
+    """
+
+    def __init__(self, server: Server, name: str) -> None:
+        self._server = server
+        self.name = name
+
+    def restore(self) -> None:
+        """Returns to it, as often as necessary."""
+        self._server._request("POST", f"/test/snapshots/{self.name}/restore", {})
+
+    def delete(self) -> None:
+        """Frees its memory. It may have been deleted already."""
+        self._server._request("DELETE", f"/test/snapshots/{self.name}", accepts_missing=True)
+
+    def __enter__(self) -> Snapshot:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self.restore()
+        finally:
+            self.delete()
+
+
+class Server(Account):
+    """A server that ends with `stop()`, with its `with` block, or with this process. As an account, it is its first one.
+
+    `options` are options of `rowhouse serve`, such as `["--seed", "tests/data"]`, of which paths are relative to `folder`. Variables
+    of the environment do not change how it works, except `ROWHOUSE_BINARY`, which names the program.
+    """
+
+    def __init__(self, options: Iterable[str] = (), folder: str | os.PathLike[str] | None = None) -> None:
+        try:
+            self._program = str(program_path())
+        except FileNotFoundError as error:
+            raise RowhouseError(str(error)) from None
+        self._log: collections.deque[str] = collections.deque(maxlen=_LOG_LINES)
+        try:
+            self._process = subprocess.Popen(
+                [self._program, "serve", "--in-memory", "--test-controls", "--stop-with-stdin", *options],
+                # In the environment, so that an option can name another port.
+                env={**_environment(), "ROWHOUSE_LISTEN": "127.0.0.1:0"},
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                # Ctrl-C is for the tests, which stop the server when they have ended.
+                **_apart(),
+            )
+        except OSError as error:
+            raise RowhouseError(f"{self._program} cannot be run: {error}") from error
+        lines: queue.Queue[str | None] = queue.Queue()
+        # Both are read to their end, so that the server can always write.
+        self._readers = [
+            _read_lines(self._process.stdout, lines.put, lambda: lines.put(None)),
+            _read_lines(self._process.stderr, self._log.append),
+        ]
+        try:
+            found = self._read_addresses(lines)
+        except BaseException:
+            self.stop()
+            raise
+        self._admin = found["admin on "].rpartition("/")[2]
+        connection_string = found["connection string: "]
+        fields = dict(field.split("=", 1) for field in connection_string.split(";") if field)
+        super().__init__(self, fields["AccountName"], fields["AccountKey"], fields["TableEndpoint"], connection_string)
+        self._clock = Clock(self)
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the server."""
+        return self._clock
+
+    def new_account(self) -> Account:
+        """Makes an account with nothing in it."""
+        made = self._request("POST", "/test/accounts", {})
+        return Account(self, made["name"], made["key"], made["endpoint"], made["connectionString"])
+
+    def snapshot(self) -> Snapshot:
+        """Remembers everything that all accounts hold."""
+        return Snapshot(self, self._request("POST", "/test/snapshots", {})["snapshot"])
+
+    def reset(self) -> None:
+        """Returns to what the server held when it started, with `--seed`. Accounts made since then are gone."""
+        self._request("POST", "/test/reset", {})
+
+    def delete(self) -> None:
+        """Not possible for the first account of a server."""
+        raise RowhouseError("the first account of a server cannot be deleted; reset() removes what was written to it")
+
+    def log(self) -> str:
+        """The last 1000 lines of what the server has logged."""
+        return "\n".join(self._log)
+
+    def stop(self) -> None:
+        """Stops the server and waits for its end. It may have ended already."""
+        process = self._process
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            process.wait(_STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for reader in self._readers:
+            reader.join()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _read_addresses(self, lines: queue.Queue[str | None]) -> dict[str, str]:
+        """Waits until the server is ready, and returns what its first lines say after their beginnings."""
+        found: dict[str, str] = {}
+        while "admin on " not in found:
+            try:
+                line = lines.get(timeout=_START_TIMEOUT)
+            except queue.Empty:
+                raise RowhouseError(f"the server was not ready after {_START_TIMEOUT} s\n{self.log()}") from None
+            if line is None:
+                raise RowhouseError(f"the server did not start, {self._end()}")
+            for beginning in ("listening on ", "connection string: ", "admin on "):
+                if line.startswith(beginning):
+                    found[beginning] = line[len(beginning) :]
+        return found
+
+    def _end(self) -> str:
+        """How a server ended that closed its standard output or refuses connections."""
+        try:
+            code = self._process.wait(_STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            return f"and runs without answering\n{self.log()}"
+        for reader in self._readers:
+            reader.join()
+        return f"and ended with exit code {code}\n{self.log()}"
+
+    def _request(self, method: str, path: str, body: Any = None, accepts_missing: bool = False) -> Any:
+        """Sends a request to the controls for tests, and returns the JSON of the response, if there is any."""
+        # Without a proxy, whatever the environment says.
+        connection = http.client.HTTPConnection(self._admin, timeout=_REQUEST_TIMEOUT)
+        try:
+            content = None if body is None else json.dumps(body)
+            connection.request(method, path, content, {} if body is None else {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            text = response.read().decode("utf-8", "replace")
+        except (OSError, http.client.HTTPException) as error:
+            if self._process.poll() is None:
+                raise RowhouseError(f"{method} {path} failed: {error}") from error
+            raise RowhouseError(f"the server is not there any more, {self._end()}") from error
+        finally:
+            connection.close()
+        if response.status < 300:
+            return json.loads(text) if text else None
+        if response.status == 404 and accepts_missing:
+            return None
+        raise RowhouseError(f"{method} {path} was refused: {_reason(text)}")
+
+    def _import(self, folder: str, connection_string: str) -> None:
+        """Runs the command that imports a folder into an account."""
+        with tempfile.TemporaryDirectory() as state:
+            done = subprocess.run(
+                [self._program, "import", "--from", os.path.abspath(folder)],
+                # Not on the command line, which other users of the machine can read.
+                env={**_environment(), "ROWHOUSE_TO": connection_string},
+                # The command keeps a file about its progress where it runs.
+                cwd=state,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+            )
+        if done.returncode != 0:
+            raise RowhouseError(f"{folder} was not imported: {done.stderr.strip()}")
+
+
+def _reason(text: str) -> str:
+    """The sentence in the response to a request that was refused."""
+    try:
+        return str(json.loads(text)["error"])
+    except (ValueError, KeyError, TypeError):
+        return text
+
+
+def _environment() -> dict[str, str]:
+    """The environment without the settings of another server, which a developer may have."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("ROWHOUSE_")}
+
+
+def _apart() -> dict[str, Any]:
+    """How to start a process that does not get the Ctrl-C of this one."""
+    if os.name == "nt":
+        return {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP")}
+    return {"start_new_session": True}
+
+
+def _read_lines(
+    stream: IO[str] | None, take: Callable[[str], None], at_end: Callable[[], None] = lambda: None
+) -> threading.Thread:
+    """Passes the lines of a stream on, in a thread, and closes it at its end."""
+    assert stream is not None, "the process was started with a pipe"
+
+    def read() -> None:
+        with stream:
+            for line in stream:
+                take(line.rstrip("\r\n"))
+        at_end()
+
+    thread = threading.Thread(target=read, name="rowhouse", daemon=True)
+    thread.start()
+    return thread
