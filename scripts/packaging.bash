@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2154
 # What the scripts that make packages share. Sourced, after `root` is set to the folder of the sources.
 
 # The time of every file in a package, in seconds: SOURCE_DATE_EPOCH, or that of the last commit.
@@ -15,7 +16,7 @@ packaging_version() { sed -n 's/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml"; }
 # Fails with the comment at the top of the calling script, unless there are two or three arguments.
 packaging_usage() {
     if [ $# -lt 2 ] || [ $# -gt 3 ]; then
-        sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2
+        sed -n '2,/^set/{/^#/s/^# \{0,1\}//p;}' "$0" >&2
         exit 2
     fi
 }
@@ -28,5 +29,7 @@ packaging_texts() {
     "$program" completions zsh >"$completions/_rowhouse"
     "$program" completions fish >"$completions/rowhouse.fish"
     "$program" man --dir "$pages"
-    find "$pages" -type f -exec gzip --no-name --best {} +
+    find "$pages" -type f -exec gzip -n -9 {} +
+    # The program lets nobody else read what it writes.
+    chmod 644 "$pages"/*
 }

@@ -30,6 +30,12 @@ try {
   fail(error);
 }
 child.on("error", fail);
+// `npx rowhouse` runs this script by way of a shell. A signal to npx reaches that shell alone, and most shells end without telling
+// this script, whose parent is another process from then on.
+if (process.env.npm_lifecycle_event === "npx" && /^.?rowhouse\b/.test(process.env.npm_lifecycle_script)) {
+  const parent = process.ppid;
+  setInterval(() => process.ppid === parent || forward("SIGTERM"), 500).unref();
+}
 child.on("exit", (code, signal) => {
   if (signal === null) process.exit(code);
   // Ends as the program did, so that a shell sees the same. The code is for signals that do not end this process.
