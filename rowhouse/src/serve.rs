@@ -4,13 +4,13 @@ use crate::cli::DurabilityArg;
 use crate::config::{Config, Storage};
 use crate::process::{memory, notify, open_files, standard_input};
 use anyhow::Context;
-use model::clock::SystemClock;
-use server::{Observers, Server, Settings};
+use model::clock::{Clock, SystemClock};
+use server::{Observers, Server, Settings, TestClock, TestControlSettings};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory, Postgres};
+use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory, MemoryCheckpoints, Postgres};
 use tokio::net::TcpListener;
 use tools::backup::ControlSocket;
 use tools::stop_signal;
@@ -36,9 +36,19 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
         };
         let observers = Observers::start(admin, log, config.metrics_per_table)?;
         match &config.storage {
+            Storage::Memory if config.test_controls => {
+                warn!(
+                    "everyone who reaches the admin listener can replace all data, make accounts and set the clock \
+                     (--test-controls): that is for tests, and nothing else"
+                );
+                let clock = TestClock::new();
+                let engine = Memory::for_tests(clock.clone());
+                let controls = (clock, engine.checkpoints());
+                serve(listener, config, observers, engine, Some(controls)).await
+            }
             Storage::Memory => {
                 warn!("all data are in memory and are lost when the server stops");
-                serve(listener, config, observers, Memory::new(SystemClock)).await
+                serve(listener, config, observers, Memory::new(SystemClock), None).await
             }
             Storage::Folder { path, durability, cache_bytes, min_free_bytes } => {
                 let options = embedded_options(*durability, *cache_bytes, *min_free_bytes);
@@ -49,7 +59,7 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
                 if let Err(error) = &control {
                     warn!(%error, "the control socket could not be created in {}, so the data cannot be backed up while the server runs", path.display());
                 }
-                let served = serve(listener, config, observers, engine).await;
+                let served = serve(listener, config, observers, engine, None).await;
                 drop(control);
                 served
             }
@@ -62,7 +72,7 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
                 }
                 let engine = Postgres::open(options, SystemClock).await?;
                 info!("data are kept in the database {}", engine.place());
-                serve(listener, config, observers, engine).await
+                serve(listener, config, observers, engine, None).await
             }
         }
     })
@@ -89,6 +99,7 @@ async fn serve<E: Engine>(
     config: Config,
     observers: Observers,
     engine: E,
+    test_controls: Option<(TestClock, MemoryCheckpoints<TestClock>)>,
 ) -> anyhow::Result<()> {
     let address = listener.local_addr().context("reading the address that was bound")?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
@@ -97,7 +108,11 @@ async fn serve<E: Engine>(
     let explorer = config.explorer.then(|| format!("{endpoint}/_rowhouse/"));
     let admin = observers.admin_address();
     let input_end = config.stop_with_stdin.then(standard_input::end).transpose()?;
-    let server = Server::start(settings(config), observers, engine).await?;
+    let test_controls = test_controls.map(|(clock, engine)| {
+        let endpoint = endpoint.clone();
+        TestControlSettings { clock, engine, endpoint }
+    });
+    let server = Server::start(settings(config, test_controls), observers, engine).await?;
     // From here on a signal stops the server in order.
     let stop = stop_signal()?;
     announce(&endpoint, &connection_string, explorer.as_deref(), admin)?;
@@ -116,10 +131,14 @@ async fn serve<E: Engine>(
     server.run(listener, stop).await
 }
 
-fn settings(config: Config) -> Settings {
+fn settings(config: Config, test_controls: Option<TestControlSettings>) -> Settings {
     let exposure = config.exposure;
+    let clock: Arc<dyn Clock> = match &test_controls {
+        None => Arc::new(SystemClock),
+        Some(controls) => Arc::new(controls.clock.clone()),
+    };
     Settings {
-        clock: Arc::new(SystemClock),
+        clock,
         accounts: config.accounts,
         account_file: config.account_file,
         check_accounts: Box::new(move |accounts| exposure.check_accounts(accounts)),
@@ -138,6 +157,7 @@ fn settings(config: Config) -> Settings {
         targets: config.targets,
         quota: config.quota,
         has_analytics: config.has_analytics,
+        test_controls,
         shutdown_time: config.shutdown_time,
     }
 }

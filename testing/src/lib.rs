@@ -28,13 +28,12 @@
 //!
 //! This crate must not know client libraries, the command line, or how an engine stores anything.
 
-mod clock;
 mod costs;
 mod error;
 mod server;
 mod thread;
 
-pub use clock::TestClock;
+pub use ::server::TestClock;
 pub use costs::Costs;
 pub use error::Error;
 pub use server::{TestServer, TestServerBuilder};

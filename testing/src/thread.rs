@@ -154,6 +154,7 @@ fn settings(
         targets,
         quota: Quota::default(),
         has_analytics: false,
+        test_controls: None,
         shutdown_time: SHUTDOWN_TIME,
     })
 }

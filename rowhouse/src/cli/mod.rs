@@ -5,10 +5,12 @@
 mod analytics_args;
 pub mod manual;
 mod quota_args;
+mod test_args;
 mod throttle_args;
 
 pub use analytics_args::AnalyticsArgs;
 pub use quota_args::QuotaArgs;
+pub use test_args::TestArgs;
 pub use throttle_args::ThrottleArgs;
 
 use crate::health::{self, HealthArgs};
@@ -127,6 +129,8 @@ Examples:
       development account, data in ./rowhouse-data
   rowhouse serve --in-memory --listen 127.0.0.1:0
       for tests: a free port, nothing on disk; read the address from standard output
+  rowhouse serve --in-memory --test-controls
+      for tests: over HTTP a test sets the clock, makes accounts, takes snapshots and returns to them
   rowhouse serve --data /var/lib/rowhouse --accounts /etc/rowhouse/accounts.toml
       accounts of your own, from a file of sections such as
         [[account]]
@@ -317,6 +321,12 @@ pub struct ServeArgs {
     #[serde(flatten)]
     pub analytics: AnalyticsArgs,
 
+    // Controls for tests.
+    #[allow(missing_docs, reason = "the group adds its options and no text of its own")]
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub tests: TestArgs,
+
     /// Bearer tokens; only in the file.
     #[arg(skip)]
     pub oauth: Option<OAuthSection>,
@@ -418,6 +428,7 @@ impl ServeArgs {
             throttle: self.throttle.or(file.throttle),
             quota: self.quota.or(file.quota),
             analytics: self.analytics.or(file.analytics),
+            tests: self.tests.or(file.tests),
             oauth: file.oauth,
         }
     }
