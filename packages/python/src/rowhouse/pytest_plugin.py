@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -29,12 +30,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def rowhouse_server(pytestconfig: pytest.Config) -> Iterator[Server]:
     """A Rowhouse server that starts with the first test that needs it and ends after the last; one for each worker of xdist."""
     options = [*pytestconfig.getini("rowhouse_options"), *shlex.split(pytestconfig.getoption("--rowhouse-options"))]
-    try:
-        server = Server(options, pytestconfig.rootpath)
-    except RowhouseError as error:
-        pytest.fail(str(error), pytrace=False)
+    server = _start(options, pytestconfig.rootpath)
+    if isinstance(server, RowhouseError):
+        pytest.fail(str(server), pytrace=False)
     with server:
         yield server
+
+
+def _start(options: list[str], folder: Path) -> Server | RowhouseError:
+    """A server, or why there is none: outside of a handler, pytest shows that alone."""
+    try:
+        return Server(options, folder)
+    except RowhouseError as error:
+        return error
 
 
 @pytest.fixture

@@ -1,0 +1,45 @@
+// Where the tests work: a project in which the packages are installed, as scripts/test_fixtures.sh makes it.
+
+import { execFile } from "node:child_process";
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+
+const project = process.env.ROWHOUSE_PROJECT;
+if (!project) throw new Error("ROWHOUSE_PROJECT does not say where the packages are installed: run scripts/test_fixtures.sh");
+
+// The installed package.
+export const rowhouse = createRequire(join(project, "any.js"))("rowhouse");
+
+// A folder in the project with the test runners and client libraries of these tests, and these files. It is removed after the test.
+export async function folderWith(t, files) {
+  const folder = await mkdtemp(join(project, "case-"));
+  t.after(() => rm(folder, { recursive: true }));
+  await symlink(new URL("node_modules", import.meta.url).pathname, join(folder, "node_modules"));
+  for (const [name, content] of Object.entries(files)) {
+    await mkdir(dirname(join(folder, name)), { recursive: true });
+    await writeFile(join(folder, name), content);
+  }
+  return folder;
+}
+
+// Runs the script of an installed package, or a file of the folder, with Node.js. It must succeed; returns what was printed.
+export async function run(folder, script, ...args) {
+  const { NODE_TEST_CONTEXT, ...env } = process.env;
+  const options = { cwd: folder, env: { ...env, NO_COLOR: "1", CI: "true" }, timeout: 120_000 };
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, [script, ...args], options).catch((error) => {
+    throw new Error(`${script} ${args.join(" ")} failed: ${error.message}\n${error.stdout}\n${error.stderr}`);
+  });
+  return stdout + stderr;
+}
+
+export const vitest = "node_modules/vitest/vitest.mjs";
+export const jest = "node_modules/jest/bin/jest.js";
+
+// The compiler, whose script is where its package says.
+export async function tsc() {
+  const folder = new URL("node_modules/typescript/", import.meta.url);
+  const { bin } = JSON.parse(await readFile(new URL("package.json", folder), "utf8"));
+  return new URL(bin.tsc, folder).pathname;
+}

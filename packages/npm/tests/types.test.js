@@ -1,0 +1,48 @@
+// The types of the package, as TypeScript sees them from modules and from CommonJS.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { folderWith, run, tsc } from "./support.js";
+
+const USE = `
+async function use(): Promise<string> {
+  await using server: Rowhouse = await startRowhouse({ args: ["--seed", "data"], cwd: "." });
+  const account: Account = await server.newAccount();
+  await account.seed("data");
+  await server.clock.set(new Date());
+  await server.clock.advance({ days: 1 });
+  const now: number = (await server.clock.now()).getTime();
+  const snapshot: Snapshot = await server.snapshot();
+  await snapshot.restore();
+  return account.connectionString + server.key + now + programPath();
+}
+use();
+`;
+const IMPORT = 'import { programPath, startRowhouse, type Account, type Rowhouse, type Snapshot } from "rowhouse";';
+const REQUIRE = `import rowhouse = require("rowhouse");
+import type { Account, Rowhouse, Snapshot } from "rowhouse";
+const { programPath, startRowhouse } = rowhouse;`;
+
+// The compiler's options, with the oldest library that people use.
+const config = (types) =>
+  JSON.stringify({
+    compilerOptions: { strict: true, noEmit: true, module: "nodenext", target: "es2022", lib: ["es2022"], types },
+    include: ["*.ts", "*.mts", "*.cts"],
+  });
+
+for (const types of [[], ["node"]]) {
+  test(`modules and CommonJS ${types.length ? "with" : "without"} the types of Node.js`, async (t) => {
+    const files = { "use.mts": IMPORT + USE, "use.cts": REQUIRE + USE, "tsconfig.json": config(types) };
+    await run(await folderWith(t, files), await tsc());
+  });
+}
+
+test("what is wrong is refused", async (t) => {
+  const wrong = `${IMPORT} startRowhouse({ arguments: [] }); startRowhouse().then((s) => s.clock.advance({ day: 1 }));`;
+  const folder = await folderWith(t, { "use.mts": wrong, "tsconfig.json": config([]) });
+  await assert.rejects(run(folder, await tsc()), (error) => {
+    assert.match(error.message, /'arguments' does not exist/);
+    assert.match(error.message, /'day' does not exist/);
+    return true;
+  });
+});
