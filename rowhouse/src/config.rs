@@ -80,6 +80,8 @@ pub struct Config {
     pub admin: Option<SocketAddr>,
     /// Whether metrics show tables separately.
     pub metrics_per_table: bool,
+    /// The folder with the tables to begin with.
+    pub seed: Option<PathBuf>,
     /// Whether tests may control the server over the admin listener.
     pub test_controls: bool,
 }
@@ -182,6 +184,7 @@ impl Config {
             log: args.log.unwrap_or_else(|| "info".to_owned()),
             admin: admin_address(admin, args.allow_admin_on_network == Some(true))?,
             metrics_per_table: args.metrics_per_table.unwrap_or(true),
+            seed: args.tests.seed,
             test_controls,
         })
     }

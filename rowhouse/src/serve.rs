@@ -8,11 +8,13 @@ use model::clock::{Clock, SystemClock};
 use server::{Observers, Server, Settings, TestClock, TestControlSettings};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory, MemoryCheckpoints, Postgres};
 use tokio::net::TcpListener;
 use tools::backup::ControlSocket;
+use tools::import::{self, Seeded};
 use tools::stop_signal;
 use tracing::{info, warn};
 
@@ -101,6 +103,10 @@ async fn serve<E: Engine>(
     engine: E,
     test_controls: Option<(TestClock, MemoryCheckpoints<TestClock>)>,
 ) -> anyhow::Result<()> {
+    let engine = match &config.seed {
+        None => engine,
+        Some(folder) => seed(engine, folder, &config).await?,
+    };
     let address = listener.local_addr().context("reading the address that was bound")?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let endpoint = format!("{scheme}://{address}");
@@ -129,6 +135,21 @@ async fn serve<E: Engine>(
         notify::stopping();
     };
     server.run(listener, stop).await
+}
+
+/// Loads the tables to begin with, and returns the engine.
+async fn seed<E: Engine>(engine: E, folder: &Path, config: &Config) -> anyhow::Result<E> {
+    let account = config.accounts.first().context("there is no account that --seed could be loaded into")?;
+    let is_kept = !matches!(config.storage, Storage::Memory);
+    let (engine, seeded) = import::seed(engine, folder, account, is_kept).await?;
+    let folder = folder.display();
+    match seeded {
+        None => info!("nothing is loaded from {folder} (--seed), because the account '{account}' has tables already"),
+        Some(Seeded { tables, entities }) => {
+            info!("loaded {tables} tables with {entities} entities from {folder} into the account '{account}'");
+        }
+    }
+    Ok(engine)
 }
 
 fn settings(config: Config, test_controls: Option<TestControlSettings>) -> Settings {

@@ -129,8 +129,8 @@ Examples:
       development account, data in ./rowhouse-data
   rowhouse serve --in-memory --listen 127.0.0.1:0
       for tests: a free port, nothing on disk; read the address from standard output
-  rowhouse serve --in-memory --test-controls
-      for tests: over HTTP a test sets the clock, makes accounts, takes snapshots and returns to them
+  rowhouse serve --in-memory --seed ./seed --test-controls
+      for tests: begins with the tables of a folder; over HTTP a test sets the clock, takes snapshots and returns to them
   rowhouse serve --data /var/lib/rowhouse --accounts /etc/rowhouse/accounts.toml
       accounts of your own, from a file of sections such as
         [[account]]
@@ -321,7 +321,7 @@ pub struct ServeArgs {
     #[serde(flatten)]
     pub analytics: AnalyticsArgs,
 
-    // Controls for tests.
+    // Tests and development.
     #[allow(missing_docs, reason = "the group adds its options and no text of its own")]
     #[command(flatten)]
     #[serde(flatten)]

@@ -25,6 +25,9 @@ pub(super) const INDEX: &str = "\
 /test/reset      POST returns to what was there when the server became ready
 ";
 
+/// Why a request is refused: the status, and a sentence for the one who wrote the test.
+type Refusal = (StatusCode, String);
+
 /// What a request asks for.
 enum Control<'p> {
     Clock,
@@ -73,14 +76,14 @@ pub(super) async fn handle(
         ["reset"] => Control::Reset,
         _ => return refusal(StatusCode::NOT_FOUND, "there is nothing here: the address / lists what there is"),
     };
-    respond(controls, control, request).await.unwrap_or_else(|refusal| refusal)
+    respond(controls, control, request).await.unwrap_or_else(|(status, reason)| refusal(status, &reason))
 }
 
 async fn respond(
     controls: &Arc<TestControls>,
     control: Control<'_>,
     request: Request<Incoming>,
-) -> Result<Response<Full<Bytes>>, Response<Full<Bytes>>> {
+) -> Result<Response<Full<Bytes>>, Refusal> {
     let method = request.method().clone();
     let is_read = matches!(method, Method::GET | Method::HEAD);
     Ok(match control {
@@ -144,15 +147,14 @@ async fn respond(
 async fn run<T: Send + 'static>(
     controls: &Arc<TestControls>,
     control: impl FnOnce(&TestControls) -> Result<T, ControlError> + Send + 'static,
-) -> Result<T, Response<Full<Bytes>>> {
+) -> Result<T, Refusal> {
     let controls = Arc::clone(controls);
     let result = tokio::task::spawn_blocking(move || control(&controls)).await;
-    let result =
-        result.map_err(|_| refusal(StatusCode::INTERNAL_SERVER_ERROR, "the control failed; the log says why"))?;
-    result.map_err(|error| match error {
-        ControlError::Invalid(reason) => refusal(StatusCode::BAD_REQUEST, &reason),
-        ControlError::NotFound(reason) => refusal(StatusCode::NOT_FOUND, &reason),
-        ControlError::Conflict(reason) => refusal(StatusCode::CONFLICT, &reason),
+    let failed = |_| (StatusCode::INTERNAL_SERVER_ERROR, "the control failed; the log says why".to_owned());
+    result.map_err(failed)?.map_err(|error| match error {
+        ControlError::Invalid(reason) => (StatusCode::BAD_REQUEST, reason),
+        ControlError::NotFound(reason) => (StatusCode::NOT_FOUND, reason),
+        ControlError::Conflict(reason) => (StatusCode::CONFLICT, reason),
     })
 }
 
@@ -163,9 +165,9 @@ fn clock(controls: &TestControls) -> Response<Full<Bytes>> {
     json(StatusCode::OK, &json!({ "now": String::from_utf8_lossy(&text), "stopped": stopped }))
 }
 
-fn clock_change(body: ClockBody) -> Result<ClockChange, Response<Full<Bytes>>> {
+fn clock_change(body: ClockBody) -> Result<ClockChange, Refusal> {
     let ClockBody { now, advance_seconds, stopped, system } = body;
-    let invalid = |reason: &str| refusal(StatusCode::BAD_REQUEST, reason);
+    let invalid = |reason: &str| (StatusCode::BAD_REQUEST, reason.to_owned());
     if system && (now.is_some() || advance_seconds.is_some() || stopped.is_some()) {
         return Err(invalid("\"system\" sets the clock back to the real time, so nothing else can be given with it"));
     }
@@ -182,18 +184,18 @@ fn clock_change(body: ClockBody) -> Result<ClockChange, Response<Full<Bytes>>> {
 }
 
 /// Reads a body in JSON. The type must be declared, which a web page cannot do without asking.
-async fn body<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Response<Full<Bytes>>> {
+async fn body<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Refusal> {
     let media_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = media_type.split(';').next().unwrap_or_default().trim();
     if !media_type.eq_ignore_ascii_case("application/json") {
         let reason = "the body has to be JSON: send the header Content-Type: application/json";
-        return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, reason));
+        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, reason.to_owned()));
     }
-    let bytes = read_body(request).await.map_err(|(status, reason)| refusal(status, &reason))?;
+    let bytes = read_body(request).await?;
     // No body is as good as an empty object.
     let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
     serde_json::from_slice(bytes)
-        .map_err(|error| refusal(StatusCode::BAD_REQUEST, &format!("the body is not what is expected here: {error}")))
+        .map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is not what is expected here: {error}")))
 }
 
 fn not_allowed(allow: &'static str) -> Response<Full<Bytes>> {

@@ -3,6 +3,7 @@
 mod accounts;
 mod clock;
 mod protection;
+mod seed;
 mod snapshots;
 
 use crate::PROGRAM;

@@ -47,11 +47,9 @@ fn they_are_announced_with_a_warning() {
 
 #[test]
 fn data_that_are_kept_have_none() {
-    let folder = PROGRAM.folder();
     let output = PROGRAM.serve(&["--listen", "127.0.0.1:0", "--test-controls"]).output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(1) && error.contains("add --in-memory"), "{error}");
-    drop(folder);
 }
 
 #[test]
