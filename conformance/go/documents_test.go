@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -45,6 +46,42 @@ func TestTheSnippetForGoRuns(t *testing.T) {
 		equal(t, string(printed), "0007 981.5\n")
 	}
 	formatted, err := exec.Command("gofmt", "-l", file).CombinedOutput()
+	check(t, err)
+	equal(t, string(formatted), "")
+}
+
+// The snippets of the document about tests are a package of their own, which starts its own server.
+func TestTheFixtureForGoRuns(t *testing.T) {
+	binary := os.Getenv("ROWHOUSE_BINARY")
+	if binary == "" {
+		t.Skip("ROWHOUSE_BINARY does not say which server to start")
+	}
+	document, err := os.ReadFile("../../docs/testing-with-rowhouse.md")
+	check(t, err)
+	folder := t.TempDir()
+	for _, name := range []string{"go.mod", "go.sum"} {
+		content, err := os.ReadFile(name)
+		check(t, err)
+		check(t, os.WriteFile(filepath.Join(folder, name), content, 0o600))
+	}
+	snippets := regexp.MustCompile("(?ms)^```go file=(\\S+)\n(.*?)^```").FindAllStringSubmatch(string(document), -1)
+	equal(t, len(snippets), 2)
+	for _, snippet := range snippets {
+		check(t, os.WriteFile(filepath.Join(folder, snippet[1]), []byte(snippet[2]), 0o600))
+	}
+	programs := filepath.Join(folder, "programs")
+	check(t, os.Mkdir(programs, 0o700))
+	check(t, os.Symlink(binary, filepath.Join(programs, "rowhouse")))
+	for arguments, expected := range map[string]string{"vet .": "", "test -count=1 .": "ok"} {
+		command := exec.Command("go", strings.Fields(arguments)...)
+		command.Dir = folder
+		command.Env = append(os.Environ(), "PATH="+programs+string(os.PathListSeparator)+os.Getenv("PATH"))
+		printed, err := command.CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(printed), expected) {
+			t.Fatal(arguments, err, string(printed))
+		}
+	}
+	formatted, err := exec.Command("gofmt", "-l", folder).CombinedOutput()
 	check(t, err)
 	equal(t, string(formatted), "")
 }

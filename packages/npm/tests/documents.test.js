@@ -6,9 +6,11 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { folderWith, jest, run, vitest } from "./support.js";
 
-const PRICES = '{"PartitionKey":"north","RowKey":"pear","Price":1.75}\n';
 const document = readFileSync(new URL("../../../docs/testing-with-rowhouse.md", import.meta.url), "utf8");
-const snippets = [...document.matchAll(/^```javascript file=(\S+)\n([^]*?)^```/gm)].map(([, name, body]) => ({ name, body }));
+const fences = [...document.matchAll(/^```(javascript|json) file=(\S+)\n([^]*?)^```/gm)];
+const find = (wanted) => fences.filter(([, language]) => language === wanted).map(([, , name, body]) => [name, body]);
+const snippets = find("javascript");
+const data = Object.fromEntries(find("json"));
 
 // What each runner prints after one test that passes.
 const runners = {
@@ -19,15 +21,15 @@ const runners = {
 };
 
 test("every snippet has a runner", () => {
-  assert.deepEqual(snippets.map(({ name }) => name), Object.keys(runners));
+  assert.deepEqual(snippets.map(([name]) => name), Object.keys(runners));
 });
 
-for (const { name, body } of snippets) {
+for (const [name, body] of snippets) {
   test(name, async (t) => {
     const [command, passed] = runners[name];
     const file = name.slice(name.indexOf("/") + 1);
     const type = body.includes("require(") ? "commonjs" : "module";
-    const files = { "package.json": JSON.stringify({ type }), [file]: body, "data/prices.jsonl": PRICES };
+    const files = { "package.json": JSON.stringify({ type }), [file]: body, ...data };
     assert.match(await run(await folderWith(t, files), ...command), passed);
   });
 }

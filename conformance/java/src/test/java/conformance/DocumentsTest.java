@@ -5,18 +5,25 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.azure.core.credential.AzureNamedKeyCredential;
 import com.azure.data.tables.TableServiceClientBuilder;
+import java.io.File;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import javax.tools.ToolProvider;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Compiles and runs the Java snippet of the documents as it is. */
+/** Compiles and runs the Java snippets of the documents as they are. */
 class DocumentsTest {
     private static final Path DOCUMENT = Path.of("../../docs/getting-started.md");
     private static final Pattern SNIPPET = Pattern.compile("^```java\n(.*?)^```", Pattern.MULTILINE | Pattern.DOTALL);
+    private static final Pattern FILE = Pattern.compile("^```java file=(\\S+)\n(.*?)^```", Pattern.MULTILINE | Pattern.DOTALL);
     private static final String LOCAL = "http://127.0.0.1:10002/devstoreaccount1";
 
     @TempDir
@@ -41,12 +48,41 @@ class DocumentsTest {
         }
     }
 
+    /** Compiles all classes of the document about tests, and runs those that need no container, with a server of their own. */
+    @Test
+    @EnabledIfEnvironmentVariable(named = "ROWHOUSE_BINARY", matches = ".+", disabledReason = "it says which server to start")
+    void fixtures() throws Exception {
+        List<String> sources = new ArrayList<>();
+        Matcher snippets = FILE.matcher(Files.readString(Path.of("../../docs/testing-with-rowhouse.md")));
+        while (snippets.find()) {
+            sources.add(Files.writeString(folder.resolve(snippets.group(1)), snippets.group(2)).toString());
+        }
+        assertEquals(3, sources.size());
+        String classPath = System.getProperty("java.class.path");
+        List<String> options = new ArrayList<>(List.of("-Xlint:all,-serial,-processing,-path", "-Werror", "-cp", classPath, "-d", folder.toString()));
+        options.addAll(sources);
+        assertEquals(0, ToolProvider.getSystemJavaCompiler().run(null, null, null, options.toArray(String[]::new)));
+        Path programs = Files.createDirectory(folder.resolve("programs"));
+        Files.createSymbolicLink(programs.resolve("rowhouse"), Path.of(System.getenv("ROWHOUSE_BINARY")));
+        String printed = run(Map.of("PATH", programs + File.pathSeparator + System.getenv("PATH")),
+            "-cp", folder + File.pathSeparator + classPath, "org.junit.platform.console.ConsoleLauncher", "execute",
+            "--disable-banner", "--select-class=OrdersTest");
+        assertTrue(printed.contains("2 tests successful"), printed);
+    }
+
     /** Compiles and runs a program, which must succeed, and returns what it printed. */
     private String run(Path source) throws Exception {
+        return run(Map.of(), "-cp", System.getProperty("java.class.path"), source.toString());
+    }
+
+    /** Runs Java, which must succeed, and returns what it printed. */
+    private String run(Map<String, String> environment, String... arguments) throws Exception {
         Path output = folder.resolve("output");
-        String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
-        Process process = new ProcessBuilder(java, "-cp", System.getProperty("java.class.path"), source.toString())
-            .redirectErrorStream(true).redirectOutput(output.toFile()).start();
+        List<String> command = new ArrayList<>(List.of(arguments));
+        command.add(0, Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        ProcessBuilder builder = new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(output.toFile());
+        builder.environment().putAll(environment);
+        Process process = builder.start();
         boolean ended = process.waitFor(120, TimeUnit.SECONDS);
         process.destroyForcibly();
         String printed = Files.readString(output);

@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Installs the packages of a program for pip and npm as people do, and runs the tests of what they bring for tests: the fixtures for
+# pytest, startRowhouse(), and the snippets of docs/testing-with-rowhouse.md for both languages.
+#
+# usage: scripts/test_fixtures.sh PROGRAM
+#
+# Any build of the program will do. Test runners and client libraries are installed once, in .venv-fixtures and in
+# packages/npm/tests/node_modules. Ends with a line that counts the tests. A language whose tools are not installed is reported as
+# skipped; with CI=true that is a failure.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+source "$root/scripts/packaging.bash"
+
+if [ $# -ne 1 ] || [ ! -x "$1" ]; then
+    sed -n '2,/^set/{/^#/s/^# \{0,1\}//p;}' "$0" >&2
+    exit 2
+fi
+program=$(realpath "$1")
+export PYTHONDONTWRITEBYTECODE=1 npm_config_update_notifier=false
+SOURCE_DATE_EPOCH=$(packaging_epoch)
+export SOURCE_DATE_EPOCH
+for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
+target=$(uname -m)-unknown-linux-musl
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+passed=0 failed=0 skipped=0
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+skip() {
+    if [ "${CI:-}" = true ]; then
+        echo "missing: $1"
+        exit 1
+    fi
+    echo "SKIPPED, because this is missing: $1"
+    skipped=$((skipped + 1))
+}
+
+# Adds up the numbers that the first group of a regular expression matches in the lines of the output.
+count() { sed -nE "s/$1/\1/p" "$scratch/output" | awk '{ sum += $1 } END { print sum + 0 }'; }
+
+# ---- Python ----------------------------------------------------------------------------------------------------------
+
+python_tests() {
+    local home=$root/.venv-fixtures tests=$root/packages/python/tests status=0
+    # Also what builds the wheel.
+    cat "$tests/requirements.txt" "$root/packages/python/requirements-build.txt" >"$scratch/requirements.txt"
+    if ! cmp -s "$scratch/requirements.txt" "$home/requirements.txt"; then
+        python3 -m venv --clear "$home"
+        "$home/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --requirement "$scratch/requirements.txt"
+        cp "$scratch/requirements.txt" "$home/requirements.txt"
+    fi
+    PYTHON=$home/bin/python "$root/scripts/package-python.sh" "$program" "$target" "$scratch/wheel" >/dev/null
+    "$home/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall "$scratch"/wheel/*.whl
+    "$home/bin/python" -m pytest --quiet --color=no -p no:cacheprovider --numprocesses=2 "$tests" >"$scratch/output" 2>&1 || status=$?
+    if [ "$status" -ne 0 ]; then cat "$scratch/output"; fi
+    tail -n 1 "$scratch/output" | tr ',' '\n' >"$scratch/count"
+    mv "$scratch/count" "$scratch/output"
+    passed=$((passed + $(count '^[= ]*([0-9]+) passed.*')))
+    failed=$((failed + $(count '^[= ]*([0-9]+) (failed|error).*')))
+    [ "$status" -eq 0 ] || failed=$((failed > 0 ? failed : 1))
+}
+
+if ! has python3; then
+    skip "python3, for the fixtures for pytest"
+elif ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+    skip "Python's venv module (on Debian the package python3-venv), for the fixtures for pytest"
+else
+    python_tests
+fi
+
+# ---- JavaScript ------------------------------------------------------------------------------------------------------
+
+javascript_tests() {
+    local tests=$root/packages/npm/tests status=0
+    if ! cmp -s "$tests/package-lock.json" "$tests/node_modules/installed-lock.json"; then
+        (cd "$tests" && npm ci --no-audit --no-fund --loglevel=error)
+        cp "$tests/package-lock.json" "$tests/node_modules/installed-lock.json"
+    fi
+    "$root/scripts/package-npm.sh" "$program" "$target" "$scratch/npm" >/dev/null
+    mkdir "$scratch/project"
+    echo '{ "private": true }' >"$scratch/project/package.json"
+    (cd "$scratch/project" && npm install --offline --no-audit --no-fund --loglevel=error "$scratch"/npm/*.tgz >/dev/null)
+    (cd "$tests" && ROWHOUSE_PROJECT=$scratch/project node --test --test-reporter=tap --test-concurrency=2) \
+        >"$scratch/output" 2>&1 || status=$?
+    if [ "$status" -ne 0 ]; then sed -n '/^not ok/,/^  \.\.\.$/p' "$scratch/output" | head -n 200; fi
+    passed=$((passed + $(count '^# pass ([0-9]+)$')))
+    failed=$((failed + $(count '^# fail ([0-9]+)$') + $(count '^# cancelled ([0-9]+)$')))
+    [ "$status" -eq 0 ] || failed=$((failed > 0 ? failed : 1))
+}
+
+if ! has node || ! has npm; then
+    skip "Node.js with npm, for startRowhouse()"
+else
+    javascript_tests
+fi
+
+echo
+if [ "$skipped" -gt 0 ]; then
+    echo "$passed passed, $failed failed, $skipped skipped"
+else
+    echo "$passed passed, $failed failed"
+fi
+[ "$failed" -eq 0 ]
