@@ -446,13 +446,21 @@ if [ -n "$store" ]; then javascript_cases conformance/programs --store "$store";
 
 # ---- packages --------------------------------------------------------------------------------------------------------
 
+# Runs a script with the program, and counts what it says in its last line.
+test_program() {
+    local status=0 log=$scratch/packages.log
+    "$1" "$server" 2>&1 | tee "$log" || status=$?
+    passed=$((passed + $(count "$log" '^([0-9]+) passed, [0-9]+ failed.*')))
+    failed=$((failed + $(count "$log" '^[0-9]+ passed, ([0-9]+) failed.*')))
+    skipped=$((skipped + $(count "$log" '^[0-9]+ passed, [0-9]+ failed, ([0-9]+) skipped$')))
+    [ "$status" -eq 0 ]
+}
+
 begin "packages: for npm, for pip, for Debian, and by cargo"
-status=0
-scripts/test_packages.sh "$server" 2>&1 | tee "$scratch/packages.log" || status=$?
-passed=$((passed + $(count "$scratch/packages.log" '^([0-9]+) passed, [0-9]+ failed.*')))
-failed=$((failed + $(count "$scratch/packages.log" '^[0-9]+ passed, ([0-9]+) failed.*')))
-skipped=$((skipped + $(count "$scratch/packages.log" '^[0-9]+ passed, [0-9]+ failed, ([0-9]+) skipped$')))
-[ "$status" -eq 0 ]
+test_program scripts/test_packages.sh
+
+begin "fixtures for tests in Python and JavaScript"
+test_program scripts/test_fixtures.sh
 
 # ---- Go --------------------------------------------------------------------------------------------------------------
 
@@ -478,7 +486,7 @@ go_cases() {
             exit 1
         fi
         go vet ./...
-        TABLES_ENDPOINT=$endpoint go test -count=1 -v ./...
+        ROWHOUSE_BINARY=$server TABLES_ENDPOINT=$endpoint go test -count=1 -v ./...
     ) >"$log" 2>&1 || status=$?
     passed=$((passed + $(grep -c '^--- PASS: ' "$log" || true)))
     failed=$((failed + $(grep -c '^--- FAIL: ' "$log" || true)))
@@ -574,7 +582,7 @@ java_cases() {
     fi
     rm -rf "$reports"
     start_server "$@"
-    (cd conformance/java && TABLES_ENDPOINT=$endpoint mvn --quiet --batch-mode -Dstyle.color=never test) >"$log" 2>&1 || status=$?
+    (cd conformance/java && ROWHOUSE_BINARY=$server TABLES_ENDPOINT=$endpoint mvn --quiet --batch-mode -Dstyle.color=never test) >"$log" 2>&1 || status=$?
     # Surefire's line for each class, which it does not print when Maven is quiet.
     read -r run faults omitted < <(cat "$reports"/*.txt 2>/dev/null | awk -F '[:,]' \
         '/^Tests run:/ { run += $2; faults += $4 + $6; omitted += $8 } END { print run + 0, faults + 0, omitted + 0 }')

@@ -50,7 +50,7 @@ python_tests() {
         "$home/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --requirement "$scratch/requirements.txt"
         cp "$scratch/requirements.txt" "$home/requirements.txt"
     fi
-    PYTHON=$home/bin/python "$root/scripts/package-python.sh" "$program" "$target" "$scratch/wheel" >/dev/null
+    PYTHON=$home/bin/python "$root/scripts/package-python.sh" "$program" "$target" "$scratch/wheel" >"$scratch/output" 2>&1 || { cat "$scratch/output"; exit 1; }
     "$home/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall "$scratch"/wheel/*.whl
     "$home/bin/python" -m pytest --quiet --color=no -p no:cacheprovider --numprocesses=2 "$tests" >"$scratch/output" 2>&1 || status=$?
     if [ "$status" -ne 0 ]; then cat "$scratch/output"; fi

@@ -1,4 +1,4 @@
-"""Runs the Python snippets of the documents as they are."""
+"""Runs the Python snippets of the documents as they are. Those about tests are run with the package (packages/python/tests)."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import pytest
 from issuer import write_certificate
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ["README.md", "docs/getting-started.md", "docs/testing-with-rowhouse.md"]
+DOCUMENTS = ["README.md", "docs/getting-started.md"]
 LOCAL = "http://127.0.0.1:10002/devstoreaccount1"
 # Some snippets need their own server.
 BINARY = os.environ.get("ROWHOUSE_BINARY")
@@ -42,8 +42,8 @@ def run(arguments, folder, **environment):
 
 
 def test_every_kind_of_snippet_is_there():
-    kinds = [snippets(kind) for kind in ("", "tls", "file")]
-    assert [len(found) for found in kinds] == [2, 1, 2]
+    kinds = [snippets(kind) for kind in ("", "tls")]
+    assert [len(found) for found in kinds] == [2, 1]
 
 
 @pytest.mark.parametrize(("note", "body"), snippets(""))
@@ -71,19 +71,3 @@ def test_script_over_tls(tmp_path, note, body):
             assert run(["snippet.py"], tmp_path) == "[]\n"
         finally:
             server.kill()
-
-
-@needs_binary
-def test_fixtures_for_pytest(tmp_path):
-    names = []
-    (tmp_path / "fixtures").mkdir()
-    for snippet in snippets("file") + snippets("file", "json"):
-        note, body = snippet.values
-        names.append(note.split("=")[1])
-        (tmp_path / names[-1]).write_text(body, encoding="utf-8")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "rowhouse").symlink_to(BINARY)
-    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    assert names == ["conftest.py", "test_orders.py", "fixtures/prices.jsonl"]
-    said = run(["-m", "pytest", "--quiet", "--color=no", "-p", "no:cacheprovider"], tmp_path, PATH=path)
-    assert re.search(r"^2 passed", said, re.MULTILINE), said

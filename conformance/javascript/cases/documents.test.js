@@ -1,10 +1,10 @@
-// Runs the JavaScript snippets of the documents as they are.
+// Runs the JavaScript snippets of the documents as they are. Those about tests are run with the package (packages/npm/tests).
 
 import assert from "node:assert";
 import { execFile, spawn } from "node:child_process";
-import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
@@ -12,7 +12,7 @@ import { ACCOUNT, ENDPOINT, KEY, tableClient, uniqueName } from "../support/targ
 
 const root = new URL("../../../", import.meta.url);
 const packages = new URL("../node_modules", import.meta.url);
-const documents = ["docs/getting-started.md", "docs/testing-with-rowhouse.md"];
+const documents = ["docs/getting-started.md"];
 const local = "http://127.0.0.1:10002/devstoreaccount1";
 // Some snippets need their own server.
 const binary = process.env.ROWHOUSE_BINARY;
@@ -44,7 +44,7 @@ async function run(args, environment = {}) {
 }
 
 test("every kind of snippet is there", () => {
-  assert.deepStrictEqual(snippets.map(({ kind }) => kind), ["", "tls", "file", "file"]);
+  assert.deepStrictEqual(snippets.map(({ kind }) => kind), ["", "tls"]);
 });
 
 test("a script", async () => {
@@ -82,16 +82,4 @@ test("a script over TLS", { skip }, async () => {
   } finally {
     server.kill();
   }
-});
-
-test("the fixture for node:test", { skip }, async () => {
-  for (const { name, body } of snippets.filter(({ kind }) => kind === "file")) {
-    await writeFile(join(folder, name), body);
-  }
-  await mkdir(join(folder, "bin"));
-  await symlink(binary, join(folder, "bin", "rowhouse"));
-  const said = await run(["--test", "--test-reporter=tap", "orders.test.js"], {
-    PATH: join(folder, "bin") + delimiter + process.env.PATH,
-  });
-  assert.match(said, /^# pass 1$/m);
 });
