@@ -39,6 +39,9 @@ pub(super) fn container(command: &[String], given: &[(String, String)]) -> Resul
     let mut environment: Vec<_> = image_environment();
     environment.retain(|(name, _)| given.iter().all(|(other, _)| other != name));
     environment.extend(given.iter().cloned());
+    if command.first().is_some_and(|name| name == "azurite") {
+        return parse(command, &environment).map(|_| ());
+    }
     accept_server(command, &environment).map(|_| ())
 }
 
