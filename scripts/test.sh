@@ -423,6 +423,11 @@ find_chromium() {
     fi
 }
 
+begin "in the place of the emulator: command lines of tools, and JavaScript clients of all three services"
+javascript_packages conformance/emulator
+# Each case starts its own server.
+if [ -n "$installed" ]; then run_javascript conformance/emulator --test-concurrency=2; fi
+
 begin "JavaScript client on a page in Chromium, embedded engine"
 find_chromium
 if [ -n "$chromium" ]; then javascript_cases conformance/browser --data "$scratch/data-browser"; fi

@@ -52,7 +52,7 @@ close() {
     local status=$? session
     touch "$scratch/sessions"
     while read -r session; do pkill -KILL --session "$session" || true; done <"$scratch/sessions"
-    as_root rm -rf "$scratch"
+    as_root rm -rf "$scratch" || rm -rf "$scratch"
     exit "$status"
 }
 trap close EXIT

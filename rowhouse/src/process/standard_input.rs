@@ -9,19 +9,25 @@ use std::io;
 use std::thread;
 use tokio::sync::oneshot;
 
-/// Begins to read standard input, in a thread of its own because a read of a pipe cannot be cancelled.
-///
-/// The future is ready once the input ends or cannot be read.
-pub(crate) fn end() -> anyhow::Result<impl Future<Output = ()>> {
-    let (sender, ended) = oneshot::channel::<()>();
-    let read_all = move || {
-        // After an error nothing more can arrive, as after the end.
-        drop(io::copy(&mut io::stdin().lock(), &mut io::sink()));
-        drop(sender);
-    };
-    thread::Builder::new().name("standard input".to_owned()).spawn(read_all).context("starting a thread")?;
-    Ok(async {
-        // The sender is dropped, so this is an error, and means the end.
-        drop(ended.await);
-    })
+/// Standard input, which is read to its end.
+pub(crate) struct StandardInput(oneshot::Receiver<()>);
+
+impl StandardInput {
+    /// Begins to read, in a thread of its own because a read of a pipe cannot be cancelled.
+    pub(crate) fn read() -> anyhow::Result<Self> {
+        let (sender, ended) = oneshot::channel();
+        let read_all = move || {
+            // After an error nothing more can arrive, as after the end.
+            drop(io::copy(&mut io::stdin().lock(), &mut io::sink()));
+            drop(sender);
+        };
+        thread::Builder::new().name("standard input".to_owned()).spawn(read_all).context("starting a thread")?;
+        Ok(Self(ended))
+    }
+
+    /// Completes, once, when the input has ended or cannot be read.
+    pub(crate) async fn ended(&mut self) {
+        // The sender is dropped and sends nothing, so this is an error, and means the end.
+        drop((&mut self.0).await);
+    }
 }

@@ -45,7 +45,7 @@ impl<C: Clock> MemoryCheckpoints<C> {
         MemoryCheckpoint { catalog: catalog.clone(), properties: properties.clone(), stamps: stamps.clone() }
     }
 
-    /// Returns to a state. Timestamps grow on from the latest that was given out.
+    /// Returns to a state, which may be that of another engine. Timestamps grow on from the latest that was given out.
     pub fn return_to(&self, checkpoint: &MemoryCheckpoint) {
         drop(self.replace(checkpoint.clone(), false));
     }
@@ -72,6 +72,9 @@ impl<C: Clock> MemoryCheckpoints<C> {
         state.properties.replace_all(checkpoint.properties);
         if with_stamps {
             state.stamps = checkpoint.stamps;
+        } else {
+            // The state may be that of another engine, or have an account that was removed since.
+            state.stamps.skip_those_of(&checkpoint.stamps);
         }
         std::mem::replace(&mut state.catalog, checkpoint.catalog)
     }

@@ -51,6 +51,19 @@ impl MemoryStamps {
         self.floor = self.floor.max(floor);
     }
 
+    /// Continues after the stamps that are in another state, too.
+    pub(super) fn skip_those_of(&mut self, other: &Self) {
+        self.skip_to(other.floor);
+        let by_account = other.by_account.iter().flatten();
+        match &mut self.by_account {
+            None => self.skip_to(other.last()),
+            Some(own) => by_account.for_each(|(account, stamp)| {
+                let last = own.entry(account.clone()).or_insert(*stamp);
+                *last = (*last).max(*stamp);
+            }),
+        }
+    }
+
     /// Forgets the last stamp of an account that has its own sequence.
     pub(super) fn forget(&mut self, account: &AccountName) {
         if let Some(by_account) = &mut self.by_account {
@@ -90,7 +103,14 @@ mod tests {
         assert_eq!(stamps.last().ticks(), 52);
         stamps.skip_to(DateTime::from_ticks(90).unwrap());
         assert_eq!([next(&mut stamps, "one", 60), next(&mut stamps, "other", 95)], [91, 95]);
+        let mut kept = stamps.clone();
         stamps.forget(&AccountName::new("other").unwrap());
         assert_eq!(next(&mut stamps, "other", 1), 91);
+        next(&mut kept, "one", 40);
+        kept.skip_those_of(&stamps);
+        stamps.skip_those_of(&kept);
+        for stamps in [&mut stamps, &mut kept] {
+            assert_eq!([next(stamps, "one", 1), next(stamps, "other", 1), next(stamps, "third", 1)], [93, 96, 91]);
+        }
     }
 }
