@@ -1,0 +1,100 @@
+//! Files of one user, and what the file system does with them.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+const OF_GROUP: u32 = 0o070;
+const OF_OTHERS: u32 = 0o007;
+
+/// Options with which a file that is created is for its owner alone.
+pub fn private_file() -> OpenOptions {
+    let mut options = File::options();
+    options.mode(0o600);
+    options
+}
+
+/// Options with which folders that are created are for their owner alone.
+pub fn private_folder() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+/// A warning if the group or others have any permission for a file or a folder with secrets or data, and the command that
+/// takes it away.
+///
+/// What belongs to another user, such as a secret that is mounted into a container, is readable through the group alone, so the
+/// group may have permissions there.
+pub fn exposure(path: &Path) -> Option<String> {
+    let metadata = std::fs::metadata(path).ok()?;
+    let mode = match (metadata.is_file(), metadata.is_dir()) {
+        (true, _) => "600",
+        (_, true) => "700",
+        // A pipe or a device is not kept.
+        _ => return None,
+    };
+    let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
+    let not_private = if is_own { OF_GROUP | OF_OTHERS } else { OF_OTHERS };
+    let path = path.display();
+    (metadata.permissions().mode() & not_private != 0).then(|| {
+        format!("other users of this machine may open {path}, which should be private; run: chmod {mode} {path}")
+    })
+}
+
+/// Makes the names in a folder durable.
+pub fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Makes a file that will only be read appear at another path: as a symbolic link.
+pub fn link_to_read(file: &Path, link: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(file, link)
+}
+
+/// Which file a path means: the same for all names of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileIdentity {
+    device: u64,
+    number: u64,
+}
+
+impl FileIdentity {
+    /// The file that a path means, through links.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let metadata = std::fs::metadata(path)?;
+        Ok(Self { device: metadata.dev(), number: metadata.ino() })
+    }
+}
+
+/// Whether a file could not be opened because this process, or all together, have too many open.
+pub fn is_too_many_open_files(error: &io::Error) -> bool {
+    /// ENFILE and EMFILE.
+    const NUMBERS: [i32; 2] = [23, 24];
+    error.raw_os_error().is_some_and(|number| NUMBERS.contains(&number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+
+    #[test]
+    fn what_the_group_or_others_may_open_is_named_with_the_command() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, b"").unwrap();
+        for (path, private, command) in [(file.as_path(), 0o600, "chmod 600 "), (folder.path(), 0o700, "chmod 700 ")] {
+            for bit in [0o040, 0o020, 0o010, 0o004, 0o002, 0o001] {
+                fs::set_permissions(path, Permissions::from_mode(private | bit)).unwrap();
+                let warning = exposure(path).unwrap();
+                assert!(warning.ends_with(&format!("{command}{}", path.display())), "{warning}");
+            }
+            fs::set_permissions(path, Permissions::from_mode(private)).unwrap();
+            assert_eq!(exposure(path), None);
+        }
+        assert_eq!(exposure(Path::new("/dev/null")), None);
+        assert_eq!(exposure(&folder.path().join("missing")), None);
+    }
+}
