@@ -5,6 +5,7 @@ use crate::config::{Config, Storage};
 use crate::process::{memory, notify, open_files};
 use anyhow::Context;
 use model::clock::SystemClock;
+use platform::files::exposure;
 use server::{Observers, Server, Settings};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
@@ -23,7 +24,7 @@ const SYNC_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) fn run(config: Config) -> anyhow::Result<()> {
     server::begin_process();
     let log = server::start_log(config.log_format, &config.log)?;
-    for warning in config.secret_files.iter().filter_map(|path| store::exposure(path)) {
+    for warning in config.secret_files.iter().filter_map(|path| exposure(path)) {
         warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
