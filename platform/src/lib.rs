@@ -1,7 +1,7 @@
 //! What differs between operating systems, behind one interface.
 //!
-//! No other crate has code for one system alone. What a system does not have is absent in the way that its function describes;
-//! nothing pretends.
+//! `unix/` and `windows/` have the same modules with the same functions, and one of the two is compiled. No other crate has code
+//! for one system alone. What a system does not have is absent in the way that its function describes; nothing pretends.
 //!
 //! | module | job |
 //! |---|---|
@@ -15,7 +15,13 @@
 //! This crate must not know anything of Rowhouse: what the files hold, what is sent, and what the log says about it.
 
 mod access;
+#[cfg(unix)]
 mod unix;
+#[cfg(windows)]
+mod windows;
 
 pub use access::{Access, OpenFilesLimit};
+#[cfg(unix)]
 pub use unix::{files, folder, local_socket, process, service_manager, signals};
+#[cfg(windows)]
+pub use windows::{files, folder, local_socket, process, service_manager, signals};

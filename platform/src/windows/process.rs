@@ -1,0 +1,38 @@
+//! Limits and figures of this process. Windows has no limit of open files, and its figures are not read.
+
+use crate::access::OpenFilesLimit;
+use std::io;
+use std::time::Duration;
+
+/// New files inherit the access of their folder, so there is nothing to do.
+pub fn make_new_files_private() {}
+
+/// How many files this process may have open: as many as it asks for.
+pub fn open_files_limit() -> OpenFilesLimit {
+    OpenFilesLimit { current: None, maximum: None }
+}
+
+/// Sets how many files this process may have open: there is no limit to set.
+pub fn set_open_files_limit(_files: u64) -> io::Result<()> {
+    Ok(())
+}
+
+/// Processor time that the process has used: not read.
+pub fn processor_time() -> Option<Duration> {
+    None
+}
+
+/// Virtual and resident memory in bytes: not read.
+pub fn memory() -> Option<(u64, u64)> {
+    None
+}
+
+/// Bytes sent to the disk: not read.
+pub fn written_bytes() -> Option<u64> {
+    None
+}
+
+/// Open files: not read.
+pub fn open_files() -> Option<u64> {
+    None
+}
