@@ -9,9 +9,11 @@
 use super::ACCOUNTS_VARIABLE;
 use crate::serve::print_at_once;
 use anyhow::{Context, bail};
+use platform::files::script;
+use platform::process::own_group;
 use std::env;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
@@ -82,8 +84,7 @@ impl Program {
             .stdout(Stdio::piped())
             .kill_on_drop(true);
         command.envs(accounts.map(|accounts| (ACCOUNTS_VARIABLE, accounts)));
-        #[cfg(unix)]
-        command.process_group(0);
+        own_group(command.as_std_mut());
         let mut child = command.spawn().with_context(|| format!("starting {}", path.display()))?;
         let input = child.stdin.take();
         let output = child.stdout.take().context("the program has no standard output")?;
@@ -96,19 +97,7 @@ fn find(name: &str) -> Option<PathBuf> {
     let in_path = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
     let current = env::current_dir().unwrap_or_default();
     let in_packages = current.ancestors().map(|folder| folder.join("node_modules").join(".bin"));
-    let file = if cfg!(windows) { format!("{name}.cmd") } else { name.to_owned() };
-    in_path.into_iter().chain(in_packages).map(|folder| folder.join(&file)).find(|path| is_program(path))
-}
-
-#[cfg(unix)]
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_program(path: &Path) -> bool {
-    path.is_file()
+    in_path.into_iter().chain(in_packages).find_map(|folder| script(&folder, name))
 }
 
 /// A program that was started.
