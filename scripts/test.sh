@@ -449,6 +449,16 @@ begin "programs that keep their state in tables, PostgreSQL"
 new_store programs
 if [ -n "$store" ]; then javascript_cases conformance/programs --store "$store"; fi
 
+# ---- packages --------------------------------------------------------------------------------------------------------
+
+begin "packages: for npm, for pip, for Debian, and by cargo"
+status=0
+scripts/test_packages.sh "$server" 2>&1 | tee "$scratch/packages.log" || status=$?
+passed=$((passed + $(count "$scratch/packages.log" '^([0-9]+) passed, [0-9]+ failed.*')))
+failed=$((failed + $(count "$scratch/packages.log" '^[0-9]+ passed, ([0-9]+) failed.*')))
+skipped=$((skipped + $(count "$scratch/packages.log" '^[0-9]+ passed, [0-9]+ failed, ([0-9]+) skipped$')))
+[ "$status" -eq 0 ]
+
 # ---- Go --------------------------------------------------------------------------------------------------------------
 
 # The oldest version of Go that the clients can be built with. From 1.21 on, the go command fetches what it needs.
