@@ -19,6 +19,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// The options of Node.js for every program that it runs.
@@ -224,8 +225,9 @@ impl Running {
     /// Prints the program's lines, and sends its end.
     async fn until_end(mut self, ends: mpsc::Sender<Ended>) {
         while let Ok(Some(line)) = self.lines.next_line().await {
-            // It goes on when nobody reads what it prints.
-            let _printed = print_at_once(&format!("{line}\n"));
+            // Not on a thread that serves requests: a reader of standard output that pauses must not stop those. Whether there is a
+            // reader at all does not matter.
+            let _printed = spawn_blocking(move || print_at_once(&format!("{line}\n"))).await;
         }
         let status = self.child.wait().await.ok();
         // If nobody receives it, this process ends, too.
