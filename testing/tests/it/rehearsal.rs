@@ -10,7 +10,7 @@ fn start(rehearsal: &str) -> Result<TestServer, rowhouse_testing::Error> {
 
 /// Whether something holds just before this many seconds have passed, and then.
 fn before_and_after<T>(server: &TestServer, seconds: u64, mut look: impl FnMut() -> T) -> (T, T) {
-    server.clock().advance(Duration::from_secs(seconds) - Duration::from_nanos(100));
+    server.clock().advance(Duration::new(seconds - 1, 999_999_900));
     let before = look();
     server.clock().advance(Duration::from_nanos(100));
     (before, look())
