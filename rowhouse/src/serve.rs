@@ -197,6 +197,7 @@ fn settings(config: Config) -> Settings {
         requests_max: config.requests_max,
         body_bytes: config.body_bytes,
         targets: config.targets,
+        rehearsal: config.rehearsal,
         quota: config.quota,
         has_analytics: config.has_analytics,
         shutdown_time: config.shutdown_time,
