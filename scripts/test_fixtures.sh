@@ -81,7 +81,7 @@ javascript_tests() {
     mkdir "$scratch/project"
     echo '{ "private": true }' >"$scratch/project/package.json"
     (cd "$scratch/project" && npm install --offline --no-audit --no-fund --loglevel=error "$scratch"/npm/*.tgz >/dev/null)
-    (cd "$tests" && ROWHOUSE_PROJECT=$scratch/project node --test --test-reporter=tap --test-concurrency=2) \
+    (cd "$tests" && PACKAGES_PROJECT=$scratch/project node --test --test-reporter=tap --test-concurrency=2) \
         >"$scratch/output" 2>&1 || status=$?
     if [ "$status" -ne 0 ]; then sed -n '/^not ok/,/^  \.\.\.$/p' "$scratch/output" | head -n 200; fi
     passed=$((passed + $(count '^# pass ([0-9]+)$')))

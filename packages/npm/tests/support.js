@@ -6,8 +6,8 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 
-const project = process.env.ROWHOUSE_PROJECT;
-if (!project) throw new Error("ROWHOUSE_PROJECT does not say where the packages are installed: run scripts/test_fixtures.sh");
+const project = process.env.PACKAGES_PROJECT;
+if (!project) throw new Error("PACKAGES_PROJECT does not say where the packages are installed: run scripts/test_fixtures.sh");
 
 // The installed package.
 export const rowhouse = createRequire(join(project, "any.js"))("rowhouse");
