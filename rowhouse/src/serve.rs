@@ -217,7 +217,7 @@ async fn seed<E: Engine>(engine: E, folder: &Path, config: &Config) -> anyhow::R
     match seeded {
         None => info!("nothing is loaded from {folder} (--seed), because the account '{account}' has tables already"),
         Some(Seeded { tables, entities }) => {
-            info!("loaded {tables} tables with {entities} entities from {folder} into the account '{account}'");
+            info!(tables, entities, "the account '{account}' begins with what {folder} has (--seed)");
         }
     }
     Ok(engine)

@@ -89,3 +89,44 @@ impl<C: Clock> MemoryCheckpoints<C> {
         self.0.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Memory;
+    use crate::engine::TableKey;
+    use model::clock::SystemClock;
+    use model::{Record, TableName};
+
+    #[test]
+    fn neither_a_checkpoint_nor_a_return_copies_entities() {
+        let engine = Memory::for_tests(SystemClock);
+        let table = TableKey { account: AccountName::new("orchard").unwrap(), name: TableName::new("trees").unwrap() };
+        let mut entities = crate::memory::entities::Entities::default();
+        for number in 0..100_000_u32 {
+            entities.insert(number.to_be_bytes().to_vec(), Record::from_bytes(vec![1]));
+        }
+        let checkpoints = engine.checkpoints();
+        let created = model::DateTime::MIN;
+        checkpoints.write().catalog.insert(&table, Table { created, entities: entities.clone() });
+        let is_shared =
+            |catalog: &Catalog<Table>| catalog.get(&table).unwrap().table.entities.is_shared_with(&entities);
+        let checkpoint = checkpoints.take();
+        assert!(is_shared(&checkpoint.catalog) && is_shared(&checkpoints.read().catalog));
+        let change = |key: u32| {
+            let mut state = checkpoints.write();
+            let entities = &mut state.catalog.get_mut(&table).unwrap().table.entities;
+            entities.insert(key.to_be_bytes().to_vec(), Record::from_bytes(vec![2]));
+        };
+        for number in 0..3 {
+            change(number);
+            assert!(is_shared(&checkpoint.catalog) && !is_shared(&checkpoints.read().catalog));
+            checkpoints.return_to(&checkpoint);
+            assert!(is_shared(&checkpoints.read().catalog));
+        }
+        checkpoints.clear_account(&table.account);
+        assert!(checkpoints.read().catalog.get(&table).is_none() && is_shared(&checkpoint.catalog));
+        checkpoints.begin_again(&checkpoint);
+        assert!(is_shared(&checkpoints.read().catalog));
+    }
+}

@@ -9,7 +9,7 @@ use test_support::command::Folder;
 fn write_seed(folder: &str) {
     fs::create_dir_all(folder).unwrap();
     let write = |name: &str, lines: &[Value]| {
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let text: String = lines.iter().map(|line| line.to_string() + "\n").collect();
         fs::write(Path::new(folder).join(name), text).unwrap();
     };
     let tree =
@@ -40,7 +40,7 @@ fn a_server_begins_with_the_tables_and_a_reset_returns_to_them() {
         reset(&server);
     }
     let log = server.stop().1;
-    assert!(log.iter().any(|line| line.contains("loaded 2 tables with 4 entities")), "{log:?}");
+    assert!(log.iter().any(|line| line.contains("tables=2 entities=4")), "{log:?}");
 }
 
 #[test]
