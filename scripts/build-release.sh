@@ -58,6 +58,9 @@ case $target in
         done
         ;;
 esac
+# mimalloc contains the time at which it was compiled. No time of a file is needed here, so that of a commit would only be one more
+# thing to know.
+export SOURCE_DATE_EPOCH=0
 export CC_SHELL_ESCAPED_FLAGS=1 "CFLAGS_${target//-/_}=${c_flags[*]-}"
 
 cargo build --locked --package rowhouse --profile "$profile" --target "$target" >&2
