@@ -441,6 +441,11 @@ find_chromium() {
     fi
 }
 
+begin "in the place of the emulator: command lines of tools, and JavaScript clients of all three services"
+javascript_packages conformance/emulator
+# Each case starts its own server.
+if [ -n "$installed" ]; then run_javascript conformance/emulator --test-concurrency=2; fi
+
 begin "JavaScript client on a page in Chromium, embedded engine"
 find_chromium
 if [ -n "$chromium" ]; then javascript_cases conformance/browser --data "$scratch/data-browser"; fi
@@ -461,6 +466,16 @@ javascript_cases conformance/programs --data "$scratch/data-programs"
 begin "programs that keep their state in tables, PostgreSQL"
 new_store programs
 if [ -n "$store" ]; then javascript_cases conformance/programs --store "$store"; fi
+
+# ---- packages --------------------------------------------------------------------------------------------------------
+
+begin "packages: for npm, for pip, for Debian, and by cargo"
+status=0
+scripts/test_packages.sh "$server" 2>&1 | tee "$scratch/packages.log" || status=$?
+passed=$((passed + $(count "$scratch/packages.log" '^([0-9]+) passed, [0-9]+ failed.*')))
+failed=$((failed + $(count "$scratch/packages.log" '^[0-9]+ passed, ([0-9]+) failed.*')))
+skipped=$((skipped + $(count "$scratch/packages.log" '^[0-9]+ passed, [0-9]+ failed, ([0-9]+) skipped$')))
+[ "$status" -eq 0 ]
 
 # ---- Go --------------------------------------------------------------------------------------------------------------
 

@@ -75,6 +75,16 @@ pub fn is_too_many_open_files(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|number| NUMBERS.contains(&number))
 }
 
+/// Whether a path is a program that may be started.
+pub fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// The file of a program that is a script, as npm installs them.
+pub fn script_name(program: &str) -> String {
+    program.to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,8 @@ use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::Duration;
 
 /// Takes every permission of the group and of others from all files and folders that are created from now on, also by
@@ -56,4 +58,9 @@ pub fn written_bytes() -> Option<u64> {
 pub fn open_files() -> Option<u64> {
     let entries = std::fs::read_dir("/proc/self/fd").ok()?;
     Some((entries.count() as u64).saturating_sub(1))
+}
+
+/// Makes a program that will be started the first of its own group, so that a Ctrl-C for this process is not for it.
+pub fn begin_own_group(command: &mut Command) {
+    command.process_group(0);
 }

@@ -50,3 +50,13 @@ pub fn is_too_many_open_files(error: &io::Error) -> bool {
     const NUMBER: i32 = 4;
     error.raw_os_error() == Some(NUMBER)
 }
+
+/// Whether a path is a program that may be started.
+pub fn is_program(path: &Path) -> bool {
+    path.is_file()
+}
+
+/// The file of a program that is a script, as npm installs them.
+pub fn script_name(program: &str) -> String {
+    format!("{program}.cmd")
+}

@@ -2,6 +2,8 @@
 
 use crate::access::OpenFilesLimit;
 use std::io;
+use std::os::windows::process::CommandExt;
+use std::process::Command;
 use std::time::Duration;
 
 /// New files inherit the access of their folder, so there is nothing to do.
@@ -35,4 +37,11 @@ pub fn written_bytes() -> Option<u64> {
 /// Open files: not read.
 pub fn open_files() -> Option<u64> {
     None
+}
+
+/// Makes a program that will be started the first of its own group, so that a Ctrl-C for this process is not for it.
+pub fn begin_own_group(command: &mut Command) {
+    /// `CREATE_NEW_PROCESS_GROUP`.
+    const OWN_GROUP: u32 = 0x200;
+    command.creation_flags(OWN_GROUP);
 }

@@ -3,11 +3,13 @@
 //! Nothing is checked here; `config.rs` does that.
 
 mod analytics_args;
+mod azurite_args;
 pub mod manual;
 mod quota_args;
 mod throttle_args;
 
 pub use analytics_args::AnalyticsArgs;
+pub use azurite_args::{AzuriteArgs, OAuthLevel};
 pub use quota_args::QuotaArgs;
 pub use throttle_args::ThrottleArgs;
 
@@ -53,6 +55,12 @@ pub enum Command {
     /// ./rowhouse-data. When it is ready it prints the address and a connection string for client libraries.
     #[command(after_long_help = EXAMPLES)]
     Serve(Box<ServeArgs>),
+
+    /// Run in the place of the Azurite emulator, with its options: tables by this server, blobs and queues by its own programs
+    ///
+    /// It prints the lines that tools wait for which start the emulator, and stops as the emulator does.
+    #[command(after_long_help = azurite_args::EXAMPLES, args_override_self = true, disable_version_flag = true)]
+    Azurite(Box<AzuriteArgs>),
 
     /// Make a shared access signature: a token with limited rights for a limited time
     ///
