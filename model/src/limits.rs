@@ -208,8 +208,13 @@ pub const SHOWN_COLUMN_CHARS_MAX: usize = 48;
 pub const ADMIN_CONNECTIONS_MAX: usize = 256;
 /// Largest head of a request to the admin listener, in bytes.
 pub const ADMIN_HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Largest body of a request to the admin listener, in bytes: a filter of the log.
+/// Largest body of a request to the admin listener, in bytes: a filter of the log, or a control
+/// of a test.
 pub const ADMIN_BODY_BYTES_MAX: usize = 4 * 1024;
+/// Most accounts that tests may have made at one time.
+pub const TEST_ACCOUNTS_MAX: usize = 10_000;
+/// Most snapshots that tests may have taken at one time.
+pub const TEST_SNAPSHOTS_MAX: usize = 1000;
 /// How long a request to the admin listener may take, in seconds.
 pub const ADMIN_REQUEST_SECONDS_MAX: u64 = 10;
 /// How long a connection to the admin listener may be idle, in seconds.

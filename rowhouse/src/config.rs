@@ -22,6 +22,8 @@ const STORE_PASSWORD_VARIABLE: &str = "PGPASSWORD";
 const MIB: usize = 1024 * 1024;
 /// The default of `--store-connections`.
 const STORE_CONNECTIONS_DEFAULT: usize = 32;
+/// The address of the admin listener that `--test-controls` implies.
+const TEST_CONTROLS_ADMIN: &str = "127.0.0.1:0";
 /// The largest value of `--store-connections`. Too many connections make a database slower.
 const STORE_CONNECTIONS_MAX: usize = 1000;
 
@@ -96,6 +98,10 @@ pub struct Config {
     pub admin: Option<SocketAddr>,
     /// Whether metrics show tables separately.
     pub metrics_per_table: bool,
+    /// The folder with the tables to begin with.
+    pub seed: Option<PathBuf>,
+    /// Whether tests may control the server over the admin listener.
+    pub test_controls: bool,
 }
 
 /// Where the data are kept.
@@ -163,6 +169,13 @@ impl Config {
         let targets = args.throttle.targets(rehearsal.is_some_and(|rehearsal| rehearsal.rehearses_targets()))?;
         let storage = storage(&args)?;
         secret_files.extend(args.store_password_file.clone());
+        let test_controls = args.tests.test_controls.unwrap_or(false);
+        ensure!(
+            !test_controls || matches!(storage, Storage::Memory),
+            "--test-controls lets everyone who reaches the admin listener replace all data, so it is only for data in \
+             memory: add --in-memory"
+        );
+        let admin = args.admin.as_deref().or(test_controls.then_some(TEST_CONTROLS_ADMIN));
         Ok(Self {
             exposure,
             storage,
@@ -189,8 +202,10 @@ impl Config {
             log_format: args.log_format.unwrap_or(LogFormatArg::Text).into(),
             log: args.log.unwrap_or_else(|| "info".to_owned()),
             log_file: None,
-            admin: admin_address(args.admin.as_deref(), args.allow_admin_on_network == Some(true))?,
+            admin: admin_address(admin, args.allow_admin_on_network == Some(true))?,
             metrics_per_table: args.metrics_per_table.unwrap_or(true),
+            seed: args.tests.seed,
+            test_controls,
         })
     }
 
@@ -360,6 +375,7 @@ impl Exposure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::TestArgs;
 
     const KEYS: AccountKeys<'_> = AccountKeys { variable: "KEYS", text: "one:AAECAwQFBgcICQoLDA0ODw==" };
 
@@ -420,6 +436,22 @@ mod tests {
         assert!(refusal(Some("[::]:9"), Some(false)).contains("--allow-admin-on-network"));
         assert!(refusal(None, Some(true)).contains("--admin"));
         assert!(refusal(Some("here"), None).contains("--admin"));
+    }
+
+    #[test]
+    fn test_controls_need_data_in_memory_and_bring_an_admin_listener() {
+        let config = |in_memory, admin: Option<&str>| {
+            let tests = TestArgs { test_controls: Some(true), ..TestArgs::default() };
+            let admin = admin.map(str::to_owned);
+            Config::new(ServeArgs { in_memory, admin, tests, ..ServeArgs::default() }, None)
+        };
+        let implied = config(Some(true), None).unwrap();
+        assert!(implied.test_controls && implied.admin.is_some_and(|admin| admin.ip().is_loopback()));
+        assert_eq!(config(Some(true), Some("127.0.0.1:9")).unwrap().admin.unwrap().port(), 9);
+        assert!(config(Some(true), Some("0.0.0.0:9")).is_err());
+        let refusal = format!("{:#}", config(None, None).unwrap_err());
+        assert!(refusal.contains("add --in-memory"), "{refusal}");
+        assert!(!Config::new(ServeArgs::default(), None).unwrap().test_controls);
     }
 
     #[test]

@@ -6,17 +6,19 @@ use crate::cli::DurabilityArg;
 use crate::config::{Config, Storage};
 use crate::process::{memory, notify, open_files};
 use anyhow::Context;
-use model::clock::SystemClock;
+use model::clock::{Clock, SystemClock};
 use platform::files::exposure;
-use server::{LogControl, Observers, Server, Settings};
+use server::{LogControl, Observers, Server, Settings, TestClock, TestControlSettings};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory, Postgres};
+use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory, MemoryCheckpoints, Postgres};
 use tokio::net::TcpListener;
 use tools::backup::ControlSocket;
+use tools::import::{self, Seeded};
 use tools::stop_signal;
 use tracing::{info, warn};
 
@@ -97,9 +99,19 @@ async fn run_until_stopped(
     };
     let observers = Observers::start(admin, log, config.metrics_per_table)?;
     match &config.storage {
+        Storage::Memory if config.test_controls => {
+            warn!(
+                "everyone who reaches the admin listener can replace all data, make accounts and set the clock \
+                 (--test-controls): that is for tests, and nothing else"
+            );
+            let clock = TestClock::new();
+            let engine = Memory::for_tests(clock.clone());
+            let controls = (clock, engine.checkpoints());
+            serve(listener, config, observers, engine, Some(controls), surroundings).await
+        }
         Storage::Memory => {
             warn!("all data are in memory and are lost when the server stops");
-            serve(listener, config, observers, Memory::new(SystemClock), surroundings).await
+            serve(listener, config, observers, Memory::new(SystemClock), None, surroundings).await
         }
         Storage::Folder { path, durability, cache_bytes, min_free_bytes } => {
             let options = embedded_options(*durability, *cache_bytes, *min_free_bytes);
@@ -110,7 +122,7 @@ async fn run_until_stopped(
             if let Err(error) = &control {
                 warn!(%error, "the control socket could not be created in {}, so the data cannot be backed up while the server runs", path.display());
             }
-            let served = serve(listener, config, observers, engine, surroundings).await;
+            let served = serve(listener, config, observers, engine, None, surroundings).await;
             drop(control);
             served
         }
@@ -123,7 +135,7 @@ async fn run_until_stopped(
             }
             let engine = Postgres::open(options, SystemClock).await?;
             info!("data are kept in the database {}", engine.place());
-            serve(listener, config, observers, engine, surroundings).await
+            serve(listener, config, observers, engine, None, surroundings).await
         }
     }
 }
@@ -149,15 +161,24 @@ async fn serve<E: Engine>(
     config: Config,
     observers: Observers,
     engine: E,
+    test_controls: Option<(TestClock, MemoryCheckpoints<TestClock>)>,
     surroundings: &mut impl Surroundings,
 ) -> anyhow::Result<()> {
+    let engine = match &config.seed {
+        None => engine,
+        Some(folder) => seed(engine, folder, &config).await?,
+    };
     let address = listener.local_addr().context("reading the address that was bound")?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let endpoint = format!("{scheme}://{address}");
     let connection_string = config.accounts.connection_string(&endpoint);
     let explorer = config.explorer.then(|| format!("{endpoint}/_rowhouse/"));
+    let test_controls = test_controls.map(|(clock, engine)| {
+        let endpoint = endpoint.clone();
+        TestControlSettings { clock, engine, endpoint }
+    });
     let ready = Ready { endpoint, connection_string, explorer, admin: observers.admin_address() };
-    let server = Server::start(settings(config), observers, engine).await?;
+    let server = Server::start(settings(config, test_controls), observers, engine).await?;
     // From here on a signal stops the server in order.
     let mut stop = pin!(stop_signal()?);
     tokio::select! {
@@ -177,10 +198,29 @@ async fn serve<E: Engine>(
     server.run(listener, stop).await
 }
 
-fn settings(config: Config) -> Settings {
+/// Loads the tables to begin with, and returns the engine.
+async fn seed<E: Engine>(engine: E, folder: &Path, config: &Config) -> anyhow::Result<E> {
+    let account = config.accounts.first().context("there is no account that --seed could be loaded into")?;
+    let is_kept = !matches!(config.storage, Storage::Memory);
+    let (engine, seeded) = import::seed(engine, folder, account, is_kept).await?;
+    let folder = folder.display();
+    match seeded {
+        None => info!("nothing is loaded from {folder} (--seed), because the account '{account}' has tables already"),
+        Some(Seeded { tables, entities }) => {
+            info!(tables, entities, "the account '{account}' begins with what {folder} has (--seed)");
+        }
+    }
+    Ok(engine)
+}
+
+fn settings(config: Config, test_controls: Option<TestControlSettings>) -> Settings {
     let exposure = config.exposure;
+    let clock: Arc<dyn Clock> = match &test_controls {
+        None => Arc::new(SystemClock),
+        Some(controls) => Arc::new(controls.clock.clone()),
+    };
     Settings {
-        clock: Arc::new(SystemClock),
+        clock,
         accounts: config.accounts,
         account_file: config.account_file,
         check_accounts: Box::new(move |accounts| exposure.check_accounts(accounts)),
@@ -200,6 +240,7 @@ fn settings(config: Config) -> Settings {
         rehearsal: config.rehearsal,
         quota: config.quota,
         has_analytics: config.has_analytics,
+        test_controls,
         shutdown_time: config.shutdown_time,
     }
 }

@@ -24,6 +24,7 @@ mod service;
 mod settings;
 mod tables;
 mod telemetry;
+mod test_controls;
 mod toml_file;
 
 pub use accounts::{Accounts, Quota, QuotaSection};
@@ -37,4 +38,5 @@ pub use server::{Observers, Server};
 pub use settings::{AccountCheck, Secondary, Settings};
 pub use telemetry::log::{LogControl, LogFormat, start as start_log};
 pub use telemetry::metrics::{Metrics, RequestTotals, begin_process};
+pub use test_controls::{TestClock, TestControlSettings};
 pub use toml_file::parse_toml;

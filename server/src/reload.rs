@@ -40,7 +40,8 @@ impl<T> Live<T> {
         self.0.subscribe()
     }
 
-    fn replace(&self, value: T) {
+    /// Puts another value in force.
+    pub(crate) fn replace(&self, value: T) {
         self.0.send_replace(Arc::new(value));
     }
 }

@@ -19,6 +19,7 @@ use crate::telemetry::analytics::{self, Analytics, AnalyticsWriter};
 use crate::telemetry::log::LogControl;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::{TraceSettings, Tracer};
+use crate::test_controls::TestControls;
 use anyhow::Context;
 use model::ServiceProperties;
 use model::limits::{ANALYTICS_STOP_SECONDS_MIN, TRACE_STOP_SECONDS_MAX};
@@ -97,7 +98,8 @@ impl<E: Engine> Server<E> {
     /// Puts a server together. From then on the admin listener reports it as ready.
     pub async fn start(settings: Settings, observers: Observers, engine: E) -> anyhow::Result<Self> {
         let accounts = Arc::new(Live::new(settings.accounts));
-        if let Some(files) = settings.account_file {
+        // A test returns to the accounts that were there at the start.
+        if let Some(files) = settings.account_file.filter(|_| settings.test_controls.is_none()) {
             let check = settings.check_accounts;
             let make = move |files: &_| {
                 let accounts = Accounts::from_file(files)?;
@@ -138,7 +140,11 @@ impl<E: Engine> Server<E> {
             tracer: observers.tracer.clone(),
         });
         if let Some((admin, _)) = &observers.admin {
-            admin.serve(Arc::clone(&service) as Arc<dyn ObservedService>);
+            let (accounts, quotas) = (&service.accounts, &service.quotas);
+            let test_controls = settings
+                .test_controls
+                .map(|settings| TestControls::new(settings, Arc::clone(accounts), Arc::clone(quotas)));
+            admin.serve(Arc::clone(&service) as Arc<dyn ObservedService>, test_controls);
         }
         let (connections_max, per_address_max) = (settings.connections_max, settings.connections_per_address_max);
         let connections = ConnectionRegistry::new(connections_max, per_address_max, Arc::clone(&observers.connections));

@@ -33,7 +33,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Response};
 use hyper::body::{Body, Incoming};
 use model::limits::{REQUEST_TIMEOUT_SECONDS_MAX, XML_BODY_BYTES_MAX};
-use model::{AccountName, Clock, CorsRules, Grant, ServiceProperties};
+use model::{AccountName, Clock, CorsRules, DateTime, Grant, ServiceProperties};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -127,8 +127,11 @@ impl<E: Engine> Service<E> {
         };
         let in_flight = self.metrics.as_deref().map(Metrics::begin);
         let (parts, mut body) = request.into_parts();
-        let incoming =
-            IncomingRequest::new(&parts, connection, (started, self.clock.now().to_system_time()), &self.domains);
+        let now = self.clock.now().to_system_time();
+        let incoming = IncomingRequest {
+            now_of_clients: self.clock.of_clients().map(DateTime::to_system_time),
+            ..IncomingRequest::new(&parts, connection, (started, now), &self.domains)
+        };
         let accounts = self.accounts.current();
         let mut context = RequestContext::new(&incoming);
         let trace = self.tracer.as_ref().and_then(|tracer| tracer.begin(&parts.headers, incoming.started));

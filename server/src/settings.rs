@@ -5,6 +5,7 @@ use crate::authorization::oauth::OAuthConfig;
 use crate::limits::throttle::Targets;
 use crate::rehearsal::RehearsalSettings;
 use crate::reload::Files;
+use crate::test_controls::TestControlSettings;
 use model::Clock;
 use rustls::ServerConfig;
 use std::fmt;
@@ -67,6 +68,9 @@ pub struct Settings {
     pub quota: Quota,
     /// Whether the server keeps metrics for accounts, in tables of each account.
     pub has_analytics: bool,
+    /// What the controls for tests need; `None` if there are none. They are on the admin listener. With them the file of
+    /// accounts is not read again.
+    pub test_controls: Option<TestControlSettings>,
     /// How long requests may go on after the server was asked to stop.
     pub shutdown_time: Duration,
 }

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// The tables of all accounts, each with a value of the engine.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Catalog<T> {
     accounts: BTreeMap<AccountName, BTreeMap<Box<str>, Listed<T>>>,
 }
 
 /// A table of the catalog.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Listed<T> {
     /// The name as it was spelled at creation.
     pub(crate) name: TableName,
@@ -63,6 +63,11 @@ impl<T> Catalog<T> {
             self.accounts.remove(&key.account);
         }
         Some(listed.table)
+    }
+
+    /// Removes all tables of an account and returns them.
+    pub(crate) fn remove_account(&mut self, account: &AccountName) -> Vec<T> {
+        self.accounts.remove(account).into_iter().flatten().map(|(_, listed)| listed.table).collect()
     }
 
     /// How many tables there are.

@@ -27,7 +27,7 @@ pub use check::{CheckReport, CheckedTable, Problem, check_snapshot};
 pub use embedded::{Durability, Embedded, EmbeddedOptions, OpenError, RestoredFolder, check_folder};
 pub use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, Intake, ReadError, Scan, ScanEnd, TableKey};
 pub use figures::Figures;
-pub use memory::{Memory, RestoredMemory};
+pub use memory::{Memory, MemoryCheckpoint, MemoryCheckpoints, RestoredMemory};
 pub use postgres::{Postgres, PostgresOptions};
 pub use snapshot::{EntityVisitor, Restore, Snapshot, SnapshotContents, SnapshotError, SnapshotTable, Snapshots};
 pub use table_pages::TablePages;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// The service properties of the accounts that have set any.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct PropertiesOfAccounts {
     accounts: HashMap<AccountName, Arc<ServiceProperties>>,
     /// The properties of all other accounts.
@@ -50,5 +50,10 @@ impl PropertiesOfAccounts {
     /// Replaces the properties of an account.
     pub(crate) fn insert(&mut self, account: &AccountName, properties: ServiceProperties) {
         self.accounts.insert(account.clone(), Arc::new(properties));
+    }
+
+    /// Forgets what an account has set.
+    pub(crate) fn remove(&mut self, account: &AccountName) {
+        self.accounts.remove(account);
     }
 }

@@ -22,11 +22,6 @@ impl<C: Clock> Stamps<C> {
         self.clock.now().max(self.last.next())
     }
 
-    /// Continues after this stamp, if it is later than the last one.
-    pub(crate) fn skip_to(&mut self, last: DateTime) {
-        self.last = self.last.max(last);
-    }
-
     /// Gives out a proposed stamp. The stamp of a refused transaction is only proposed.
     pub(crate) fn give_out(&mut self, stamp: DateTime) {
         debug_assert!(stamp > self.last, "stamps grow");

@@ -46,7 +46,7 @@ impl Program {
     pub fn start_with(self, arguments: &[&str], change: impl FnOnce(&mut Command)) -> Server {
         let mut command = self.serve(&[&["--listen", "127.0.0.1:0"], arguments].concat());
         change(&mut command);
-        Server::spawn(&mut command, arguments.contains(&"--admin"))
+        Server::spawn(&mut command, arguments.contains(&"--admin") || arguments.contains(&"--test-controls"))
     }
 
     /// A new folder in which the program runs.
@@ -61,7 +61,7 @@ pub struct Server {
     child: Child,
     /// Address and port.
     pub address: String,
-    /// Address and port of the admin listener; empty without `--admin`.
+    /// Address and port of the admin listener; empty without `--admin` and `--test-controls`.
     pub admin: String,
     log: Receiver<String>,
     /// Kept open, so that the server can go on writing.

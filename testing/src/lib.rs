@@ -15,6 +15,7 @@
 //!
 //! - [`TestServer::clock`] moves the time: Timestamps, the expiry of shared access signatures, everything that the
 //!   service decides by the time of day.
+//! - [`TestServer::snapshot`] keeps all data, and [`TestServer::restore`] returns to them, in well under a millisecond.
 //! - [`TestServer::costs`] counts requests, and the entities that they examined, returned and wrote, so that a test can
 //!   assert that a query reads one partition and not the table.
 //! - [`TestServer::builder`] sets what a test needs otherwise: accounts, data on disk, throttling, pages that end
@@ -28,16 +29,18 @@
 //!
 //! This crate must not know client libraries, the command line, or how an engine stores anything.
 
-mod clock;
 mod costs;
 mod error;
 mod server;
+mod snapshot;
 mod thread;
 
-pub use clock::TestClock;
+#[doc(inline)]
+pub use ::server::TestClock;
 pub use costs::Costs;
 pub use error::Error;
 pub use server::{TestServer, TestServerBuilder};
+pub use snapshot::Snapshot;
 
 /// The name of the development account, which every server has.
 ///

@@ -2,6 +2,7 @@
 
 use crate::costs::Costs;
 use crate::error::Error;
+use crate::snapshot::{Snapshot, States};
 use crate::thread::{Options, ServerThread, Started, Storage};
 use crate::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, TestClock};
 use anyhow::bail;
@@ -34,6 +35,7 @@ pub struct TestServer {
     accounts: Vec<(String, String)>,
     clock: TestClock,
     metrics: Arc<Metrics>,
+    states: States,
     /// `None` once it was stopped.
     thread: Option<ServerThread>,
 }
@@ -175,6 +177,59 @@ impl TestServer {
         Costs::of(self.metrics.totals())
     }
 
+    /// Keeps the tables, entities, policies and service properties of all accounts as they are now. That takes the same
+    /// short time whatever the number of entities.
+    ///
+    /// Fails if the data are on disk.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::start_blocking()?;
+    /// // … what all tests begin with …
+    /// let beginning = server.snapshot()?;
+    /// // … a test …
+    /// server.restore(&beginning)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn snapshot(&self) -> Result<Snapshot, Error> {
+        self.states.snapshot()
+    }
+
+    /// Returns to a snapshot, which can be used again, in the same short time. A transaction that is under way happens
+    /// before that or after it, and is never kept or lost in part.
+    ///
+    /// Timestamps and ETags are those of the snapshot again; new ones are later than all that were given out before. The
+    /// clock stays as it is. Fails if the data are on disk.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::start_blocking()?;
+    /// let beginning = server.snapshot()?;
+    /// server.restore(&beginning)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn restore(&self, snapshot: &Snapshot) -> Result<(), Error> {
+        self.states.restore(snapshot)
+    }
+
+    /// Returns to the beginning: without data, and with the clock of the operating system. Timestamps begin anew, too.
+    /// Fails if the data are on disk.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::start_blocking()?;
+    /// server.reset()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reset(&self) -> Result<(), Error> {
+        self.states.reset()?;
+        self.clock.reset();
+        Ok(())
+    }
+
     /// Ends the server as dropping it does, and says whether its data could be closed. It blocks the thread for a
     /// moment.
     ///
@@ -209,10 +264,10 @@ impl TestServer {
         thread: ServerThread,
         started: Option<Started>,
     ) -> Result<Self, Error> {
-        let Some((address, metrics)) = started else {
+        let Some(Started { address, metrics, checkpoints }) = started else {
             return thread.stop().and_then(|()| bail!("the server ended before it started")).map_err(Error::new);
         };
-        Ok(Self { address, accounts, clock, metrics, thread: Some(thread) })
+        Ok(Self { address, accounts, clock, metrics, states: States::new(checkpoints), thread: Some(thread) })
     }
 }
 

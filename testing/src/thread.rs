@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory};
+use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory, MemoryCheckpoints};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -59,7 +59,13 @@ pub(crate) struct ServerThread {
 }
 
 /// What the thread of a server reports once the server takes requests.
-pub(crate) type Started = (SocketAddr, Arc<Metrics>);
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) address: SocketAddr,
+    pub(crate) metrics: Arc<Metrics>,
+    /// The states of the data; `None` if they are on disk.
+    pub(crate) checkpoints: Option<MemoryCheckpoints<TestClock>>,
+}
 
 impl ServerThread {
     /// Starts a server, which reports where it is once it takes requests. If it cannot start, its thread ends without a
@@ -84,14 +90,13 @@ fn run(options: Options, report: impl FnOnce(Started), stopped: oneshot::Receive
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting a runtime")?;
     runtime.block_on(async {
         let Options { accounts, storage, clock, query_time, targets, rehearsal } = options;
-        let clock = Arc::new(clock);
         let rehearsal =
             rehearsal.as_deref().map(RehearsalSettings::parse).transpose().context("reading the rehearsal")?;
         let limits = (
             query_time,
             targets.or_else(|| rehearsal.filter(RehearsalSettings::rehearses_targets).map(|_| Targets::SERVICE)),
         );
-        let settings = settings(&accounts, Arc::clone(&clock) as Arc<dyn Clock>, limits, rehearsal)?;
+        let settings = settings(&accounts, Arc::new(clock.clone()), limits, rehearsal)?;
         let temporary = match storage {
             Storage::TemporaryFolder => Some(tempfile::tempdir().context("creating a temporary folder")?),
             Storage::Memory | Storage::Folder(_) => None,
@@ -102,13 +107,17 @@ fn run(options: Options, report: impl FnOnce(Started), stopped: oneshot::Receive
             Storage::TemporaryFolder => temporary.as_ref().map(TempDir::path),
         };
         match folder {
-            None => serve(settings, Memory::new(clock), report, stopped).await,
-            Some(path) => serve(settings, open(path, clock)?, report, stopped).await,
+            None => {
+                let engine = Memory::for_tests(clock);
+                let checkpoints = engine.checkpoints();
+                serve(settings, engine, Some(checkpoints), report, stopped).await
+            }
+            Some(path) => serve(settings, open(path, clock)?, None, report, stopped).await,
         }
     })
 }
 
-fn open(path: &Path, clock: Arc<TestClock>) -> anyhow::Result<Embedded> {
+fn open(path: &Path, clock: TestClock) -> anyhow::Result<Embedded> {
     let options = EmbeddedOptions {
         durability: Durability::Interval(SYNC_INTERVAL),
         cache_bytes: CACHE_BYTES,
@@ -122,6 +131,7 @@ fn open(path: &Path, clock: Arc<TestClock>) -> anyhow::Result<Embedded> {
 async fn serve(
     settings: Settings,
     engine: impl Engine,
+    checkpoints: Option<MemoryCheckpoints<TestClock>>,
     report: impl FnOnce(Started),
     stopped: oneshot::Receiver<()>,
 ) -> anyhow::Result<()> {
@@ -129,7 +139,7 @@ async fn serve(
     let address = listener.local_addr().context("reading the address that was bound")?;
     let (observers, metrics) = Observers::counting();
     let server = Server::start(settings, observers, engine).await?;
-    report((address, metrics));
+    report(Started { address, metrics, checkpoints });
     // Without a sender nobody has the server.
     server.run(listener, async { drop(stopped.await) }).await
 }
@@ -163,6 +173,7 @@ fn settings(
         rehearsal,
         quota: Quota::default(),
         has_analytics: false,
+        test_controls: None,
         shutdown_time: SHUTDOWN_TIME,
     })
 }

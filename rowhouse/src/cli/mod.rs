@@ -6,11 +6,13 @@ mod analytics_args;
 mod azurite_args;
 pub mod manual;
 mod quota_args;
+mod test_args;
 mod throttle_args;
 
 pub use analytics_args::AnalyticsArgs;
 pub use azurite_args::{AzuriteArgs, OAuthLevel};
 pub use quota_args::QuotaArgs;
+pub use test_args::TestArgs;
 pub use throttle_args::ThrottleArgs;
 
 use crate::health::{self, HealthArgs};
@@ -135,6 +137,8 @@ Examples:
       development account, data in ./rowhouse-data
   rowhouse serve --in-memory --listen 127.0.0.1:0
       for tests: a free port, nothing on disk; read the address from standard output
+  rowhouse serve --in-memory --seed ./seed --test-controls
+      for tests: begins with the tables of a folder; over HTTP a test sets the clock, takes snapshots and returns to them
   rowhouse serve --data /var/lib/rowhouse --accounts /etc/rowhouse/accounts.toml
       accounts of your own, from a file of sections such as
         [[account]]
@@ -332,6 +336,12 @@ pub struct ServeArgs {
     #[serde(flatten)]
     pub analytics: AnalyticsArgs,
 
+    // Tests and development.
+    #[allow(missing_docs, reason = "the group adds its options and no text of its own")]
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub tests: TestArgs,
+
     /// Bearer tokens; only in the file.
     #[arg(skip)]
     pub oauth: Option<OAuthSection>,
@@ -433,6 +443,7 @@ impl ServeArgs {
             rehearse: self.rehearse.or(file.rehearse),
             quota: self.quota.or(file.quota),
             analytics: self.analytics.or(file.analytics),
+            tests: self.tests.or(file.tests),
             oauth: file.oauth,
         }
     }

@@ -38,6 +38,7 @@ mod secondary;
 mod signatures;
 mod soak;
 mod structure;
+mod test_controls;
 mod throttling;
 mod upgrade;
 mod web_pages;

@@ -21,7 +21,7 @@ const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 /// The accounts that this server keeps.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Accounts {
     keys: HashMap<AccountName, Vec<AccountKey>>,
     /// Of those that have a quota of their own.
@@ -109,9 +109,28 @@ impl Accounts {
         self.keys.get(account).map(Vec::as_slice)
     }
 
+    /// These accounts and another one, with this key in Base64.
+    pub(crate) fn with(&self, account: AccountName, key: &str) -> Self {
+        let mut accounts = self.clone();
+        accounts.keys.insert(account, AccountKey::parse(key).into_iter().collect());
+        accounts
+    }
+
+    /// These accounts except one that has neither a quota of its own nor the well-known key.
+    pub(crate) fn without(&self, account: &AccountName) -> Self {
+        let mut accounts = self.clone();
+        accounts.keys.remove(account);
+        accounts
+    }
+
     /// The account's own quota, without the default.
     pub(crate) fn quota(&self, account: &AccountName) -> Quota {
         self.quotas.get(account).copied().unwrap_or_default()
+    }
+
+    /// The account that is first by its name, whose connection string the server shows.
+    pub fn first(&self) -> Option<&AccountName> {
+        self.keys.keys().min()
     }
 
     /// Every account with its keys.
@@ -137,7 +156,7 @@ impl Accounts {
     /// The connection string for client libraries. It shows a key only if that is the well-known one of the development
     /// account.
     pub fn connection_string(&self, endpoint: &str) -> String {
-        let name = self.keys.keys().min().map_or("", AccountName::as_str);
+        let name = self.first().map_or("", AccountName::as_str);
         let (protocol, _) = endpoint.split_once(':').unwrap_or(("http", ""));
         let key = if self.is_development { DEVELOPMENT_KEY } else { "<key>" };
         format!(

@@ -2,13 +2,15 @@
 //! away from it.
 //!
 //! It runs from before the data are opened until the process ends, and shares nothing with the request path. It asks for no
-//! credential: everyone who can connect may read the figures and change the log filter, but not the data.
+//! credential: everyone who can connect may read the figures and change the log filter, but not the data. Only where the
+//! settings have the controls for tests, a test may replace those too.
 
 mod host;
 mod listener;
 mod observed_service;
 mod readiness;
 mod routes;
+mod test_routes;
 
 pub(crate) use listener::serve;
 
@@ -17,6 +19,7 @@ use crate::limits::connections::ConnectionCounters;
 use crate::telemetry::log::LogControl;
 use crate::telemetry::metrics::{Metrics, MetricsSnapshot};
 use crate::telemetry::traces::Tracer;
+use crate::test_controls::TestControls;
 use model::limits::READINESS_SECONDS_MAX;
 use std::fmt;
 use std::pin::Pin;
@@ -38,6 +41,8 @@ pub(crate) struct Admin {
     pub(crate) tracer: Option<Arc<Tracer>>,
     /// Set once the data are open.
     service: OnceLock<Arc<dyn ObservedService>>,
+    /// Set then, too, if the server has them.
+    test_controls: OnceLock<Arc<TestControls>>,
     /// Held by the one task that reads the figures of the service.
     figures_permit: Arc<Semaphore>,
     is_stopping: AtomicBool,
@@ -88,14 +93,23 @@ impl Admin {
         connections: Arc<ConnectionCounters>,
         tracer: Option<Arc<Tracer>>,
     ) -> Self {
-        let (service, is_stopping) = (OnceLock::new(), AtomicBool::new(false));
-        Self { log, metrics, connections, tracer, service, figures_permit: Arc::new(Semaphore::new(1)), is_stopping }
+        let (service, test_controls) = (OnceLock::new(), OnceLock::new());
+        let (figures_permit, is_stopping) = (Arc::new(Semaphore::new(1)), AtomicBool::new(false));
+        Self { log, metrics, connections, tracer, service, test_controls, figures_permit, is_stopping }
     }
 
     /// Records that requests are served from now on.
-    pub(crate) fn serve(&self, service: Arc<dyn ObservedService>) {
+    pub(crate) fn serve(&self, service: Arc<dyn ObservedService>, test_controls: Option<TestControls>) {
         // It is called once.
+        if let Some(controls) = test_controls {
+            let _first = self.test_controls.set(Arc::new(controls));
+        }
         let _first = self.service.set(service);
+    }
+
+    /// The controls for tests, if the server has them.
+    fn test_controls(&self) -> Option<&Arc<TestControls>> {
+        self.test_controls.get()
     }
 
     /// Records that the server was asked to stop.

@@ -130,7 +130,7 @@ mod tests {
         let (works_again, disk) = mpsc::channel();
         let hanging = Arc::new(Hanging { disk: Mutex::new(disk), asked: AtomicUsize::new(0) });
         let admin = Admin::new(LogControl::of_nothing(), Arc::new(Metrics::new(false)), Arc::default(), None);
-        admin.serve(Arc::clone(&hanging) as Arc<dyn ObservedService>);
+        admin.serve(Arc::clone(&hanging) as Arc<dyn ObservedService>, None);
         for _ in 0..3 {
             let later = tokio::time::advance(STORAGE_TIME_MAX + Duration::from_millis(1));
             let (one, other, ()) =

@@ -1,7 +1,7 @@
 //! The addresses of the admin listener and their responses.
 
 use super::readiness::ReadinessReport;
-use super::{Admin, host};
+use super::{Admin, host, test_routes};
 use crate::telemetry::metrics;
 use crate::telemetry::version;
 use bytes::Bytes;
@@ -42,11 +42,18 @@ pub(super) async fn handle(admin: &Admin, is_local: bool, request: Request<Incom
 async fn route(admin: &Admin, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let path = request.uri().path().to_owned();
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let controls = admin.test_controls();
+    if let Some(controls) = controls
+        && let Some(path) = path.strip_prefix("/test/")
+    {
+        return test_routes::handle(controls, path, request).await;
+    }
+    let index = || [INDEX, controls.map_or("", |_| test_routes::INDEX)].concat();
     match path.as_str() {
         "/log" if request.method() == Method::PUT => change_log(admin, request).await,
         "/log" if !is_read => not_allowed("GET, HEAD, PUT"),
         "/" | "/livez" | "/readyz" | "/healthz" | "/metrics" | "/version" if !is_read => not_allowed("GET, HEAD"),
-        "/" => text(StatusCode::OK, INDEX),
+        "/" => text(StatusCode::OK, index()),
         "/livez" => text(StatusCode::OK, "ok\n"),
         "/readyz" | "/healthz" => readiness(admin, &request).await,
         "/metrics" => metrics_page(admin).await,
@@ -55,7 +62,7 @@ async fn route(admin: &Admin, request: Request<Incoming>) -> Response<Full<Bytes
             json(StatusCode::OK, &Value::Object(facts.collect::<Map<_, _>>()))
         }
         "/log" => text(StatusCode::OK, admin.log.current() + "\n"),
-        _ => text(StatusCode::NOT_FOUND, format!("there is nothing here; there is\n{INDEX}")),
+        _ => text(StatusCode::NOT_FOUND, format!("there is nothing here; there is\n{}", index())),
     }
 }
 
@@ -86,12 +93,9 @@ async fn metrics_page(admin: &Admin) -> Response<Full<Bytes>> {
 }
 
 async fn change_log(admin: &Admin, request: Request<Incoming>) -> Response<Full<Bytes>> {
-    let body = match Limited::new(request.into_body(), ADMIN_BODY_BYTES_MAX).collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => {
-            return text(StatusCode::PAYLOAD_TOO_LARGE, format!("a filter has {ADMIN_BODY_BYTES_MAX} bytes at most\n"));
-        }
-        Err(_) => return text(StatusCode::BAD_REQUEST, "the body cannot be read\n"),
+    let body = match read_body(request).await {
+        Ok(body) => body,
+        Err((status, reason)) => return text(status, reason + "\n"),
     };
     let Ok(levels) = std::str::from_utf8(&body) else {
         return text(StatusCode::BAD_REQUEST, "a filter is text in UTF-8\n");
@@ -99,6 +103,17 @@ async fn change_log(admin: &Admin, request: Request<Incoming>) -> Response<Full<
     match admin.log.change(levels) {
         Ok(levels) => text(StatusCode::OK, levels + "\n"),
         Err(error) => text(StatusCode::BAD_REQUEST, format!("{error:#}\n")),
+    }
+}
+
+/// The body of a request, or the status and the reason why it was not read.
+pub(super) async fn read_body(request: Request<Incoming>) -> Result<Bytes, (StatusCode, String)> {
+    match Limited::new(request.into_body(), ADMIN_BODY_BYTES_MAX).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            Err((StatusCode::PAYLOAD_TOO_LARGE, format!("a body has {ADMIN_BODY_BYTES_MAX} bytes at most")))
+        }
+        Err(_) => Err((StatusCode::BAD_REQUEST, "the body cannot be read".to_owned())),
     }
 }
 
@@ -112,7 +127,13 @@ fn text(status: StatusCode, body: impl Into<String>) -> Response<Full<Bytes>> {
     respond(status, TEXT, body.into())
 }
 
-fn json(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
+pub(super) fn no_content() -> Response<Full<Bytes>> {
+    let mut response = respond(StatusCode::NO_CONTENT, JSON, String::new());
+    response.headers_mut().remove(CONTENT_TYPE);
+    response
+}
+
+pub(super) fn json(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
     respond(status, JSON, format!("{body:#}\n"))
 }
 

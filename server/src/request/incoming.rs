@@ -20,6 +20,8 @@ pub(crate) struct IncomingRequest<'r> {
     pub(crate) started: Instant,
     /// The same moment as the time of day.
     pub(crate) now: SystemTime,
+    /// The same moment by the clocks of clients, if a test moved that of the server.
+    pub(crate) now_of_clients: Option<SystemTime>,
     /// The host that is addressed; empty if none is named.
     pub(crate) host: &'r str,
     pub(crate) raw_query: &'r str,
@@ -40,7 +42,7 @@ impl<'r> IncomingRequest<'r> {
         let (host, raw_query) = (host(parts, &head), parts.uri.query().unwrap_or_default());
         let options = QueryOptions::parse(raw_query);
         let target = Target::parse(host, parts.uri.path(), domains);
-        Self { parts, head, connection, started, now, host, raw_query, options, target }
+        Self { parts, head, connection, started, now, now_of_clients: None, host, raw_query, options, target }
     }
 
     /// Refuses a request that addresses no host; one whose host cannot be a name or an address with a port; and one that

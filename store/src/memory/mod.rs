@@ -1,11 +1,16 @@
 //! The reference engine: ordered maps in memory under one lock, stored nowhere else.
 //!
 //! It is as simple as the contract allows, so that its correctness is obvious; the other engines are compared with it.
-//! Isolation comes from the lock: a transaction and a page hold it for as long as they run. Nothing here waits for input
-//! or output, so calls that may come in a loop yield by themselves.
+//! Isolation comes from the lock: a transaction holds it for as long as it runs, and a page until it has a copy of its
+//! table, which shares the entities with it. Nothing here waits for input or output, so calls that may come in a loop yield
+//! by themselves.
 
+mod checkpoint;
+mod entities;
 mod snapshot;
+mod stamps;
 
+pub use checkpoint::{MemoryCheckpoint, MemoryCheckpoints};
 pub use snapshot::RestoredMemory;
 
 use crate::cancellation::Cancellation;
@@ -15,17 +20,13 @@ use crate::figures::{Figures, Refusal};
 use crate::page::{PageBuilder, ranges_to_visit};
 use crate::properties::PropertiesOfAccounts;
 use crate::snapshot::Snapshots;
-use crate::stamp::Stamps;
+use entities::Entities;
 use model::mutation::Effect;
 use model::{AccountName, Clock, DateTime, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
 use model::{StoredAccessPolicies, TableName, Transaction, Written};
-use std::collections::BTreeMap;
-use std::ops::Bound;
+use stamps::MemoryStamps;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::task::coop::consume_budget;
-
-/// The entities of one table by their key bytes.
-type Entities = BTreeMap<Vec<u8>, Record>;
 
 /// An engine that forgets everything when it is dropped.
 #[derive(Debug)]
@@ -42,12 +43,13 @@ struct MemoryState<C> {
 
 #[derive(Debug)]
 struct Contents<C> {
+    clock: C,
     catalog: Catalog<Table>,
     properties: PropertiesOfAccounts,
-    stamps: Stamps<C>,
+    stamps: MemoryStamps,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Table {
     created: DateTime,
     entities: Entities,
@@ -56,15 +58,29 @@ struct Table {
 impl<C: Clock> Memory<C> {
     /// An engine without tables.
     pub fn new(clock: C) -> Self {
-        let stamps = Stamps::after(DateTime::MIN, clock);
+        Self::with_stamps(clock, MemoryStamps::one_sequence())
+    }
+
+    /// An engine without tables for a clock that tests move: each account has Timestamps of its own, so after the clock was
+    /// set back, those of other accounts are not ahead of it.
+    pub fn for_tests(clock: C) -> Self {
+        Self::with_stamps(clock, MemoryStamps::by_account())
+    }
+
+    fn with_stamps(clock: C, stamps: MemoryStamps) -> Self {
         let (catalog, properties) = (Catalog::default(), PropertiesOfAccounts::default());
-        let state = RwLock::new(Contents { catalog, properties, stamps });
+        let state = RwLock::new(Contents { clock, catalog, properties, stamps });
         Self { shared: Arc::new(MemoryState { state, closed: Cancellation::default() }) }
     }
 
-    /// What takes snapshots of this engine, for as long as the engine is open. A snapshot is a copy.
+    /// What takes snapshots of this engine, for as long as the engine is open.
     pub fn snapshots(&self) -> Arc<dyn Snapshots> {
         Arc::clone(&self.shared) as _
+    }
+
+    /// What returns this engine to earlier states.
+    pub fn checkpoints(&self) -> MemoryCheckpoints<C> {
+        MemoryCheckpoints::new(Arc::clone(&self.shared))
     }
 
     /// What fills this engine, which has no tables yet.
@@ -96,8 +112,8 @@ impl<C: Clock> Engine for Memory<C> {
         if state.catalog.get(table).is_some() {
             return Err(CatalogError::AlreadyExists);
         }
-        let created = state.stamps.now();
-        state.catalog.insert(table, Table { created, entities: Entities::new() });
+        let created = state.clock.now();
+        state.catalog.insert(table, Table { created, entities: Entities::default() });
         Ok(())
     }
 
@@ -143,8 +159,9 @@ impl<C: Clock> Engine for Memory<C> {
         let (shared, table) = (Arc::clone(&self.shared), table.clone());
         let page = tokio::task::spawn_blocking(move || {
             let state = shared.read().map_err(ReadError::Fault)?;
-            let listed = state.catalog.get(&table).ok_or(ReadError::TableNotFound)?;
-            page(&listed.table.entities, scan, sink).map_err(ReadError::Fault)
+            let entities = state.catalog.get(&table).ok_or(ReadError::TableNotFound)?.table.entities.clone();
+            drop(state);
+            page(&entities, scan, sink).map_err(ReadError::Fault)
         });
         page.await.map_err(|error| ReadError::Fault(Fault::Storage(Box::new(error))))?
     }
@@ -152,19 +169,19 @@ impl<C: Clock> Engine for Memory<C> {
     async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
         consume_budget().await;
         let mut state = self.shared.write().map_err(CommitError::Fault)?;
-        let Contents { catalog, stamps, .. } = &mut *state;
+        let Contents { clock, catalog, stamps, .. } = &mut *state;
         let entities = &mut catalog.get_mut(table).ok_or(CommitError::TableNotFound)?.table.entities;
         let keys: Vec<_> = transaction.mutations().iter().map(|mutation| mutation.key().encode()).collect();
         let existing = keys.iter().map(|key| entities.get(key).map(Record::as_bytes));
-        let stamp = stamps.propose();
+        let stamp = stamps.propose(&table.account, clock.now());
         let refused = |(index, error)| CommitError::Refused(index, error);
         let effects = transaction.apply(stamp, existing).map_err(refused)?;
-        stamps.give_out(stamp);
+        stamps.give_out(&table.account, stamp);
         let written = effects.iter().map(Effect::written).collect();
         for (key, effect) in keys.into_iter().zip(effects) {
             match effect {
-                Effect::Put(record) => drop(entities.insert(key, record)),
-                Effect::Delete => drop(entities.remove(&key)),
+                Effect::Put(record) => entities.insert(key, record),
+                Effect::Delete => entities.remove(&key),
             }
         }
         Ok(written)
@@ -208,9 +225,7 @@ fn page<S: EntitySink>(entities: &Entities, scan: Scan, sink: S) -> Result<(S, S
     let ranges = ranges_to_visit(&scan);
     let mut page = PageBuilder::new(scan, sink, Vec::new());
     'page: for range in &ranges {
-        let start = Bound::Included(range.start.as_slice());
-        let end = range.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        for (key, record) in entities.range::<[u8], _>((start, end)) {
+        for (key, record) in entities.range(range) {
             if page.visit(key, record.as_bytes())?.is_break() {
                 break 'page;
             }

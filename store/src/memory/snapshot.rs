@@ -1,6 +1,7 @@
-//! Snapshots of the memory engine, which are copies, and restores into one.
+//! Snapshots of the memory engine, which share the entities with it, and restores into one.
 
-use super::{Contents, Entities, MemoryState, Table};
+use super::entities::Entities;
+use super::{Contents, MemoryState, Table};
 use crate::cancellation::Cancellation;
 use crate::engine::{Fault, TableKey};
 use crate::snapshot::{EntityVisitor, Restore, Snapshot, SnapshotContents, SnapshotError, SnapshotTable, Snapshots};
@@ -26,7 +27,7 @@ impl<C: Clock> Snapshots for MemoryState<C> {
     }
 }
 
-/// A copy of everything.
+/// Everything as it was.
 struct MemorySnapshot {
     contents: SnapshotContents,
     /// Those of the tables, in their order.
@@ -45,7 +46,7 @@ impl Snapshot for MemorySnapshot {
 
     fn stored_entities(&self, table: usize, visit: &mut EntityVisitor<'_, SnapshotError>) -> Result<(), SnapshotError> {
         self.check().map_err(SnapshotError::Fault)?;
-        for (index, (key, record)) in self.entities.get(table).into_iter().flatten().enumerate() {
+        for (index, (key, record)) in self.entities.get(table).into_iter().flat_map(Entities::iter).enumerate() {
             if index % ENTITIES_BETWEEN_CHECKS == 0 {
                 self.check().map_err(SnapshotError::Fault)?;
             }
@@ -77,7 +78,7 @@ impl<C: Clock> Restore for RestoredMemory<C> {
     }
 
     fn table(&mut self, table: &SnapshotTable) -> Result<(), Infallible> {
-        self.tables.push((table.clone(), Entities::new()));
+        self.tables.push((table.clone(), Entities::default()));
         Ok(())
     }
 
@@ -90,7 +91,7 @@ impl<C: Clock> Restore for RestoredMemory<C> {
 
     fn finish(self, last_stamp: DateTime) -> Result<(), Infallible> {
         let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
-        let Contents { catalog, properties, stamps } = &mut *state;
+        let Contents { catalog, properties, stamps, .. } = &mut *state;
         for (account, set) in self.properties {
             properties.insert(&account, set);
         }

@@ -7,6 +7,7 @@ mod costs;
 mod life;
 mod options;
 mod rehearsal;
+mod snapshots;
 
 use rowhouse_testing::TestServer;
 use serde_json::{Value, json};

@@ -15,9 +15,7 @@ mod transactions;
 
 pub(crate) use compare::difference;
 pub(crate) use endpoint::{Endpoint, Page, PageReader, Query, Source, SourceTable, WriteMode, WriteOutcome};
-#[cfg(test)]
-pub(crate) use engine::EngineEndpoint;
-pub(crate) use engine::{copy_entity, parse_filter};
+pub(crate) use engine::{EngineEndpoint, copy_entity, parse_filter};
 pub(crate) use location::{EndpointOption, Location};
 pub(crate) use open::{choose_account, list_accounts, open_endpoint, read_location};
 pub(crate) use ranges::{EntityRange, split};

@@ -26,7 +26,8 @@ pub(super) struct BadLine {
 /// The bad lines of all tables.
 #[derive(Debug)]
 pub(super) struct BadLines {
-    count_max: u64,
+    /// `None` if there is no option for more than none.
+    count_max: Option<u64>,
     count: Mutex<u64>,
     file: Option<Mutex<File>>,
     progress: Arc<Progress>,
@@ -35,7 +36,17 @@ pub(super) struct BadLines {
 impl BadLines {
     /// Allows `count_max` bad lines, of which an earlier run skipped `known`.
     pub(super) fn new(count_max: u64, known: u64, file: Option<File>, progress: Arc<Progress>) -> Self {
-        Self { count_max, count: Mutex::new(known), file: file.map(Mutex::new), progress }
+        Self { count_max: Some(count_max), count: Mutex::new(known), file: file.map(Mutex::new), progress }
+    }
+
+    /// Allows none, where there is no option to allow them.
+    pub(super) fn none(progress: Arc<Progress>) -> Self {
+        Self { count_max: None, count: Mutex::new(0), file: None, progress }
+    }
+
+    /// Whether the command has options for bad lines, and for what is in a table already.
+    pub(super) fn has_options(&self) -> bool {
+        self.count_max.is_some()
     }
 
     /// Whether lines are kept.
@@ -50,11 +61,14 @@ impl BadLines {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         let known = *count;
         *count += lines;
-        if *count > self.count_max {
+        if *count > self.count_max.unwrap_or(0) {
             match (self.count_max, lines) {
-                (0, _) => bail!("{message} (--skip-bad passes over such lines)"),
-                (most, 1) => bail!("{message} (--skip-bad passes over {most} lines, and this is one too many)"),
-                (most, _) => bail!("{message} (--skip-bad passes over {most} lines, and this record has {lines})"),
+                (None, _) => bail!("{message}"),
+                (Some(0), _) => bail!("{message} (--skip-bad passes over such lines)"),
+                (Some(most), 1) => bail!("{message} (--skip-bad passes over {most} lines, and this is one too many)"),
+                (Some(most), _) => {
+                    bail!("{message} (--skip-bad passes over {most} lines, and this record has {lines})")
+                }
             }
         }
         if known < REPORTED_MAX {
@@ -145,8 +159,8 @@ mod tests {
         std::fs::write(at("in/cars.jsonl"), "{}").unwrap();
         std::os::unix::fs::symlink(at("in/cars.jsonl"), at("link")).unwrap();
         std::fs::hard_link(at("in/cars.jsonl"), at("hard")).unwrap();
-        let file = ImportFiles::find(&at("in/cars.jsonl"), &[], None).unwrap();
-        let whole = ImportFiles::find(&at("in"), &[], None).unwrap();
+        let file = ImportFiles::find("--from", &at("in/cars.jsonl"), &[], None).unwrap();
+        let whole = ImportFiles::find("--from", &at("in"), &[], None).unwrap();
         for name in ["in/cars.jsonl", "link", "hard", "in/../in/cars.jsonl"] {
             assert!(resolve_path(&at(name), &file).is_err(), "{name}");
         }

@@ -40,8 +40,13 @@ pub(super) struct ImportFiles {
 }
 
 impl ImportFiles {
-    /// Finds the tables of `--from`.
-    pub(super) fn find(from: &Path, tables: &[String], format: Option<FileFormat>) -> anyhow::Result<Self> {
+    /// Finds the tables that an option names.
+    pub(super) fn find(
+        option: &str,
+        from: &Path,
+        tables: &[String],
+        format: Option<FileFormat>,
+    ) -> anyhow::Result<Self> {
         if from == Path::new("-") {
             let [table] = tables else { bail!("standard input is one table: name it with --table") };
             let format = format.unwrap_or(FileFormat::Jsonl);
@@ -49,13 +54,13 @@ impl ImportFiles {
             let tables = vec![TableInput { table, input, format, policies: None, sha256: None }];
             return Ok(Self { name: "-".to_owned(), account: None, tables });
         }
-        let path = from.canonicalize().with_context(|| format!("reading --from {}", from.display()))?;
+        let path = from.canonicalize().with_context(|| format!("reading {option} {}", from.display()))?;
         let name = path.display().to_string();
         if !path.is_dir() {
             let table = match tables {
                 [] => table_of(&path)?,
                 [table] => parse_table(table)?,
-                _ => bail!("--from {} is one table, and --table names several", from.display()),
+                _ => bail!("{option} {} is one table, and --table names several", from.display()),
             };
             let tables = vec![file_input(table, path, format)];
             return Ok(Self { name, account: None, tables });
@@ -72,11 +77,17 @@ impl ImportFiles {
             None => (None, folder_inputs(&path, format)?),
         };
         if let Some(missing) = selection.names().iter().find(|name| inputs.iter().all(|input| input.table != **name)) {
-            bail!("--from {} has no table '{missing}'", from.display());
+            bail!("{option} {} has no table '{missing}'", from.display());
         }
         inputs.retain(|input| selection.includes(&input.table));
-        ensure!(!inputs.is_empty(), "--from {} holds no table", from.display());
+        ensure!(!inputs.is_empty(), "{option} {} holds no table", from.display());
         Ok(Self { name, account, tables: inputs })
+    }
+
+    /// The same files, which may have been changed since an export wrote them.
+    pub(super) fn unchecked(mut self) -> Self {
+        self.tables.iter_mut().for_each(|table| table.sha256 = None);
+        self
     }
 }
 
@@ -175,7 +186,7 @@ mod tests {
         for (name, text) in [("export.json", "not read"), ("export.state.json", "{}"), ("cars.jsonl", "")] {
             std::fs::write(folder.path().join(name), text).unwrap();
         }
-        let error = ImportFiles::find(folder.path(), &[], None).unwrap_err().to_string();
+        let error = ImportFiles::find("--from", folder.path(), &[], None).unwrap_err().to_string();
         assert!(error.contains("is not complete"), "{error}");
     }
 }

@@ -1,16 +1,18 @@
 //! `rowhouse import`: files into tables.
 //!
 //! `files.rs` finds the files, `read.rs` reads lines into windows, `write.rs` writes these, `bad_lines.rs` skips lines
-//! that are not entities, and `state.rs` records how far all that is. This module must not know how a line is parsed.
+//! that are not entities, and `state.rs` records how far all that is. `seed.rs` does it for a server that starts. This module must not know how a line is parsed.
 
 mod args;
 mod bad_lines;
 mod files;
 mod read;
+mod seed;
 mod state;
 mod write;
 
 pub use args::{IMPORT_EXAMPLES, ImportArgs};
+pub use seed::{Seeded, seed};
 
 use crate::endpoints::{Endpoint, EndpointOption, choose_account, open_endpoint, read_location};
 use crate::formats::FileFormat;
@@ -37,7 +39,7 @@ pub fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn import(args: &ImportArgs) -> anyhow::Result<()> {
-    let files = ImportFiles::find(&args.from, &args.tables, args.format)?;
+    let files = ImportFiles::find("--from", &args.from, &args.tables, args.format)?;
     let types = args.types.iter().map(|text| parse_typed_name(text)).collect::<anyhow::Result<Vec<_>>>()?;
     ensure!(
         types.is_empty() || files.tables.iter().any(|table| table.format == FileFormat::Csv),

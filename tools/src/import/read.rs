@@ -173,7 +173,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cars.csv");
         std::fs::write(&path, text).unwrap();
-        let files = ImportFiles::find(&path, &[], None).unwrap();
+        let files = ImportFiles::find("--from", &path, &[], None).unwrap();
         (folder, WindowReader::open(&files.tables[0], &ImportProgress::default(), &[], keeps_raw))
     }
 

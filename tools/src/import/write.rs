@@ -179,9 +179,11 @@ impl FileImport {
             };
             if difference(&entity, &existing).is_some() {
                 let (partition, row) = (entity.key.partition.as_str(), entity.key.row.as_str());
+                let advice =
+                    if self.bad_lines.has_options() { " (--mode replace or merge writes over it)" } else { "" };
                 let reason = format!(
                     "the entity with partition {partition:?} and row {row:?} is in the table already, with other \
-                     properties (--mode replace or merge writes over it)"
+                     properties{advice}"
                 );
                 refused.push(BadLine { number, lines, error: LineError::at(1, reason), raw });
             }

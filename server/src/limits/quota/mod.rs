@@ -168,6 +168,12 @@ impl Quotas {
         Ok(reserved(Some(*number)))
     }
 
+    /// Forgets what accounts hold, which is counted anew. Until then nothing is refused.
+    pub(crate) fn forget_usage(&self) {
+        self.failed().clear();
+        self.counted().clear();
+    }
+
     /// Subtracts what a deleted table held.
     fn forget_table(&self, table: &TableKey) {
         if let Some(counted) = self.counted().get_mut(&table.account) {

@@ -1,11 +1,13 @@
-//! A clock that a test moves.
+//! A clock that a test moves, whether the server runs in the process of the test or in its own.
+//!
+//! The package `rowhouse-testing` shows this type as its own, so its examples name it so.
 
 use model::DateTime;
 use model::clock::{Clock, SystemClock};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// The time of day of a [`TestServer`](crate::TestServer).
+/// The time of day of a server for tests.
 ///
 /// It is that of the operating system until the test takes hold of it: [`advance`](Self::advance) moves it ahead,
 /// [`pause`](Self::pause) and [`set`](Self::set) let it stand still. All clones are one clock.
@@ -15,21 +17,19 @@ use std::time::{Duration, SystemTime};
 /// between attempts.
 ///
 /// With the key of an account, the service refuses requests whose date is more than 15 minutes from its own time. A
-/// test that moves the clock further gives the clock to its client too, or lets the client use a shared access
-/// signature, which has no date.
+/// server with this clock accepts those whose date is near the time of the operating system too, so clients work on while
+/// a test moves the clock.
 ///
 /// ```
-/// # fn main() -> Result<(), rowhouse_testing::Error> {
+/// # use server as rowhouse_testing;
+/// use rowhouse_testing::TestClock;
 /// use std::time::Duration;
 ///
-/// let server = rowhouse_testing::TestServer::start_blocking()?;
-/// let clock = server.clock();
+/// let clock = TestClock::new();
 /// clock.pause();
 /// let before = clock.now();
 /// clock.advance(Duration::from_secs(3600));
 /// assert_eq!(clock.now(), before + Duration::from_secs(3600));
-/// # Ok(())
-/// # }
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct TestClock(Arc<Mutex<State>>);
@@ -75,6 +75,7 @@ impl TestClock {
     /// A clock that shows the time of the operating system.
     ///
     /// ```
+    /// # use server as rowhouse_testing;
     /// use rowhouse_testing::TestClock;
     /// use std::time::SystemTime;
     ///
@@ -88,6 +89,7 @@ impl TestClock {
     /// The time that the clock shows, in steps of 100 ns.
     ///
     /// ```
+    /// # use server as rowhouse_testing;
     /// use rowhouse_testing::TestClock;
     /// use std::time::{Duration, SystemTime};
     ///
@@ -102,6 +104,7 @@ impl TestClock {
     /// Moves the clock ahead. It then runs on, or stands still, as before.
     ///
     /// ```
+    /// # use server as rowhouse_testing;
     /// use rowhouse_testing::TestClock;
     /// use std::time::{Duration, SystemTime};
     ///
@@ -124,6 +127,7 @@ impl TestClock {
     /// Timestamps of entities grow with every write all the same, by at least 100 ns.
     ///
     /// ```
+    /// # use server as rowhouse_testing;
     /// use rowhouse_testing::TestClock;
     /// use std::time::SystemTime;
     ///
@@ -139,6 +143,7 @@ impl TestClock {
     /// Lets the clock stand still where it is.
     ///
     /// ```
+    /// # use server as rowhouse_testing;
     /// let clock = rowhouse_testing::TestClock::new();
     /// clock.pause();
     /// assert_eq!(clock.now(), clock.now());
@@ -151,6 +156,7 @@ impl TestClock {
     /// Lets the clock run on from the time that it shows.
     ///
     /// ```
+    /// # use server as rowhouse_testing;
     /// use rowhouse_testing::TestClock;
     /// use std::time::SystemTime;
     ///
@@ -165,6 +171,35 @@ impl TestClock {
         *state = State::running_from(state.now());
     }
 
+    /// Lets the clock show the time of the operating system again.
+    ///
+    /// ```
+    /// # use server as rowhouse_testing;
+    /// use rowhouse_testing::TestClock;
+    /// use std::time::SystemTime;
+    ///
+    /// let clock = TestClock::new();
+    /// clock.set(SystemTime::UNIX_EPOCH);
+    /// clock.reset();
+    /// assert!(!clock.is_stopped() && clock.now() > SystemTime::UNIX_EPOCH);
+    /// ```
+    pub fn reset(&self) {
+        *self.state() = State::default();
+    }
+
+    /// Whether the clock stands still.
+    ///
+    /// ```
+    /// # use server as rowhouse_testing;
+    /// let clock = rowhouse_testing::TestClock::new();
+    /// assert!(!clock.is_stopped());
+    /// clock.pause();
+    /// assert!(clock.is_stopped());
+    /// ```
+    pub fn is_stopped(&self) -> bool {
+        matches!(*self.state(), State::Paused { .. })
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // No change of it can panic half-way.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -174,5 +209,9 @@ impl TestClock {
 impl Clock for TestClock {
     fn now(&self) -> DateTime {
         self.state().now()
+    }
+
+    fn of_clients(&self) -> Option<DateTime> {
+        Some(SystemClock.now())
     }
 }

@@ -1,0 +1,60 @@
+//! Accounts of tests: what they have is theirs alone, and goes with them.
+
+use super::*;
+
+#[test]
+fn fresh_accounts_share_nothing() {
+    let server = server();
+    let ((one_name, mut one), (other_name, mut other)) =
+        (new_account(&server, &json!({})), new_account(&server, &Value::Null));
+    assert_ne!(one_name, other_name);
+    for client in [&mut one, &mut other, &mut server.client()] {
+        assert!(tables(client).is_empty());
+        create_table(client, "Trees");
+    }
+    insert(&mut one, "Trees", "1");
+    assert_eq!((rows(&mut one, "Trees"), rows(&mut other, "Trees")), (vec!["1".to_owned()], vec![]));
+    // The key of the one signs nothing in the other.
+    let stolen = Account::new(&other_name, test_support::KEY);
+    assert_eq!(server.client_of(&stolen).request("GET", "/Tables", &[], b"").status, 403);
+}
+
+#[test]
+fn an_account_goes_with_its_data() {
+    let server = server();
+    let (_, mut client) = new_account(&server, &json!({ "name": "orchard" }));
+    create_table(&mut client, "Trees");
+    assert_eq!(refused(&server, "POST", "accounts", &json!({ "name": "orchard" })), 409);
+    done(&server, "DELETE", "accounts/orchard", &Value::Null);
+    assert_eq!(client.request("GET", "/Tables", &[], b"").status, 403);
+    assert_eq!(refused(&server, "DELETE", "accounts/orchard", &Value::Null), 404);
+    let (_, mut client) = new_account(&server, &json!({ "name": "orchard" }));
+    assert!(tables(&mut client).is_empty(), "an account of the same name begins empty");
+}
+
+#[test]
+fn accounts_survive_a_restore_and_not_a_reset() {
+    let server = server();
+    let snapshot = done(&server, "POST", "snapshots", &json!({}))["snapshot"].as_str().unwrap().to_owned();
+    let (name, mut client) = new_account(&server, &json!({}));
+    create_table(&mut client, "Trees");
+    done(&server, "POST", &format!("snapshots/{snapshot}/restore"), &json!({}));
+    assert!(tables(&mut client).is_empty(), "the snapshot has no data of the account");
+    reset(&server);
+    assert_eq!(client.request("GET", "/Tables", &[], b"").status, 403);
+    assert_eq!(refused(&server, "DELETE", &format!("accounts/{name}"), &Value::Null), 404);
+    assert_ne!(new_account(&server, &json!({})).0, name, "a name is given once");
+}
+
+#[test]
+fn names_are_those_of_accounts_and_the_first_accounts_stay() {
+    let server = server();
+    for name in ["ab", "Orchard", "or-chard", "", "a-name-that-is-far-too-long-for-an-account"] {
+        assert_eq!(refused(&server, "POST", "accounts", &json!({ "name": name })), 400, "{name}");
+    }
+    assert_eq!(refused(&server, "POST", "accounts", &json!({ "name": 5 })), 400);
+    assert_eq!(refused(&server, "POST", "accounts", &json!({ "nam": "orchard" })), 400);
+    assert_eq!(refused(&server, "POST", "accounts", &json!({ "name": test_support::ACCOUNT })), 409);
+    assert_eq!(refused(&server, "DELETE", &format!("accounts/{}", test_support::ACCOUNT), &Value::Null), 409);
+    assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
+}

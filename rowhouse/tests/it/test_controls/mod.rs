@@ -1,0 +1,86 @@
+//! The controls for tests (`--test-controls`): over HTTP on the admin listener, with real clients of the service beside it.
+
+mod accounts;
+mod clock;
+mod protection;
+mod seed;
+mod snapshots;
+
+use crate::PROGRAM;
+use crate::admin::page::ask;
+use serde_json::{Value, json};
+use test_support::{Account, Client, Response, Server};
+
+const JSON: &str = "Content-Type: application/json\r\n";
+
+fn server() -> Server {
+    PROGRAM.start(&["--in-memory", "--test-controls"])
+}
+
+/// Sends a control, with a body in JSON unless that is null.
+fn control(server: &Server, method: &str, path: &str, body: &Value) -> Response {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    ask(&server.admin, method, &format!("/test/{path}"), JSON, &body)
+}
+
+/// Sends a control that must work, and returns what it responds; null for nothing.
+fn done(server: &Server, method: &str, path: &str, body: &Value) -> Value {
+    let response = control(server, method, path, body);
+    assert!((200..300).contains(&response.status), "{method} {path} {body}: {response:?}");
+    if response.status == 204 { Value::Null } else { response.json() }
+}
+
+/// The status of a control that must be refused with a reason.
+fn refused(server: &Server, method: &str, path: &str, body: &Value) -> u16 {
+    let response = control(server, method, path, body);
+    let reason = response.json();
+    assert!(reason["error"].as_str().is_some_and(|reason| reason.len() > 10), "{method} {path} {body}: {response:?}");
+    response.status
+}
+
+fn reset(server: &Server) {
+    assert_eq!(done(server, "POST", "reset", &json!({})), Value::Null);
+}
+
+/// Makes an account, and returns a client of it with the credentials of the response.
+fn new_account(server: &Server, body: &Value) -> (String, Client) {
+    let made = done(server, "POST", "accounts", body);
+    let text = |name: &str| made[name].as_str().unwrap().to_owned();
+    assert_eq!(text("endpoint"), format!("http://{}/{}", server.address, text("name")));
+    let connection_string = format!(
+        "DefaultEndpointsProtocol=http;AccountName={};AccountKey={};TableEndpoint={};",
+        text("name"),
+        text("key"),
+        text("endpoint")
+    );
+    assert_eq!(text("connectionString"), connection_string);
+    let client = server.client_of(&Account::new(&text("name"), &text("key")));
+    (text("name"), client)
+}
+
+fn create_table(client: &mut Client, name: &str) {
+    let body = json!({ "TableName": name }).to_string();
+    assert_eq!(client.request("POST", "/Tables", &[], body.as_bytes()).status, 201, "{name}");
+}
+
+fn insert(client: &mut Client, table: &str, row: &str) -> Value {
+    let body = json!({ "PartitionKey": "p", "RowKey": row }).to_string();
+    let inserted = client.request("POST", &format!("/{table}"), &[], body.as_bytes());
+    assert_eq!(inserted.status, 201, "{inserted:?}");
+    inserted.json()
+}
+
+/// The names of the tables of an account.
+fn tables(client: &mut Client) -> Vec<String> {
+    let listed = client.request("GET", "/Tables", &[], b"").json();
+    let names = listed["value"].as_array().unwrap().iter();
+    names.map(|table| table["TableName"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The row keys of the first page of a table.
+fn rows(client: &mut Client, table: &str) -> Vec<String> {
+    let page = client.request("GET", &format!("/{table}()"), &[], b"");
+    assert_eq!(page.status, 200, "{page:?}");
+    let page = page.json();
+    page["value"].as_array().unwrap().iter().map(|entity| entity["RowKey"].as_str().unwrap().to_owned()).collect()
+}

@@ -1,0 +1,209 @@
+//! The addresses below `/test/`, with which a test controls the server, and their JSON.
+//!
+//! A web page cannot use them: what changes something is either `DELETE` or `PUT`, or has a body in JSON, so a browser asks
+//! first whether it may send that, and is never allowed to.
+
+use super::routes::{json, no_content, read_body};
+use crate::test_controls::{ClockChange, ControlError, TestAccount, TestControls};
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use model::DateTime;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the index of the admin listener says about these addresses.
+pub(super) const INDEX: &str = "\
+/test/clock      the time of the server; PUT changes it
+/test/accounts   POST makes an account, DELETE /test/accounts/NAME removes it
+/test/snapshots  POST keeps all data, POST /test/snapshots/ID/restore returns to them
+/test/reset      POST returns to what was there when the server became ready
+";
+
+/// Why a request is refused: the status, and a sentence for the one who wrote the test.
+type Refusal = (StatusCode, String);
+
+/// What a request asks for.
+enum Control<'p> {
+    Clock,
+    Accounts,
+    Account(&'p str),
+    Snapshots,
+    Snapshot(&'p str),
+    Restore(&'p str),
+    Reset,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AccountBody {
+    name: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct ClockBody {
+    now: Option<String>,
+    advance_seconds: Option<f64>,
+    stopped: Option<bool>,
+    #[serde(default)]
+    system: bool,
+}
+
+/// Handles a request whose path is `/test/` and this.
+pub(super) async fn handle(
+    controls: &Arc<TestControls>,
+    path: &str,
+    request: Request<Incoming>,
+) -> Response<Full<Bytes>> {
+    let parts: Vec<&str> = path.split('/').collect();
+    let control = match parts[..] {
+        ["clock"] => Control::Clock,
+        ["accounts"] => Control::Accounts,
+        ["accounts", name] => Control::Account(name),
+        ["snapshots"] => Control::Snapshots,
+        ["snapshots", id] => Control::Snapshot(id),
+        ["snapshots", id, "restore"] => Control::Restore(id),
+        ["reset"] => Control::Reset,
+        _ => return refusal(StatusCode::NOT_FOUND, "there is nothing here: the address / lists what there is"),
+    };
+    respond(controls, control, request).await.unwrap_or_else(|(status, reason)| refusal(status, &reason))
+}
+
+async fn respond(
+    controls: &Arc<TestControls>,
+    control: Control<'_>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Refusal> {
+    let method = request.method().clone();
+    let is_read = matches!(method, Method::GET | Method::HEAD);
+    Ok(match control {
+        Control::Clock if is_read => clock(controls),
+        Control::Clock if method == Method::PUT => {
+            let change = clock_change(body(request).await?)?;
+            controls.change_clock(change);
+            clock(controls)
+        }
+        Control::Clock => not_allowed("GET, HEAD, PUT"),
+        Control::Accounts if method == Method::POST => {
+            let AccountBody { name } = body(request).await?;
+            let TestAccount { name, key, endpoint } =
+                run(controls, move |controls| controls.add_account(name.as_deref())).await?;
+            let scheme = endpoint.split(':').next().unwrap_or_default();
+            let connection_string = format!(
+                "DefaultEndpointsProtocol={scheme};AccountName={name};AccountKey={key};TableEndpoint={endpoint};"
+            );
+            let account =
+                json!({ "name": name, "key": key, "endpoint": endpoint, "connectionString": connection_string });
+            json(StatusCode::CREATED, &account)
+        }
+        Control::Account(name) if method == Method::DELETE => {
+            let name = name.to_owned();
+            run(controls, move |controls| controls.delete_account(&name)).await?;
+            no_content()
+        }
+        Control::Snapshots if is_read => json(StatusCode::OK, &json!({ "snapshots": controls.snapshots() })),
+        Control::Snapshots if method == Method::POST => {
+            let Nothing {} = body(request).await?;
+            let snapshot = run(controls, TestControls::take_snapshot).await?;
+            json(StatusCode::CREATED, &json!({ "snapshot": snapshot }))
+        }
+        Control::Snapshot(id) if method == Method::DELETE => {
+            let id = id.to_owned();
+            run(controls, move |controls| controls.delete_snapshot(&id)).await?;
+            no_content()
+        }
+        Control::Restore(id) if method == Method::POST => {
+            let Nothing {} = body(request).await?;
+            let id = id.to_owned();
+            run(controls, move |controls| controls.restore(&id)).await?;
+            no_content()
+        }
+        Control::Reset if method == Method::POST => {
+            let Nothing {} = body(request).await?;
+            run(controls, |controls| {
+                controls.reset();
+                Ok(())
+            })
+            .await?;
+            no_content()
+        }
+        Control::Snapshots => not_allowed("GET, HEAD, POST"),
+        Control::Accounts | Control::Restore(_) | Control::Reset => not_allowed("POST"),
+        Control::Account(_) | Control::Snapshot(_) => not_allowed("DELETE"),
+    })
+}
+
+/// Runs a control on a thread that may block, because it may have to wait for others, and to free many entities.
+async fn run<T: Send + 'static>(
+    controls: &Arc<TestControls>,
+    control: impl FnOnce(&TestControls) -> Result<T, ControlError> + Send + 'static,
+) -> Result<T, Refusal> {
+    let controls = Arc::clone(controls);
+    let result = tokio::task::spawn_blocking(move || control(&controls)).await;
+    let failed = |_| (StatusCode::INTERNAL_SERVER_ERROR, "the control failed; the log says why".to_owned());
+    result.map_err(failed)?.map_err(|error| match error {
+        ControlError::Invalid(reason) => (StatusCode::BAD_REQUEST, reason),
+        ControlError::NotFound(reason) => (StatusCode::NOT_FOUND, reason),
+        ControlError::Conflict(reason) => (StatusCode::CONFLICT, reason),
+    })
+}
+
+fn clock(controls: &TestControls) -> Response<Full<Bytes>> {
+    let (now, stopped) = controls.clock();
+    let mut text = Vec::new();
+    now.write_seven_digits_to(&mut text);
+    json(StatusCode::OK, &json!({ "now": String::from_utf8_lossy(&text), "stopped": stopped }))
+}
+
+fn clock_change(body: ClockBody) -> Result<ClockChange, Refusal> {
+    let ClockBody { now, advance_seconds, stopped, system } = body;
+    let invalid = |reason: &str| (StatusCode::BAD_REQUEST, reason.to_owned());
+    if system && (now.is_some() || advance_seconds.is_some() || stopped.is_some()) {
+        return Err(invalid("\"system\" sets the clock back to the real time, so nothing else can be given with it"));
+    }
+    if !system && now.is_none() && advance_seconds.is_none() && stopped.is_none() {
+        return Err(invalid("give \"now\", \"advanceSeconds\", \"stopped\" or \"system\""));
+    }
+    let now = now.map(|text| DateTime::parse(&text)).transpose();
+    let now = now.map_err(|_| invalid("\"now\" is not a time from 1601 to 9999 such as 2031-07-01T08:00:00Z"))?;
+    let advance = advance_seconds.map(Duration::try_from_secs_f64).transpose();
+    let advance = advance.map_err(|_| {
+        invalid("\"advanceSeconds\" is not a number from zero on: to set the clock back, give the time as \"now\"")
+    })?;
+    Ok(ClockChange { is_system: system, now, advance, stopped })
+}
+
+/// Reads a body in JSON. The type must be declared, which a web page cannot do without asking.
+async fn body<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Refusal> {
+    let media_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media_type = media_type.split(';').next().unwrap_or_default().trim();
+    if !media_type.eq_ignore_ascii_case("application/json") {
+        let reason = "the body has to be JSON: send the header Content-Type: application/json";
+        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, reason.to_owned()));
+    }
+    let bytes = read_body(request).await?;
+    // No body is as good as an empty object.
+    let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
+    serde_json::from_slice(bytes)
+        .map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is not what is expected here: {error}")))
+}
+
+fn not_allowed(allow: &'static str) -> Response<Full<Bytes>> {
+    let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, &format!("this takes {allow}"));
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    response
+}
+
+fn refusal(status: StatusCode, reason: &str) -> Response<Full<Bytes>> {
+    json(status, &Value::from_iter([("error", reason)]))
+}

@@ -1,0 +1,253 @@
+//! What a test may do to a server that keeps its data in memory: snapshots to which it returns, accounts of its own, a
+//! clock that it moves.
+//!
+//! Invariants:
+//!
+//! 1. Nothing of this is there unless the settings have it.
+//! 2. Changes come one after the other, so that a reset and a new account never mix.
+//! 3. What a test can add is bounded: accounts and snapshots have a greatest number.
+//!
+//! This folder must not know HTTP: `admin/` reads the requests.
+
+mod clock;
+
+pub use clock::TestClock;
+
+use crate::accounts::Accounts;
+use crate::limits::quota::Quotas;
+use crate::reload::Live;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use model::limits::{TEST_ACCOUNTS_MAX, TEST_SNAPSHOTS_MAX};
+use model::{AccountName, DateTime};
+use ring::rand::{SecureRandom, SystemRandom};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use store::{MemoryCheckpoint, MemoryCheckpoints};
+
+/// Bytes of the key of a new account, as many as those of the cloud have.
+const KEY_BYTES: usize = 64;
+
+/// What the controls for tests need of the program.
+#[derive(Debug, Clone)]
+pub struct TestControlSettings {
+    /// The clock of the engine and the server.
+    pub clock: TestClock,
+    /// The states of the engine.
+    pub engine: MemoryCheckpoints<TestClock>,
+    /// Scheme, host and port of the service.
+    pub endpoint: String,
+}
+
+/// Why a control did nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ControlError {
+    /// What the request says makes no sense.
+    Invalid(String),
+    /// What it names is not there.
+    NotFound(String),
+    /// It does not fit to what is there.
+    Conflict(String),
+}
+
+/// An account that was made for a test.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TestAccount {
+    pub(crate) name: String,
+    pub(crate) key: String,
+    pub(crate) endpoint: String,
+}
+
+/// A change of the clock: what is given, in the order of the fields.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct ClockChange {
+    /// Back to the time of the operating system.
+    pub(crate) is_system: bool,
+    /// The time to be set, at which the clock then stands still.
+    pub(crate) now: Option<DateTime>,
+    pub(crate) advance: Option<Duration>,
+    pub(crate) stopped: Option<bool>,
+}
+
+/// The controls of a running server.
+pub(crate) struct TestControls {
+    settings: TestControlSettings,
+    accounts: Arc<Live<Accounts>>,
+    quotas: Arc<Quotas>,
+    /// What was there when the server became ready.
+    initial: (MemoryCheckpoint, Arc<Accounts>),
+    made: Mutex<Made>,
+}
+
+/// What tests have made.
+#[derive(Debug, Default)]
+struct Made {
+    accounts: BTreeSet<AccountName>,
+    snapshots: BTreeMap<u64, MemoryCheckpoint>,
+    /// Names of accounts and snapshots are given once.
+    last_account: u64,
+    last_snapshot: u64,
+}
+
+impl fmt::Debug for TestControls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestControls").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl TestControls {
+    /// The controls of a server that is about to be ready, and will return to its present state.
+    pub(crate) fn new(settings: TestControlSettings, accounts: Arc<Live<Accounts>>, quotas: Arc<Quotas>) -> Self {
+        let initial = (settings.engine.take(), accounts.current());
+        Self { settings, accounts, quotas, initial, made: Mutex::default() }
+    }
+
+    fn made(&self) -> MutexGuard<'_, Made> {
+        // No change of it can panic half-way.
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time that the clock shows, and whether it stands still.
+    pub(crate) fn clock(&self) -> (DateTime, bool) {
+        let clock = &self.settings.clock;
+        (DateTime::from_system_time(clock.now()), clock.is_stopped())
+    }
+
+    /// Changes the clock.
+    pub(crate) fn change_clock(&self, change: ClockChange) {
+        let _one_by_one = self.made();
+        let clock = &self.settings.clock;
+        if change.is_system {
+            clock.reset();
+        }
+        if let Some(now) = change.now {
+            clock.set(now.to_system_time());
+        }
+        if let Some(duration) = change.advance {
+            clock.advance(duration);
+        }
+        match change.stopped {
+            Some(true) => clock.pause(),
+            Some(false) => clock.resume(),
+            None => {}
+        }
+    }
+
+    /// Adds an account without data, by this name or one that no account had before.
+    pub(crate) fn add_account(&self, name: Option<&str>) -> Result<TestAccount, ControlError> {
+        let mut made = self.made();
+        let accounts = self.accounts.current();
+        if made.accounts.len() >= TEST_ACCOUNTS_MAX {
+            let most =
+                format!("there are {TEST_ACCOUNTS_MAX} accounts of tests, which is the most: delete some, or reset");
+            return Err(ControlError::Conflict(most));
+        }
+        let name = match name {
+            None => loop {
+                made.last_account += 1;
+                let name = account_name(&format!("test{}", made.last_account))?;
+                if accounts.keys(&name).is_none() {
+                    break name;
+                }
+            },
+            Some(name) => account_name(name)?,
+        };
+        if accounts.keys(&name).is_some() {
+            return Err(ControlError::Conflict(format!("there is an account '{name}' already")));
+        }
+        let key = random_key().ok_or_else(|| ControlError::Conflict("the system has no random numbers".to_owned()))?;
+        // What a request may have written that was under way when an account of this name was deleted.
+        self.settings.engine.clear_account(&name);
+        self.accounts.replace(accounts.with(name.clone(), &key));
+        made.accounts.insert(name.clone());
+        let endpoint = format!("{}/{name}", self.settings.endpoint);
+        Ok(TestAccount { name: name.to_string(), key, endpoint })
+    }
+
+    /// Removes an account that a test has added, with its data.
+    pub(crate) fn delete_account(&self, name: &str) -> Result<(), ControlError> {
+        let mut made = self.made();
+        let accounts = self.accounts.current();
+        let missing = || ControlError::NotFound(format!("there is no account '{name}'"));
+        let name = AccountName::new(name).filter(|name| accounts.keys(name).is_some()).ok_or_else(missing)?;
+        if !made.accounts.remove(&name) {
+            let kept = format!("the account '{name}' was there from the start, so it stays: reset removes its data");
+            return Err(ControlError::Conflict(kept));
+        }
+        self.accounts.replace(accounts.without(&name));
+        self.settings.engine.clear_account(&name);
+        Ok(())
+    }
+
+    /// Keeps the present state of all accounts; returns the name of the snapshot.
+    pub(crate) fn take_snapshot(&self) -> Result<String, ControlError> {
+        let mut made = self.made();
+        if made.snapshots.len() >= TEST_SNAPSHOTS_MAX {
+            let most = format!("there are {TEST_SNAPSHOTS_MAX} snapshots, which is the most: delete some, or reset");
+            return Err(ControlError::Conflict(most));
+        }
+        made.last_snapshot += 1;
+        let number = made.last_snapshot;
+        made.snapshots.insert(number, self.settings.engine.take());
+        Ok(number.to_string())
+    }
+
+    /// The names of the snapshots, from the oldest to the newest.
+    pub(crate) fn snapshots(&self) -> Vec<String> {
+        self.made().snapshots.keys().map(u64::to_string).collect()
+    }
+
+    /// Returns to a snapshot, which stays.
+    pub(crate) fn restore(&self, snapshot: &str) -> Result<(), ControlError> {
+        let made = self.made();
+        let kept = number_of(snapshot).and_then(|number| made.snapshots.get(&number));
+        self.settings.engine.return_to(kept.ok_or_else(|| no_snapshot(snapshot))?);
+        self.quotas.forget_usage();
+        Ok(())
+    }
+
+    /// Forgets a snapshot.
+    pub(crate) fn delete_snapshot(&self, snapshot: &str) -> Result<(), ControlError> {
+        let removed = number_of(snapshot).and_then(|number| self.made().snapshots.remove(&number));
+        removed.map(drop).ok_or_else(|| no_snapshot(snapshot))
+    }
+
+    /// Returns to what was there when the server became ready.
+    pub(crate) fn reset(&self) {
+        let mut made = self.made();
+        let (state, accounts) = &self.initial;
+        // The accounts come first: so no request writes into an account that is gone by then.
+        self.accounts.replace(Accounts::clone(accounts));
+        self.settings.clock.reset();
+        self.settings.engine.begin_again(state);
+        self.quotas.forget_usage();
+        made.accounts.clear();
+        let snapshots = std::mem::take(&mut made.snapshots);
+        drop(made);
+        // Freeing many entities takes a while.
+        drop(snapshots);
+    }
+}
+
+fn account_name(text: &str) -> Result<AccountName, ControlError> {
+    AccountName::new(text).ok_or_else(|| {
+        ControlError::Invalid("the name of an account has 3 to 24 lower-case letters and digits".to_owned())
+    })
+}
+
+/// The number of a snapshot in the one form that is given out.
+fn number_of(snapshot: &str) -> Option<u64> {
+    snapshot.parse().ok().filter(|number: &u64| number.to_string() == snapshot)
+}
+
+fn no_snapshot(snapshot: &str) -> ControlError {
+    ControlError::NotFound(format!("there is no snapshot '{snapshot}'"))
+}
+
+fn random_key() -> Option<String> {
+    let mut bytes = [0; KEY_BYTES];
+    SystemRandom::new().fill(&mut bytes).ok()?;
+    Some(STANDARD.encode(bytes))
+}

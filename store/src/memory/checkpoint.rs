@@ -1,0 +1,132 @@
+//! Checkpoints: states that a test keeps, and to which it returns the engine.
+//!
+//! Keeping a state and returning to it take time for each table and none for its entities, because those are shared.
+//!
+//! Invariants:
+//!
+//! 1. A call of the engine sees the state before a return or the one after it, never both: a transaction that was committed
+//!    before is lost as a whole, and one that is committed after it finds the state of the checkpoint.
+//! 2. After a return, stamps continue after the last one that was given out, so that no ETag from before comes again. They
+//!    begin anew only where a test begins anew.
+
+use super::stamps::MemoryStamps;
+use super::{Contents, MemoryState, Table};
+use crate::catalog::Catalog;
+use crate::properties::PropertiesOfAccounts;
+use model::{AccountName, Clock};
+use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
+
+/// Everything that the engine held at one instant: tables, entities, policies and service properties of all accounts.
+#[derive(Debug, Clone)]
+pub struct MemoryCheckpoint {
+    catalog: Catalog<Table>,
+    properties: PropertiesOfAccounts,
+    stamps: MemoryStamps,
+}
+
+/// What keeps states of a memory engine and returns it to them.
+#[derive(Debug)]
+pub struct MemoryCheckpoints<C>(Arc<MemoryState<C>>);
+
+impl<C> Clone for MemoryCheckpoints<C> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<C: Clock> MemoryCheckpoints<C> {
+    pub(super) fn new(shared: Arc<MemoryState<C>>) -> Self {
+        Self(shared)
+    }
+
+    /// Keeps the present state.
+    pub fn take(&self) -> MemoryCheckpoint {
+        let Contents { catalog, properties, stamps, .. } = &*self.read();
+        MemoryCheckpoint { catalog: catalog.clone(), properties: properties.clone(), stamps: stamps.clone() }
+    }
+
+    /// Returns to a state, which may be that of another engine. Timestamps grow on from the latest that was given out.
+    pub fn return_to(&self, checkpoint: &MemoryCheckpoint) {
+        drop(self.replace(checkpoint.clone(), false));
+    }
+
+    /// Returns to a state as if nothing had happened since: Timestamps grow on from that state.
+    pub fn begin_again(&self, checkpoint: &MemoryCheckpoint) {
+        drop(self.replace(checkpoint.clone(), true));
+    }
+
+    /// Removes everything that an account has.
+    pub fn clear_account(&self, account: &AccountName) {
+        let mut state = self.write();
+        let removed = state.catalog.remove_account(account);
+        state.properties.remove(account);
+        state.stamps.forget(account);
+        // What takes a while is freed without the lock.
+        drop(state);
+        drop(removed);
+    }
+
+    /// Puts a state into the place of the present one, which is returned, to be freed without the lock.
+    fn replace(&self, checkpoint: MemoryCheckpoint, with_stamps: bool) -> Catalog<Table> {
+        let mut state = self.write();
+        state.properties.replace_all(checkpoint.properties);
+        if with_stamps {
+            state.stamps = checkpoint.stamps;
+        } else {
+            // The state may be that of another engine, or have an account that was removed since.
+            state.stamps.skip_those_of(&checkpoint.stamps);
+        }
+        std::mem::replace(&mut state.catalog, checkpoint.catalog)
+    }
+
+    // The engine may be closed: then nobody sees what happens here.
+
+    fn read(&self) -> RwLockReadGuard<'_, Contents<C>> {
+        self.0.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Contents<C>> {
+        self.0.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Memory;
+    use crate::engine::TableKey;
+    use model::clock::SystemClock;
+    use model::{Record, TableName};
+
+    #[test]
+    fn neither_a_checkpoint_nor_a_return_copies_entities() {
+        let engine = Memory::for_tests(SystemClock);
+        let table = TableKey { account: AccountName::new("orchard").unwrap(), name: TableName::new("trees").unwrap() };
+        let mut entities = crate::memory::entities::Entities::default();
+        for number in 0..100_000_u32 {
+            entities.insert(number.to_be_bytes().to_vec(), Record::from_bytes(vec![1]));
+        }
+        let checkpoints = engine.checkpoints();
+        let created = model::DateTime::MIN;
+        checkpoints.write().catalog.insert(&table, Table { created, entities: entities.clone() });
+        let is_shared =
+            |catalog: &Catalog<Table>| catalog.get(&table).unwrap().table.entities.is_shared_with(&entities);
+        let checkpoint = checkpoints.take();
+        assert!(is_shared(&checkpoint.catalog) && is_shared(&checkpoints.read().catalog));
+        let change = |key: u32| {
+            let mut state = checkpoints.write();
+            let entities = &mut state.catalog.get_mut(&table).unwrap().table.entities;
+            entities.insert(key.to_be_bytes().to_vec(), Record::from_bytes(vec![2]));
+        };
+        for number in 0..3 {
+            change(number);
+            assert!(is_shared(&checkpoint.catalog) && !is_shared(&checkpoints.read().catalog));
+            checkpoints.return_to(&checkpoint);
+            assert!(is_shared(&checkpoints.read().catalog));
+        }
+        checkpoints.clear_account(&table.account);
+        assert!(checkpoints.read().catalog.get(&table).is_none() && is_shared(&checkpoint.catalog));
+        checkpoints.begin_again(&checkpoint);
+        assert!(is_shared(&checkpoints.read().catalog));
+    }
+}

@@ -1,0 +1,189 @@
+//! The entities of a table, in chunks that copies share, so that keeping a table as it is now costs the same for a large
+//! table as for a small one.
+//!
+//! A copy is one pointer. The first change after a copy copies the list of chunks, and each change the one chunk that it
+//! falls into, if that is still shared.
+//!
+//! Invariants:
+//!
+//! 1. A chunk has the entities from the key by which it is listed up to the key of the next chunk.
+//! 2. There is no chunk without entities.
+
+use model::{KeyRange, Record};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Most entities of a chunk. More make copying a chunk slower, fewer the list of chunks longer.
+const CHUNK_ENTITIES_MAX: usize = 256;
+
+/// Entities that follow each other, by their key bytes. Copies of a chunk share the records.
+type Chunk = BTreeMap<Vec<u8>, Arc<Record>>;
+
+/// The entities of one table by their key bytes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Entities(Arc<BTreeMap<Vec<u8>, Arc<Chunk>>>);
+
+impl Entities {
+    /// The record of a key.
+    pub(super) fn get(&self, key: &[u8]) -> Option<&Record> {
+        let (_, chunk) = self.0.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back()?;
+        chunk.get(key).map(|record| &**record)
+    }
+
+    /// Stores a record, in place of the one that the key has.
+    pub(super) fn insert(&mut self, key: Vec<u8>, record: Record) {
+        let chunks = Arc::make_mut(&mut self.0);
+        let record = Arc::new(record);
+        let up_to_key = (Bound::Unbounded, Bound::Included(key.as_slice()));
+        let Some((_, chunk)) = chunks.range_mut::<[u8], _>(up_to_key).next_back() else {
+            // It is the first of all, so the chunk that was first is listed by its key from now on.
+            let mut chunk = chunks.pop_first().map(|(_, chunk)| chunk).unwrap_or_default();
+            Arc::make_mut(&mut chunk).insert(key.clone(), record);
+            let upper = split(&mut chunk);
+            chunks.insert(key, chunk);
+            chunks.extend(upper);
+            return;
+        };
+        Arc::make_mut(chunk).insert(key, record);
+        if let Some((first, upper)) = split(chunk) {
+            chunks.insert(first, upper);
+        }
+    }
+
+    /// Removes the entity of a key, if there is one.
+    pub(super) fn remove(&mut self, key: &[u8]) {
+        if self.get(key).is_none() {
+            return;
+        }
+        let chunks = Arc::make_mut(&mut self.0);
+        let up_to_key = (Bound::Unbounded, Bound::Included(key));
+        let Some((first, chunk)) = chunks.range_mut::<[u8], _>(up_to_key).next_back() else { return };
+        let chunk = Arc::make_mut(chunk);
+        chunk.remove(key);
+        // A chunk that loses its first entity stays listed by the key of that.
+        if chunk.is_empty() {
+            let first = first.clone();
+            chunks.remove(&first);
+        }
+    }
+
+    /// The entities of a range, in the order of their keys.
+    pub(super) fn range<'a>(&'a self, range: &'a KeyRange) -> impl Iterator<Item = (&'a [u8], &'a Record)> {
+        let start = range.start.as_slice();
+        // A map panics at an end before the start.
+        let end = range.end.as_deref().map_or(Bound::Unbounded, |end| Bound::Excluded(end.max(start)));
+        // The chunk before the first one that begins in the range may reach into it.
+        let before = self.0.range::<[u8], _>((Bound::Unbounded, Bound::Excluded(start))).next_back();
+        let following = self.0.range::<[u8], _>((Bound::Included(start), end));
+        let chunks = before.into_iter().chain(following);
+        chunks.flat_map(move |(_, chunk)| chunk.range::<[u8], _>((Bound::Included(start), end))).map(borrowed)
+    }
+
+    /// Whether both are the same list of chunks, so that nothing was copied.
+    #[cfg(test)]
+    pub(super) fn is_shared_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// All entities, in the order of their keys.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &Record)> {
+        self.0.values().flat_map(|chunk| chunk.iter()).map(borrowed)
+    }
+}
+
+/// The upper half of a chunk that became too large, with its first key.
+fn split(chunk: &mut Arc<Chunk>) -> Option<(Vec<u8>, Arc<Chunk>)> {
+    if chunk.len() <= CHUNK_ENTITIES_MAX {
+        return None;
+    }
+    let first = chunk.keys().nth(CHUNK_ENTITIES_MAX / 2)?.clone();
+    let upper = Arc::make_mut(chunk).split_off(&first);
+    Some((first, Arc::new(upper)))
+}
+
+fn borrowed<'a>((key, record): (&'a Vec<u8>, &'a Arc<Record>)) -> (&'a [u8], &'a Record) {
+    (key, record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use test_support::Random;
+
+    fn record(value: u32) -> Record {
+        Record::from_bytes(value.to_be_bytes().to_vec())
+    }
+
+    fn filled(count: u32) -> Entities {
+        let mut entities = Entities::default();
+        for number in 0..count {
+            entities.insert(number.to_be_bytes().to_vec(), record(number));
+        }
+        entities
+    }
+
+    /// How many chunks of the one are not those of the other.
+    fn copied_chunks(one: &Entities, other: &Entities) -> usize {
+        let is_shared = |chunk| other.0.values().any(|known| Arc::ptr_eq(known, chunk));
+        one.0.values().filter(|chunk| !is_shared(chunk)).count()
+    }
+
+    #[test]
+    fn a_copy_is_a_pointer_and_a_change_copies_one_chunk() {
+        let mut entities = filled(100_000);
+        assert!(entities.0.len() > 300);
+        let kept = entities.clone();
+        assert!(entities.is_shared_with(&kept));
+        entities.insert(50_000_u32.to_be_bytes().to_vec(), record(1));
+        assert_eq!(copied_chunks(&entities, &kept), 1);
+        entities.remove(&50_001_u32.to_be_bytes());
+        entities.remove(&200_000_u32.to_be_bytes());
+        assert_eq!(copied_chunks(&entities, &kept), 1, "the chunk is its own by now");
+        entities.remove(&7_u32.to_be_bytes());
+        assert_eq!(copied_chunks(&entities, &kept), 2);
+        assert_eq!(kept.iter().count(), 100_000);
+        assert_eq!(kept.get(&50_000_u32.to_be_bytes()), Some(&record(50_000)));
+        assert_eq!(entities.iter().count(), 99_998);
+    }
+
+    #[test]
+    fn they_are_what_a_map_would_be() {
+        let mut random = Random::from_environment("they_are_what_a_map_would_be");
+        let (mut entities, mut map) = (Entities::default(), BTreeMap::new());
+        let mut kept = Vec::new();
+        for round in 0..40_000_u32 {
+            // Few keys at times, so that chunks become empty, and many at others, so that they are divided.
+            let keys = if round / 4000 % 2 == 0 { 3000 } else { 300 };
+            let key = u16::try_from(random.below(keys)).unwrap().to_be_bytes().to_vec();
+            if random.below(5) < 3 {
+                entities.insert(key.clone(), record(round));
+                map.insert(key, record(round));
+            } else {
+                entities.remove(&key);
+                map.remove(&key);
+            }
+            if round % 5000 == 0 {
+                kept.push((entities.clone(), map.clone()));
+            }
+        }
+        kept.push((entities, map));
+        for (entities, map) in &kept {
+            assert!(entities.0.iter().all(|(first, chunk)| {
+                !chunk.is_empty() && chunk.len() <= CHUNK_ENTITIES_MAX && chunk.keys().all(|key| key >= first)
+            }));
+            assert!(entities.iter().eq(map.iter().map(|(key, record)| (key.as_slice(), record))));
+            for _ in 0..200 {
+                let bound = |random: &mut Random| u16::try_from(random.below(3100)).unwrap().to_be_bytes().to_vec();
+                let (start, end) = (bound(&mut random), bound(&mut random));
+                let range = KeyRange { start: start.clone().min(end.clone()), end: Some(start.max(end)) };
+                let expected = map.range::<[u8], _>((
+                    Bound::Included(range.start.as_slice()),
+                    range.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded),
+                ));
+                assert!(entities.range(&range).eq(expected.map(|(key, record)| (key.as_slice(), record))));
+                assert_eq!(entities.get(&range.start), map.get(&range.start));
+            }
+        }
+    }
+}
