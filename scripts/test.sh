@@ -4,7 +4,7 @@
 # usage: scripts/test.sh [--with-citus]
 #
 # Stops at the first step that fails, and ends with a line that counts the tests. A step whose tool is not installed
-# (cargo-deny, Python, Node.js, Chromium, Go, Java with Maven, PostgreSQL, a C++ compiler) is reported as skipped; with CI=true
+# (cargo-deny, Python, Node.js, Chromium, Go, Java with Maven, PostgreSQL, a C++ compiler, C compilers for other platforms) is reported as skipped; with CI=true
 # that is a failure.
 # FUZZ_SECONDS is the time for each fuzz target, 3 if not set.
 #
@@ -211,6 +211,24 @@ else
     echo "Rust $oldest is not installed (rustup toolchain install $oldest), so nothing is built with it"
 fi
 
+begin "other platforms"
+# Compiles what people run for another platform. .ci/run installs C compilers, and targets where it can have them.
+check_platform() {
+    local target=$1 compiler=$2 package=$3
+    if ! has rustup || ! rustup target list --installed 2>/dev/null | grep -qx "$target"; then
+        echo "the target is not installed (rustup target add $target), so nothing is compiled for $target"
+    elif ! has "$compiler"; then
+        skip "$compiler (on Debian the package $package), to compile for $target"
+    else
+        # No debug information, and one folder for both: it stays small, and what runs on this machine is compiled once.
+        CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$root/target/platforms RUSTFLAGS="-D warnings" \
+            cargo check --quiet --locked --target "$target" --package rowhouse --package rowhouse-testing
+        passed=$((passed + 1))
+    fi
+}
+check_platform x86_64-pc-windows-gnu x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64
+check_platform aarch64-unknown-linux-gnu aarch64-linux-gnu-gcc "gcc-aarch64-linux-gnu with libc6-dev-arm64-cross"
+
 begin "licences, bans and sources of dependencies"
 if has cargo-deny; then
     cargo deny --locked --color never check licenses bans sources
@@ -241,7 +259,7 @@ begin "packages of the client library and of the server for tests"
 # the crates of the server are built from the same files in other steps.
 client_packages=(rowhouse-client rowhouse-client-derive rowhouse-model rowhouse-wire)
 cargo package --quiet --locked --allow-dirty "${client_packages[@]/#/--package=}"
-server_packages=(rowhouse-testing rowhouse-server rowhouse-explorer rowhouse-store)
+server_packages=(rowhouse-testing rowhouse-server rowhouse-explorer rowhouse-store rowhouse-platform)
 cargo package --quiet --locked --allow-dirty --no-verify "${client_packages[@]/#/--package=}" "${server_packages[@]/#/--package=}"
 passed=$((passed + 2))
 

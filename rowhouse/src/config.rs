@@ -6,7 +6,7 @@ use crate::cli::{DurabilityArg, LogFormatArg, SecondaryArg, ServeArgs};
 use anyhow::{Context, bail, ensure};
 use model::limits::{QUERY_EXECUTION_SECONDS_DEFAULT, REQUEST_TIMEOUT_SECONDS_MAX};
 use rustls::ServerConfig;
-use server::{Accounts, Files, LogFormat, MEMORY_BYTES_MIN, OAuthConfig, Quota, Secondary, Targets};
+use server::{Accounts, Files, LogFormat, MEMORY_BYTES_MIN, OAuthConfig, Quota, RehearsalSettings, Secondary, Targets};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -80,6 +80,8 @@ pub struct Config {
     pub body_bytes: usize,
     /// How many entities are served in a second; `None` for no limit.
     pub targets: Option<Targets>,
+    /// The conditions of the cloud that are rehearsed; `None` for none.
+    pub rehearsal: Option<RehearsalSettings>,
     /// The quota of accounts that have none of their own.
     pub quota: Quota,
     /// Whether figures about requests are kept.
@@ -163,7 +165,8 @@ impl Config {
         ensure!(requests_max > 0, "--max-requests is 0: give at least 1");
         let body_bytes = args.body_mib.unwrap_or(512).saturating_mul(MIB);
         ensure!(body_bytes >= MEMORY_BYTES_MIN, "--body-mib is too small: give at least {}", MEMORY_BYTES_MIN / MIB);
-        let targets = args.throttle.targets()?;
+        let rehearsal = args.rehearse.as_deref().map(RehearsalSettings::parse).transpose().context("--rehearse")?;
+        let targets = args.throttle.targets(rehearsal.is_some_and(|rehearsal| rehearsal.rehearses_targets()))?;
         let storage = storage(&args)?;
         secret_files.extend(args.store_password_file.clone());
         let test_controls = args.tests.test_controls.unwrap_or(false);
@@ -192,6 +195,7 @@ impl Config {
             requests_max,
             body_bytes,
             targets,
+            rehearsal: rehearsal.filter(RehearsalSettings::rehearses_anything),
             quota: args.quota.quota(),
             has_analytics: args.analytics.analytics.unwrap_or(false),
             shutdown_time: Duration::from_secs(args.shutdown_seconds.unwrap_or(10)),

@@ -3,7 +3,6 @@
 use crate::azurite;
 use crate::cli::{Cli, Command, manual};
 use crate::config::{self, AccountKeys, Config};
-use crate::process::private_files;
 use crate::{health, serve};
 use clap::Parser;
 use server::LogFormat;
@@ -16,7 +15,7 @@ use tools::{backup, check, commands, copy, export, import, print, report_error, 
 
 /// Runs the command that the command line names.
 pub fn run() -> ExitCode {
-    private_files::begin();
+    platform::process::make_new_files_private();
     match run_command(Cli::parse_from(command_line(std::env::args_os())).command) {
         Ok(code) => code,
         Err(error) => {

@@ -7,6 +7,7 @@ use crate::config::{Config, Storage};
 use crate::process::{memory, notify, open_files};
 use anyhow::Context;
 use model::clock::{Clock, SystemClock};
+use platform::files::exposure;
 use server::{LogControl, Observers, Server, Settings, TestClock, TestControlSettings};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
@@ -74,7 +75,7 @@ pub(crate) fn run_alone(config: Config) -> anyhow::Result<()> {
 pub(crate) fn run(config: Config, surroundings: &mut impl Surroundings) -> anyhow::Result<()> {
     server::begin_process();
     let log = server::start_log(config.log_format, &config.log, config.log_file.as_deref())?;
-    for warning in config.secret_files.iter().filter_map(|path| store::exposure(path)) {
+    for warning in config.secret_files.iter().filter_map(|path| exposure(path)) {
         warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
@@ -236,6 +237,7 @@ fn settings(config: Config, test_controls: Option<TestControlSettings>) -> Setti
         requests_max: config.requests_max,
         body_bytes: config.body_bytes,
         targets: config.targets,
+        rehearsal: config.rehearsal,
         quota: config.quota,
         has_analytics: config.has_analytics,
         test_controls,

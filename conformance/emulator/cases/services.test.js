@@ -63,6 +63,31 @@ test("in memory nothing is written", async (context) => {
   assert.ok(!existsSync(join(cwd, "rowhouse-data")) && !existsSync(join(cwd, "__azurite_db_blob__.json")));
 });
 
+test("the log of tables goes to the file of --debug", async (context) => {
+  const file = join(newFolder(context), "logs", "debug.log");
+  const emulator = Emulator.rowhouse(context, ["--tablePort", "0", "--inMemoryPersistence", "-d", file], { path: "" });
+  const line = await emulator.line(/Table service is successfully listening/);
+  await fetch(line.split(" ").at(-1));
+  await emulator.stop();
+  const log = readFileSync(file, "utf8");
+  assert.match(log, /npm install --global azurite/);
+  assert.match(log, /DEBUG rowhouse::access.*GET/);
+  assert.ok(!emulator.lines.some((line) => line.includes("INFO")), emulator.lines.join("\n"));
+});
+
+test("a reader that pauses stops no requests for tables", { timeout: 60_000 }, async (context) => {
+  const emulator = Emulator.rowhouse(context, [...FREE_PORTS, "--disableTelemetry", "--inMemoryPersistence"]);
+  const connectionString = await emulator.connectionString();
+  emulator.child.stdout.pause();
+  const blobs = connectionString.match(/BlobEndpoint=([^;]+)/)[1];
+  // Each request is a line of the program for blobs, until nothing takes any more of them.
+  const path = `/${"x".repeat(4000)}`;
+  const requests = Array.from({ length: 100 }, () => fetch(blobs + path, { signal: AbortSignal.timeout(3000) }));
+  await Promise.allSettled(requests);
+  await useTables(connectionString);
+  emulator.child.stdout.resume();
+});
+
 test("tables that the emulator left are not read, which is said once", async (context) => {
   const location = join(newFolder(context), "below", "that");
   mkdirSync(location, { recursive: true });

@@ -96,11 +96,15 @@ export class Emulator {
     return readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && statusOf(pid)?.parent === parent);
   }
 
+  // Ends the process. If it takes too long it is killed, which the caller sees by the signal.
   async stop(signal = "SIGTERM") {
     if (!this.#isOver) {
       this.child.kill(signal);
     }
-    return this.exit;
+    const late = setTimeout(() => this.child.kill("SIGKILL"), 30_000);
+    const exit = await this.exit;
+    clearTimeout(late);
+    return exit;
   }
 }
 

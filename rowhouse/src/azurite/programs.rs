@@ -9,14 +9,17 @@
 use super::ACCOUNTS_VARIABLE;
 use crate::serve::print_at_once;
 use anyhow::{Context, bail};
+use platform::files::script;
+use platform::process::own_group;
 use std::env;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// The options of Node.js for every program that it runs.
@@ -82,8 +85,7 @@ impl Program {
             .stdout(Stdio::piped())
             .kill_on_drop(true);
         command.envs(accounts.map(|accounts| (ACCOUNTS_VARIABLE, accounts)));
-        #[cfg(unix)]
-        command.process_group(0);
+        own_group(command.as_std_mut());
         let mut child = command.spawn().with_context(|| format!("starting {}", path.display()))?;
         let input = child.stdin.take();
         let output = child.stdout.take().context("the program has no standard output")?;
@@ -96,19 +98,7 @@ fn find(name: &str) -> Option<PathBuf> {
     let in_path = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
     let current = env::current_dir().unwrap_or_default();
     let in_packages = current.ancestors().map(|folder| folder.join("node_modules").join(".bin"));
-    let file = if cfg!(windows) { format!("{name}.cmd") } else { name.to_owned() };
-    in_path.into_iter().chain(in_packages).map(|folder| folder.join(&file)).find(|path| is_program(path))
-}
-
-#[cfg(unix)]
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_program(path: &Path) -> bool {
-    path.is_file()
+    in_path.into_iter().chain(in_packages).find_map(|folder| script(&folder, name))
 }
 
 /// A program that was started.
@@ -235,8 +225,9 @@ impl Running {
     /// Prints the program's lines, and sends its end.
     async fn until_end(mut self, ends: mpsc::Sender<Ended>) {
         while let Ok(Some(line)) = self.lines.next_line().await {
-            // It goes on when nobody reads what it prints.
-            let _printed = print_at_once(&format!("{line}\n"));
+            // Not on a thread that serves requests: a reader of standard output that pauses must not stop those. Whether there is a
+            // reader at all does not matter.
+            let _printed = spawn_blocking(move || print_at_once(&format!("{line}\n"))).await;
         }
         let status = self.child.wait().await.ok();
         // If nobody receives it, this process ends, too.

@@ -150,6 +150,8 @@ Examples:
       reads them again at once on SIGHUP
   rowhouse serve --store postgres://rowhouse@db.example:5432/tables?sslmode=verify-full --store-password-file password
       data in PostgreSQL, or a database that speaks its protocol, shared by as many servers as you start
+  rowhouse serve --in-memory --rehearse all
+      for tests of a program: every awkward thing that the service in the cloud may do; the log names a seed that repeats it
   ROWHOUSE_ACCOUNT_KEYS='orchard:<key1>:<key2>' rowhouse serve
       accounts of your own, from the environment
 
@@ -312,6 +314,16 @@ pub struct ServeArgs {
     #[serde(flatten)]
     pub throttle: ThrottleArgs,
 
+    /// For tests: be as awkward as the real service may be (docs/rehearsing.md). LIST is "all", or some of these, separated by commas,
+    /// each with a value or without: partition-pages=100% and short-pages=50% (pages with fewer entities, and a continuation
+    /// token), empty-pages=50%, deletion=40s (TableBeingDeleted for so long), busy=5% (503 with Retry-After),
+    /// targets (503 as --throttle), lost-answers=2% (of writes that were done), latency=20ms..200ms, properties=30s and
+    /// policies=30s (until they take effect). NAME=off leaves one out of all; seed=N repeats what a server did whose log named
+    /// that seed
+    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which shows no backticks")]
+    #[arg(long, env = "ROWHOUSE_REHEARSE", value_name = "LIST")]
+    pub rehearse: Option<String>,
+
     // Quotas.
     #[allow(missing_docs, reason = "the group adds its options and no text of its own")]
     #[command(flatten)]
@@ -428,6 +440,7 @@ impl ServeArgs {
             allow_admin_on_network: self.allow_admin_on_network.or(file.allow_admin_on_network),
             metrics_per_table: self.metrics_per_table.or(file.metrics_per_table),
             throttle: self.throttle.or(file.throttle),
+            rehearse: self.rehearse.or(file.rehearse),
             quota: self.quota.or(file.quota),
             analytics: self.analytics.or(file.analytics),
             tests: self.tests.or(file.tests),

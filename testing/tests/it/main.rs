@@ -6,6 +6,7 @@ mod clock;
 mod costs;
 mod life;
 mod options;
+mod rehearsal;
 mod snapshots;
 
 use rowhouse_testing::TestServer;

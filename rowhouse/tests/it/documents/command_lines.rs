@@ -88,7 +88,7 @@ fn every_variable_that_is_named_anywhere_is_one_that_the_program_reads() {
 }
 
 /// Options of other programs that the documents speak of.
-const FOREIGN_OPTIONS: [&str; 1] = ["--profile"];
+const FOREIGN_OPTIONS: [&str; 2] = ["--profile", "--skipApiVersionCheck"];
 
 #[test]
 fn every_option_that_a_document_speaks_of_is_there() {
