@@ -26,7 +26,11 @@ rename() { names+=("$(native "$1")=$2"); }
 rename "$(pwd -P)" /source
 rename "$(cd "$target_folder" && pwd -P)" /build
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
-for sources in "$cargo_home"/registry/src/*/; do rename "${sources%/}" /crates; done
+# Under the name that cargo passes on, and under that of the folder in which it runs the C compiler, if the first is a link.
+for sources in "$cargo_home"/registry/src/*/; do
+    rename "${sources%/}" /crates
+    rename "$(cd "$sources" && pwd -P)" /crates
+done
 # With the component rust-src, the standard library is there, and otherwise where its own build was.
 rename "$(rustc --print sysroot)/lib/rustlib/src/rust" "/rustc/$(rustc --version --verbose | sed -n 's/^commit-hash: //p')"
 
@@ -54,6 +58,9 @@ case $target in
         done
         ;;
 esac
+# mimalloc contains the time at which it was compiled. No time of a file is needed here, so that of a commit would only be one more
+# thing to know.
+export SOURCE_DATE_EPOCH=0
 export CC_SHELL_ESCAPED_FLAGS=1 "CFLAGS_${target//-/_}=${c_flags[*]-}"
 
 cargo build --locked --package rowhouse --profile "$profile" --target "$target" >&2

@@ -5,7 +5,7 @@ use super::*;
 use client::{Error, IfMatch, PropertyBag, RetryPolicy, Table, TableService, Transaction};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use test_support::{KEY, Random};
+use test_support::{KEY, Random, TIMEOUT};
 
 /// How many rehearsals there are, each with a server of its own.
 const REHEARSALS: usize = 12;
@@ -151,6 +151,7 @@ fn a_correct_program_comes_to_the_same_results() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let running: Vec<_> = (0..REHEARSALS).map(|_| runtime.spawn(rehearse(random.number() >> 12))).collect();
     for rehearsal in running {
-        runtime.block_on(rehearsal).unwrap();
+        // A sequence of pages that does not end is a failure, too.
+        runtime.block_on(async { tokio::time::timeout(TIMEOUT, rehearsal).await }).expect("it ends").unwrap();
     }
 }
