@@ -117,7 +117,8 @@ impl<E: Engine> Server<E> {
             engine.set_fresh_properties(ServiceProperties::measured());
             Arc::new(Analytics::new(settings.secondary == Secondary::Mirror, Arc::clone(&settings.clock)))
         });
-        let rehearsal = settings.rehearsal.map(|rehearsal| Rehearsal::start(rehearsal, Arc::clone(&settings.clock)));
+        let rehearsal =
+            settings.rehearsal.map(|rehearsal| Arc::new(Rehearsal::start(rehearsal, Arc::clone(&settings.clock))));
         let service = Arc::new(Service {
             engine: Arc::new(engine),
             clock: settings.clock,
@@ -140,10 +141,10 @@ impl<E: Engine> Server<E> {
             tracer: observers.tracer.clone(),
         });
         if let Some((admin, _)) = &observers.admin {
-            let (accounts, quotas) = (&service.accounts, &service.quotas);
-            let test_controls = settings
-                .test_controls
-                .map(|settings| TestControls::new(settings, Arc::clone(accounts), Arc::clone(quotas)));
+            let (accounts, quotas) = (Arc::clone(&service.accounts), Arc::clone(&service.quotas));
+            let rehearsal = service.rehearsal.clone();
+            let controls = |settings| TestControls::new(settings, accounts, quotas, rehearsal);
+            let test_controls = settings.test_controls.map(controls);
             admin.serve(Arc::clone(&service) as Arc<dyn ObservedService>, test_controls);
         }
         let (connections_max, per_address_max) = (settings.connections_max, settings.connections_per_address_max);

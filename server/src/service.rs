@@ -68,7 +68,7 @@ pub(crate) struct Service<E> {
     /// `None` if nothing is throttled.
     pub(crate) throttle: Option<Throttle>,
     /// `None` if no conditions of the cloud are rehearsed.
-    pub(crate) rehearsal: Option<Rehearsal>,
+    pub(crate) rehearsal: Option<Arc<Rehearsal>>,
     /// How much accounts may keep.
     pub(crate) quotas: Arc<Quotas>,
     /// `None` if the server keeps no metrics for accounts.
@@ -207,7 +207,7 @@ impl<E: Engine> Service<E> {
 
     /// Whether the response to an operation that succeeded is lost. A batch succeeds even if nothing of it was committed.
     fn loses_answer(&self, context: &RequestContext<'_>) -> bool {
-        self.rehearsal.as_ref().is_some_and(|rehearsal| {
+        self.rehearsal.as_deref().is_some_and(|rehearsal| {
             let info = context.operation.info();
             (info.is_write || context.entities.written > 0) && rehearsal.loses_answer(info.name)
         })
@@ -260,7 +260,7 @@ impl<E: Engine> Service<E> {
         let version = incoming.version();
         let oauth = self.oauth.as_ref();
         context.challenge = oauth.and_then(OAuth::challenge).cloned();
-        let grant = authenticate(&*self.engine, accounts, oauth, self.rehearsal.as_ref(), context).await?;
+        let grant = authenticate(&*self.engine, accounts, oauth, self.rehearsal.as_deref(), context).await?;
         if accounts.has_well_known_key(&grant.account) {
             self.refuse_web_pages(context)?;
         }
@@ -276,7 +276,7 @@ impl<E: Engine> Service<E> {
             &*self.engine,
             &grant.account,
             self.throttle.as_ref(),
-            self.rehearsal.as_ref(),
+            self.rehearsal.as_deref(),
             self.quotas.of_account(accounts, &grant.account),
             self.analytics.as_ref().map(|analytics| analytics.has_secondary),
         );
@@ -434,7 +434,7 @@ impl<E: Engine> Service<E> {
 
     /// The properties that decide about requests of an account.
     fn properties_in_effect(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
-        let earlier = self.rehearsal.as_ref().and_then(|rehearsal| rehearsal.earlier_properties(account));
+        let earlier = self.rehearsal.as_deref().and_then(|rehearsal| rehearsal.earlier_properties(account));
         earlier.map_or_else(|| self.engine.service_properties(account), Ok)
     }
 

@@ -91,6 +91,13 @@ impl Rehearsal {
         }
     }
 
+    /// Forgets the changes that are not in effect yet, because the data are those of another time.
+    pub(crate) fn forget_changes(&self) {
+        self.deletions.forget_all();
+        self.properties.forget_all();
+        self.policies.forget_all();
+    }
+
     /// Waits as long as the request is on its way, and returns when it arrives.
     pub(crate) async fn delay(&self, sent: Instant) -> Instant {
         let Some((least, most)) = self.settings.latency else { return sent };

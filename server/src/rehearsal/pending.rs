@@ -69,6 +69,11 @@ impl<K: Eq + Hash, V: Clone> PendingChanges<K, V> {
         changes.count -= gone;
     }
 
+    /// Forgets all changes: they are in effect.
+    pub(super) fn forget_all(&self) {
+        *self.changes() = Changes { by_key: HashMap::new(), count: 0 };
+    }
+
     /// A change that lies in the future was made before the clock was set back, and is in effect.
     fn is_pending(&self, change: &Change<V>, now: DateTime) -> bool {
         (0..self.ticks).contains(&(now.ticks() - change.made.ticks()))

@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime};
 /// a test moves the clock.
 ///
 /// ```
-/// # use server as rowhouse_testing;
+/// # use rowhouse_server as rowhouse_testing;
 /// use rowhouse_testing::TestClock;
 /// use std::time::Duration;
 ///
@@ -75,7 +75,7 @@ impl TestClock {
     /// A clock that shows the time of the operating system.
     ///
     /// ```
-    /// # use server as rowhouse_testing;
+    /// # use rowhouse_server as rowhouse_testing;
     /// use rowhouse_testing::TestClock;
     /// use std::time::SystemTime;
     ///
@@ -89,7 +89,7 @@ impl TestClock {
     /// The time that the clock shows, in steps of 100 ns.
     ///
     /// ```
-    /// # use server as rowhouse_testing;
+    /// # use rowhouse_server as rowhouse_testing;
     /// use rowhouse_testing::TestClock;
     /// use std::time::{Duration, SystemTime};
     ///
@@ -104,7 +104,7 @@ impl TestClock {
     /// Moves the clock ahead. It then runs on, or stands still, as before.
     ///
     /// ```
-    /// # use server as rowhouse_testing;
+    /// # use rowhouse_server as rowhouse_testing;
     /// use rowhouse_testing::TestClock;
     /// use std::time::{Duration, SystemTime};
     ///
@@ -127,7 +127,7 @@ impl TestClock {
     /// Timestamps of entities grow with every write all the same, by at least 100 ns.
     ///
     /// ```
-    /// # use server as rowhouse_testing;
+    /// # use rowhouse_server as rowhouse_testing;
     /// use rowhouse_testing::TestClock;
     /// use std::time::SystemTime;
     ///
@@ -143,7 +143,7 @@ impl TestClock {
     /// Lets the clock stand still where it is.
     ///
     /// ```
-    /// # use server as rowhouse_testing;
+    /// # use rowhouse_server as rowhouse_testing;
     /// let clock = rowhouse_testing::TestClock::new();
     /// clock.pause();
     /// assert_eq!(clock.now(), clock.now());
@@ -156,7 +156,7 @@ impl TestClock {
     /// Lets the clock run on from the time that it shows.
     ///
     /// ```
-    /// # use server as rowhouse_testing;
+    /// # use rowhouse_server as rowhouse_testing;
     /// use rowhouse_testing::TestClock;
     /// use std::time::SystemTime;
     ///
@@ -174,7 +174,7 @@ impl TestClock {
     /// Lets the clock show the time of the operating system again.
     ///
     /// ```
-    /// # use server as rowhouse_testing;
+    /// # use rowhouse_server as rowhouse_testing;
     /// use rowhouse_testing::TestClock;
     /// use std::time::SystemTime;
     ///
@@ -190,7 +190,7 @@ impl TestClock {
     /// Whether the clock stands still.
     ///
     /// ```
-    /// # use server as rowhouse_testing;
+    /// # use rowhouse_server as rowhouse_testing;
     /// let clock = rowhouse_testing::TestClock::new();
     /// assert!(!clock.is_stopped());
     /// clock.pause();

@@ -15,6 +15,7 @@ pub use clock::TestClock;
 
 use crate::accounts::Accounts;
 use crate::limits::quota::Quotas;
+use crate::rehearsal::Rehearsal;
 use crate::reload::Live;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -76,6 +77,7 @@ pub(crate) struct TestControls {
     settings: TestControlSettings,
     accounts: Arc<Live<Accounts>>,
     quotas: Arc<Quotas>,
+    rehearsal: Option<Arc<Rehearsal>>,
     /// What was there when the server became ready.
     initial: (MemoryCheckpoint, Arc<Accounts>),
     made: Mutex<Made>,
@@ -99,9 +101,22 @@ impl fmt::Debug for TestControls {
 
 impl TestControls {
     /// The controls of a server that is about to be ready, and will return to its present state.
-    pub(crate) fn new(settings: TestControlSettings, accounts: Arc<Live<Accounts>>, quotas: Arc<Quotas>) -> Self {
+    pub(crate) fn new(
+        settings: TestControlSettings,
+        accounts: Arc<Live<Accounts>>,
+        quotas: Arc<Quotas>,
+        rehearsal: Option<Arc<Rehearsal>>,
+    ) -> Self {
         let initial = (settings.engine.take(), accounts.current());
-        Self { settings, accounts, quotas, initial, made: Mutex::default() }
+        Self { settings, accounts, quotas, rehearsal, initial, made: Mutex::default() }
+    }
+
+    /// Forgets what the server has noticed of data that are gone.
+    fn forget_what_was(&self) {
+        self.quotas.forget_usage();
+        if let Some(rehearsal) = &self.rehearsal {
+            rehearsal.forget_changes();
+        }
     }
 
     fn made(&self) -> MutexGuard<'_, Made> {
@@ -204,7 +219,7 @@ impl TestControls {
         let made = self.made();
         let kept = number_of(snapshot).and_then(|number| made.snapshots.get(&number));
         self.settings.engine.return_to(kept.ok_or_else(|| no_snapshot(snapshot))?);
-        self.quotas.forget_usage();
+        self.forget_what_was();
         Ok(())
     }
 
@@ -222,7 +237,7 @@ impl TestControls {
         self.accounts.replace(Accounts::clone(accounts));
         self.settings.clock.reset();
         self.settings.engine.begin_again(state);
-        self.quotas.forget_usage();
+        self.forget_what_was();
         made.accounts.clear();
         let snapshots = std::mem::take(&mut made.snapshots);
         drop(made);

@@ -193,3 +193,19 @@ fn snapshots_are_independent_and_go_when_they_are_deleted() {
     restore(&server, &snapshots[1]);
     assert_eq!(rows(&mut client, "Trees").len(), 2);
 }
+
+#[test]
+fn a_rehearsed_deletion_ends_with_the_data_that_it_belongs_to() {
+    let server = PROGRAM.start(&["--in-memory", "--test-controls", "--rehearse", "deletion=60s"]);
+    let mut client = server.client();
+    let snapshot = take(&server);
+    for back in [format!("snapshots/{snapshot}/restore").as_str(), "reset"] {
+        create_table(&mut client, "Trees");
+        assert_eq!(client.request("DELETE", "/Tables('Trees')", &[], b"").status, 204);
+        let body = json!({ "TableName": "Trees" }).to_string();
+        assert_eq!(client.request("POST", "/Tables", &[], body.as_bytes()).status, 409);
+        done(&server, "POST", back, &json!({}));
+        create_table(&mut client, "Trees");
+        done(&server, "POST", back, &json!({}));
+    }
+}
