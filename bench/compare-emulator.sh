@@ -4,7 +4,7 @@
 # usage: bench/compare-emulator.sh [--quick | --draw | --check] [--out DIR] [--sizes LIST] [--seconds N] [--folder DIR]
 #                                  [--rowhouse PROGRAM] [--bench PROGRAM] [--emulator PROGRAM]
 #
-# --quick     a table of 100 entities and a fifth of a second for each line: whether all of it works, and no figures. Fails if a line
+# --quick     a table of 100 entities and a third of a second for each line: whether all of it works, and no figures. Fails if a line
 #             has no result. Without --out it writes to target/comparison
 # --draw      makes the tables and the charts again from the results of the last run, and measures nothing
 # --check     fails if they differ from what these results make

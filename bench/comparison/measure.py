@@ -3,8 +3,8 @@
 usage: measure.py --rowhouse PROGRAM --emulator PROGRAM --bench PROGRAM --results FILE [--sizes LIST] [--seconds N]
                   [--load-seconds N] [--quick] [--seed N] [--folder DIR]
 
---quick measures as little as will show whether all of it works. The load generator is `rowhouse-bench`, for both. A phase that did not end in time, and a program that died, are results
-too: then `outcome` says so, and there are no figures.
+--quick measures as little as will show whether all of it works. The load generator is `rowhouse-bench`, for both. A phase
+that did not end in time and a program that died are results too: then `outcome` says so, and there are no figures.
 """
 
 import argparse
@@ -259,7 +259,7 @@ def arguments():
     # The emulator writes its file every 5 s if something has changed.
     parser.set_defaults(memory_size=10_000, starts=5, flush_seconds=6, kills=3, kill_seconds=(2, 8))
     if "--quick" in sys.argv:
-        parser.set_defaults(sizes=[100], seconds=0.2, memory_size=100, starts=1, flush_seconds=0, kills=1, kill_seconds=(0.5, 1))
+        parser.set_defaults(sizes=[100], seconds=0.3, memory_size=100, starts=1, flush_seconds=0, kills=1, kill_seconds=(0.5, 1))
     return parser.parse_args()
 
 

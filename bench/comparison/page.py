@@ -119,9 +119,8 @@ def phase_rows(results, storage):
             rate = f"{counted}_per_second"
             row = [title, str(connections), f"{entities:,}", rate_of(own, rate), rate_of(other, rate)]
             row.append(ratio(own, other, rate))
-            for column in ("p50_us", "p99_us"):
+            for column in ("p50_us", "p99_us", "cpu_us_per_operation"):
                 row += [figure(phase, column, milliseconds) if not isinstance(phase, str) else "" for phase in (own, other)]
-            row += [figure(phase, "cpu_us_per_operation", milliseconds) if not isinstance(phase, str) else "" for phase in (own, other)]
             yield row
 
 
@@ -133,7 +132,8 @@ def phases_table(results, storage):
 def size_rows(results):
     empty = results.data["empty"]
     for program in PROGRAMS:
-        yield [results.titles[program], "0", "", milliseconds(empty[program]["start_ms"] * 1000), mebibytes(empty[program]["resident_mib"]), "", ""]
+        start, memory = milliseconds(empty[program]["start_ms"] * 1000), mebibytes(empty[program]["resident_mib"])
+        yield [results.titles[program], "0", "", start, memory, "", ""]
         for entities in results.sizes():
             run = results.run(program, entities)
             load = run["load"].get("outcome") or f"{number(run['load']['entities_per_second'])} a second"
@@ -159,7 +159,8 @@ def kills_table(results):
             age = f"{kill['oldest_missing_seconds']:g} s" if kill["missing"] else ""
             missing = f"{kill['missing']:,}" + (" and the table" if kill["missing_table"] else "")
             rows.append([results.titles[program], f"{kill['seconds']:g} s", f"{kill['acknowledged']:,}", missing, age])
-    return table(["program", "killed after", "acknowledged inserts", "missing after the restart", "oldest of them, before the kill"], rows)
+    head = ["program", "killed after", "acknowledged inserts", "missing after the restart", "oldest of them, before the kill"]
+    return table(head, rows)
 
 
 def conditions(results):
