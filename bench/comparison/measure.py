@@ -220,6 +220,8 @@ class Comparison:
             "node": node,
             "system": f"{platform.system()} {platform.machine()}",
             "processors": len(os.sched_getaffinity(0)),
+            # What other programs did before this one began.
+            "load_average": round(os.getloadavg()[0], 1),
             "seconds": self.args.seconds,
             "load_seconds": self.args.load_seconds,
             "sizes": self.args.sizes,

@@ -166,10 +166,13 @@ def kills_table(results):
 def conditions(results):
     of = results.conditions
     sizes = ", ".join(f"{size:,}" for size in of["sizes"])
+    busy = of["load_average"] > of["processors"] / 4
+    state = "**Other programs kept the machine busy**, so only ratios say something, and roughly" if busy else "The machine was quiet"
     return (
         f"Measured on {of['date']}, in {of['minutes']:g} minutes: Rowhouse {of['rowhouse']} and Azurite {of['emulator']} on Node.js "
         f"{of['node']}, {of['system']}, {of['processors']} processors, which the load generator shared. "
-        f"Tables of {sizes} entities; {of['seconds']:g} seconds for each line, and at most {of['load_seconds']} for a load.\n"
+        f"Tables of {sizes} entities; {of['seconds']:g} seconds for each line, and at most {of['load_seconds']} for a load. "
+        f"{state} (load average before the run: {of['load_average']:g}).\n"
     )
 
 
