@@ -9,12 +9,14 @@ FROM rust:1.90-alpine AS build
 RUN apk add --no-cache ca-certificates gcc musl-dev
 WORKDIR /source
 COPY . .
-RUN cargo build --profile dist --locked --package rowhouse && mkdir /empty
+RUN cargo build --profile dist --locked --package rowhouse && mkdir /empty /links && ln -s rowhouse /links/azurite
 
 FROM scratch
 # To reach the issuers of bearer tokens, and other services over HTTPS.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /source/target/dist/rowhouse /usr/bin/rowhouse
+# Tools that start the emulator run a program of this name: it behaves as `rowhouse azurite`, which serves tables alone here.
+COPY --from=build /links/ /usr/bin/
 # A volume inherits the owner of the folder that it covers.
 COPY --from=build --chown=10002:10002 /empty /data
 

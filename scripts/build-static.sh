@@ -12,7 +12,6 @@ cd "$(dirname "$0")/.."
 
 architecture=${1:-$(uname -m)}
 profile=${PROFILE:-dist}
-target_folder=${CARGO_TARGET_DIR:-target}
 
 say() { echo "$*" >&2; }
 
@@ -28,26 +27,15 @@ case $architecture in
     *) fail "unknown architecture: $architecture" ;;
 esac
 
-# Flags for this target only: build scripts and procedural macros are linked as usual.
-variable() { echo "CARGO_TARGET_$(echo "$1" | tr 'a-z-' 'A-Z_')_$2"; }
-
 if has_target "$architecture-unknown-linux-musl"; then
     target=$architecture-unknown-linux-musl
-    for compiler in "$architecture-linux-musl-gcc" musl-gcc; do
-        if command -v "$compiler" >/dev/null; then
-            export "CC_${target//-/_}=$compiler"
-            break
-        fi
-    done
 elif [ "$architecture" = "$(uname -m)" ]; then
     target=$architecture-unknown-linux-gnu
     say "the target $architecture-unknown-linux-musl is not installed, so the C library of this machine is linked statically"
 else
     fail "the target $architecture-unknown-linux-musl is not installed: rustup target add $architecture-unknown-linux-musl"
 fi
-export "$(variable "$target" RUSTFLAGS)=-C target-feature=+crt-static"
-cargo build --locked --package rowhouse --profile "$profile" --target "$target" >&2
-program=$target_folder/$target/${profile/#dev/debug}/rowhouse
+program=$(PROFILE=$profile scripts/build-release.sh "$target")
 
 # ---- checks ----------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@
 # usage: scripts/test.sh [--with-citus]
 #
 # Stops at the first step that fails, and ends with a line that counts the tests. A step whose tool is not installed
-# (cargo-deny, Python, Node.js, Chromium, Go, Java with Maven, PostgreSQL, a C++ compiler) is reported as skipped; with CI=true
+# (cargo-deny, Python, Node.js, Chromium, Go, Java with Maven, PostgreSQL, a C++ compiler, C compilers for other platforms) is reported as skipped; with CI=true
 # that is a failure.
 # FUZZ_SECONDS is the time for each fuzz target, 3 if not set.
 #
@@ -211,6 +211,24 @@ else
     echo "Rust $oldest is not installed (rustup toolchain install $oldest), so nothing is built with it"
 fi
 
+begin "other platforms"
+# Compiles what people run for another platform. .ci/run installs C compilers, and targets where it can have them.
+check_platform() {
+    local target=$1 compiler=$2 package=$3
+    if ! has rustup || ! rustup target list --installed 2>/dev/null | grep -qx "$target"; then
+        echo "the target is not installed (rustup target add $target), so nothing is compiled for $target"
+    elif ! has "$compiler"; then
+        skip "$compiler (on Debian the package $package), to compile for $target"
+    else
+        # No debug information, and one folder for both: it stays small, and what runs on this machine is compiled once.
+        CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$root/target/platforms RUSTFLAGS="-D warnings" \
+            cargo check --quiet --locked --target "$target" --package rowhouse --package rowhouse-testing
+        passed=$((passed + 1))
+    fi
+}
+check_platform x86_64-pc-windows-gnu x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64
+check_platform aarch64-unknown-linux-gnu aarch64-linux-gnu-gcc "gcc-aarch64-linux-gnu with libc6-dev-arm64-cross"
+
 begin "licences, bans and sources of dependencies"
 if has cargo-deny; then
     cargo deny --locked --color never check licenses bans sources
@@ -241,7 +259,7 @@ begin "packages of the client library and of the server for tests"
 # the crates of the server are built from the same files in other steps.
 client_packages=(rowhouse-client rowhouse-client-derive rowhouse-model rowhouse-wire)
 cargo package --quiet --locked --allow-dirty "${client_packages[@]/#/--package=}"
-server_packages=(rowhouse-testing rowhouse-server rowhouse-explorer rowhouse-store)
+server_packages=(rowhouse-testing rowhouse-server rowhouse-explorer rowhouse-store rowhouse-platform)
 cargo package --quiet --locked --allow-dirty --no-verify "${client_packages[@]/#/--package=}" "${server_packages[@]/#/--package=}"
 passed=$((passed + 2))
 
@@ -423,6 +441,11 @@ find_chromium() {
     fi
 }
 
+begin "in the place of the emulator: command lines of tools, and JavaScript clients of all three services"
+javascript_packages conformance/emulator
+# Each case starts its own server.
+if [ -n "$installed" ]; then run_javascript conformance/emulator --test-concurrency=2; fi
+
 begin "JavaScript client on a page in Chromium, embedded engine"
 find_chromium
 if [ -n "$chromium" ]; then javascript_cases conformance/browser --data "$scratch/data-browser"; fi
@@ -443,6 +466,16 @@ javascript_cases conformance/programs --data "$scratch/data-programs"
 begin "programs that keep their state in tables, PostgreSQL"
 new_store programs
 if [ -n "$store" ]; then javascript_cases conformance/programs --store "$store"; fi
+
+# ---- packages --------------------------------------------------------------------------------------------------------
+
+begin "packages: for npm, for pip, for Debian, and by cargo"
+status=0
+scripts/test_packages.sh "$server" 2>&1 | tee "$scratch/packages.log" || status=$?
+passed=$((passed + $(count "$scratch/packages.log" '^([0-9]+) passed, [0-9]+ failed.*')))
+failed=$((failed + $(count "$scratch/packages.log" '^[0-9]+ passed, ([0-9]+) failed.*')))
+skipped=$((skipped + $(count "$scratch/packages.log" '^[0-9]+ passed, [0-9]+ failed, ([0-9]+) skipped$')))
+[ "$status" -eq 0 ]
 
 # ---- Go --------------------------------------------------------------------------------------------------------------
 

@@ -155,6 +155,14 @@ pub const THROTTLE_BUCKETS_MAX: usize = 64 * 1024;
 pub const THROTTLE_SHARDS: usize = 16;
 /// Interval at which counts that are no longer needed are removed, in seconds.
 pub const THROTTLE_SWEEP_SECONDS: u64 = 10;
+/// Longest time that `--rehearse` lets a deletion or a change of settings take, in seconds.
+pub const REHEARSAL_SECONDS_MAX: u64 = 3600;
+/// Longest latency of `--rehearse`, in seconds: the service answers within 30 s.
+pub const REHEARSAL_LATENCY_SECONDS_MAX: u64 = 30;
+/// Most deletions and changes of settings of one kind that `--rehearse` holds back at a time; further ones take effect at once.
+pub const REHEARSAL_CHANGES_MAX: usize = 10_000;
+/// Most empty pages in a row that `--rehearse` puts before entities.
+pub const REHEARSAL_EMPTY_PAGES_MAX: usize = 3;
 /// Interval at which accounts are checked for whether their quota needs a new count, in milliseconds.
 pub const QUOTA_LOOK_MILLISECONDS: u64 = 500;
 /// Most accounts whose use is counted for quotas at one time.
@@ -195,8 +203,9 @@ pub const STATE_FILE_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Widest column of a table on a terminal, in characters, unless it is the only one.
 pub const SHOWN_COLUMN_CHARS_MAX: usize = 48;
 
-/// Most connections to the admin listener at one time.
-pub const ADMIN_CONNECTIONS_MAX: usize = 64;
+/// Most connections to the admin listener at one time. Each keeps its place for a quarter of a second, so a thousand a second can
+/// be admitted, however many come; with fewer places, the kernel's queue of an attacked listener filled, and it dropped others.
+pub const ADMIN_CONNECTIONS_MAX: usize = 256;
 /// Largest head of a request to the admin listener, in bytes.
 pub const ADMIN_HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Largest body of a request to the admin listener, in bytes: a filter of the log.

@@ -6,7 +6,7 @@ use crate::cli::{DurabilityArg, LogFormatArg, SecondaryArg, ServeArgs};
 use anyhow::{Context, bail, ensure};
 use model::limits::{QUERY_EXECUTION_SECONDS_DEFAULT, REQUEST_TIMEOUT_SECONDS_MAX};
 use rustls::ServerConfig;
-use server::{Accounts, Files, LogFormat, MEMORY_BYTES_MIN, OAuthConfig, Quota, Secondary, Targets};
+use server::{Accounts, Files, LogFormat, MEMORY_BYTES_MIN, OAuthConfig, Quota, RehearsalSettings, Secondary, Targets};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,6 +24,22 @@ const MIB: usize = 1024 * 1024;
 const STORE_CONNECTIONS_DEFAULT: usize = 32;
 /// The largest value of `--store-connections`. Too many connections make a database slower.
 const STORE_CONNECTIONS_MAX: usize = 1000;
+
+/// Names and keys of accounts from the environment.
+#[derive(Debug, Clone, Copy)]
+pub struct AccountKeys<'t> {
+    /// The variable that holds them.
+    pub variable: &'static str,
+    /// `name:key1[:key2]` entries, separated by semicolons.
+    pub text: &'t str,
+}
+
+impl<'t> AccountKeys<'t> {
+    /// What the server's own variable holds.
+    pub fn of_server(text: &'t str) -> Self {
+        Self { variable: ACCOUNT_KEYS_VARIABLE, text }
+    }
+}
 
 /// Everything that `serve` needs, checked.
 #[derive(Debug)]
@@ -62,6 +78,8 @@ pub struct Config {
     pub body_bytes: usize,
     /// How many entities are served in a second; `None` for no limit.
     pub targets: Option<Targets>,
+    /// The conditions of the cloud that are rehearsed; `None` for none.
+    pub rehearsal: Option<RehearsalSettings>,
     /// The quota of accounts that have none of their own.
     pub quota: Quota,
     /// Whether figures about requests are kept.
@@ -72,6 +90,8 @@ pub struct Config {
     pub log_format: LogFormat,
     /// The filter of the log.
     pub log: String,
+    /// The file of the log; `None` for standard error.
+    pub log_file: Option<PathBuf>,
     /// The address of the admin listener; `None` if there is none.
     pub admin: Option<SocketAddr>,
     /// Whether metrics show tables separately.
@@ -100,7 +120,7 @@ pub enum Storage {
 
 impl Config {
     /// Checks the options, reads the files they name, and fills in the defaults.
-    pub fn new(args: ServeArgs, account_keys: Option<&str>) -> anyhow::Result<Self> {
+    pub fn new(args: ServeArgs, account_keys: Option<AccountKeys<'_>>) -> anyhow::Result<Self> {
         let mut secret_files = Vec::new();
         let args = match &args.config {
             None => args,
@@ -139,7 +159,8 @@ impl Config {
         ensure!(requests_max > 0, "--max-requests is 0: give at least 1");
         let body_bytes = args.body_mib.unwrap_or(512).saturating_mul(MIB);
         ensure!(body_bytes >= MEMORY_BYTES_MIN, "--body-mib is too small: give at least {}", MEMORY_BYTES_MIN / MIB);
-        let targets = args.throttle.targets()?;
+        let rehearsal = args.rehearse.as_deref().map(RehearsalSettings::parse).transpose().context("--rehearse")?;
+        let targets = args.throttle.targets(rehearsal.is_some_and(|rehearsal| rehearsal.rehearses_targets()))?;
         let storage = storage(&args)?;
         secret_files.extend(args.store_password_file.clone());
         Ok(Self {
@@ -161,11 +182,13 @@ impl Config {
             requests_max,
             body_bytes,
             targets,
+            rehearsal: rehearsal.filter(RehearsalSettings::rehearses_anything),
             quota: args.quota.quota(),
             has_analytics: args.analytics.analytics.unwrap_or(false),
             shutdown_time: Duration::from_secs(args.shutdown_seconds.unwrap_or(10)),
             log_format: args.log_format.unwrap_or(LogFormatArg::Text).into(),
             log: args.log.unwrap_or_else(|| "info".to_owned()),
+            log_file: None,
             admin: admin_address(args.admin.as_deref(), args.allow_admin_on_network == Some(true))?,
             metrics_per_table: args.metrics_per_table.unwrap_or(true),
         })
@@ -173,13 +196,17 @@ impl Config {
 
     /// As [`Self::new`], with the secrets in the environment.
     pub fn from_environment(args: ServeArgs) -> anyhow::Result<Self> {
-        let mut config = Self::new(args, account_keys().as_deref())?;
-        if let Storage::Database(options) = &mut config.storage
+        Self::new(args, account_keys().as_deref().map(AccountKeys::of_server)).map(Self::with_password)
+    }
+
+    /// With the password of the database in the environment, if there is no other.
+    pub(crate) fn with_password(mut self) -> Self {
+        if let Storage::Database(options) = &mut self.storage
             && options.password.is_none()
         {
             options.password = std::env::var(STORE_PASSWORD_VARIABLE).ok();
         }
-        Ok(config)
+        self
     }
 }
 
@@ -236,19 +263,22 @@ pub fn account_keys() -> Option<String> {
 }
 
 /// The accounts of a file or of the environment, or else the development account; with the file, if there is one.
-pub fn accounts(file: Option<&Path>, account_keys: Option<&str>) -> anyhow::Result<(Accounts, Option<Files<1>>)> {
+pub fn accounts(
+    file: Option<&Path>,
+    account_keys: Option<AccountKeys<'_>>,
+) -> anyhow::Result<(Accounts, Option<Files<1>>)> {
     match (file, account_keys) {
-        (Some(_), Some(_)) => bail!(
-            "accounts are given twice, by a file and by {ACCOUNT_KEYS_VARIABLE}: give either --accounts FILE or the \
+        (Some(_), Some(AccountKeys { variable, .. })) => bail!(
+            "accounts are given twice, by a file and by {variable}: give either --accounts FILE or the \
              variable"
         ),
         (Some(path), None) => {
             let files = Files::read([path.to_owned()]).context("reading accounts")?;
             Ok((Accounts::from_file(&files)?, Some(files)))
         }
-        (None, Some(text)) => {
+        (None, Some(AccountKeys { variable, text })) => {
             let accounts = Accounts::from_environment_text(text);
-            Ok((accounts.with_context(|| format!("reading {ACCOUNT_KEYS_VARIABLE}"))?, None))
+            Ok((accounts.with_context(|| format!("reading {variable}"))?, None))
         }
         (None, None) => Ok((Accounts::development(), None)),
     }
@@ -331,7 +361,7 @@ impl Exposure {
 mod tests {
     use super::*;
 
-    const KEYS: &str = "one:AAECAwQFBgcICQoLDA0ODw==";
+    const KEYS: AccountKeys<'_> = AccountKeys { variable: "KEYS", text: "one:AAECAwQFBgcICQoLDA0ODw==" };
 
     #[test]
     fn defaults() {

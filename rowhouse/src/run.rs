@@ -1,11 +1,13 @@
 //! From the command line to the command, and from its result to the exit code.
 
+use crate::azurite;
 use crate::cli::{Cli, Command, manual};
-use crate::config::{self, Config};
-use crate::process::private_files;
+use crate::config::{self, AccountKeys, Config};
 use crate::{health, serve};
 use clap::Parser;
 use server::LogFormat;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::SystemTime;
 use tools::sas::{SasArgs, SigningAccount};
@@ -13,8 +15,8 @@ use tools::{backup, check, commands, copy, export, import, print, report_error, 
 
 /// Runs the command that the command line names.
 pub fn run() -> ExitCode {
-    private_files::begin();
-    match run_command(Cli::parse().command) {
+    platform::process::make_new_files_private();
+    match run_command(Cli::parse_from(command_line(std::env::args_os())).command) {
         Ok(code) => code,
         Err(error) => {
             // Printed and not logged: the log may not have been started.
@@ -24,9 +26,21 @@ pub fn run() -> ExitCode {
     }
 }
 
+/// The words of the command line. A program that is called `azurite`, by a link, is the command of that name: tools start the
+/// emulator by it.
+fn command_line(mut words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut line: Vec<_> = words.next().into_iter().collect();
+    if line.first().is_some_and(|program| Path::new(program).file_stem() == Some(OsStr::new("azurite"))) {
+        line.push("azurite".into());
+    }
+    line.extend(words);
+    line
+}
+
 fn run_command(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Serve(args) => Config::from_environment(*args).and_then(serve::run).map(|()| ExitCode::SUCCESS),
+        Command::Serve(args) => Config::from_environment(*args).and_then(serve::run_alone).map(|()| ExitCode::SUCCESS),
+        Command::Azurite(args) => azurite::run(*args),
         Command::Sas(args) => sign(*args),
         Command::Health(args) => health::run(*args).and_then(|text| printed(&text)),
         Command::Completions(args) => printed(&manual::completions(&args)),
@@ -50,14 +64,29 @@ fn printed(result: &str) -> anyhow::Result<ExitCode> {
 /// Runs a command with a log, which shows warnings or errors besides the result.
 fn with_log(levels: &str, command: impl FnOnce() -> anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
     // The filter stays as it is.
-    let _control = server::start_log(LogFormat::Text, levels)?;
+    let _control = server::start_log(LogFormat::Text, levels, None)?;
     command()
 }
 
 /// Makes a shared access signature with the keys that the server would use.
 fn sign(args: SasArgs) -> anyhow::Result<ExitCode> {
-    let (accounts, _) = config::accounts(args.account_file(), config::account_keys().as_deref())?;
+    let (accounts, _) =
+        config::accounts(args.account_file(), config::account_keys().as_deref().map(AccountKeys::of_server))?;
     let accounts: Vec<SigningAccount> =
         accounts.all().map(|(name, keys)| SigningAccount { name: name.clone(), keys: keys.to_vec() }).collect();
     sas::run(args, &accounts, SystemTime::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_called_azurite_is_the_command() {
+        let line = |words: &[&str]| command_line(words.iter().map(OsString::from));
+        assert_eq!(line(&["/usr/bin/azurite", "-s"]), ["/usr/bin/azurite", "azurite", "-s"]);
+        assert_eq!(line(&["azurite.exe"]), ["azurite.exe", "azurite"]);
+        assert_eq!(line(&["rowhouse", "azurite"]), ["rowhouse", "azurite"]);
+        assert!(line(&[]).is_empty());
+    }
 }

@@ -1,13 +1,17 @@
-//! The life of the server: listen, open the data, print the address, serve, stop in order.
+//! The life of the server: listen, open the data, announce the address, serve, stop in order.
+//!
+//! How it is announced, and what runs beside it, is said by its [`Surroundings`].
 
 use crate::cli::DurabilityArg;
 use crate::config::{Config, Storage};
 use crate::process::{memory, notify, open_files};
 use anyhow::Context;
 use model::clock::SystemClock;
-use server::{Observers, Server, Settings};
+use platform::files::exposure;
+use server::{LogControl, Observers, Server, Settings};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory, Postgres};
@@ -19,53 +23,109 @@ use tracing::{info, warn};
 /// How often `--durability interval` syncs.
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Runs the server until SIGTERM or Ctrl-C.
-pub(crate) fn run(config: Config) -> anyhow::Result<()> {
+/// Where a server that is ready can be reached.
+pub(crate) struct Ready {
+    /// The address that it listens on.
+    pub(crate) endpoint: String,
+    /// A connection string for client libraries.
+    pub(crate) connection_string: String,
+    /// The explorer, if it is served.
+    pub(crate) explorer: Option<String>,
+    /// The admin listener, if there is one.
+    pub(crate) admin: Option<SocketAddr>,
+}
+
+/// How a server is announced, and what runs beside it.
+pub(crate) trait Surroundings {
+    /// Announces the server, which is ready.
+    fn announce(&mut self, ready: &Ready) -> impl Future<Output = anyhow::Result<()>>;
+    /// Completes when the server shall stop although no signal came.
+    fn ended(&mut self) -> impl Future<Output = ()>;
+    /// The server stops: it finishes requests in work.
+    fn stopping(&mut self);
+    /// The server has stopped, or did not start. Completes when nothing runs beside it any more.
+    fn stopped(&mut self) -> impl Future<Output = ()>;
+}
+
+/// A server with nothing beside it.
+struct Alone;
+
+impl Surroundings for Alone {
+    async fn announce(&mut self, ready: &Ready) -> anyhow::Result<()> {
+        announce(ready)
+    }
+
+    fn ended(&mut self) -> impl Future<Output = ()> {
+        std::future::pending()
+    }
+
+    fn stopping(&mut self) {}
+
+    async fn stopped(&mut self) {}
+}
+
+/// Runs the server alone until SIGTERM or Ctrl-C.
+pub(crate) fn run_alone(config: Config) -> anyhow::Result<()> {
+    run(config, &mut Alone)
+}
+
+/// Runs the server until SIGTERM, Ctrl-C, or the end of what is beside it.
+pub(crate) fn run(config: Config, surroundings: &mut impl Surroundings) -> anyhow::Result<()> {
     server::begin_process();
-    let log = server::start_log(config.log_format, &config.log)?;
-    for warning in config.secret_files.iter().filter_map(|path| store::exposure(path)) {
+    let log = server::start_log(config.log_format, &config.log, config.log_file.as_deref())?;
+    for warning in config.secret_files.iter().filter_map(|path| exposure(path)) {
         warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     runtime.block_on(async {
-        let listener = bind(config.exposure.listen).await?;
-        // Started before the data are opened, which may take a while.
-        let admin = match config.admin {
-            None => None,
-            Some(address) => Some(bind(address).await?),
-        };
-        let observers = Observers::start(admin, log, config.metrics_per_table)?;
-        match &config.storage {
-            Storage::Memory => {
-                warn!("all data are in memory and are lost when the server stops");
-                serve(listener, config, observers, Memory::new(SystemClock)).await
-            }
-            Storage::Folder { path, durability, cache_bytes, min_free_bytes } => {
-                let options = embedded_options(*durability, *cache_bytes, *min_free_bytes);
-                let engine = Embedded::open(path, &options, SystemClock)?;
-                info!("data are kept in {}", path.display());
-                // Without the control socket the server works, but cannot be backed up while it runs.
-                let control = ControlSocket::start(path, engine.snapshots());
-                if let Err(error) = &control {
-                    warn!(%error, "the control socket could not be created in {}, so the data cannot be backed up while the server runs", path.display());
-                }
-                let served = serve(listener, config, observers, engine).await;
-                drop(control);
-                served
-            }
-            Storage::Database(options) => {
-                if tools::shows_password(&options.url) {
-                    warn!(
-                        "every user who lists the processes of this machine can read the password in --store: put it into \
-                         a file and name that with --store-password-file, or put the address into ROWHOUSE_STORE"
-                    );
-                }
-                let engine = Postgres::open(options, SystemClock).await?;
-                info!("data are kept in the database {}", engine.place());
-                serve(listener, config, observers, engine).await
-            }
-        }
+        let ran = run_until_stopped(config, log, surroundings).await;
+        surroundings.stopped().await;
+        ran
     })
+}
+
+async fn run_until_stopped(
+    config: Config,
+    log: LogControl,
+    surroundings: &mut impl Surroundings,
+) -> anyhow::Result<()> {
+    let listener = bind(config.exposure.listen).await?;
+    // Started before the data are opened, which may take a while.
+    let admin = match config.admin {
+        None => None,
+        Some(address) => Some(bind(address).await?),
+    };
+    let observers = Observers::start(admin, log, config.metrics_per_table)?;
+    match &config.storage {
+        Storage::Memory => {
+            warn!("all data are in memory and are lost when the server stops");
+            serve(listener, config, observers, Memory::new(SystemClock), surroundings).await
+        }
+        Storage::Folder { path, durability, cache_bytes, min_free_bytes } => {
+            let options = embedded_options(*durability, *cache_bytes, *min_free_bytes);
+            let engine = Embedded::open(path, &options, SystemClock)?;
+            info!("data are kept in {}", path.display());
+            // Without the control socket the server works, but cannot be backed up while it runs.
+            let control = ControlSocket::start(path, engine.snapshots());
+            if let Err(error) = &control {
+                warn!(%error, "the control socket could not be created in {}, so the data cannot be backed up while the server runs", path.display());
+            }
+            let served = serve(listener, config, observers, engine, surroundings).await;
+            drop(control);
+            served
+        }
+        Storage::Database(options) => {
+            if tools::shows_password(&options.url) {
+                warn!(
+                    "every user who lists the processes of this machine can read the password in --store: put it into \
+                         a file and name that with --store-password-file, or put the address into ROWHOUSE_STORE"
+                );
+            }
+            let engine = Postgres::open(options, SystemClock).await?;
+            info!("data are kept in the database {}", engine.place());
+            serve(listener, config, observers, engine, surroundings).await
+        }
+    }
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
@@ -89,22 +149,30 @@ async fn serve<E: Engine>(
     config: Config,
     observers: Observers,
     engine: E,
+    surroundings: &mut impl Surroundings,
 ) -> anyhow::Result<()> {
     let address = listener.local_addr().context("reading the address that was bound")?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let endpoint = format!("{scheme}://{address}");
     let connection_string = config.accounts.connection_string(&endpoint);
     let explorer = config.explorer.then(|| format!("{endpoint}/_rowhouse/"));
-    let admin = observers.admin_address();
+    let ready = Ready { endpoint, connection_string, explorer, admin: observers.admin_address() };
     let server = Server::start(settings(config), observers, engine).await?;
     // From here on a signal stops the server in order.
-    let stop = stop_signal()?;
-    announce(&endpoint, &connection_string, explorer.as_deref(), admin)?;
-    notify::ready(&endpoint);
+    let mut stop = pin!(stop_signal()?);
+    tokio::select! {
+        announced = surroundings.announce(&ready) => announced?,
+        () = &mut stop => return Ok(()),
+    }
+    notify::ready(&ready.endpoint);
     tokio::spawn(memory::give_back());
     let stop = async {
-        stop.await;
+        tokio::select! {
+            () = stop => {}
+            () = surroundings.ended() => {}
+        }
         notify::stopping();
+        surroundings.stopping();
     };
     server.run(listener, stop).await
 }
@@ -129,6 +197,7 @@ fn settings(config: Config) -> Settings {
         requests_max: config.requests_max,
         body_bytes: config.body_bytes,
         targets: config.targets,
+        rehearsal: config.rehearsal,
         quota: config.quota,
         has_analytics: config.has_analytics,
         shutdown_time: config.shutdown_time,
@@ -138,17 +207,18 @@ fn settings(config: Config) -> Settings {
 /// Prints how to reach the server, once it is ready.
 ///
 /// The lines are flushed at once. If standard output is closed, the server runs all the same.
-fn announce(
-    endpoint: &str,
-    connection_string: &str,
-    explorer: Option<&str>,
-    admin: Option<SocketAddr>,
-) -> anyhow::Result<()> {
-    let explorer = explorer.map_or(String::new(), |address| format!("explorer: {address}\n"));
-    let admin = admin.map_or(String::new(), |address| format!("admin on http://{address}\n"));
+fn announce(ready: &Ready) -> anyhow::Result<()> {
+    let Ready { endpoint, connection_string, .. } = ready;
+    let explorer = ready.explorer.as_ref().map_or(String::new(), |address| format!("explorer: {address}\n"));
+    let admin = ready.admin.map_or(String::new(), |address| format!("admin on http://{address}\n"));
     let lines = format!("listening on {endpoint}\nconnection string: {connection_string}\n{admin}{explorer}");
+    print_at_once(&lines)
+}
+
+/// Writes to standard output and flushes. It is no error if nobody reads it.
+pub(crate) fn print_at_once(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(lines.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("writing to standard output"),
         _ => Ok(()),
     }

@@ -4,12 +4,13 @@
 //! new one. If the files are missing or broken, the value stays as it is. This module must not know what the files hold.
 
 use anyhow::{Context, anyhow, ensure};
+use platform::files::exposure;
+use platform::signals::Hangups;
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -103,14 +104,14 @@ pub(crate) fn follow<T: Send + Sync + 'static, const N: usize>(
     live: Arc<Live<T>>,
     make: impl Fn(&Files<N>) -> anyhow::Result<T> + Send + Sync + 'static,
 ) -> anyhow::Result<()> {
-    let mut hangup = signal(SignalKind::hangup()).context("listening for SIGHUP")?;
+    let mut hangups = Hangups::listen().context("listening for SIGHUP")?;
     warn_if_exposed(&files);
     let (paths, is_secret) = (files.paths.clone(), files.is_secret);
     let mut detector = ChangeDetector::new(Ok(files));
     tokio::spawn(async move {
         loop {
             let is_requested = tokio::select! {
-                _ = hangup.recv() => true,
+                () = hangups.next() => true,
                 () = tokio::time::sleep(POLL_INTERVAL) => false,
             };
             let paths = paths.clone();
@@ -185,7 +186,7 @@ fn apply<T, const N: usize>(
 
 fn warn_if_exposed<const N: usize>(files: &Files<N>) {
     let Some(path) = files.paths.last().filter(|_| files.is_secret) else { return };
-    if let Some(warning) = store::exposure(path) {
+    if let Some(warning) = exposure(path) {
         warn!("{warning}");
     }
 }

@@ -10,6 +10,7 @@ use crate::limits::admission::Admission;
 use crate::limits::connections::{ConnectionCounters, ConnectionRegistry};
 use crate::limits::quota::{self, Quotas};
 use crate::limits::throttle::Throttle;
+use crate::rehearsal::Rehearsal;
 use crate::reload::{self, Files, Live};
 use crate::request::memory::BodyMemory;
 use crate::service::Service;
@@ -114,6 +115,7 @@ impl<E: Engine> Server<E> {
             engine.set_fresh_properties(ServiceProperties::measured());
             Arc::new(Analytics::new(settings.secondary == Secondary::Mirror, Arc::clone(&settings.clock)))
         });
+        let rehearsal = settings.rehearsal.map(|rehearsal| Rehearsal::start(rehearsal, Arc::clone(&settings.clock)));
         let service = Arc::new(Service {
             engine: Arc::new(engine),
             clock: settings.clock,
@@ -125,6 +127,7 @@ impl<E: Engine> Server<E> {
             admission: Admission::new(settings.requests_max),
             memory: BodyMemory::new(settings.body_bytes),
             throttle: settings.targets.map(|targets| Throttle::new(targets, clock::instant())),
+            rehearsal,
             quotas: Arc::new(Quotas::new(settings.quota)),
             analytics,
             secondary: settings.secondary,

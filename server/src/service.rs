@@ -12,6 +12,7 @@ use crate::limits::connections::RequestInProgress;
 use crate::limits::quota::Quotas;
 use crate::limits::throttle::Throttle;
 use crate::operations;
+use crate::rehearsal::Rehearsal;
 use crate::reload::Live;
 use crate::request::body::{self, BodyFailure};
 use crate::request::memory::{BodyMemory, MemoryPermit, RequestMemory};
@@ -36,7 +37,7 @@ use model::{AccountName, Clock, CorsRules, Grant, ServiceProperties};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::Engine;
+use store::{Engine, Fault};
 use wire::negotiation::{DataServiceVersion, FormatPreferences};
 use wire::signing::DEVELOPMENT_ACCOUNT;
 use wire::target::{Resource, Target};
@@ -66,6 +67,8 @@ pub(crate) struct Service<E> {
     pub(crate) memory: BodyMemory,
     /// `None` if nothing is throttled.
     pub(crate) throttle: Option<Throttle>,
+    /// `None` if no conditions of the cloud are rehearsed.
+    pub(crate) rehearsal: Option<Rehearsal>,
     /// How much accounts may keep.
     pub(crate) quotas: Arc<Quotas>,
     /// `None` if the server keeps no metrics for accounts.
@@ -83,13 +86,13 @@ pub(crate) struct Service<E> {
     pub(crate) tracer: Option<Arc<Tracer>>,
 }
 
-/// The client went away or was too slow, so no response is sent.
+/// The client went away or was too slow, or the response is lost on purpose: the connection is closed without one.
 #[derive(Debug)]
 pub(crate) struct RequestAborted;
 
 impl std::fmt::Display for RequestAborted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the client did not send its request")
+        f.write_str("the request gets no response")
     }
 }
 
@@ -117,6 +120,11 @@ impl<E: Engine> Service<E> {
         started: Instant,
         in_progress: &RequestInProgress,
     ) -> Result<Response<Segments>, RequestAborted> {
+        let started = match &self.rehearsal {
+            // Boxed, so that the future of every request need not have room for a timer.
+            Some(rehearsal) if !self.is_for_explorer(request.uri().path()) => Box::pin(rehearsal.delay(started)).await,
+            _ => started,
+        };
         let in_flight = self.metrics.as_deref().map(Metrics::begin);
         let (parts, mut body) = request.into_parts();
         let incoming =
@@ -131,6 +139,10 @@ impl<E: Engine> Service<E> {
         if context.is_authenticated {
             in_progress.authenticate();
         }
+        let result = match result {
+            Ok(_) if self.loses_answer(&context) => Err(BodyFailure::Aborted),
+            result => result,
+        };
         let is_last = match &result {
             Err(BodyFailure::FailedForGood(_)) => true,
             Ok(_) if context.operation != OperationKind::Explorer || body.is_end_stream() => false,
@@ -185,6 +197,19 @@ impl<E: Engine> Service<E> {
         response.ok_or(RequestAborted)
     }
 
+    /// Whether the path is that of a file of the explorer, which is served.
+    fn is_for_explorer(&self, path: &str) -> bool {
+        self.has_explorer && explorer::Address::of(path).is_some()
+    }
+
+    /// Whether the response to an operation that succeeded is lost. A batch succeeds even if nothing of it was committed.
+    fn loses_answer(&self, context: &RequestContext<'_>) -> bool {
+        self.rehearsal.as_ref().is_some_and(|rehearsal| {
+            let info = context.operation.info();
+            (info.is_write || context.entities.written > 0) && rehearsal.loses_answer(info.name)
+        })
+    }
+
     /// Whether every request is recorded. With traces alone, only those that are traced are.
     fn records_every_request(&self) -> bool {
         self.metrics.is_some() || self.analytics.is_some() || access_log::is_on()
@@ -201,7 +226,7 @@ impl<E: Engine> Service<E> {
         }
         if let (Some(analytics), Some(account)) = (&self.analytics, summary.account) {
             // An engine that is closing returns an error here; the request failed for the same reason.
-            if let Ok(properties) = self.engine.service_properties(account) {
+            if let Ok(properties) = self.properties_in_effect(account) {
                 analytics.record(summary, &properties);
             }
         }
@@ -232,7 +257,7 @@ impl<E: Engine> Service<E> {
         let version = incoming.version();
         let oauth = self.oauth.as_ref();
         context.challenge = oauth.and_then(OAuth::challenge).cloned();
-        let grant = authenticate(&*self.engine, accounts, oauth, context).await?;
+        let grant = authenticate(&*self.engine, accounts, oauth, self.rehearsal.as_ref(), context).await?;
         if accounts.has_well_known_key(&grant.account) {
             self.refuse_web_pages(context)?;
         }
@@ -248,6 +273,7 @@ impl<E: Engine> Service<E> {
             &*self.engine,
             &grant.account,
             self.throttle.as_ref(),
+            self.rehearsal.as_ref(),
             self.quotas.of_account(accounts, &grant.account),
             self.analytics.as_ref().map(|analytics| analytics.has_secondary),
         );
@@ -321,6 +347,9 @@ impl<E: Engine> Service<E> {
             self.read_body(kind, context, (body, &memory), headers.content_type, &preferences).await?;
         // Acquired after the body was read, so that a client that sends slowly does not hold it.
         let _permit = self.admission.request(kind.may_take_long().then_some(&grant.account)).await?;
+        if let Some(rehearsal) = &self.rehearsal {
+            rehearsal.admit()?;
+        }
         if info.throttle_unit == ThrottleUnit::Request {
             tables.admit_request()?;
         }
@@ -396,8 +425,14 @@ impl<E: Engine> Service<E> {
     /// The properties of an account of this server, if it has CORS rules.
     fn properties_with_rules(&self, accounts: &Accounts, account: &AccountName) -> Option<Arc<ServiceProperties>> {
         // If the engine is closing, the operation itself fails with the reason.
-        let properties = self.engine.service_properties(account).ok()?;
+        let properties = self.properties_in_effect(account).ok()?;
         (!properties.cors.is_empty() && accounts.keys(account).is_some()).then_some(properties)
+    }
+
+    /// The properties that decide about requests of an account.
+    fn properties_in_effect(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
+        let earlier = self.rehearsal.as_ref().and_then(|rehearsal| rehearsal.earlier_properties(account));
+        earlier.map_or_else(|| self.engine.service_properties(account), Ok)
     }
 
     /// Refuses what a web page may have asked of an account whose key everybody knows.

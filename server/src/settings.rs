@@ -3,6 +3,7 @@
 use crate::accounts::{Accounts, Quota};
 use crate::authorization::oauth::OAuthConfig;
 use crate::limits::throttle::Targets;
+use crate::rehearsal::RehearsalSettings;
 use crate::reload::Files;
 use model::Clock;
 use rustls::ServerConfig;
@@ -60,6 +61,8 @@ pub struct Settings {
     pub body_bytes: usize,
     /// How many entities are served in a second; `None` for no limit.
     pub targets: Option<Targets>,
+    /// The conditions of the cloud that are rehearsed; `None` for none.
+    pub rehearsal: Option<RehearsalSettings>,
     /// The quota of accounts that have none of their own.
     pub quota: Quota,
     /// Whether the server keeps metrics for accounts, in tables of each account.

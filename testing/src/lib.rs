@@ -18,7 +18,7 @@
 //! - [`TestServer::costs`] counts requests, and the entities that they examined, returned and wrote, so that a test can
 //!   assert that a query reads one partition and not the table.
 //! - [`TestServer::builder`] sets what a test needs otherwise: accounts, data on disk, throttling, pages that end
-//!   early.
+//!   early, and every other awkward thing that the service in the cloud may do ([`TestServerBuilder::rehearse`]).
 //!
 //! Invariants:
 //!

@@ -248,6 +248,7 @@ impl TestServerBuilder {
             clock: TestClock::new(),
             query_time: QUERY_TIME,
             targets: None,
+            rehearsal: None,
         };
         Self { options }
     }
@@ -357,9 +358,32 @@ impl TestServerBuilder {
         self
     }
 
+    /// Makes the server as awkward as the service in the cloud may be, by a list of conditions as `rowhouse serve --rehearse` takes
+    /// it, such as `"all,seed=7"` or `"empty-pages=100%,deletion=40s"`. The conditions that take time are over when the
+    /// [clock](TestServer::clock) of the server says so; only latency is real time. With a list that is not one, the server
+    /// does not start.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// use rowhouse_testing::TestServer;
+    /// use std::time::Duration;
+    ///
+    /// let server = TestServer::builder().rehearse("busy=5%,deletion=40s,seed=7").start_blocking()?;
+    /// // The names of the tables that were deleted are free.
+    /// server.clock().advance(Duration::from_secs(40));
+    ///
+    /// assert!(TestServer::builder().rehearse("rain").start_blocking().is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn rehearse(mut self, conditions: &str) -> Self {
+        self.options.rehearsal = Some(conditions.to_owned());
+        self
+    }
+
     /// Starts the server, and returns once it takes requests. Works on every runtime, also on one of a single thread.
     ///
-    /// Fails if an account is invalid, or the data cannot be opened.
+    /// Fails if an account or the list of a rehearsal is invalid, or the data cannot be opened.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -6,7 +6,7 @@
 use crate::TestClock;
 use anyhow::{Context, anyhow};
 use model::Clock;
-use server::{Accounts, Metrics, Observers, Quota, Secondary, Server, Settings, Targets};
+use server::{Accounts, Metrics, Observers, Quota, RehearsalSettings, Secondary, Server, Settings, Targets};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,6 +47,8 @@ pub(crate) struct Options {
     pub(crate) clock: TestClock,
     pub(crate) query_time: Duration,
     pub(crate) targets: Option<Targets>,
+    /// The list of conditions that are rehearsed; `None` for none.
+    pub(crate) rehearsal: Option<String>,
 }
 
 /// The thread of a server.
@@ -81,9 +83,15 @@ impl ServerThread {
 fn run(options: Options, report: impl FnOnce(Started), stopped: oneshot::Receiver<()>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting a runtime")?;
     runtime.block_on(async {
-        let Options { accounts, storage, clock, query_time, targets } = options;
+        let Options { accounts, storage, clock, query_time, targets, rehearsal } = options;
         let clock = Arc::new(clock);
-        let settings = settings(&accounts, Arc::clone(&clock) as Arc<dyn Clock>, query_time, targets)?;
+        let rehearsal =
+            rehearsal.as_deref().map(RehearsalSettings::parse).transpose().context("reading the rehearsal")?;
+        let limits = (
+            query_time,
+            targets.or_else(|| rehearsal.filter(RehearsalSettings::rehearses_targets).map(|_| Targets::SERVICE)),
+        );
+        let settings = settings(&accounts, Arc::clone(&clock) as Arc<dyn Clock>, limits, rehearsal)?;
         let temporary = match storage {
             Storage::TemporaryFolder => Some(tempfile::tempdir().context("creating a temporary folder")?),
             Storage::Memory | Storage::Folder(_) => None,
@@ -129,8 +137,8 @@ async fn serve(
 fn settings(
     accounts: &[(String, String)],
     clock: Arc<dyn Clock>,
-    query_time: Duration,
-    targets: Option<Targets>,
+    (query_time, targets): (Duration, Option<Targets>),
+    rehearsal: Option<RehearsalSettings>,
 ) -> anyhow::Result<Settings> {
     let accounts: Vec<_> = accounts.iter().map(|(name, key)| format!("{name}:{key}")).collect();
     Ok(Settings {
@@ -152,6 +160,7 @@ fn settings(
         requests_max: REQUESTS_MAX,
         body_bytes: BODY_BYTES,
         targets,
+        rehearsal,
         quota: Quota::default(),
         has_analytics: false,
         shutdown_time: SHUTDOWN_TIME,

@@ -206,9 +206,8 @@ struct ScratchFolder(PathBuf);
 
 impl ScratchFolder {
     fn create(base: &Path) -> anyhow::Result<Self> {
-        use std::os::unix::fs::DirBuilderExt;
         let path = base.join(format!("rowhouse-check-{}", uuid::Uuid::new_v4().simple()));
-        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
+        let made = platform::files::private_folder().create(&path);
         made.with_context(|| {
             format!("making the temporary folder {}; choose another place with --scratch", path.display())
         })?;

@@ -1,18 +1,16 @@
 //! Files that are replaced as a whole.
 
 use anyhow::Context;
+use platform::files::private_file;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Replaces a file, or makes it. The new one is for its owner alone, and on disk when this returns.
 pub(crate) fn replace_file(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     let what = || format!("writing {}", path.display());
     let new = with_suffix(path, ".new");
-    let mut options = File::options();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new).with_context(what)?;
+    let mut file = private_file().write(true).create(true).truncate(true).open(&new).with_context(what)?;
     file.write_all(content).and_then(|()| file.sync_data()).with_context(what)?;
     std::fs::rename(&new, path).with_context(what)
 }

@@ -6,23 +6,16 @@ use model::TableName;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tracing::info;
 
 /// How many tables a command works on at a time.
 const CONCURRENT_TABLES_MAX: usize = 4;
 
-/// A future that is ready at the first SIGTERM or Ctrl-C. From this call on the signals no longer end the process.
+/// A future that is ready at the first signal that asks to stop: SIGTERM, Ctrl-C. From this call on the signals no longer end the process.
 pub fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => info!("stopping on SIGTERM"),
-            _ = interrupt.recv() => info!("stopping on Ctrl-C"),
-        }
-    })
+    let signal = platform::signals::stop().context("listening for signals")?;
+    Ok(async move { info!("stopping on {}", signal.await) })
 }
 
 /// Runs a command to its end. It does not wait for a thread that still reads standard input, which cannot be cancelled.

@@ -152,6 +152,8 @@ error_codes! {
     ServerBusy 503 "The server is currently unable to receive requests. Please retry your request."
     /// Create Table with the name of an existing table.
     TableAlreadyExists 409 "The table specified already exists."
+    /// Create Table with the name of a table that is being deleted; sent with `--rehearse deletion` only.
+    TableBeingDeleted 409 "The specified table is being deleted. Try operation later."
     /// An entity operation on a table that does not exist.
     TableNotFound 404 "The table specified does not exist."
     /// More than 252 custom properties.

@@ -3,11 +3,13 @@
 //! Nothing is checked here; `config.rs` does that.
 
 mod analytics_args;
+mod azurite_args;
 pub mod manual;
 mod quota_args;
 mod throttle_args;
 
 pub use analytics_args::AnalyticsArgs;
+pub use azurite_args::{AzuriteArgs, OAuthLevel};
 pub use quota_args::QuotaArgs;
 pub use throttle_args::ThrottleArgs;
 
@@ -53,6 +55,12 @@ pub enum Command {
     /// ./rowhouse-data. When it is ready it prints the address and a connection string for client libraries.
     #[command(after_long_help = EXAMPLES)]
     Serve(Box<ServeArgs>),
+
+    /// Run in the place of the Azurite emulator, with its options: tables by this server, blobs and queues by its own programs
+    ///
+    /// It prints the lines that tools wait for which start the emulator, and stops as the emulator does.
+    #[command(after_long_help = azurite_args::EXAMPLES, args_override_self = true, disable_version_flag = true)]
+    Azurite(Box<AzuriteArgs>),
 
     /// Make a shared access signature: a token with limited rights for a limited time
     ///
@@ -138,6 +146,8 @@ Examples:
       reads them again at once on SIGHUP
   rowhouse serve --store postgres://rowhouse@db.example:5432/tables?sslmode=verify-full --store-password-file password
       data in PostgreSQL, or a database that speaks its protocol, shared by as many servers as you start
+  rowhouse serve --in-memory --rehearse all
+      for tests of a program: every awkward thing that the service in the cloud may do; the log names a seed that repeats it
   ROWHOUSE_ACCOUNT_KEYS='orchard:<key1>:<key2>' rowhouse serve
       accounts of your own, from the environment
 
@@ -300,6 +310,16 @@ pub struct ServeArgs {
     #[serde(flatten)]
     pub throttle: ThrottleArgs,
 
+    /// For tests: be as awkward as the real service may be (docs/rehearsing.md). LIST is "all", or some of these, separated by commas,
+    /// each with a value or without: partition-pages=100% and short-pages=50% (pages with fewer entities, and a continuation
+    /// token), empty-pages=50%, deletion=40s (TableBeingDeleted for so long), busy=5% (503 with Retry-After),
+    /// targets (503 as --throttle), lost-answers=2% (of writes that were done), latency=20ms..200ms, properties=30s and
+    /// policies=30s (until they take effect). NAME=off leaves one out of all; seed=N repeats what a server did whose log named
+    /// that seed
+    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which shows no backticks")]
+    #[arg(long, env = "ROWHOUSE_REHEARSE", value_name = "LIST")]
+    pub rehearse: Option<String>,
+
     // Quotas.
     #[allow(missing_docs, reason = "the group adds its options and no text of its own")]
     #[command(flatten)]
@@ -410,6 +430,7 @@ impl ServeArgs {
             allow_admin_on_network: self.allow_admin_on_network.or(file.allow_admin_on_network),
             metrics_per_table: self.metrics_per_table.or(file.metrics_per_table),
             throttle: self.throttle.or(file.throttle),
+            rehearse: self.rehearse.or(file.rehearse),
             quota: self.quota.or(file.quota),
             analytics: self.analytics.or(file.analytics),
             oauth: file.oauth,

@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use clap::Args;
-use model::limits::{ACCOUNT_ENTITIES_PER_SECOND_DEFAULT, PARTITION_ENTITIES_PER_SECOND_DEFAULT, THROTTLE_TARGET_MAX};
+use model::limits::THROTTLE_TARGET_MAX;
 use serde::Deserialize;
 use server::Targets;
 
@@ -34,9 +34,10 @@ impl ThrottleArgs {
         }
     }
 
-    /// The targets; `None` if nothing is throttled.
-    pub fn targets(&self) -> anyhow::Result<Option<Targets>> {
-        let is_on = self.throttle.unwrap_or(false);
+    /// The targets; `None` if nothing is throttled. They are rehearsed if the list of --rehearse says so, unless --throttle=false
+    /// is given.
+    pub fn targets(&self, are_rehearsed: bool) -> anyhow::Result<Option<Targets>> {
+        let is_on = self.throttle.unwrap_or(are_rehearsed);
         let has_targets = self.account_entities_per_second.is_some() || self.partition_entities_per_second.is_some();
         // `--throttle=false` switches off what a file has, targets and all.
         ensure!(
@@ -46,10 +47,10 @@ impl ThrottleArgs {
         let targets = Targets {
             account_entities_per_second: self
                 .account_entities_per_second
-                .unwrap_or(ACCOUNT_ENTITIES_PER_SECOND_DEFAULT),
+                .unwrap_or(Targets::SERVICE.account_entities_per_second),
             partition_entities_per_second: self
                 .partition_entities_per_second
-                .unwrap_or(PARTITION_ENTITIES_PER_SECOND_DEFAULT),
+                .unwrap_or(Targets::SERVICE.partition_entities_per_second),
         };
         for (name, target) in [
             ("--account-entities-per-second", targets.account_entities_per_second),
@@ -67,16 +68,19 @@ mod tests {
 
     #[test]
     fn the_targets_of_the_service_unless_said_otherwise() {
-        assert_eq!(ThrottleArgs::default().targets().unwrap(), None);
+        assert_eq!(ThrottleArgs::default().targets(false).unwrap(), None);
         let on = || ThrottleArgs { throttle: Some(true), ..ThrottleArgs::default() };
         let service = Targets { account_entities_per_second: 20_000, partition_entities_per_second: 2_000 };
-        assert_eq!(on().targets().unwrap(), Some(service));
-        let own = |target| ThrottleArgs { partition_entities_per_second: Some(target), ..on() }.targets();
+        assert_eq!(on().targets(false).unwrap(), Some(service));
+        let own = |target| ThrottleArgs { partition_entities_per_second: Some(target), ..on() }.targets(false);
         assert_eq!(own(5).unwrap(), Some(Targets { partition_entities_per_second: 5, ..service }));
         assert!(own(0).is_err() && own(THROTTLE_TARGET_MAX + 1).is_err());
         let alone =
             |throttle| ThrottleArgs { throttle, account_entities_per_second: Some(5), ..ThrottleArgs::default() };
-        assert!(alone(None).targets().is_err());
-        assert_eq!(alone(Some(false)).targets().unwrap(), None);
+        assert!(alone(None).targets(false).is_err());
+        assert_eq!(alone(Some(false)).targets(false).unwrap(), None);
+        assert_eq!(ThrottleArgs::default().targets(true).unwrap(), Some(service), "rehearsed");
+        assert_eq!(alone(None).targets(true).unwrap(), Some(Targets { account_entities_per_second: 5, ..service }));
+        assert_eq!(alone(Some(false)).targets(true).unwrap(), None);
     }
 }

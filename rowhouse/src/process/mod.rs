@@ -1,8 +1,7 @@
-//! The process and its operating system: open and new files, memory, and the service manager.
+//! The process and its operating system: open files, memory, and the service manager.
 //!
 //! This folder must not know requests or data.
 
 pub(crate) mod memory;
 pub(crate) mod notify;
 pub(crate) mod open_files;
-pub(crate) mod private_files;

@@ -3,7 +3,8 @@
 //! Connections and the files of the engine count together. If connections used all of them, the engine could not open a file
 //! to write, and would report that as a failure of the disk. So connections get only what the engine does not need.
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use platform::OpenFilesLimit;
+use platform::process::{open_files_limit, set_open_files_limit};
 use tracing::warn;
 
 /// Files that are not connections of clients: the storage library keeps up to 900 open for reading; the others are those that
@@ -14,12 +15,12 @@ const OTHER_FILES: u64 = 1100;
 ///
 /// Many systems start a program with a limit of 1,024 files, and allow it to ask for far more.
 pub(crate) fn room_for_connections(asked: usize) -> usize {
-    let limit = getrlimit(Resource::Nofile);
+    let OpenFilesLimit { current, maximum } = open_files_limit();
     let needed = (asked as u64).saturating_add(OTHER_FILES);
-    let mut files = limit.current.unwrap_or(u64::MAX);
-    let possible = limit.maximum.unwrap_or(u64::MAX).min(needed);
+    let mut files = current.unwrap_or(u64::MAX);
+    let possible = maximum.unwrap_or(u64::MAX).min(needed);
     if files < possible {
-        match setrlimit(Resource::Nofile, Rlimit { current: Some(possible), maximum: limit.maximum }) {
+        match set_open_files_limit(possible) {
             Ok(()) => files = possible,
             Err(error) => warn!(%error, "the limit of open files could not be raised"),
         }
@@ -63,9 +64,9 @@ mod tests {
 
     #[test]
     fn the_limit_is_raised_when_it_may_be() {
-        let before = getrlimit(Resource::Nofile);
+        let before = open_files_limit();
         let room = room_for_connections(3000);
-        let after = getrlimit(Resource::Nofile);
+        let after = open_files_limit();
         assert_eq!(after.maximum, before.maximum);
         assert!(room == 3000 || after.current == after.maximum, "{room} with {after:?}");
     }

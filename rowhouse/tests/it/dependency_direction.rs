@@ -1,6 +1,6 @@
 //! Which crate may depend on which: `model` on none, `wire` and `store` on `model`, `client` on `wire` and `model`, `server`
 //! and `tools` on these but not on each other, the server on the files of `explorer` too, the program on all, and `testing` on
-//! the server and what it is made of.
+//! the server and what it is made of. `platform` knows no other crate, and those that meet the operating system know it.
 
 use serde_json::Value;
 use std::process::Command;
@@ -22,6 +22,8 @@ const DERIVE: &str = "rowhouse-client-derive";
 const STORE: &str = "rowhouse-store";
 /// The files of the explorer, which are data to the server.
 const EXPLORER: &str = "rowhouse-explorer";
+/// What differs between operating systems.
+const PLATFORM: &str = "rowhouse-platform";
 const SERVER: &str = "rowhouse-server";
 const TOOLS: &str = "rowhouse-tools";
 const PROGRAM: &str = "rowhouse";
@@ -30,7 +32,7 @@ const TESTING: &str = "rowhouse-testing";
 /// What tests share: every package may use it, for its tests alone.
 const TEST_SUPPORT: &str = "rowhouse-test-support";
 
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 12] = [
     Rule {
         package: MODEL,
         may_use: &[],
@@ -85,8 +87,14 @@ const RULES: [Rule; 11] = [
         ],
     },
     Rule {
+        package: PLATFORM,
+        may_use: &[],
+        // The system, and nothing that Rowhouse does with it.
+        must_not_use: &["hyper", "http", "serde", "fjall", "clap", "tracing", "anyhow"],
+    },
+    Rule {
         package: STORE,
-        may_use: &[MODEL],
+        may_use: &[MODEL, PLATFORM],
         // No HTTP, no JSON, no authorization.
         must_not_use: &[
             "hyper",
@@ -123,19 +131,19 @@ const RULES: [Rule; 11] = [
     Rule {
         package: SERVER,
         // Of the client, only how requests to other services are sent.
-        may_use: &[MODEL, WIRE, CLIENT, STORE, EXPLORER],
+        may_use: &[MODEL, WIRE, CLIENT, STORE, EXPLORER, PLATFORM],
         // No storage library, no command line.
         must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "clap"],
     },
     Rule {
         package: TOOLS,
-        may_use: &[MODEL, WIRE, CLIENT, STORE],
+        may_use: &[MODEL, WIRE, CLIENT, STORE, PLATFORM],
         // Not the server, nor what it is made of.
         must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "hyper", "hyper-util", "http", "toml"],
     },
     Rule {
         package: PROGRAM,
-        may_use: &[MODEL, WIRE, CLIENT, STORE, SERVER, TOOLS],
+        may_use: &[MODEL, WIRE, CLIENT, STORE, PLATFORM, SERVER, TOOLS],
         must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "hyper-util"],
     },
     Rule {

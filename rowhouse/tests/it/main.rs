@@ -32,6 +32,7 @@ mod overload;
 mod package;
 mod private;
 mod quotas;
+mod rehearsal;
 mod sandbox;
 mod secondary;
 mod signatures;

@@ -2,6 +2,7 @@
 //! limits are refused, and all others are served.
 
 use crate::PROGRAM;
+use model::limits::ADMIN_CONNECTIONS_MAX;
 use std::fs;
 use test_support::{Client, Server, head};
 
@@ -213,7 +214,8 @@ fn bodies_that_do_not_come_hold_no_memory() {
 fn an_idle_connection_gives_its_place_to_a_new_one() {
     let server = PROGRAM.start(&["--in-memory", "--max-connections", "20", "--admin", "127.0.0.1:0"]);
     let idle: Vec<Client> = (0..20).map(|_| server.client()).collect();
-    let idle_at_admin: Vec<Client> = (0..64).map(|_| Client::connect(&server.admin).unwrap()).collect();
+    let idle_at_admin: Vec<Client> =
+        (0..ADMIN_CONNECTIONS_MAX).map(|_| Client::connect(&server.admin).unwrap()).collect();
     let mut active = server.client();
     for _ in 0..30 {
         assert_eq!(active.request("GET", "/Tables", &[], b"").status, 200);

@@ -5,6 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// What the archive is said to be for; the program is that of this machine.
+const TARGET: &str = "x86_64-unknown-linux-musl";
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
@@ -20,7 +23,7 @@ fn program(folder: &Path) -> PathBuf {
 fn pack(program: &Path, folder: &Path, umask: &str) -> PathBuf {
     let line = format!("umask {umask}; exec scripts/package.sh \"$@\"");
     let output = Command::new("bash")
-        .args(["-c", &line, "-", program.to_str().unwrap(), "test-target", folder.to_str().unwrap()])
+        .args(["-c", &line, "-", program.to_str().unwrap(), TARGET, folder.to_str().unwrap()])
         .env("SOURCE_DATE_EPOCH", "1700000000")
         .current_dir(root())
         .output()
@@ -41,12 +44,13 @@ fn an_archive_holds_everything_and_is_the_same_each_time() {
     let elsewhere = tempfile::tempdir().unwrap();
     let program = program(elsewhere.path());
     let archive = pack(&program, first.path(), "077");
-    let name = format!("rowhouse-{}-test-target", env!("CARGO_PKG_VERSION"));
+    let name = format!("rowhouse-{}-{TARGET}", env!("CARGO_PKG_VERSION"));
     assert_eq!(archive, first.path().join(format!("{name}.tar.gz")));
     assert!(
         fs::read(&archive).unwrap() == fs::read(pack(&program, second.path(), "002")).unwrap(),
         "the archives differ"
     );
+    run(root().join("scripts/checksums.sh").to_str().unwrap(), &["."], first.path());
     run("sha256sum", &["--check", "--strict", "SHA256SUMS"], first.path());
 
     run("tar", &["--extract", "--file", archive.to_str().unwrap()], first.path());

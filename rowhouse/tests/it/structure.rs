@@ -1,14 +1,16 @@
-//! How the modules of each crate depend on each other: no folder by way of others on itself, and no file at the root either.
+//! How the modules of each crate depend on each other: no folder by way of others on itself, and no file at the root either;
+//! and which of them know an operating system.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates, and how many files each may have at its root.
-const CRATES: [(&str, usize); 10] = [
+const CRATES: [(&str, usize); 11] = [
     ("model", 30),
     ("wire", 25),
     ("client", 12),
+    ("platform", 4),
     ("store", 16),
     ("server", 12),
     ("tools", 12),
@@ -138,6 +140,34 @@ fn the_root_of_a_crate_has_few_files() {
             fs::read_dir(source(krate)).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_file()).count();
         assert!(files <= most, "{krate} has {files} files at its root, and may have {most}");
     }
+}
+
+/// The file that has a part of a library's type which is there on Unix alone.
+const UNIX_VARIANT: &str = "store/src/postgres/settings.rs";
+
+#[test]
+fn the_platform_alone_knows_operating_systems() {
+    let mut found = Vec::new();
+    for krate in ["model", "wire", "client", "store", "explorer", "server", "tools", "rowhouse", "testing"] {
+        let mut files = Vec::new();
+        files_below(&source(krate), &mut files);
+        for path in files.iter().filter(|path| !path.ends_with(UNIX_VARIANT)) {
+            let text = fs::read_to_string(path).unwrap();
+            if knows_a_system(&text) && path.file_name().is_none_or(|name| name != "tests.rs") {
+                found.push(path.clone());
+            }
+        }
+    }
+    assert!(found.is_empty(), "code for one operating system belongs in the crate platform: {found:#?}");
+    assert!(knows_a_system("#[cfg(unix)]\nfn f() {}") && knows_a_system("if cfg!(windows) {}"));
+    assert!(!knows_a_system("fn f() {}\n#[cfg(test)]\nmod tests {\n    use std::os::unix::fs::symlink;"));
+}
+
+fn knows_a_system(text: &str) -> bool {
+    let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    ["std::os::", "rustix::", "signal::unix", "(unix", "(windows", "target_os"]
+        .iter()
+        .any(|sign| product.contains(sign))
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use super::oauth::OAuth;
 use super::{bearer, delegation, shared_access};
 use crate::accounts::Accounts;
+use crate::rehearsal::Rehearsal;
 use crate::request::{CredentialKind, Failure, IncomingRequest, Layer, RequestContext};
 use http::HeaderValue;
 use model::Grant;
@@ -23,6 +24,7 @@ pub(crate) async fn authenticate(
     engine: &impl Engine,
     accounts: &Accounts,
     oauth: Option<&OAuth>,
+    rehearsal: Option<&Rehearsal>,
     context: &mut RequestContext<'_>,
 ) -> Result<Grant, Failure> {
     let incoming = context.incoming;
@@ -32,7 +34,7 @@ pub(crate) async fn authenticate(
     {
         if incoming.is_bound_to_user() {
             context.credential = CredentialKind::SharedAccessSignature;
-            return shared_access::authenticate(engine, accounts, Some(oauth), incoming).await;
+            return shared_access::authenticate(engine, accounts, Some(oauth), rehearsal, incoming).await;
         }
         context.credential = CredentialKind::Bearer;
         let (token, grant) = bearer::authenticate(accounts, oauth, credential, incoming).await?;
@@ -47,7 +49,7 @@ pub(crate) async fn authenticate(
         }
         None if incoming.options.signature.is_some() => {
             context.credential = CredentialKind::SharedAccessSignature;
-            shared_access::authenticate(engine, accounts, oauth, incoming).await
+            shared_access::authenticate(engine, accounts, oauth, rehearsal, incoming).await
         }
         None => {
             context.credential = CredentialKind::Anonymous;

@@ -7,6 +7,7 @@ use super::authentication::nobodys_keys;
 use super::delegation;
 use super::oauth::OAuth;
 use crate::accounts::Accounts;
+use crate::rehearsal::Rehearsal;
 use crate::request::{Failure, IncomingRequest};
 use crate::telemetry::traces::step;
 use model::{AccountName, DateTime, Grant, Scope, StoredAccessPolicies, TableName};
@@ -22,6 +23,7 @@ pub(crate) async fn authenticate(
     engine: &impl Engine,
     accounts: &Accounts,
     oauth: Option<&OAuth>,
+    rehearsal: Option<&Rehearsal>,
     incoming: &IncomingRequest<'_>,
 ) -> Result<Grant, Failure> {
     let account = incoming.target.account.as_ref();
@@ -36,7 +38,7 @@ pub(crate) async fn authenticate(
         }));
     };
     let policies = match sas.policy_table() {
-        Some(table) => policies(engine, account, table).await?,
+        Some(table) => policies(engine, rehearsal, account, table).await?,
         None => StoredAccessPolicies::default(),
     };
     let used = SasContext {
@@ -56,10 +58,19 @@ pub(crate) async fn authenticate(
     Ok(Grant { account: account.clone(), scope })
 }
 
-/// The policies of a table; a table that does not exist has none.
-async fn policies(engine: &impl Engine, account: &AccountName, table: &str) -> Result<StoredAccessPolicies, Failure> {
+/// The policies of a table that are in effect; a table that does not exist has none.
+async fn policies(
+    engine: &impl Engine,
+    rehearsal: Option<&Rehearsal>,
+    account: &AccountName,
+    table: &str,
+) -> Result<StoredAccessPolicies, Failure> {
     let Ok(name) = TableName::new(table) else { return Ok(StoredAccessPolicies::default()) };
-    match step("read policies", pin!(engine.policies(&TableKey { account: account.clone(), name }))).await {
+    let table = TableKey { account: account.clone(), name };
+    if let Some(earlier) = rehearsal.and_then(|rehearsal| rehearsal.earlier_policies(&table)) {
+        return Ok(earlier);
+    }
+    match step("read policies", pin!(engine.policies(&table))).await {
         Ok(policies) => Ok(policies),
         Err(ReadError::TableNotFound) => Ok(StoredAccessPolicies::default()),
         Err(ReadError::Fault(fault)) => Err(fault.into()),
@@ -102,7 +113,7 @@ mod tests {
             http::Request::get(format!("{path}?{query}")).header("host", "127.0.0.1").body(()).unwrap().into_parts();
         let connection = ConnectionInfo { peer: (Ipv4Addr::LOCALHOST, 1024).into(), is_tls: false };
         let incoming = IncomingRequest::new(&parts, connection, (crate::clock::instant(), SystemTime::now()), &[]);
-        let grant = authenticate(engine, &accounts, None, &incoming).await;
+        let grant = authenticate(engine, &accounts, None, None, &incoming).await;
         grant.map(|grant| grant.scope).map_err(|failure| failure.source.unwrap().to_string())
     }
 

@@ -59,7 +59,9 @@ async fn page<E: Engine>(
     if range.is_empty() || limit == 0 {
         return Ok((found, None));
     }
-    let from = start(context.options)?.max(range.from.clone());
+    let from = start(context.options)?;
+    let limit = tables.page_limit(limit, from.is_empty());
+    let from = from.max(range.from.clone());
     let mut pages = tables.list(from);
     while let Some(listed) = step("list tables", pin!(pages.next())).await? {
         for table in listed {

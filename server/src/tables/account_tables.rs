@@ -3,6 +3,7 @@
 use super::metrics_tables::{MetricsTables, check_mutations, written_by_server};
 use crate::limits::quota::AccountQuota;
 use crate::limits::throttle::Throttle;
+use crate::rehearsal::Rehearsal;
 use crate::request::{EntityCounts, Failure};
 use crate::telemetry::traces::step;
 use model::name::TableNameError;
@@ -22,6 +23,8 @@ pub(crate) struct AccountTables<'a, E> {
     account: &'a AccountName,
     /// `None` if nothing is throttled.
     throttle: Option<&'a Throttle>,
+    /// `None` if no conditions of the cloud are rehearsed.
+    rehearsal: Option<&'a Rehearsal>,
     /// `None` if the account may keep any amount.
     quota: Option<AccountQuota<'a>>,
     /// `None` if the server keeps no metrics for accounts.
@@ -66,11 +69,12 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         engine: &'a E,
         account: &'a AccountName,
         throttle: Option<&'a Throttle>,
+        rehearsal: Option<&'a Rehearsal>,
         quota: Option<AccountQuota<'a>>,
         has_secondary_metrics: Option<bool>,
     ) -> Self {
         let metrics_tables = has_secondary_metrics.map(|has_secondary| MetricsTables { has_secondary });
-        Self { engine, account, throttle, quota, metrics_tables, entities: EntityCounters::default() }
+        Self { engine, account, throttle, rehearsal, quota, metrics_tables, entities: EntityCounters::default() }
     }
 
     /// How many entities the operation worked on so far.
@@ -135,6 +139,11 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         TablePages::new(self.engine, self.account, from)
     }
 
+    /// How many tables a page may have that could have `limit` of them.
+    pub(crate) fn page_limit(&self, limit: usize, is_first: bool) -> usize {
+        self.rehearsal.map_or(limit, |rehearsal| rehearsal.table_page_limit(limit, is_first))
+    }
+
     /// The name of a table in the spelling of its creation; `None` if there is no such table.
     pub(crate) async fn spelling(&self, name: &str) -> Result<Option<TableName>, Failure> {
         if let Some(name) = self.metrics_table(name) {
@@ -147,6 +156,9 @@ impl<'a, E: Engine> AccountTables<'a, E> {
     /// Creates a table, if the quota of the account has room for it.
     pub(crate) async fn create(&self, name: TableName) -> Result<(), Failure> {
         let table = self.key_of(name);
+        if let Some(rehearsal) = self.rehearsal {
+            rehearsal.check_creation(&table)?;
+        }
         let _creation_lock = match &self.quota {
             Some(quota) => quota.admit_table(self.engine, &table).await?,
             None => None,
@@ -154,7 +166,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         Ok(step("create table", pin!(self.engine.create_table(&table))).await?)
     }
 
-    /// Deletes a table; its name is free at once.
+    /// Deletes a table; its name is free at once, unless the wait is rehearsed.
     pub(crate) async fn delete(&self, name: &str) -> Result<(), Failure> {
         if self.metrics_table(name).is_some() {
             return Err(written_by_server());
@@ -162,6 +174,9 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         let name = TableName::new(name).map_err(|_| Failure::service(ErrorCode::ResourceNotFound))?;
         let table = self.key_of(name);
         step("delete table", pin!(self.engine.delete_table(&table))).await?;
+        if let Some(rehearsal) = self.rehearsal {
+            rehearsal.note_deletion(&table);
+        }
         if let Some(quota) = &self.quota {
             quota.forget_table(&table);
         }
@@ -176,6 +191,11 @@ impl<'a, E: Engine> AccountTables<'a, E> {
     /// Replaces the stored access policies of a table.
     pub(crate) async fn set_policies(&self, name: &str, policies: StoredAccessPolicies) -> Result<(), Failure> {
         let table = self.table(name)?;
+        if let Some(rehearsal) = self.rehearsal.filter(|rehearsal| rehearsal.delays_policies())
+            && let Ok(current) = self.engine.policies(&table).await
+        {
+            rehearsal.note_policies(&table, current);
+        }
         let set = step("write policies", pin!(self.engine.set_policies(&table, policies))).await;
         set.map_err(|error| match error {
             CatalogError::NotFound => Failure::service(ErrorCode::TableNotFound),
@@ -183,13 +203,19 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         })
     }
 
-    /// The service properties of the account.
+    /// The service properties of the account that are in effect.
     pub(crate) fn service_properties(&self) -> Result<Arc<ServiceProperties>, Failure> {
+        if let Some(earlier) = self.rehearsal.and_then(|rehearsal| rehearsal.earlier_properties(self.account)) {
+            return Ok(earlier);
+        }
         Ok(self.engine.service_properties(self.account)?)
     }
 
     /// Replaces those sections of the service properties that the update has.
     pub(crate) async fn update_service_properties(&self, update: ServicePropertiesUpdate) -> Result<(), Failure> {
+        if let Some(rehearsal) = self.rehearsal {
+            rehearsal.note_properties(self.account, self.engine.service_properties(self.account)?);
+        }
         let updated = self.engine.update_service_properties(self.account, update);
         Ok(step("write service properties", pin!(updated)).await?)
     }
@@ -222,7 +248,11 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         if table.name.is_of_metrics() && self.engine.table(&table).await?.is_none() {
             return Ok((sink, ScanEnd { next: None, examined: 0, taken: 0 }));
         }
-        let (sink, end) = step("scan", pin!(self.engine.scan(&table, scan, sink))).await?;
+        let (sink, end) = match self.rehearsal {
+            None => step("scan", pin!(self.engine.scan(&table, scan, sink))).await?,
+            // Boxed, so that the future of every request need not have room for it.
+            Some(rehearsal) => step("scan", Box::pin(rehearsal.scan(self.engine, &table, scan, sink)).as_mut()).await?,
+        };
         self.count_read(end.examined, end.taken);
         if let Some(admitted) = admitted {
             admitted.examined(end.examined);

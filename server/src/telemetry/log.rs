@@ -1,10 +1,12 @@
-//! The log on standard error: its form, its filter, and how the filter changes while the server runs.
+//! The log on standard error or in a file: its form, its filter, and how the filter changes while the server runs.
 
 use super::log_lines::LogLines;
 use anyhow::{Context, anyhow, ensure};
 use std::fmt;
+use std::fs::OpenOptions;
 use std::io::IsTerminal;
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use tracing::info;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -35,10 +37,17 @@ impl fmt::Debug for LogControl {
     }
 }
 
-/// Starts the log. May be called once in a process.
-pub fn start(format: LogFormat, levels: &str) -> anyhow::Result<LogControl> {
-    let is_coloured = format == LogFormat::Text && std::io::stderr().is_terminal();
-    let lines = LogLines { format, is_coloured };
+/// Starts the log: on standard error, or at the end of a file. May be called once in a process.
+pub fn start(format: LogFormat, levels: &str, file: Option<&Path>) -> anyhow::Result<LogControl> {
+    let file = match file {
+        None => None,
+        Some(path) => {
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            Some(Arc::new(file.with_context(|| format!("opening the log file {}", path.display()))?))
+        }
+    };
+    let is_coloured = format == LogFormat::Text && file.is_none() && std::io::stderr().is_terminal();
+    let lines = LogLines { format, is_coloured, file };
     let log = tracing_subscriber::fmt().with_env_filter(filter(levels)?).with_writer(lines);
     let reload: Box<dyn Fn(EnvFilter) -> anyhow::Result<()> + Send + Sync> = match format {
         LogFormat::Text => {

@@ -1,4 +1,4 @@
-//! The lines of the log as they are written to standard error.
+//! The lines of the log as they are written to standard error, or to a file.
 //!
 //! Invariant: an event is one line of bounded length without control characters, whatever is in its texts. What comes from
 //! a request can neither look like another event nor control the terminal that shows it.
@@ -9,22 +9,26 @@ use model::limits::{LOG_LINE_BYTES_MAX, LOG_TEXT_BYTES_MAX};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::{self, Write};
+use std::sync::Arc;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Makes the writer of each event.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct LogLines {
     pub(super) format: LogFormat,
     /// Whether the library colours the lines; it then escapes that character in texts itself.
     pub(super) is_coloured: bool,
+    /// The file for the lines; `None` for standard error.
+    pub(super) file: Option<Arc<File>>,
 }
 
 impl<'w> MakeWriter<'w> for LogLines {
     type Writer = Self;
 
     fn make_writer(&'w self) -> Self {
-        *self
+        self.clone()
     }
 }
 
@@ -33,18 +37,25 @@ impl Write for LogLines {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(event);
         let line = self.line(text.strip_suffix('\n').unwrap_or(&text));
-        io::stderr().lock().write_all(format!("{line}\n").as_bytes())?;
+        let line = format!("{line}\n");
+        match &self.file {
+            None => io::stderr().lock().write_all(line.as_bytes())?,
+            Some(file) => file.as_ref().write_all(line.as_bytes())?,
+        }
         Ok(event.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().lock().flush()
+        match &self.file {
+            None => io::stderr().lock().flush(),
+            Some(file) => file.as_ref().flush(),
+        }
     }
 }
 
 impl LogLines {
     /// An event as a line.
-    fn line(self, event: &str) -> Cow<'_, str> {
+    fn line<'e>(&self, event: &'e str) -> Cow<'e, str> {
         let line = if event.len() <= LOG_LINE_BYTES_MAX {
             Cow::Borrowed(event)
         } else {
@@ -100,8 +111,8 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
 mod tests {
     use super::*;
 
-    const TEXT: LogLines = LogLines { format: LogFormat::Text, is_coloured: false };
-    const JSON: LogLines = LogLines { format: LogFormat::Json, is_coloured: false };
+    const TEXT: LogLines = LogLines { format: LogFormat::Text, is_coloured: false, file: None };
+    const JSON: LogLines = LogLines { format: LogFormat::Json, is_coloured: false, file: None };
 
     #[test]
     fn an_event_is_one_line_that_controls_nothing() {

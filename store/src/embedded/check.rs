@@ -1,7 +1,7 @@
 //! Checks a data folder from end to end, and changes nothing in it.
 //!
 //! The storage library opens a database only to write to it: it deletes unknown files, cuts journals and compacts. So the
-//! check opens a temporary folder with symbolic links to the sorted files, which never change, and copies of the rest. Any
+//! check opens a temporary folder with links to the sorted files, which never change, and copies of the rest. Any
 //! changes of the library happen there.
 //!
 //! Invariant: in the folder that is checked, files are opened for reading only.
@@ -12,9 +12,9 @@ use super::preflight::{self, CutOff};
 use super::storage::Storage;
 use super::walk;
 use crate::check::CheckReport;
+use platform::files::{is_too_many_open_files, link_to_read};
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -144,10 +144,8 @@ fn check_sorted_files(database: &Path, report: &mut CheckReport) -> Result<Vec<P
 
 /// Whether there was no room for the copy or no right to open it, rather than damage to what was copied.
 fn is_of_scratch(error: &fjall::Error) -> bool {
-    const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
     let (fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error))) = error else { return false };
-    let is_number = error.raw_os_error().is_some_and(|number| TOO_MANY_OPEN_FILES.contains(&number));
-    is_number
+    is_too_many_open_files(error)
         || matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem)
 }
 
@@ -161,7 +159,7 @@ fn copy_to_read(from: &Path, to: &Path) -> io::Result<()> {
             fs::create_dir(&target)?;
             copy_to_read(&path, &target)?;
         } else if from.ends_with("tables") {
-            symlink(&path, &target)?;
+            link_to_read(&path, &target)?;
         } else if path.extension().is_some_and(|extension| extension == "jnl") {
             // Only complete batches, as the start of an engine leaves them.
             fs::write(&target, preflight::valid_part(&path)?)?;

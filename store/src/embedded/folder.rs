@@ -9,10 +9,9 @@
 use super::closing::ClosingRecord;
 use super::layout::FORMAT;
 use super::open_error::OpenError;
-use crate::exposure::exposure;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use platform::files::{exposure, private_folder, sync_folder};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 const MARKER: &str = "rowhouse.format";
@@ -276,7 +275,7 @@ fn marker_text() -> String {
 
 /// Creates a folder and its parents, if they are missing, for their owner alone.
 fn create_private(path: &Path) -> Result<(), OpenError> {
-    let create = DirBuilder::new().mode(0o700).recursive(true).create(path);
+    let create = private_folder().recursive(true).create(path);
     create.map_err(|error| OpenError::io("create the folder", path, error))
 }
 
@@ -317,11 +316,6 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
-}
-
-pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
-    // Only Unix can sync a folder; elsewhere the file system does it by itself.
-    if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
 }
 
 /// Syncs a folder and the folders in it.

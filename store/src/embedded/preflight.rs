@@ -6,9 +6,10 @@
 //! Invariant: this module changes only a journal whose last write was cut off, and only if everything else is good.
 
 use super::closing::{ClosedJournal, ClosingRecord};
-use super::folder::{CLOSED, Closing, sync_folder};
+use super::folder::{CLOSED, Closing};
 use super::journal::{self, Journal, Rest};
 use super::open_error::OpenError;
+use platform::files::sync_folder;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};

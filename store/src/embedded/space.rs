@@ -61,16 +61,8 @@ impl FreeSpace {
     }
 }
 
-#[cfg(unix)]
 pub(super) fn free_bytes(folder: &Path) -> io::Result<u64> {
-    let answer = rustix::fs::statvfs(folder)?;
-    Ok(answer.f_bavail.saturating_mul(answer.f_frsize))
-}
-
-/// On other systems a full disk is noticed when a write fails.
-#[cfg(not(unix))]
-pub(super) fn free_bytes(_: &Path) -> io::Result<u64> {
-    Ok(u64::MAX)
+    fs4::available_space(folder)
 }
 
 #[cfg(test)]

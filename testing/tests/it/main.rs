@@ -6,6 +6,7 @@ mod clock;
 mod costs;
 mod life;
 mod options;
+mod rehearsal;
 
 use rowhouse_testing::TestServer;
 use serde_json::{Value, json};

@@ -3,9 +3,9 @@
 use super::{Columns, Framing, Lines, read_line, too_many_columns, write_line};
 use anyhow::{Context, anyhow, ensure};
 use client::PropertyBag;
+use platform::files::private_file;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use uuid::Uuid;
 
 const WHAT: &str = "keeping entities in a temporary file";
@@ -25,8 +25,7 @@ impl CsvSpool {
     pub(crate) fn new(with_timestamps: bool) -> anyhow::Result<Self> {
         let path = std::env::temp_dir().join(format!("rowhouse-{}.jsonl", Uuid::new_v4()));
         let what = || format!("making the temporary file {}", path.display());
-        let mut options = File::options();
-        let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path).with_context(what)?;
+        let file = private_file().read(true).write(true).create_new(true).open(&path).with_context(what)?;
         std::fs::remove_file(&path).with_context(what)?;
         Ok(Self { file: BufWriter::new(file), columns: Columns::default(), with_timestamps })
     }

@@ -4,9 +4,9 @@ use super::files::{ImportFiles, Input, TableInput};
 use crate::formats::LineError;
 use crate::terminal::Progress;
 use anyhow::{Context, bail, ensure};
+use platform::files::FileIdentity;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -102,7 +102,7 @@ pub(super) fn resolve_path(path: &Path, files: &ImportFiles) -> anyhow::Result<P
         let folder = absolute.parent().with_context(what)?.canonicalize().with_context(what)?;
         folder.join(absolute.file_name().with_context(what)?)
     };
-    let identity = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    let identity = |path: &Path| FileIdentity::of(path).ok();
     let bad_lines = identity(&path);
     let is_input = |table: &TableInput| match &table.input {
         Input::StandardInput => false,

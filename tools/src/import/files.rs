@@ -7,8 +7,8 @@ use crate::names::parse_table;
 use anyhow::{Context, bail, ensure};
 use model::{StoredAccessPolicies, TableName};
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 /// What the lines of a table are read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,7 +127,8 @@ impl TableInput {
     pub(super) fn fingerprint(&self) -> anyhow::Result<Option<String>> {
         let Input::File(path) = &self.input else { return Ok(None) };
         let metadata = std::fs::metadata(path).with_context(|| format!("reading {}", path.display()))?;
-        Ok(Some(format!("{} bytes, changed {}.{:09}", metadata.len(), metadata.mtime(), metadata.mtime_nsec())))
+        let changed = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(Some(format!("{} bytes, changed {}.{:09}", metadata.len(), changed.as_secs(), changed.subsec_nanos())))
     }
 
     /// The length of the file; 0 if it is not known.

@@ -2,6 +2,7 @@
 
 use super::page::{ask, get, text};
 use crate::PROGRAM;
+use model::limits::ADMIN_CONNECTIONS_MAX;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Output};
@@ -186,7 +187,7 @@ fn heads_bodies_and_connections_are_bounded() {
     assert_eq!(answer.status, 413);
     assert_eq!(text(&get(&server, "/log")), before);
     // More connections than there may be: the one that has waited longest is closed.
-    let mut held: Vec<Client> = (0..64).map(|_| Client::connect(&server.admin).unwrap()).collect();
+    let mut held: Vec<Client> = (0..ADMIN_CONNECTIONS_MAX).map(|_| Client::connect(&server.admin).unwrap()).collect();
     assert_eq!(ask(&server.admin, "GET", "/livez", "", "").status, 200);
     assert!(held.remove(0).receive().is_err());
     assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200, "clients notice nothing");

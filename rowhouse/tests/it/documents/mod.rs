@@ -17,14 +17,15 @@ mod yaml;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 use rowhouse::cli::{Cli, Command, ServeArgs};
-use rowhouse::config::Config;
+use rowhouse::config::{AccountKeys, Config};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process;
 
 /// Variables that the server reads and that no option stands for.
-const FURTHER_VARIABLES: [&str; 10] = [
+const FURTHER_VARIABLES: [&str; 11] = [
     "ROWHOUSE_ACCOUNT_KEYS",
+    "AZURITE_ACCOUNTS",
     "ROWHOUSE_FROM_KEY",
     "ROWHOUSE_TO_KEY",
     "ROWHOUSE_INTO_KEY",
@@ -142,5 +143,5 @@ fn accept_server(words: &[String], environment: &[(String, String)]) -> Result<C
     *store_password_file = store_password_file.take().and_then(|_| file("password", "secret\n"));
     let keys =
         environment.iter().find(|(name, _)| name == "ROWHOUSE_ACCOUNT_KEYS").map(|_| format!("orchard:{secret}"));
-    Config::new(*args, keys.as_deref()).map_err(|error| format!("{error:#}"))
+    Config::new(*args, keys.as_deref().map(AccountKeys::of_server)).map_err(|error| format!("{error:#}"))
 }

@@ -32,6 +32,7 @@ These hold secrets, which have no place on a command line, or are taken from the
 | variable | what it holds |
 |---|---|
 | `ROWHOUSE_ACCOUNT_KEYS` | accounts and keys: `name:key1` or `name:key1:key2`, several separated by semicolons; in place of `--accounts` |
+| `AZURITE_ACCOUNTS` | the same for `rowhouse azurite`, and for the emulator's programs that it starts; in place of `ROWHOUSE_ACCOUNT_KEYS` |
 | `PGPASSWORD` | the password of the database of `--store`, where no file holds it |
 | `SSL_CERT_FILE` | a PEM file of the authorities that are trusted, in place of those of the system, when keys of token issuers are fetched |
 | `NOTIFY_SOCKET` | set by systemd for services of `Type=notify`: the server says there when it is ready and when it stops |

@@ -54,7 +54,7 @@ struct AssignmentFile {
 }
 
 /// The roles that can be assigned, by name.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Roles(HashMap<String, DataActions>);
 
 /// All assignments.

@@ -101,7 +101,7 @@ fn is_type_of_access_token(typ: &str) -> bool {
 }
 
 /// Strict: the URL alphabet, no padding, no stray bits at the end.
-fn decode(part: &str) -> Result<Vec<u8>, TokenError> {
+pub(super) fn decode(part: &str) -> Result<Vec<u8>, TokenError> {
     URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Malformed("Base64"))
 }
 

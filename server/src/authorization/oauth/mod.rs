@@ -12,6 +12,8 @@
 //! 2. Without keys every token is refused.
 //! 3. No token is ever logged, stored or sent on.
 //!
+//! [`unverified`] breaks the first two, where [`OAuthConfig::without_signatures`] asks for it: as the emulator does, for development.
+//!
 //! It must not know tables, entities or operations.
 
 mod algorithm;
@@ -26,6 +28,7 @@ mod key_source;
 mod settings;
 mod token_cache;
 mod token_error;
+mod unverified;
 
 pub use settings::{OAuthConfig, OAuthSection};
 pub(crate) use token_error::TokenError;
@@ -39,7 +42,7 @@ use http::HeaderValue;
 use jws::Jws;
 use key_source::{KeySource, KeySourceError};
 use model::AccountName;
-use model::roles::RoleScope;
+use model::roles::{DataActions, RoleScope};
 use settings::{IssuerConfig, KeyLocation};
 use std::fmt;
 use std::sync::Arc;
@@ -58,6 +61,8 @@ pub(crate) struct OAuth {
     /// Assignments that may change while the server runs.
     live_assignments: Arc<Live<Assignments>>,
     cache: TokenCache,
+    /// As in [`OAuthConfig`].
+    takes_unverified_tokens: bool,
 }
 
 struct Issuer {
@@ -138,6 +143,7 @@ impl OAuth {
             assignments: config.assignments,
             live_assignments,
             cache: TokenCache::default(),
+            takes_unverified_tokens: config.takes_unverified_tokens,
         })
     }
 
@@ -158,6 +164,10 @@ impl OAuth {
         account: &str,
         now: SystemTime,
     ) -> Result<VerifiedToken, TokenError> {
+        if self.takes_unverified_tokens {
+            let claims = unverified::claims_without_signature(token, account, now)?;
+            return Ok(VerifiedToken { issuer: 0, claims: Arc::new(claims) });
+        }
         let digest = digest_of(token);
         let known = self.cache.get(&digest, now).filter(|known| self.is_current(known));
         let verified = if let Some(CachedToken { issuer, claims, .. }) = known {
@@ -180,6 +190,12 @@ impl OAuth {
 
     fn roles_of(&self, issuer: usize, principal: &Principal, account: &AccountName) -> RoleScope {
         let mut scope = RoleScope::of(Arc::clone(&principal.description));
+        if self.takes_unverified_tokens {
+            scope.allow(
+                None,
+                DataActions::CONTRIBUTOR.union(DataActions::READ_SERVICE).union(DataActions::WRITE_SERVICE),
+            );
+        }
         self.assignments.allow(&mut scope, issuer, principal, account);
         self.live_assignments.current().allow(&mut scope, issuer, principal, account);
         scope

@@ -88,6 +88,8 @@ pub struct OAuthConfig {
     pub(crate) assignments: Assignments,
     /// The file with further assignments, and those that it had.
     pub(crate) assignments_file: Option<(Files<1>, Assignments)>,
+    /// Takes tokens as the emulator does: whoever signed them.
+    pub(crate) takes_unverified_tokens: bool,
 }
 
 /// One issuer, checked.
@@ -163,7 +165,23 @@ impl OAuthConfig {
             roles,
             assignments,
             assignments_file,
+            takes_unverified_tokens: false,
         })
+    }
+
+    /// Takes every token whose claims are right, whoever signed it, as the emulator does with `--oauth basic`. It protects nothing:
+    /// everybody can write such a token.
+    pub fn without_signatures() -> Self {
+        Self {
+            challenge: None,
+            allow_plain_http: false,
+            allow_plain_http_issuer: false,
+            issuers: Vec::new(),
+            roles: Roles::default(),
+            assignments: Assignments::default(),
+            assignments_file: None,
+            takes_unverified_tokens: true,
+        }
     }
 }
 

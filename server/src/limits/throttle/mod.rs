@@ -14,6 +14,7 @@ use crate::clock;
 use crate::request::Failure;
 use buckets::Buckets;
 use model::key::encode_ordinal;
+use model::limits::{ACCOUNT_ENTITIES_PER_SECOND_DEFAULT, PARTITION_ENTITIES_PER_SECOND_DEFAULT};
 use model::{AccountName, KeyRange};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Instant;
@@ -27,6 +28,14 @@ pub struct Targets {
     pub account_entities_per_second: u64,
     /// Of each partition, 1 to `THROTTLE_TARGET_MAX`.
     pub partition_entities_per_second: u64,
+}
+
+impl Targets {
+    /// The published targets of the service.
+    pub const SERVICE: Self = Self {
+        account_entities_per_second: ACCOUNT_ENTITIES_PER_SECOND_DEFAULT,
+        partition_entities_per_second: PARTITION_ENTITIES_PER_SECOND_DEFAULT,
+    };
 }
 
 /// What accounts and partitions have taken lately.

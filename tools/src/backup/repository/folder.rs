@@ -1,37 +1,30 @@
 //! The files of a repository, reached by their names in open folders.
 //!
 //! Others may write to a repository, and their links must not make a command read, replace or remove anything else.
-//! Invariants:
+//! Invariants, of which [`platform::folder`] holds the first and the third:
 //!
 //! 1. Below the folder that the user names, no symbolic link is followed.
 //! 2. Only regular files are read, and only up to a bound; only regular files are removed.
 //! 3. A file that is written is new and has no other name.
 
 use anyhow::{Context, bail};
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, mkdirat, openat, renameat, statat, unlinkat};
-use rustix::io::Errno;
+use platform::Access;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// Opening something else than a file must not wait, for example for the writer of a pipe.
-const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
-const FOLDER_MODE: Mode = Mode::RWXU;
-const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// An open folder.
 #[derive(Debug)]
 pub(super) struct Folder {
-    handle: File,
+    folder: platform::folder::Folder,
     path: PathBuf,
 }
 
 impl Folder {
     /// Opens the folder that a user has named.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
-        let handle = openat(CWD, path, FOLDER, Mode::empty()).with_context(|| format!("opening {}", path.display()))?;
-        Ok(Self { handle: handle.into(), path: path.to_owned() })
+        let folder = platform::folder::Folder::open(path).with_context(|| format!("opening {}", path.display()))?;
+        Ok(Self { folder, path: path.to_owned() })
     }
 
     /// Where a file of this name is, for messages.
@@ -42,10 +35,9 @@ impl Folder {
     /// Opens a folder in this one; `None` if there is none.
     pub(super) fn folder(&self, name: &str) -> anyhow::Result<Option<Self>> {
         let path = self.path_of(name);
-        match openat(&self.handle, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
-            Ok(handle) => Ok(Some(Self { handle: handle.into(), path })),
-            Err(Errno::NOENT) => Ok(None),
-            Err(Errno::LOOP | Errno::NOTDIR) => {
+        match self.folder.folder(name) {
+            Ok(folder) => Ok(folder.map(|folder| Self { folder, path })),
+            Err(error) if error.kind() == ErrorKind::NotADirectory => {
                 bail!("{} is not a folder; find out where it comes from, and remove it", path.display())
             }
             Err(error) => Err(error).with_context(|| format!("opening {}", path.display())),
@@ -58,8 +50,8 @@ impl Folder {
             return Ok(folder);
         }
         let path = self.path_of(name);
-        match mkdirat(&self.handle, name, FOLDER_MODE) {
-            Err(error) if error != Errno::EXIST => {
+        match self.folder.create_folder(name) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                 return Err(error).with_context(|| format!("creating {}", path.display()));
             }
             _ => {}
@@ -69,37 +61,19 @@ impl Folder {
 
     /// The names of everything in the folder. Names that are not UTF-8 are left out: no file of a repository has one.
     pub(super) fn names(&self) -> anyhow::Result<Vec<String>> {
-        let read = || -> io::Result<Vec<String>> {
-            let mut names = Vec::new();
-            for entry in Dir::read_from(&self.handle)? {
-                if let Ok(name) = entry?.file_name().to_str()
-                    && name != "."
-                    && name != ".."
-                {
-                    names.push(name.to_owned());
-                }
-            }
-            Ok(names)
-        };
-        read().with_context(|| format!("reading {}", self.path.display()))
+        self.folder.names().with_context(|| format!("reading {}", self.path.display()))
     }
 
-    /// Opens a regular file; with `OFlags::CREATE`, a missing one is created.
-    pub(super) fn file(&self, name: &str, access: OFlags) -> io::Result<File> {
-        let opened = openat(&self.handle, name, access | FILE, FILE_MODE);
-        let file = File::from(opened.map_err(|error| if error == Errno::LOOP { not_regular() } else { error.into() })?);
-        if FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile {
-            Ok(file)
-        } else {
-            Err(not_regular())
-        }
+    /// Opens a regular file.
+    pub(super) fn file(&self, name: &str, access: Access) -> io::Result<File> {
+        self.folder.file(name, access)
     }
 
     /// Reads a regular file of at most so many bytes.
     pub(super) fn read(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
         let too_large =
             || io::Error::other(format!("it has more than the {bytes_max} bytes that such a file can have"));
-        let file = self.file(name, OFlags::RDONLY)?;
+        let file = self.file(name, Access::Read)?;
         let length = file.metadata()?.len();
         if length > bytes_max {
             return Err(too_large());
@@ -111,48 +85,38 @@ impl Folder {
 
     /// Writes a new file under a temporary name, syncs it, and renames it.
     pub(super) fn write(&self, name: &str, temporary: &str, bytes: &[u8]) -> io::Result<()> {
-        let create =
-            || openat(&self.handle, temporary, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | FILE, FILE_MODE);
-        let mut file = File::from(match create() {
+        let mut file = match self.folder.create_file(temporary) {
             // A process with the same number has left it.
-            Err(Errno::EXIST) => {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 self.remove(temporary)?;
-                create()?
+                self.folder.create_file(temporary)?
             }
             created => created?,
-        });
+        };
         file.write_all(bytes)?;
         file.sync_all()?;
         self.rename(temporary, name)
     }
 
     pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        Ok(renameat(&self.handle, from, &self.handle, to)?)
+        self.folder.rename(from, to)
     }
 
     /// Removes a regular file; returns its length.
     pub(super) fn remove(&self, name: &str) -> io::Result<u64> {
-        let found = statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
-            return Err(not_regular());
-        }
-        unlinkat(&self.handle, name, AtFlags::empty())?;
-        Ok(u64::try_from(found.st_size).unwrap_or_default())
+        self.folder.remove(name)
     }
 
     /// Makes the names in the folder durable.
     pub(super) fn sync(&self) -> io::Result<()> {
-        self.handle.sync_all()
+        self.folder.sync()
     }
-}
-
-fn not_regular() -> io::Error {
-    io::Error::other("it is not a regular file; find out where it comes from, and remove it")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{CWD, Mode};
     use std::fs;
     use std::os::unix::fs::symlink;
 
@@ -166,7 +130,7 @@ mod tests {
         symlink(&outside, root.join("folder")).unwrap();
         symlink(outside.join("file"), root.join("file")).unwrap();
         symlink("/dev/zero", root.join("zero")).unwrap();
-        rustix::fs::mkfifoat(CWD, root.join("pipe"), FILE_MODE).unwrap();
+        rustix::fs::mkfifoat(CWD, root.join("pipe"), Mode::RWXU).unwrap();
         fs::create_dir(root.join("real")).unwrap();
         let folder = Folder::open(&root).unwrap();
         for result in [folder.folder("folder"), folder.folder_or_new("folder").map(Some), folder.folder("file")] {

@@ -30,11 +30,11 @@ use chunk::{CHUNK_FILE_BYTES_MAX, ChunkHeader};
 use folder::Folder;
 use manifest::MANIFEST_BYTES_MAX;
 use names::{is_backup, is_chunk, is_chunk_folder, is_unfinished};
-use rustix::fs::OFlags;
+use platform::Access;
+use platform::files::{exposure, private_folder, sync_folder};
 use std::collections::HashSet;
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -111,11 +111,11 @@ impl Repository {
             root.path_of(MARKER).display()
         );
         // Some file systems lock only files that are open for writing. A user who may only read falls back to reading.
-        let lock = root.file(LOCK, OFlags::RDWR).or_else(|_| root.file(LOCK, OFlags::RDONLY));
+        let lock = root.file(LOCK, Access::ReadWrite).or_else(|_| root.file(LOCK, Access::Read));
         let lock = lock.with_context(|| format!("opening the lock {}", root.path_of(LOCK).display()))?;
         wait_for(|| lock.try_lock_shared())
             .with_context(|| format!("another process removes old backups from {}; try again later", path.display()))?;
-        if let Some(warning) = store::exposure(path) {
+        if let Some(warning) = exposure(path) {
             tracing::warn!("{warning}");
         }
         let folder = |name| root.folder(name)?.with_context(|| format!("{} is missing", root.path_of(name).display()));
@@ -279,7 +279,7 @@ fn remove(folder: &Folder, name: &str) -> anyhow::Result<u64> {
 
 /// The length of the file of a chunk, if its header and length are right. Its content is not read.
 fn complete_chunk(folder: &Folder, name: &str, content_bytes: u64) -> Option<u64> {
-    let mut file = folder.file(name, OFlags::RDONLY).ok()?;
+    let mut file = folder.file(name, Access::Read).ok()?;
     let mut beginning = [0; chunk::HEADER_BYTES];
     file.read_exact(&mut beginning).ok()?;
     let header = ChunkHeader::decode(&beginning)?;
@@ -289,20 +289,20 @@ fn complete_chunk(folder: &Folder, name: &str, content_bytes: u64) -> Option<u64
 
 /// Makes a repository in a missing or empty folder. The marker comes last.
 fn create(path: &Path) -> anyhow::Result<()> {
-    DirBuilder::new().mode(0o700).recursive(true).create(path)?;
+    private_folder().recursive(true).create(path)?;
     let root = Folder::open(path)?;
     let unfinished = names::unfinished(MARKER);
-    let mut marker = root.file(&unfinished, OFlags::WRONLY | OFlags::CREATE)?;
+    let mut marker = root.file(&unfinished, Access::WriteOrCreate)?;
     marker.set_len(0)?;
     marker.write_all(MARKER_TEXT.as_bytes())?;
     marker.sync_all()?;
     root.folder_or_new(CHUNKS)?;
     root.folder_or_new(MANIFESTS)?;
-    root.file(LOCK, OFlags::WRONLY | OFlags::CREATE)?.sync_all()?;
+    root.file(LOCK, Access::WriteOrCreate)?.sync_all()?;
     root.rename(&unfinished, MARKER)?;
     root.sync()?;
     match path.canonicalize()?.parent() {
-        Some(parent) => Ok(File::open(parent)?.sync_all()?),
+        Some(parent) => Ok(sync_folder(parent)?),
         None => Ok(()),
     }
 }

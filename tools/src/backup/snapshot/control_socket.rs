@@ -1,7 +1,7 @@
 //! The control socket: in the data folder, for commands that need the process that has the folder open.
 //!
-//! The socket belongs to the owner of the server, with mode 0600, and is reached through the file system only. A
-//! request is one line. There is one so far:
+//! The socket is that of [`platform::local_socket`]: it belongs to the owner of the server, who alone can connect. A request is
+//! one line. There is one so far:
 //!
 //! ```text
 //! rowhouse control 1 snapshot      answered by a snapshot, as `frames.rs` describes
@@ -16,11 +16,9 @@
 use super::frames::{send_failure, send_refusal, send_snapshot};
 use crate::clock;
 use anyhow::{Context, anyhow};
-use std::fs::{self, DirBuilder, File, Permissions};
+use platform::local_socket::{self, Incoming, Listener, Stream};
+use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,9 +27,8 @@ use std::time::Duration;
 use store::{Snapshot, SnapshotError, Snapshots};
 use tracing::{info, warn};
 
-const SOCKET: &str = "control.sock";
-/// The folder in which a socket gets its mode before others can reach it.
-const PREPARATION_FOLDER: &str = "control.new";
+/// The name of the socket in its folder.
+const SOCKET: &str = "control";
 const REQUEST: &str = "rowhouse control 1 snapshot\n";
 
 /// Most clients at a time. Each has a snapshot and a thread.
@@ -74,12 +71,10 @@ struct Threads {
 impl ControlSocket {
     /// Serves the socket of a data folder that this process has locked, on the runtime that it is called on.
     pub fn start(folder: &Path, snapshots: Arc<dyn Snapshots>) -> io::Result<Self> {
-        let listener = bind(folder)?;
-        listener.set_nonblocking(true)?;
-        let listener = tokio::net::UnixListener::from_std(listener)?;
+        let listener = Listener::bind(folder, SOCKET)?;
         let clients = Arc::new(Clients::default());
         let accepting = tokio::spawn(accept(listener, snapshots, Arc::clone(&clients)));
-        Ok(Self { path: folder.join(SOCKET), accepting, clients })
+        Ok(Self { path: local_socket::path(folder, SOCKET), accepting, clients })
     }
 }
 
@@ -106,7 +101,7 @@ impl Clients {
     }
 
     /// Serves a client, or refuses it if there are too many, or disconnects it if too many are being refused.
-    fn add(self: &Arc<Self>, stream: UnixStream, snapshots: &Arc<dyn Snapshots>) -> io::Result<()> {
+    fn add(self: &Arc<Self>, incoming: Incoming, snapshots: &Arc<dyn Snapshots>) -> io::Result<()> {
         let mut threads = self.threads();
         let Threads { serving, refusing } = &mut *threads;
         serving.retain(|thread| !thread.is_finished());
@@ -116,44 +111,18 @@ impl Clients {
             return Ok(());
         }
         let (clients, snapshots) = (Arc::clone(self), Arc::clone(snapshots));
-        let serve = move || serve(&stream, &*snapshots, &clients.stop, is_refused);
+        let serve = move || serve(incoming, &*snapshots, &clients.stop, is_refused);
         let threads = if is_refused { refusing } else { serving };
         threads.push(std::thread::Builder::new().name("rowhouse snapshot".to_owned()).spawn(serve)?);
         Ok(())
     }
 }
 
-/// Makes the socket of a folder. It gets its name once only the owner can use it.
-fn bind(folder: &Path) -> io::Result<UnixListener> {
-    let preparation = folder.join(PREPARATION_FOLDER);
-    match fs::remove_dir_all(&preparation) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => DirBuilder::new().mode(0o700).create(&preparation)?,
-    }
-    let listener = with_short_path(&preparation, |path| UnixListener::bind(path))?;
-    let socket = preparation.join(SOCKET);
-    fs::set_permissions(&socket, Permissions::from_mode(0o600))?;
-    fs::rename(&socket, folder.join(SOCKET))?;
-    fs::remove_dir(&preparation)?;
-    Ok(listener)
-}
-
-/// Opens the socket of a folder by a short path, because the path of a socket has at most about 100 bytes.
-fn with_short_path<T>(folder: &Path, open: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
-    /// Less than the limit of every system, with room for the name of the socket.
-    const PATH_BYTES_MAX: usize = 80;
-    if folder.as_os_str().len() <= PATH_BYTES_MAX || !Path::new("/proc/self/fd").exists() {
-        return open(&folder.join(SOCKET));
-    }
-    let opened = File::open(folder)?;
-    open(&Path::new("/proc/self/fd").join(opened.as_raw_fd().to_string()).join(SOCKET))
-}
-
 /// Accepts clients until the task is aborted.
-async fn accept(listener: tokio::net::UnixListener, snapshots: Arc<dyn Snapshots>, clients: Arc<Clients>) {
+async fn accept(listener: Listener, snapshots: Arc<dyn Snapshots>, clients: Arc<Clients>) {
     loop {
         let accepted = listener.accept().await;
-        let served = accepted.and_then(|(stream, _)| clients.add(stream.into_std()?, &snapshots));
+        let served = accepted.and_then(|incoming| clients.add(incoming, &snapshots));
         if let Err(error) = served {
             warn!(%error, "accepting a client of the control socket failed");
             tokio::time::sleep(POLL_INTERVAL).await;
@@ -161,11 +130,10 @@ async fn accept(listener: tokio::net::UnixListener, snapshots: Arc<dyn Snapshots
     }
 }
 
-fn serve(stream: &UnixStream, snapshots: &dyn Snapshots, stop: &AtomicBool, is_refused: bool) {
-    let served = || -> anyhow::Result<()> {
-        stream.set_nonblocking(false)?;
+fn serve(incoming: Incoming, snapshots: &dyn Snapshots, stop: &AtomicBool, is_refused: bool) {
+    let served = move || -> anyhow::Result<()> {
+        let stream = &incoming.open(POLL_INTERVAL).context("opening the connection")?;
         stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
-        stream.set_write_timeout(Some(POLL_INTERVAL))?;
         let mut request = String::new();
         let bytes = REQUEST.len() as u64;
         BufReader::new(stream.take(bytes)).read_line(&mut request).context("reading the request")?;
@@ -203,7 +171,7 @@ fn serve(stream: &UnixStream, snapshots: &dyn Snapshots, stop: &AtomicBool, is_r
 
 /// Writes to a client. It fails if the client is idle for too long, if the server stops, or if it reopens its database.
 struct ClientWriter<'a> {
-    stream: &'a UnixStream,
+    stream: &'a Stream,
     stop: &'a AtomicBool,
     snapshot: Option<&'a dyn Snapshot>,
 }
@@ -237,17 +205,20 @@ impl Write for ClientWriter<'_> {
 }
 
 /// Requests a snapshot from the process that has a data folder open; `None` if no process serves its socket.
-pub(super) fn request_snapshot(folder: &Path) -> anyhow::Result<Option<BufReader<UnixStream>>> {
-    let stream = match with_short_path(folder, |path| UnixStream::connect(path)) {
+pub(super) fn request_snapshot(folder: &Path) -> anyhow::Result<Option<BufReader<Stream>>> {
+    let stream = match local_socket::connect(folder, SOCKET) {
         Ok(stream) => stream,
         Err(error) if [ErrorKind::NotFound, ErrorKind::ConnectionRefused].contains(&error.kind()) => return Ok(None),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             return Err(anyhow!(
                 "permission denied for {}: run the command as the user that the server runs as",
-                folder.join(SOCKET).display()
+                local_socket::path(folder, SOCKET).display()
             ));
         }
-        Err(error) => return Err(error).with_context(|| format!("connecting to {}", folder.join(SOCKET).display())),
+        Err(error) => {
+            return Err(error)
+                .with_context(|| format!("connecting to {}", local_socket::path(folder, SOCKET).display()));
+        }
     };
     let mut out = &stream;
     out.write_all(REQUEST.as_bytes()).context("requesting a snapshot from the server")?;
@@ -258,25 +229,6 @@ pub(super) fn request_snapshot(folder: &Path) -> anyhow::Result<Option<BufReader
 mod tests {
     use super::*;
     use model::clock::SystemClock;
-
-    #[test]
-    fn a_socket_is_for_its_owner_replaces_a_stale_one_and_may_have_a_long_path() {
-        let place = tempfile::tempdir().unwrap();
-        let deep = place.path().join("d".repeat(120)).join("e".repeat(120));
-        for folder in [place.path(), deep.as_path()] {
-            fs::create_dir_all(folder).unwrap();
-            assert!(request_snapshot(folder).unwrap().is_none(), "no socket exists yet");
-            drop(bind(folder).unwrap());
-            assert!(request_snapshot(folder).unwrap().is_none(), "no process listens");
-            fs::create_dir(folder.join(PREPARATION_FOLDER)).unwrap();
-            let listener = bind(folder).unwrap();
-            assert!(request_snapshot(folder).unwrap().is_some());
-            drop(listener);
-            let mode = fs::metadata(folder.join(SOCKET)).unwrap().permissions().mode();
-            assert_eq!(mode & 0o777, 0o600);
-            assert!(!folder.join(PREPARATION_FOLDER).exists());
-        }
-    }
 
     #[test]
     fn threads_that_refuse_are_bounded_and_do_not_count_as_snapshots() {
@@ -291,7 +243,7 @@ mod tests {
         }
         let mut streams = Vec::new();
         for _ in 0..=REFUSALS_MAX {
-            let (ours, theirs) = UnixStream::pair().unwrap();
+            let (ours, theirs) = local_socket::pair().unwrap();
             clients.add(theirs, &snapshots).unwrap();
             streams.push(ours);
         }

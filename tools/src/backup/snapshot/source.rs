@@ -6,7 +6,6 @@ use crate::clock;
 use anyhow::{Context, anyhow, bail};
 use model::clock::SystemClock;
 use std::io::{BufReader, BufWriter, Read};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -75,9 +74,9 @@ pub(in crate::backup) fn open_snapshot(folder: &Path) -> anyhow::Result<Incoming
     }
 }
 
-/// A snapshot of an engine of this process. It is sent through a socket, as from a server.
+/// A snapshot of an engine of this process. It is sent through a pipe, as from a server through a socket.
 fn from_engine(engine: Embedded) -> anyhow::Result<IncomingSnapshot> {
-    let (input, output) = UnixStream::pair().context("making a pair of sockets")?;
+    let (input, output) = std::io::pipe().context("making a pipe")?;
     let send = move || {
         let mut out = BufWriter::with_capacity(64 * 1024, &output);
         let sent = engine.snapshots().take().map_err(SnapshotError::Fault);

@@ -1,10 +1,33 @@
-//! Whether other users of the machine may open what should belong to one user alone.
+//! Files of one user, and what the file system does with them.
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 const OF_GROUP: u32 = 0o070;
 const OF_OTHERS: u32 = 0o007;
+
+/// Options with which a file that is created is for its owner alone.
+pub fn private_file() -> OpenOptions {
+    let mut options = File::options();
+    options.mode(0o600);
+    options
+}
+
+/// Options with which folders that are created are for their owner alone.
+pub fn private_folder() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+/// The program of this name in a folder, as package managers of scripts put it there: a file that may be executed.
+pub fn script(folder: &Path, name: &str) -> Option<PathBuf> {
+    let path = folder.join(name);
+    let metadata = path.metadata().ok()?;
+    (metadata.is_file() && metadata.permissions().mode() & 0o111 != 0).then_some(path)
+}
 
 /// A warning if the group or others have any permission for a file or a folder with secrets or data, and the command that
 /// takes it away.
@@ -25,6 +48,38 @@ pub fn exposure(path: &Path) -> Option<String> {
     (metadata.permissions().mode() & not_private != 0).then(|| {
         format!("other users of this machine may open {path}, which should be private; run: chmod {mode} {path}")
     })
+}
+
+/// Makes the names in a folder durable.
+pub fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Makes a file that will only be read appear at another path: as a symbolic link.
+pub fn link_to_read(file: &Path, link: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(file, link)
+}
+
+/// Which file a path means: the same for all names of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileIdentity {
+    device: u64,
+    number: u64,
+}
+
+impl FileIdentity {
+    /// The file that a path means, through links.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let metadata = std::fs::metadata(path)?;
+        Ok(Self { device: metadata.dev(), number: metadata.ino() })
+    }
+}
+
+/// Whether a file could not be opened because this process, or all together, have too many open.
+pub fn is_too_many_open_files(error: &io::Error) -> bool {
+    /// ENFILE and EMFILE.
+    const NUMBERS: [i32; 2] = [23, 24];
+    error.raw_os_error().is_some_and(|number| NUMBERS.contains(&number))
 }
 
 #[cfg(test)]

@@ -1,0 +1,187 @@
+// Options and variables of the emulator, with clients of all three services on free ports.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { createHmac } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test from "node:test";
+import { TableServiceClient } from "@azure/data-tables";
+import { DEVELOPMENT_KEY, useAll, useTables } from "../support/clients.js";
+import { BINARY, Emulator, FREE_PORTS, PROGRAMS, QUIET, newFolder } from "../support/emulator.js";
+
+const KEYS = ["first", "second", "third"].map((text) => Buffer.from(text.repeat(8)).toString("base64"));
+
+test("without options: all services in the current folder, and each request in the log", async (context) => {
+  const cwd = newFolder(context);
+  const emulator = Emulator.rowhouse(context, [...FREE_PORTS, "--disableTelemetry"], { cwd });
+  await useAll(await emulator.connectionString());
+  await emulator.line(/rowhouse::access.*GET/);
+  await emulator.line(/PUT .*devstoreaccount1.* HTTP/);
+  const started = emulator.lines.filter((line) => line.startsWith("Azurite "));
+  const shapes = started.map((line) => line.replace(/:\d+$/, ":N"));
+  assert.deepEqual(
+    shapes,
+    ["Blob", "Queue", "Table"].flatMap((service) => [
+      `Azurite ${service} service is starting at http://127.0.0.1:N`,
+      `Azurite ${service} service is successfully listening at http://127.0.0.1:N`,
+    ]),
+  );
+  assert.deepEqual(await emulator.stop("SIGINT"), { code: 0, signal: null });
+  for (const service of ["Blob", "Queue", "Table"]) {
+    assert.ok(emulator.lines.includes(`Azurite ${service} service is closing...`), service);
+    assert.ok(emulator.lines.includes(`Azurite ${service} service successfully closed`), service);
+  }
+  assert.ok(existsSync(join(cwd, "rowhouse-data")) && existsSync(join(cwd, "__azurite_db_blob__.json")));
+});
+
+test("several accounts, with one key and with two", async (context) => {
+  const AZURITE_ACCOUNTS = `orchard:${KEYS[0]}:${KEYS[1]};meadow:${KEYS[2]}`;
+  const environment = { AZURITE_ACCOUNTS };
+  const emulator = Emulator.rowhouse(context, [...FREE_PORTS, ...QUIET, "--inMemoryPersistence"], { environment });
+  await useAll(await emulator.connectionString("orchard", KEYS[0]));
+  await useAll(await emulator.connectionString("orchard", KEYS[1]));
+  await useAll(await emulator.connectionString("meadow", KEYS[2]));
+  await assert.rejects(useTables(await emulator.connectionString()), { statusCode: 403 });
+});
+
+test("accounts that are wrong are named, and no key is shown", async (context) => {
+  const environment = { AZURITE_ACCOUNTS: `orchard:${KEYS[0]}:${KEYS[1]}:${KEYS[2]}` };
+  const emulator = Emulator.rowhouse(context, FREE_PORTS, { environment });
+  assert.equal((await emulator.exit).code, 1);
+  const said = emulator.lines.join("\n");
+  assert.match(said, /AZURITE_ACCOUNTS.*orchard.*3 keys/);
+  assert.ok(!said.includes(KEYS[0]), said);
+});
+
+test("in memory nothing is written", async (context) => {
+  const cwd = newFolder(context);
+  const words = [...FREE_PORTS, ...QUIET, "--inMemoryPersistence", "--extentMemoryLimit", "16.5"];
+  const emulator = Emulator.rowhouse(context, words, { cwd });
+  await useAll(await emulator.connectionString());
+  await emulator.stop();
+  assert.ok(!existsSync(join(cwd, "rowhouse-data")) && !existsSync(join(cwd, "__azurite_db_blob__.json")));
+});
+
+test("the log of tables goes to the file of --debug", async (context) => {
+  const file = join(newFolder(context), "logs", "debug.log");
+  const emulator = Emulator.rowhouse(context, ["--tablePort", "0", "--inMemoryPersistence", "-d", file], { path: "" });
+  const line = await emulator.line(/Table service is successfully listening/);
+  await fetch(line.split(" ").at(-1));
+  await emulator.stop();
+  const log = readFileSync(file, "utf8");
+  assert.match(log, /npm install --global azurite/);
+  assert.match(log, /DEBUG rowhouse::access.*GET/);
+  assert.ok(!emulator.lines.some((line) => line.includes("INFO")), emulator.lines.join("\n"));
+});
+
+test("a reader that pauses stops no requests for tables", { timeout: 60_000 }, async (context) => {
+  const emulator = Emulator.rowhouse(context, [...FREE_PORTS, "--disableTelemetry", "--inMemoryPersistence"]);
+  const connectionString = await emulator.connectionString();
+  emulator.child.stdout.pause();
+  const blobs = connectionString.match(/BlobEndpoint=([^;]+)/)[1];
+  // Each request is a line of the program for blobs, until nothing takes any more of them.
+  const path = `/${"x".repeat(4000)}`;
+  const requests = Array.from({ length: 100 }, () => fetch(blobs + path, { signal: AbortSignal.timeout(3000) }));
+  await Promise.allSettled(requests);
+  await useTables(connectionString);
+  emulator.child.stdout.resume();
+});
+
+test("tables that the emulator left are not read, which is said once", async (context) => {
+  const location = join(newFolder(context), "below", "that");
+  mkdirSync(location, { recursive: true });
+  writeFileSync(join(location, "__azurite_db_table__.json"), "{}");
+  for (const isSaid of [true, false]) {
+    const emulator = Emulator.rowhouse(context, [...FREE_PORTS, "-l", location], { path: "" });
+    await emulator.line(/Table service is successfully listening/);
+    assert.equal(emulator.lines.some((line) => line.includes("rowhouse copy --from")), isSaid);
+    await emulator.stop();
+  }
+});
+
+// A certificate for 127.0.0.1 and its key.
+function newCertificate(folder) {
+  const [cert, key] = ["cert.pem", "key.pem"].map((name) => join(folder, name));
+  const subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"];
+  const curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"];
+  const files = ["-keyout", key, "-out", cert];
+  execFileSync("openssl", ["req", "-x509", "-nodes", "-days", "2", ...curve, ...subject, ...files], { stdio: "ignore" });
+  return { cert, key };
+}
+
+// A token whose signature nobody can check.
+function newToken(change = {}) {
+  const now = Math.floor(Date.now() / 1000);
+  const encode = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const issuer = "https://sts.windows.net/ab1f708d-50f6-404c-a006-d71b2ac7a606/";
+  const claims = { aud: "https://storage.azure.com", iss: issuer, iat: now - 5, nbf: now - 5, exp: now + 600, ...change };
+  const text = `${encode({ alg: "HS256", typ: "JWT" })}.${encode(claims)}`;
+  return `${text}.${createHmac("sha256", "nobody's secret").update(text).digest("base64url")}`;
+}
+
+const credential = (change) => ({
+  getToken: async () => ({ token: newToken(change), expiresOnTimestamp: Date.now() + 600_000 }),
+});
+
+test("a certificate in PEM, and bearer tokens of anybody with --oauth basic", async (context) => {
+  const { cert, key } = newCertificate(newFolder(context));
+  const words = [...FREE_PORTS, ...QUIET, "--inMemoryPersistence", "--cert", cert, "--key", key, "--oauth", "basic"];
+  const emulator = Emulator.rowhouse(context, words);
+  const connectionString = await emulator.connectionString();
+  assert.match(connectionString, /TableEndpoint=https:/);
+  // The client of this process trusts the certificate only if its own process was started so; so another process uses it.
+  const script = `
+    import { useAll } from ${JSON.stringify(new URL("../support/clients.js", import.meta.url).href)};
+    await useAll(process.argv[1]);`;
+  const { NODE_TEST_CONTEXT, ...env } = process.env;
+  const trusting = { env: { ...env, NODE_EXTRA_CA_CERTS: cert } };
+  execFileSync(process.execPath, ["--input-type=module", "--eval", script, connectionString], trusting);
+
+  const endpoint = connectionString.match(/TableEndpoint=([^;]+)/)[1];
+  const tls = { tlsOptions: { ca: readFileSync(cert, "utf8") }, retryOptions: { maxRetries: 0 } };
+  const service = (change) => new TableServiceClient(endpoint, credential(change), tls);
+  await service().createTable("orchards");
+  const names = [];
+  for await (const { name } of service().listTables()) {
+    names.push(name);
+  }
+  assert.deepEqual(names, ["orchards"]);
+  for (const change of [{ iss: "https://example.net/" }, { aud: "https://graph.windows.net" }, { exp: 1 }]) {
+    await assert.rejects(service(change).createTable("meadows"), (error) => [401, 403].includes(error.statusCode));
+  }
+});
+
+test("without --oauth no token is taken", async (context) => {
+  const { cert, key } = newCertificate(newFolder(context));
+  const words = ["--tablePort", "0", "--inMemoryPersistence", "--cert", cert, "--key", key];
+  const emulator = Emulator.rowhouse(context, words, { path: "" });
+  const line = await emulator.line(/Table service is successfully listening/);
+  const tls = { tlsOptions: { ca: readFileSync(cert, "utf8") }, retryOptions: { maxRetries: 0 } };
+  const service = new TableServiceClient(`${line.split(" ").at(-1)}/devstoreaccount1`, credential(), tls);
+  await assert.rejects(service.createTable("orchards"), { statusCode: 400 });
+});
+
+test("without the emulator's programs there are tables, and it says how to get the rest", async (context) => {
+  const emulator = Emulator.rowhouse(context, [...FREE_PORTS, ...QUIET], { path: "" });
+  const line = await emulator.line(/Table service is successfully listening/);
+  await emulator.line(/no blobs or queues are served.*npm install --global azurite/);
+  await useTables(
+    `DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;` +
+      `AccountKey=${DEVELOPMENT_KEY};TableEndpoint=${line.split(" ").at(-1)}/devstoreaccount1`,
+  );
+  assert.deepEqual(emulator.children(), []);
+});
+
+test("the programs are found among the packages of the project", async (context) => {
+  const project = newFolder(context);
+  mkdirSync(join(project, "node_modules"));
+  mkdirSync(join(project, "source", "deep"), { recursive: true });
+  symlinkSync(PROGRAMS, join(project, "node_modules", ".bin"));
+  const emulator = new Emulator(context, [BINARY, "azurite", ...FREE_PORTS, ...QUIET, "--inMemoryPersistence"], {
+    cwd: join(project, "source", "deep"),
+    // With Node.js, and without the emulator.
+    environment: { PATH: join(process.execPath, "..") },
+  });
+  await useAll(await emulator.connectionString());
+});

@@ -1,0 +1,28 @@
+// The command lines of tools, unchanged, on the default ports. They run in a network of their own, so no port of the machine is
+// used; where that is not possible they are skipped.
+
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import test from "node:test";
+import { TOOLS } from "../support/tools.js";
+
+const SCRIPT = fileURLToPath(new URL("../support/on_default_ports.js", import.meta.url));
+
+// The words before a command that give it a network of its own; undefined if nobody may have one here.
+function privateNetwork() {
+  const ways = [["unshare", "--net"], ["unshare", "--user", "--map-root-user", "--net"]];
+  const inside = (way) => [...way, "sh", "-c", 'ip link set lo up && exec "$0" "$@"'];
+  return ways.map(inside).find(([program, ...words]) => spawnSync(program, [...words, "true"]).status === 0);
+}
+
+const network = privateNetwork();
+
+for (const [index, { tool }] of TOOLS.entries()) {
+  test(tool, { skip: network ? false : "unshare --net is not possible here" }, () => {
+    const { NODE_TEST_CONTEXT, ...env } = process.env;
+    const [program, ...words] = [...network, process.execPath, SCRIPT, String(index)];
+    const { status, stdout, stderr } = spawnSync(program, words, { env, encoding: "utf8", timeout: 120_000 });
+    assert.equal(status, 0, stdout + stderr);
+  });
+}

@@ -1,0 +1,1 @@
+"""Rowhouse, a server that speaks the Azure Table Storage protocol, from Python."""

@@ -1,0 +1,66 @@
+//! Limits and figures of this process. Figures that are read in `/proc` are there on Linux only.
+
+use crate::access::OpenFilesLimit;
+use rustix::fs::Mode;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
+use rustix::time::{ClockId, clock_gettime};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+/// Takes every permission of the group and of others from all files and folders that are created from now on, also by
+/// libraries. What the caller of the program took away stays away.
+pub fn make_new_files_private() {
+    let private = Mode::RWXG | Mode::RWXO;
+    let before = umask(private);
+    umask(before | private);
+}
+
+/// How many files this process may have open.
+pub fn open_files_limit() -> OpenFilesLimit {
+    /// macOS refuses more than its `OPEN_MAX`, whatever it says that is allowed.
+    const MACOS_FILES_MAX: u64 = 10_240;
+    let Rlimit { current, mut maximum } = getrlimit(Resource::Nofile);
+    if cfg!(target_os = "macos") {
+        maximum = Some(maximum.map_or(MACOS_FILES_MAX, |files| files.min(MACOS_FILES_MAX)));
+    }
+    OpenFilesLimit { current, maximum }
+}
+
+/// Sets how many files this process may have open.
+pub fn set_open_files_limit(files: u64) -> io::Result<()> {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum })?)
+}
+
+/// Makes a program that is started the first of a group of its own, so that Ctrl-C at the terminal does not reach it.
+pub fn own_group(program: &mut Command) {
+    program.process_group(0);
+}
+
+/// Processor time that the process has used, in user and kernel mode, if the system says.
+pub fn processor_time() -> Option<Duration> {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Some(Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0)))
+}
+
+/// Virtual and resident memory in bytes, if the system says.
+pub fn memory() -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let mut pages = text.split(' ').map_while(|pages| pages.parse::<u64>().ok());
+    let page_bytes = rustix::param::page_size() as u64;
+    Some((pages.next()? * page_bytes, pages.next()? * page_bytes))
+}
+
+/// Bytes sent to the disk, if the system says.
+pub fn written_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/io").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok())
+}
+
+/// Open file descriptors, without the one that is opened to count them, if the system says.
+pub fn open_files() -> Option<u64> {
+    let entries = std::fs::read_dir("/proc/self/fd").ok()?;
+    Some((entries.count() as u64).saturating_sub(1))
+}

@@ -1,0 +1,31 @@
+//! What the service manager is told: datagrams to a socket, by the protocol of systemd (`sd_notify`).
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::net::UnixDatagram;
+
+/// Sends a message to the socket that the service manager has named.
+pub fn notify(socket: &OsStr, message: &str) -> io::Result<()> {
+    let sender = UnixDatagram::unbound()?;
+    // A manager that does not read must not delay the server.
+    sender.set_nonblocking(true)?;
+    let sent = match abstract_address(socket) {
+        Some(address) => sender.send_to_addr(message.as_bytes(), &address?)?,
+        None => sender.send_to(message.as_bytes(), socket)?,
+    };
+    if sent == message.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+/// The address for a name that begins with `@`: Linux has sockets that are not files.
+#[cfg(target_os = "linux")]
+fn abstract_address(socket: &OsStr) -> Option<io::Result<std::os::unix::net::SocketAddr>> {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::ffi::OsStrExt;
+    let name = socket.as_bytes().strip_prefix(b"@")?;
+    Some(std::os::unix::net::SocketAddr::from_abstract_name(name))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn abstract_address(_socket: &OsStr) -> Option<io::Result<std::os::unix::net::SocketAddr>> {
+    None
+}

@@ -1,0 +1,169 @@
+//! Connections between processes of one user, through a folder: a port of the loopback address, and a file `NAME.port` in the
+//! folder with the port and two secrets.
+//!
+//! Who may read the folder can connect, as with a socket in it. The client sends the first secret, without which it is
+//! disconnected, and the server answers with the second: so another program that has the port of a server that crashed
+//! is not taken for it. The secrets are new with each listener.
+
+use std::fs;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use uuid::Uuid;
+
+/// A connection.
+#[derive(Debug)]
+pub struct Stream {
+    socket: TcpStream,
+    /// How long a write waits at most; without it, until something can be written.
+    write_timeout: Option<Duration>,
+}
+
+/// How long a process may take to send its secret.
+const SECRET_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a write with a time limit waits before it tries again.
+const WRITE_PAUSE: Duration = Duration::from_millis(1);
+/// The length of a secret, in bytes.
+const SECRET_BYTES: usize = uuid::fmt::Simple::LENGTH;
+
+/// What the two sides prove to each other.
+#[derive(Debug, Clone)]
+struct Secrets {
+    of_client: String,
+    of_server: String,
+}
+
+/// The port of a folder.
+#[derive(Debug)]
+pub struct Listener {
+    listener: tokio::net::TcpListener,
+    secrets: Secrets,
+}
+
+/// A connection that was accepted.
+#[derive(Debug)]
+pub struct Incoming {
+    socket: TcpStream,
+    secrets: Secrets,
+}
+
+impl Listener {
+    /// Opens a port and names it in the folder, in place of one that an earlier process left. It is served by the runtime that
+    /// this is called on.
+    pub fn bind(folder: &Path, name: &str) -> io::Result<Self> {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let secrets = Secrets::new();
+        let text = format!("{}\n{}\n{}\n", listener.local_addr()?.port(), secrets.of_client, secrets.of_server);
+        let new = folder.join(name).with_extension("new");
+        fs::write(&new, text)?;
+        fs::rename(&new, path(folder, name))?;
+        Ok(Self { listener: tokio::net::TcpListener::from_std(listener)?, secrets })
+    }
+
+    /// Accepts a connection.
+    pub async fn accept(&self) -> io::Result<Incoming> {
+        let (socket, _) = self.listener.accept().await?;
+        Ok(Incoming { socket: socket.into_std()?, secrets: self.secrets.clone() })
+    }
+}
+
+impl Incoming {
+    /// The connection, whose calls block, once the client has proved that it may read the folder; a write fails if nothing can be
+    /// written for so long.
+    pub fn open(self, write_timeout: Duration) -> io::Result<Stream> {
+        let Self { mut socket, secrets } = self;
+        socket.set_nonblocking(false)?;
+        expect(&mut socket, &secrets.of_client)?;
+        socket.write_all(secrets.of_server.as_bytes())?;
+        Ok(Stream { socket, write_timeout: Some(write_timeout) })
+    }
+}
+
+impl Stream {
+    /// Sets how long a read waits at most.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.socket.set_read_timeout(timeout)
+    }
+
+    /// Writes without waiting, again and again: after a send that ran out of its time limit, Windows does not say how much was sent.
+    fn write_within(&self, timeout: Duration, bytes: &[u8]) -> io::Result<usize> {
+        let began = Instant::now();
+        loop {
+            match (&self.socket).write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock && began.elapsed() < timeout => sleep(WRITE_PAUSE),
+                written => return written,
+            }
+        }
+    }
+}
+
+impl Read for &Stream {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        (&self.socket).read(bytes)
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.socket.read(bytes)
+    }
+}
+
+impl Write for &Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(timeout) = self.write_timeout else { return (&self.socket).write(bytes) };
+        self.socket.set_nonblocking(true)?;
+        let written = self.write_within(timeout, bytes);
+        self.socket.set_nonblocking(false)?;
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The file in the folder by which clients find the port.
+pub fn path(folder: &Path, name: &str) -> PathBuf {
+    folder.join(name).with_extension("port")
+}
+
+/// Connects to the process that serves the port of a folder. `NotFound` or `ConnectionRefused` is that none does.
+pub fn connect(folder: &Path, name: &str) -> io::Result<Stream> {
+    let text = fs::read_to_string(path(folder, name))?;
+    let (port, secrets) = parse(&text).ok_or(ErrorKind::InvalidData)?;
+    let mut socket = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+    socket.write_all(secrets.of_client.as_bytes())?;
+    // Another program has the port.
+    expect(&mut socket, &secrets.of_server).map_err(|_| ErrorKind::ConnectionRefused)?;
+    Ok(Stream { socket, write_timeout: None })
+}
+
+impl Secrets {
+    fn new() -> Self {
+        let secret = || Uuid::new_v4().simple().to_string();
+        Self { of_client: secret(), of_server: secret() }
+    }
+}
+
+/// Reads the file of a port.
+fn parse(text: &str) -> Option<(u16, Secrets)> {
+    let mut lines = text.lines();
+    let port = lines.next()?.parse().ok()?;
+    let mut secret = || lines.next().filter(|secret| secret.len() == SECRET_BYTES).map(str::to_owned);
+    Some((port, Secrets { of_client: secret()?, of_server: secret()? }))
+}
+
+/// Reads a secret from a connection, and refuses another one.
+fn expect(socket: &mut TcpStream, secret: &str) -> io::Result<()> {
+    let mut found = [0; SECRET_BYTES];
+    socket.set_read_timeout(Some(SECRET_TIMEOUT))?;
+    socket.read_exact(&mut found)?;
+    socket.set_read_timeout(None)?;
+    // Every byte is compared, so that the time says nothing about the first that differs.
+    let differences = found.iter().zip(secret.as_bytes()).fold(0, |all, (one, other)| all | (one ^ other));
+    if differences == 0 { Ok(()) } else { Err(ErrorKind::PermissionDenied.into()) }
+}

@@ -1,0 +1,198 @@
+//! `rowhouse azurite`: the server in the place of the emulator.
+//!
+//! [`translation`] turns the emulator's options into those of the server, which is the same as that of `rowhouse serve`, and into
+//! the command lines of the emulator's programs for blobs and queues; [`programs`] finds, starts and stops these. This file joins
+//! them, and prints the lines that tools wait for.
+//!
+//! Invariants:
+//!
+//! 1. The line that says a service listens is printed once the service listens, in the emulator's order: blobs, queues, tables.
+//! 2. The programs never outlive the server, however it ends (see [`programs`]).
+//!
+//! It must not know how a request is served.
+
+mod programs;
+mod translation;
+
+use crate::cli::{AzuriteArgs, ServeArgs};
+use crate::config::{self, AccountKeys, Config};
+use crate::serve::{self, Ready, Surroundings, print_at_once};
+use anyhow::{Context, anyhow, ensure};
+use clap::Parser;
+use programs::{Ended, Program, Programs};
+use server::OAuthConfig;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tools::report_error;
+use tracing::{info, warn};
+use translation::Translation;
+
+/// The variable that holds account names and keys, as for the emulator.
+const ACCOUNTS_VARIABLE: &str = "AZURITE_ACCOUNTS";
+/// Where the emulator keeps tables, below its location.
+const EMULATOR_TABLES: &str = "__azurite_db_table__.json";
+
+/// The options of the server that are in the environment.
+#[derive(Parser)]
+struct Environment {
+    #[command(flatten)]
+    serve: ServeArgs,
+}
+
+/// Runs the server and the programs beside it, until SIGTERM, Ctrl-C, or the end of one of them.
+pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
+    let environment = Environment::parse_from(["rowhouse azurite"]);
+    let Translation { serve, blob, queue, location, log_file, takes_unverified_tokens, mut remarks } =
+        Translation::new(args, environment.serve)?;
+    let of_emulator = std::env::var(ACCOUNTS_VARIABLE).ok().filter(|text| !text.is_empty());
+    let accounts = of_emulator.clone().or_else(config::account_keys);
+    let keys = match (&of_emulator, &accounts) {
+        (Some(text), _) => Some(AccountKeys { variable: ACCOUNTS_VARIABLE, text }),
+        (None, text) => text.as_deref().map(AccountKeys::of_server),
+    };
+    let asked = serve.listen.clone().unwrap_or_default();
+    let mut config = Config::new(serve, keys)?.with_password();
+    config.log_file = log_file;
+    if takes_unverified_tokens {
+        ensure!(
+            config.oauth.is_none(),
+            "--oauth basic takes tokens of every issuer, so it excludes [oauth] in the file"
+        );
+        config.oauth = Some(OAuthConfig::without_signatures());
+    }
+    for folder in [location.as_deref(), config.log_file.as_deref().and_then(Path::parent)].into_iter().flatten() {
+        std::fs::create_dir_all(folder).with_context(|| format!("creating the folder {}", folder.display()))?;
+    }
+    let has_public_key = config.accounts.have_well_known_key();
+    remarks.extend(of_network(&config, has_public_key));
+    remarks.extend(of_tables_left_behind(location.as_deref().unwrap_or(Path::new("."))));
+
+    let (found, missing): (Vec<_>, Vec<_>) =
+        [Program::blob(blob), Program::queue(queue)].into_iter().partition(Program::is_installed);
+    remarks.extend(of_missing(&missing));
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let mut emulator =
+        Emulator { asked: format!("{scheme}://{asked}"), remarks, programs: Programs::new(found, scheme, accounts) };
+    let ran = serve::run(config, &mut emulator);
+    exit_code(ran, emulator.programs.ended())
+}
+
+/// The exit code of this process: that of a program whose end nobody asked for, if there is one.
+fn exit_code(ran: anyhow::Result<()>, ended: Option<Ended>) -> anyhow::Result<ExitCode> {
+    match (ran, ended) {
+        (Err(error), Some(Ended { code, .. })) => {
+            report_error(&error);
+            Ok(ExitCode::from(code))
+        }
+        (Err(error), None) => Err(error),
+        (Ok(()), Some(Ended { service, code })) => {
+            report_error(&anyhow!("the emulator's program for {service} has ended, so this server ends, too"));
+            Ok(ExitCode::from(code))
+        }
+        (Ok(()), None) => {
+            print_at_once("Azurite Table service successfully closed\n")?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// What is announced, and what runs beside the server.
+struct Emulator {
+    /// The address that was asked for.
+    asked: String,
+    remarks: Vec<Remark>,
+    programs: Programs,
+}
+
+/// What the user should know before the start.
+#[derive(Debug, PartialEq, Eq)]
+enum Remark {
+    /// Something that may be a mistake or a danger.
+    Warning(String),
+    /// Something that is as usual.
+    Information(String),
+}
+
+impl Surroundings for Emulator {
+    async fn announce(&mut self, ready: &Ready) -> anyhow::Result<()> {
+        for remark in self.remarks.drain(..) {
+            match remark {
+                Remark::Warning(text) => warn!("{text}"),
+                Remark::Information(text) => info!("{text}"),
+            }
+        }
+        self.programs.start().await?;
+        let mut lines = format!(
+            "Azurite Table service is starting at {}\nAzurite Table service is successfully listening at {}\n",
+            self.asked, ready.endpoint
+        );
+        for (what, address) in [
+            ("explorer: ", ready.explorer.clone()),
+            ("admin on http://", ready.admin.map(|address| address.to_string())),
+        ] {
+            if let Some(address) = address {
+                lines.extend([what, &address, "\n"]);
+            }
+        }
+        print_at_once(&lines)
+    }
+
+    async fn ended(&mut self) {
+        self.programs.first_end().await;
+    }
+
+    fn stopping(&mut self) {
+        self.programs.stop();
+        // Nobody may read it any more.
+        let _printed = print_at_once("Azurite Table service is closing...\n");
+    }
+
+    async fn stopped(&mut self) {
+        self.programs.stop();
+        self.programs.all_ended().await;
+    }
+}
+
+/// Warnings about what others can do with this server.
+fn of_network(config: &Config, has_public_key: bool) -> Option<Remark> {
+    let listen = config.exposure.listen;
+    let is_open = !listen.ip().is_loopback() && (has_public_key || config.oauth.is_some());
+    is_open.then(|| {
+        Remark::Warning(format!(
+            "everybody who reaches {listen} can read and change everything, as with the emulator: set AZURITE_ACCOUNTS to accounts of your \
+             own and leave out --oauth, or listen on 127.0.0.1"
+        ))
+    })
+}
+
+/// Says that tables which the emulator left in its folder are not read, at the first start there.
+fn of_tables_left_behind(location: &Path) -> Option<Remark> {
+    let left = location.join(EMULATOR_TABLES);
+    (left.exists() && !data_folder(location).exists()).then(|| {
+        Remark::Warning(format!(
+            "the emulator's tables in {} are not read. To copy them, start `azurite-table --tablePort 10012 --location {}` and run \
+             `rowhouse copy --from http://127.0.0.1:10012/devstoreaccount1 --to http://127.0.0.1:10002/devstoreaccount1`",
+            left.display(),
+            location.display()
+        ))
+    })
+}
+
+/// The folder of the tables below a location.
+fn data_folder(location: &Path) -> PathBuf {
+    location.join("rowhouse-data")
+}
+
+/// Says what is not served, and how it would be.
+fn of_missing(missing: &[Program]) -> Option<Remark> {
+    let services: Vec<_> = missing.iter().map(Program::service).collect();
+    let programs: Vec<_> = missing.iter().map(Program::name).collect();
+    (!missing.is_empty()).then(|| {
+        Remark::Warning(format!(
+            "no {} are served, since {} cannot be found: install the emulator (npm install --global azurite, or --save-dev in a \
+             project) and start again",
+            services.join(" or "),
+            programs.join(" and ")
+        ))
+    })
+}

@@ -1,0 +1,31 @@
+//! The conditions of `--rehearse`, on the built server: each alone with a share of 100 % or a long time, and all together by seed,
+//! under the client library.
+
+mod pages;
+mod programs;
+mod requests;
+mod settings;
+mod start;
+
+use crate::PROGRAM;
+use test_support::{Client, Response, Server};
+
+/// A server that rehearses a list of conditions, and a client of it.
+fn rehearsing(list: &str) -> (Server, Client) {
+    let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0", "--rehearse", list]);
+    let client = server.client();
+    (server, client)
+}
+
+fn create_table(client: &mut Client, name: &str) -> Response {
+    client.request("POST", "/Tables", &[], format!("{{\"TableName\":\"{name}\"}}").as_bytes())
+}
+
+fn insert(client: &mut Client, partition: &str, row: &str) -> Response {
+    let body = format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\"}}");
+    client.request("POST", "/harvest", &[], body.as_bytes())
+}
+
+fn code(response: &Response) -> Option<&str> {
+    response.header("x-ms-error-code")
+}

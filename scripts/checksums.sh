@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Writes SHA256SUMS into a folder, for every other file there.
+#
+# usage: scripts/checksums.sh FOLDER
+#
+# Check them with: sha256sum --check --ignore-missing SHA256SUMS
+set -euo pipefail
+
+cd "${1:?usage: scripts/checksums.sh FOLDER}"
+find . -maxdepth 1 -type f ! -name SHA256SUMS | sed 's|^\./||' | LC_ALL=C sort | xargs -d '\n' sha256sum >SHA256SUMS

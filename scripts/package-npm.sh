@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Packs a program for npm: the package of its platform (@rowhouse/linux-x64 and so on), and the main package `rowhouse`, which is
+# the same whatever the platform.
+#
+# usage: scripts/package-npm.sh PROGRAM TARGET [FOLDER]
+#
+#   scripts/package-npm.sh "$(scripts/build-static.sh)" x86_64-unknown-linux-musl dist
+#
+# TARGET is one of the compiler's names. The version is that of the sources. The same program gives the same packages, byte for
+# byte. REPOSITORY_URL is written into the packages if it is set: npm compares it with where a package was published from.
+# Prints the paths of both packages.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+source "$root/scripts/packaging.bash"
+
+packaging_usage "$@"
+program=$1 target=$2 folder=${3:-dist}
+case $target in
+    x86_64-*-linux-*) os=linux cpu=x64 ;;
+    aarch64-*-linux-*) os=linux cpu=arm64 ;;
+    x86_64-apple-darwin) os=darwin cpu=x64 ;;
+    aarch64-apple-darwin) os=darwin cpu=arm64 ;;
+    x86_64-pc-windows-*) os=win32 cpu=x64 ;;
+    *)
+        echo "package-npm: there is no npm package for $target" >&2
+        exit 2
+        ;;
+esac
+file=rowhouse
+if [ "$os" = win32 ]; then file=rowhouse.exe; fi
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# Whatever the caller's umask is.
+umask 022
+cp -r "$root/packages/npm/rowhouse" "$scratch/main"
+rm -rf "$scratch/main/node_modules"
+mkdir -p "$scratch/platform/bin"
+install -m 755 "$program" "$scratch/platform/bin/$file"
+cat >"$scratch/platform/README.md" <<END
+# @rowhouse/$os-$cpu
+
+The program of the package \`rowhouse\` for $os on $cpu. Install that package, which asks for this one.
+END
+for package in main platform; do cp "$root/LICENSE" "$scratch/$package/"; done
+chmod -R u=rwX,go=rX "$scratch"
+
+# Writes both package.json: the version in each place that names it, and the platform.
+node - "$scratch" "$(packaging_version)" "$os" "$cpu" "${REPOSITORY_URL:-}" <<'END'
+const fs = require("node:fs");
+const [scratch, version, os, cpu, url] = process.argv.slice(2);
+const main = JSON.parse(fs.readFileSync(`${scratch}/main/package.json`, "utf8"));
+main.version = version;
+for (const name of Object.keys(main.optionalDependencies)) main.optionalDependencies[name] = version;
+const platform = {
+  name: `@rowhouse/${os}-${cpu}`,
+  version,
+  description: `The program of rowhouse for ${os} on ${cpu}.`,
+  license: main.license,
+  // Yarn would keep it in an archive, from which it could not be started.
+  preferUnplugged: true,
+  os: [os],
+  cpu: [cpu],
+};
+if (!(platform.name in main.optionalDependencies)) throw new Error(`rowhouse does not ask for ${platform.name}`);
+for (const [folder, content] of Object.entries({ main, platform })) {
+  if (url) content.repository = { type: "git", url: `git+${url}.git` };
+  fs.writeFileSync(`${scratch}/${folder}/package.json`, `${JSON.stringify(content, null, 2)}\n`);
+}
+END
+for package in platform main; do
+    name=$(cd "$scratch/$package" && npm pack --ignore-scripts --loglevel=error --pack-destination "$folder")
+    echo "$folder/$name"
+done

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Packs a program as a wheel, which puts it into the environment where the wheel is installed.
+#
+# usage: scripts/package-python.sh PROGRAM TARGET [FOLDER]
+#
+#   scripts/package-python.sh "$(scripts/build-static.sh)" x86_64-unknown-linux-musl dist
+#
+# TARGET is one of the compiler's names. PYTHON is an interpreter that has the pinned build backend
+# (packages/python/requirements-build.txt); the default is python3. The version is that of the sources. The same program gives the
+# same wheel, byte for byte. Prints the path of the wheel.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+source "$root/scripts/packaging.bash"
+
+packaging_usage "$@"
+program=$1 target=$2 folder=${3:-dist}
+# A program that needs nothing of the system runs with both C libraries, and pip knows each by its own names.
+case $target in
+    *-linux-musl)
+        cpu=${target%%-*}
+        platforms=manylinux_2_17_$cpu.manylinux2014_$cpu.musllinux_1_1_$cpu
+        ;;
+    x86_64-apple-darwin) platforms=macosx_10_12_x86_64 ;;
+    aarch64-apple-darwin) platforms=macosx_11_0_arm64 ;;
+    x86_64-pc-windows-*) platforms=win_amd64 ;;
+    *)
+        echo "package-python: there is no wheel for $target" >&2
+        exit 2
+        ;;
+esac
+file=rowhouse
+case $target in *-windows-*) file=rowhouse.exe ;; esac
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+umask 022
+mkdir -p "$scratch/packages" "$scratch/bin"
+cp -r "$root/packages/python" "$scratch/packages/python"
+cp "$root/Cargo.toml" "$scratch/"
+cp --remove-destination "$root/LICENSE" "$scratch/packages/python/"
+install -m 755 "$program" "$scratch/bin/$file"
+find "$scratch" -name __pycache__ -prune -exec rm -r {} +
+cd "$scratch/packages/python"
+ROWHOUSE_WHEEL_PROGRAM=$scratch/bin/$file ROWHOUSE_WHEEL_TAG=py3-none-$platforms SOURCE_DATE_EPOCH=$(packaging_epoch) \
+    "${PYTHON:-python3}" -m hatchling build --target wheel --directory "$folder" >&2
+# The version in the name is written as Python writes versions.
+echo "$folder"/rowhouse-*-"py3-none-$platforms.whl"

@@ -1,0 +1,173 @@
+//! The pages of queries: ended where a partition ends, cut short, and empty with a continuation token.
+//!
+//! A page that follows another one usually begins with an entity, because the scan looks ahead. So that there may be an empty page
+//! between them, a token names here the position right after the last entity of the page: its row key and U+0000, which no key
+//! contains. An empty page adds one more of these characters. So each token lies after the one before it, not after the next
+//! entity, and the number of the characters bounds the number of empty pages.
+//!
+//! This module must not know what a token looks like.
+
+use super::settings::Share;
+use super::{LOG, Rehearsal};
+use model::limits::REHEARSAL_EMPTY_PAGES_MAX;
+use model::{EntityView, KeyRange, Position};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use store::{Engine, EntitySink, Intake, ReadError, Scan, ScanEnd, TableKey};
+use tracing::debug;
+
+/// How often a page may be halved: the shortest of 1,000 entities is a page of one.
+const HALVINGS_MAX: u32 = 10;
+/// Follows the row key of a position that lies right after an entity.
+const AFTER: char = '\0';
+
+impl Rehearsal {
+    /// Scans one page as the engine does, and ends it earlier.
+    pub(crate) async fn scan<E: Engine, S: EntitySink>(
+        &self,
+        engine: &E,
+        table: &TableKey,
+        mut scan: Scan,
+        sink: S,
+    ) -> Result<(S, ScanEnd), ReadError> {
+        if scan.limit == 0 {
+            return engine.scan(table, scan, sink).await;
+        }
+        let is_empty = may_be_empty(scan.from.as_ref()) && self.empty_pages.hits(self.settings.empty_pages);
+        if !is_empty {
+            scan.limit = self.page_limit(scan.limit);
+        }
+        let (from, last) = (scan.from.clone(), scan.ranges.last().cloned());
+        let sink = PageSink {
+            inner: sink,
+            is_closed: is_empty,
+            boundaries: PartitionBoundaries { share: self.settings.partition_pages, seed: self.seed },
+            last_taken: None,
+        };
+        let (sink, end) = engine.scan(table, scan, sink).await?;
+        let next = if is_empty {
+            end.next.map(|next| from.as_ref().and_then(following).unwrap_or(next))
+        } else {
+            self.next_of_page(end.next, sink.last_taken.as_ref(), last.as_ref())
+        };
+        debug!(
+            target: LOG,
+            table = %table.name, is_empty, taken = end.taken, has_token = next.is_some(), "the page is a rehearsed one"
+        );
+        Ok((sink.inner, ScanEnd { next, ..end }))
+    }
+
+    /// The position after a page that may have entities. `last` is the last range of keys of the query.
+    fn next_of_page(
+        &self,
+        next: Option<Position>,
+        last_taken: Option<&LastTaken>,
+        last: Option<&KeyRange>,
+    ) -> Option<Position> {
+        let share = self.settings.empty_pages;
+        let after = last_taken.filter(|_| !share.is_none()).map(LastTaken::following);
+        match (next, after) {
+            (Some(next), None) => Some(next),
+            (Some(_), Some(after)) => Some(after),
+            // One more page, which has nothing. A position outside the range of a credential is never named.
+            (None, Some(after)) if last.is_some_and(|range| is_before_end(&after, range)) => {
+                self.empty_pages.hits(share).then_some(after)
+            }
+            (None, _) => None,
+        }
+    }
+
+    /// How many results a page may have that could have `limit` of them: small pages are as likely as large ones.
+    fn page_limit(&self, limit: usize) -> usize {
+        if !self.short_pages.hits(self.settings.short_pages) {
+            return limit;
+        }
+        let halvings = self.short_pages.draw(|rng| rng.u32(1..=HALVINGS_MAX));
+        (limit >> halvings).max(1)
+    }
+
+    /// How many tables a page may have that could have `limit` of them; only the first page may have none.
+    pub(crate) fn table_page_limit(&self, limit: usize, is_first: bool) -> usize {
+        if is_first && self.empty_pages.hits(self.settings.empty_pages) {
+            return 0;
+        }
+        self.page_limit(limit)
+    }
+}
+
+/// Whether the position lies before the next entity in any case, so that an empty page makes progress.
+fn may_be_empty(from: Option<&Position>) -> bool {
+    from.is_none_or(|from| (1..=REHEARSAL_EMPTY_PAGES_MAX).contains(&marks(from)))
+}
+
+/// How many marks the row key of a position ends with.
+fn marks(position: &Position) -> usize {
+    position.keys().map_or(0, |keys| keys.row.chars().rev().take_while(|c| *c == AFTER).count())
+}
+
+/// The position after this one and before the next entity; `None` if this may be the position of an entity.
+fn following(position: &Position) -> Option<Position> {
+    let keys = position.keys().filter(|_| marks(position) > 0)?;
+    Some(Position::new(&keys.partition, &format!("{}{AFTER}", keys.row)))
+}
+
+fn is_before_end(position: &Position, range: &KeyRange) -> bool {
+    range.end.as_ref().is_none_or(|end| position.as_bytes() < end.as_slice())
+}
+
+/// Where one server of partitions ends and the next begins: at the same partitions in every query.
+#[derive(Debug, Clone, Copy)]
+struct PartitionBoundaries {
+    share: Share,
+    seed: u64,
+}
+
+impl PartitionBoundaries {
+    /// Whether a server begins with this partition.
+    fn begins(self, partition: &str) -> bool {
+        let hash: u64 = BuildHasherDefault::<DefaultHasher>::default().hash_one((self.seed, partition));
+        // The upper half of the hash.
+        !self.share.is_none() && self.share.includes(u32::try_from(hash >> 32).unwrap_or_default())
+    }
+}
+
+/// Passes entities on to the sink of the page until the page is to end.
+struct PageSink<S> {
+    inner: S,
+    /// Whether the page takes nothing.
+    is_closed: bool,
+    boundaries: PartitionBoundaries,
+    last_taken: Option<LastTaken>,
+}
+
+/// The keys of the entity that was taken last.
+#[derive(Debug, Default)]
+struct LastTaken {
+    partition: String,
+    row: String,
+}
+
+impl LastTaken {
+    /// The position right after it.
+    fn following(&self) -> Position {
+        Position::new(&self.partition, &format!("{}{AFTER}", self.row))
+    }
+}
+
+impl<S: EntitySink> EntitySink for PageSink<S> {
+    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+        let partition = &*entity.key.partition;
+        let is_other = self.last_taken.as_ref().is_some_and(|last| last.partition != partition);
+        if self.is_closed || (is_other && self.boundaries.begins(partition)) {
+            return Intake::Refused;
+        }
+        let intake = self.inner.entity(entity);
+        if intake != Intake::Refused {
+            let last = self.last_taken.get_or_insert_default();
+            if last.partition != partition {
+                last.partition.replace_range(.., partition);
+            }
+            last.row.replace_range(.., &entity.key.row);
+        }
+        intake
+    }
+}

@@ -1,0 +1,136 @@
+//! Changes that were made and are not in effect yet, in a bounded amount of memory.
+//!
+//! This module must not know what changes, nor read a clock.
+
+use model::DateTime;
+use model::limits::REHEARSAL_CHANGES_MAX;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The changes of one kind, by what they are of. Each takes effect after the same time.
+#[derive(Debug)]
+pub(super) struct PendingChanges<K, V> {
+    ticks: i64,
+    changes: Mutex<Changes<K, V>>,
+}
+
+#[derive(Debug)]
+struct Changes<K, V> {
+    /// In the order in which they were made.
+    by_key: HashMap<K, Vec<Change<V>>>,
+    count: usize,
+}
+
+#[derive(Debug)]
+struct Change<V> {
+    made: DateTime,
+    /// What is in effect until this change is.
+    before: V,
+}
+
+impl<K: Eq + Hash, V: Clone> PendingChanges<K, V> {
+    /// Changes that take effect after this time; at once if it is zero.
+    pub(super) fn new(time: Duration) -> Self {
+        let ticks = i64::try_from(time.as_nanos() / 100).unwrap_or(i64::MAX);
+        Self { ticks, changes: Mutex::new(Changes { by_key: HashMap::new(), count: 0 }) }
+    }
+
+    /// Adds a change that is made now.
+    pub(super) fn add(&self, key: K, before: V, now: DateTime) {
+        if self.ticks == 0 {
+            return;
+        }
+        let mut changes = self.changes();
+        if changes.count >= REHEARSAL_CHANGES_MAX {
+            changes.retain(|change| self.is_pending(change, now));
+        }
+        if changes.count < REHEARSAL_CHANGES_MAX {
+            changes.count += 1;
+            changes.by_key.entry(key).or_default().push(Change { made: now, before });
+        }
+    }
+
+    /// What is in effect until a change is; `None` if all changes are in effect.
+    pub(super) fn until_effect(&self, key: &K, now: DateTime) -> Option<V> {
+        if self.ticks == 0 {
+            return None;
+        }
+        let changes = self.changes();
+        let pending = changes.by_key.get(key)?.iter().find(|change| self.is_pending(change, now))?;
+        Some(pending.before.clone())
+    }
+
+    /// Forgets the changes of one key.
+    pub(super) fn forget(&self, key: &K) {
+        let mut changes = self.changes();
+        let gone = changes.by_key.remove(key).map_or(0, |gone| gone.len());
+        changes.count -= gone;
+    }
+
+    /// A change that lies in the future was made before the clock was set back, and is in effect.
+    fn is_pending(&self, change: &Change<V>, now: DateTime) -> bool {
+        (0..self.ticks).contains(&(now.ticks() - change.made.ticks()))
+    }
+
+    fn changes(&self) -> MutexGuard<'_, Changes<K, V>> {
+        // No change of it can panic half-way.
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Eq + Hash, V> Changes<K, V> {
+    fn retain(&mut self, keep: impl Fn(&Change<V>) -> bool) {
+        self.by_key.retain(|_, changes| {
+            changes.retain(&keep);
+            !changes.is_empty()
+        });
+        self.count = self.by_key.values().map(Vec::len).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> DateTime {
+        DateTime::from_ticks(1_000_000_000_000 + seconds * 10_000_000).unwrap()
+    }
+
+    #[test]
+    fn each_change_takes_effect_after_its_own_time() {
+        let changes = PendingChanges::new(Duration::from_secs(30));
+        changes.add("a", "none", at(0));
+        changes.add("a", "first", at(10));
+        assert_eq!(changes.until_effect(&"a", at(0)), Some("none"));
+        assert_eq!(changes.until_effect(&"a", at(29)), Some("none"));
+        assert_eq!(changes.until_effect(&"a", at(30)), Some("first"));
+        assert_eq!(changes.until_effect(&"a", at(40)), None);
+        assert_eq!(changes.until_effect(&"b", at(0)), None);
+        assert_eq!(changes.until_effect(&"a", at(-1)), None, "the clock was set back");
+        changes.forget(&"a");
+        assert_eq!(changes.until_effect(&"a", at(0)), None);
+    }
+
+    #[test]
+    fn without_a_time_nothing_is_kept() {
+        let changes = PendingChanges::new(Duration::ZERO);
+        changes.add("a", (), at(0));
+        assert_eq!(changes.until_effect(&"a", at(0)), None);
+        assert_eq!(changes.changes().count, 0);
+    }
+
+    #[test]
+    fn there_are_never_too_many() {
+        let changes = PendingChanges::new(Duration::from_secs(1));
+        for key in 0..REHEARSAL_CHANGES_MAX + 5 {
+            changes.add(key, (), at(0));
+        }
+        assert_eq!(changes.changes().count, REHEARSAL_CHANGES_MAX);
+        assert_eq!(changes.until_effect(&REHEARSAL_CHANGES_MAX, at(0)), None, "in effect at once");
+        changes.add(0, (), at(5));
+        assert_eq!(changes.changes().count, 1, "those in effect are gone");
+        assert_eq!(changes.until_effect(&0, at(5)), Some(()));
+    }
+}
