@@ -31,7 +31,7 @@ while [ $# -gt 0 ]; do
             # A path is relative to where the script was called.
             case $name in
                 sizes | seconds) value=$2 ;;
-                *) value=$(realpath -m -- "$2") ;;
+                *) value=$(realpath -ms -- "$2") ;;
             esac
             printf -v "$name" %s "$value"
             shift
