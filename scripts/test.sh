@@ -594,6 +594,40 @@ else
     echo "the emulator is not installed (npm install --global azurite), so the suite does not run against it"
 fi
 
+# ---- beside the emulator ---------------------------------------------------------------------------------------------
+
+begin "comparison with the emulator: the page is what its results make"
+if ! has python3; then
+    skip "Python 3, for bench/compare-emulator.sh"
+else
+    bench/compare-emulator.sh --check
+    passed=$((passed + 1))
+fi
+
+begin "comparison with the emulator: both programs at 100 entities"
+if ! has node || ! has npm || ! has python3; then
+    skip "Python 3, node and npm, for bench/compare-emulator.sh"
+else
+    cargo build --quiet --locked --package rowhouse-bench
+    comparison=$scratch/comparison status=0 installed_emulator=()
+    # An emulator that another step installed saves the installation of one more.
+    if [ -x conformance/emulator/node_modules/.bin/azurite-table ]; then
+        installed_emulator=(--emulator conformance/emulator/node_modules/.bin/azurite-table)
+    fi
+    bench/compare-emulator.sh --quick --out "$comparison" --rowhouse "$server" ${installed_emulator[@]+"${installed_emulator[@]}"} \
+        --bench "${CARGO_TARGET_DIR:-$root/target}/debug/rowhouse-bench" >"$scratch/comparison.log" 2>&1 || status=$?
+    if [ "$status" -ne 0 ]; then tail -n 100 "$scratch/comparison.log"; fi
+    [ "$status" -eq 0 ]
+    # Results of that run are in place of those of the page, and every chart is there.
+    if cmp -s docs/comparison.md "$comparison/comparison.md"; then
+        echo "the tables were not written"
+        exit 1
+    fi
+    for chart in docs/images/comparison-*.svg; do test -s "$comparison/images/${chart##*/}"; done
+    passed=$((passed + 1))
+    echo "tables and charts are there"
+fi
+
 # ---- Java ------------------------------------------------------------------------------------------------------------
 
 # Runs the Java cases against a fresh server with these options.

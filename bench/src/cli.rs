@@ -12,6 +12,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Measures Table services, and references to compare them with
 ///
@@ -102,6 +103,11 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) size: SizeArgs,
 
+    /// Use one table for every workload, the one that `--workload load` fills. Filters must then be measured before inserts,
+    /// which change how many entities they select
+    #[arg(long)]
+    pub(crate) one_table: bool,
+
     /// Concurrent connections
     #[arg(long, default_value_t = 16, value_parser = connections())]
     pub(crate) connections: u64,
@@ -157,9 +163,9 @@ pub(crate) struct SizeArgs {
     #[arg(long, default_value_t = PER_PARTITION_DEFAULT, value_parser = per_partition)]
     pub(crate) per_partition: u64,
 
-    /// How long to measure, in seconds
-    #[arg(long, default_value_t = 5, value_parser = seconds())]
-    pub(crate) seconds: u64,
+    /// How long to measure, in seconds, as in 5 or 0.2
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = fractional_seconds)]
+    pub(crate) seconds: Duration,
 
     /// Print JSON
     #[arg(long)]
@@ -292,8 +298,14 @@ fn background_connections() -> RangedU64ValueParser<u64> {
     RangedU64ValueParser::new().range(0..=1_000_000)
 }
 
-fn seconds() -> RangedU64ValueParser<u64> {
-    RangedU64ValueParser::new().range(1..=24 * 3600)
+/// From a tenth of a second to a day.
+fn fractional_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
+    if (0.1..=86_400.0).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("it is not between 0.1 and 86400".to_owned())
+    }
 }
 
 /// A transaction needs all its entities in one partition.
@@ -337,6 +349,7 @@ mod tests {
             "--entities 1000000 --per-partition 1000000",
             "--seconds 1 --connections 256 --json --pid 1",
             "--rate 5000 --idle 10000 --slow-readers 8 --scans 64",
+            "--one-table --seconds 0.2",
             "--database-pid 1 --pid 2 --pid 3 --endpoint http://127.0.0.1:2",
         ] {
             assert!(run(good).is_ok(), "{good}");
@@ -345,6 +358,7 @@ mod tests {
             "--entities 99",
             "--connections 0",
             "--seconds 0",
+            "--seconds NaN",
             "--per-partition 150",
             "--workload put",
             "--database-pid x",

@@ -37,13 +37,13 @@ use anyhow::{Context, ensure};
 use background::BackgroundLoad;
 use clap::Parser;
 use cli::{Cli, Command, FloorArgs, RawArgs, RunArgs};
+use dataset::Usage;
 use endpoint::Endpoint;
 use process::Process;
 use report::Report;
 use run::{Measurement, Target};
 use std::io::Write;
 use std::process::ExitCode;
-use std::time::Duration;
 use wire::signing::AccountKey;
 
 /// The allocator of the server, so that the references do not differ from it by their allocator.
@@ -79,7 +79,7 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
         Ok(Target { endpoint, account: args.account.clone(), key: key.clone(), process })
     });
     let targets = targets.collect::<anyhow::Result<Vec<_>>>()?;
-    let (connections, time) = (usize::try_from(args.connections)?, Duration::from_secs(args.size.seconds));
+    let (connections, time) = (usize::try_from(args.connections)?, args.size.seconds);
     let background = BackgroundLoad {
         idle: usize::try_from(args.pressure.idle)?,
         slow_readers: usize::try_from(args.pressure.slow_readers)?,
@@ -89,6 +89,7 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
         per_partition: args.size.per_partition,
         rate: args.pressure.rate,
         background,
+        usage: if args.one_table { Usage::Growing } else { args.workload.usage() },
         ..Measurement::new(args.workload, args.size.entities, connections, time)
     };
     print(&run::measure_all(&targets, &args.database_pid, &measurement)?, args.size.json)
@@ -108,7 +109,7 @@ fn measure_raw(args: &RawArgs) -> anyhow::Result<ExitCode> {
         entities: args.size.entities,
         per_partition: args.size.per_partition,
         tasks: args.tasks.map(usize::try_from).transpose()?,
-        time: Duration::from_secs(args.size.seconds),
+        time: args.size.seconds,
         cache_bytes: args.cache_mib << 20,
     };
     print(&runtime()?.block_on(raw::measure(&args.data, &measurement))?, args.size.json)

@@ -76,8 +76,13 @@ pub(crate) fn measure(target: &Target, measurement: &Measurement) -> anyhow::Res
 pub(crate) fn measure_all(targets: &[Target], database: &[Node], measurement: &Measurement) -> anyhow::Result<Report> {
     let target = targets.first().context("there is a server")?;
     let Measurement { workload, entities, connections, time, rate, background, .. } = *measurement;
+    let is_load = workload == Workload::Load;
     background::allow_connections(connections + background.connections())?;
-    fill(target, measurement)?;
+    if is_load {
+        create_table(target, measurement)?;
+    } else {
+        fill(target, measurement)?;
+    }
     let plan = plan(measurement, 0);
     let processes = targets.iter().filter_map(|target| target.process).collect::<Vec<_>>();
     let resident = || anyhow::Ok(report::resident(&processes)?.map(|resident| mebibytes(resident.now)));
@@ -87,13 +92,9 @@ pub(crate) fn measure_all(targets: &[Target], database: &[Node], measurement: &M
     let (connections_in_background, with) = (connections_in_background.transpose()?, resident()?);
     let mut load = Load::new(clients_of_all(targets, &plan, connections))?;
     let task = Task::Workload(workload);
-    let (warm_up, _) = load.phase(task, time / WARM_UP_SHARE, rate);
-    if warm_up.operations == 0 {
-        bail!(
-            "nothing of {} succeeded: {}",
-            workload.name(),
-            warm_up.first_error.as_deref().unwrap_or("no operation ended in time")
-        );
+    // A load is made once, and so is measured from its beginning.
+    if !is_load {
+        warm_up(&mut load, workload, time / WARM_UP_SHARE, rate)?;
     }
     let gauge = Gauge::start(&processes, Some(Process::current()))?.with_database(database)?;
     let (tally, wall) = load.phase(task, time, rate);
@@ -104,6 +105,23 @@ pub(crate) fn measure_all(targets: &[Target], database: &[Node], measurement: &M
         ..connections_in_background.report()
     });
     Ok(Report { rate, background, ..report })
+}
+
+/// Runs the workload without measuring it. Not everything of it may fail.
+fn warm_up(load: &mut Load, workload: Workload, time: Duration, rate: Option<u64>) -> anyhow::Result<()> {
+    let (tally, _) = load.phase(Task::Workload(workload), time, rate);
+    match tally.first_error {
+        Some(error) if tally.operations == 0 => bail!("nothing of {} succeeded: {error}", workload.name()),
+        _ => Ok(()),
+    }
+}
+
+/// Creates the table of a measurement, without entities, unless it is there.
+fn create_table(target: &Target, measurement: &Measurement) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut client = Client::new(plan(measurement, 0), signer(target), 0);
+    let created = runtime.block_on(client.create_table());
+    created.map_err(|failure| anyhow::anyhow!("creating the table: {failure}"))
 }
 
 /// Makes sure that the table of a measurement exists and holds its entities.

@@ -26,6 +26,8 @@ use wire::uri::write_entity_address;
 pub(crate) const BATCH_ENTITIES: u64 = 100;
 /// Entities of the small ranges of the mixed workload.
 const RANGE_ENTITIES: u64 = 100;
+/// A table is filled with upserts, so one whose connection broke is sent again, as client libraries do.
+const FILL_ATTEMPTS: u32 = 3;
 /// Bytes of an error body that are shown.
 const SHOWN_BYTES_MAX: usize = 400;
 
@@ -46,6 +48,8 @@ pub(crate) enum Workload {
     QueryFilter,
     /// Insert new entities in transactions of 100
     Batch100,
+    /// Write the entities of the table in transactions of 100, until all are there or the time is over
+    Load,
     /// 80 % get, 15 % upsert, 5 % ranges of 100 entities
     Mixed,
 }
@@ -56,7 +60,7 @@ impl Workload {
         match self {
             Self::Get | Self::QueryPage | Self::QueryFilter => Usage::Read,
             Self::Upsert | Self::Merge | Self::Mixed => Usage::Overwritten,
-            Self::Insert | Self::Batch100 => Usage::Growing,
+            Self::Insert | Self::Batch100 | Self::Load => Usage::Growing,
         }
     }
 
@@ -167,6 +171,7 @@ impl Client {
     pub(crate) async fn operation(&mut self, task: Task) -> Result<Option<u64>, Failure> {
         let workload = match task {
             Task::Fill { in_batches } => return self.fill(in_batches).await,
+            Task::Workload(Workload::Load) => return self.fill(true).await,
             Task::Churn(churn) => return self.churn(churn).await,
             Task::Workload(Workload::Mixed) => match self.random.u8(..100) {
                 0..80 => Workload::Get,
@@ -191,7 +196,7 @@ impl Client {
             Workload::QueryPage => self.page().await?,
             Workload::QueryFilter => self.filtered_scan().await?,
             Workload::Batch100 => self.insert_batch(number).await?,
-            Workload::Mixed => 0,
+            Workload::Mixed | Workload::Load => 0,
         };
         Ok(Some(entities))
     }
@@ -233,8 +238,13 @@ impl Client {
         let count = numbers.end - numbers.start;
         let parts = numbers.map(|number| ("PUT", Dataset::row(number), number));
         let body = self.batch_body(&partition, parts);
-        self.send_batch(&body, count).await?;
-        Ok(Some(count))
+        for _ in 1..FILL_ATTEMPTS {
+            match self.send_batch(&body, count).await {
+                Err(Failure::Connection(_)) => {}
+                other => return other.map(Some),
+            }
+        }
+        self.send_batch(&body, count).await.map(Some)
     }
 
     async fn insert(&mut self, number: u64) -> Result<u64, Failure> {
@@ -449,5 +459,6 @@ mod tests {
     fn workloads_are_named_as_on_the_command_line() {
         assert_eq!(Workload::QueryPage.name(), "query-page");
         assert_eq!(Workload::Batch100.name(), "batch100");
+        assert_eq!(Workload::Load.name(), "load");
     }
 }

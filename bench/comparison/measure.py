@@ -1,0 +1,277 @@
+"""Measures Rowhouse and the emulator in turns, and writes what was measured as JSON.
+
+usage: measure.py --rowhouse PROGRAM --emulator PROGRAM --bench PROGRAM --results FILE [--sizes LIST] [--seconds N]
+                  [--load-seconds N] [--quick] [--seed N] [--folder DIR]
+
+--quick measures as little as will show whether all of it works. The load generator is `rowhouse-bench`, for both. A phase
+that did not end in time and a program that died are results too: then `outcome` says so, and there are no figures.
+"""
+
+import argparse
+import datetime
+import http.client
+import json
+import os
+import platform
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from programs import Connection, Ended, Server, emulator, folder_mib, rowhouse
+
+# Reads come before writes, and the filter before inserts, because they change how many entities it selects.
+READS = [("get", 1), ("get", 16), ("query-page", 1), ("query-filter", 1)]
+WRITES = [("upsert", 1), ("upsert", 16), ("insert", 1), ("insert", 16), ("batch100", 4)]
+LOAD_CONNECTIONS = 4
+REST_SECONDS_MAX = 30
+# A program that is ending may take so long to write down why.
+DEATH_SECONDS = 10
+# A phase may end later than it should, because an operation that began in it is waited for.
+PHASE_SECONDS_EXTRA = 60
+KILL_CONNECTIONS = 4
+
+
+def note(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class Comparison:
+    def __init__(self, args, folder):
+        self.args, self.folder = args, folder
+        self.programs = [rowhouse(args.rowhouse), emulator(args.emulator)]
+        self.random = random.Random(args.seed)
+
+    def place(self, program, name):
+        return self.folder / f"{program.name}-{name}"
+
+    def start(self, program, folder):
+        return Server(program, folder, self.folder / f"{program.name}.log")
+
+    def bench(self, server, entities, workload, connections, seconds):
+        """Runs one phase. Returns its figures, or only an outcome."""
+        command = [self.args.bench, "run", "--one-table", "--json", "--endpoint", server.endpoint]
+        command += ["--pid", str(server.child.pid), "--workload", workload, "--entities", str(entities)]
+        command += ["--connections", str(connections), "--seconds", str(seconds)]
+        limit = seconds * 1.25 + PHASE_SECONDS_EXTRA
+        try:
+            run = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+        except subprocess.TimeoutExpired:
+            return {"outcome": f"no end within {limit:.0f} s"}
+        if server.end() is not None:
+            return {"outcome": f"the program ended with {server.end()}"}
+        if not run.stdout:
+            return {"outcome": run.stderr.strip()[:300]}
+        report = json.loads(run.stdout)
+        if not report["operations"]:
+            return {"outcome": f"nothing succeeded: {report['first_error']}"[:300]}
+        errors = {"errors": report["errors"]} if report["errors"] else {}
+        return {
+            **errors,
+            "seconds": round(report["seconds"], 2),
+            "entities": report["entities"],
+            "operations_per_second": round(report["operations_per_second"], 1),
+            "entities_per_second": round(report["entities_per_second"], 1),
+            "cpu_us_per_operation": round(report["cpu"]["us_per_operation"], 1),
+            "p50_us": round(report["latency_us"]["p50"]),
+            "p99_us": round(report["latency_us"]["p99"]),
+        }
+
+    def ended(self, server, phase):
+        """Says how the program ended, if it has, and its own words about it."""
+        try:
+            server.child.wait(DEATH_SECONDS)
+        except subprocess.TimeoutExpired:
+            return
+        lines = (self.folder / f"{server.program.name}.log").read_text(errors="replace").splitlines()
+        words = next((line.strip() for line in reversed(lines) if "error" in line.lower()), "")
+        phase["outcome"] += f", then it ended with {server.end()}" + (f" ({words[:120]})" if words else "")
+
+    def load(self, server, entities, run):
+        """Fills the table. Returns whether all entities are there."""
+        phase = self.bench(server, entities, "load", LOAD_CONNECTIONS, self.args.load_seconds)
+        run["load"] = phase
+        if phase.get("entities", entities) < entities:
+            phase["outcome"] = f"only {phase['entities']:,} entities after {phase['seconds']:.0f} s"
+            self.ended(server, phase)
+        note(f"{run['program']}: load {entities}: {phase}")
+        if "outcome" not in phase:
+            server.rest(self.args.flush_seconds if run["storage"] == "disk" else 0, REST_SECONDS_MAX)
+            run["resident_mib"] = server.memory_mib()[0]
+        return "outcome" not in phase
+
+    def phases(self, server, run, phases):
+        for workload, connections in phases:
+            if server.end() is not None:
+                return
+            phase = self.bench(server, run["entities"], workload, connections, self.args.seconds)
+            run["phases"][f"{workload} at {connections}"] = phase
+            note(f"{run['program']}: {run['entities']}: {workload} at {connections}: {phase}")
+
+    def size(self, entities, storage):
+        """All phases at a size: the reads of one program, those of the other, then the writes in the same way."""
+        runs, servers = [], []
+        try:
+            for program in self.programs:
+                run = {"program": program.name, "storage": storage, "entities": entities, "phases": {}}
+                folder = self.place(program, str(entities)) if storage == "disk" else None
+                server = self.start(program, folder)
+                servers.append(server)
+                runs.append((run, server, folder, self.load(server, entities, run)))
+            for phases in (READS, WRITES):
+                for run, server, _, is_loaded in runs:
+                    if is_loaded:
+                        self.phases(server, run, phases)
+            for run, server, folder, is_loaded in runs:
+                if is_loaded and server.end() is None:
+                    run["peak_mib"] = server.memory_mib()[1]
+                    if folder is not None:
+                        self.restart(run, server, folder)
+        finally:
+            for server in servers:
+                server.kill()
+            for run in runs:
+                if run[2] is not None:
+                    shutil.rmtree(run[2], ignore_errors=True)
+        return [run[0] for run in runs]
+
+    def restart(self, run, server, folder):
+        server.stop()
+        run["disk_mib"] = folder_mib(folder)
+        try:
+            with self.start(server.program, folder) as again:
+                run["start_ms"] = round(again.start_seconds * 1000)
+        except Ended as ended:
+            run["start_outcome"] = str(ended)
+
+    def empty(self, program):
+        """Starts on an empty folder, and the memory after them."""
+        times, memory = [], []
+        for index in range(self.args.starts):
+            with self.start(program, self.place(program, f"empty-{index}")) as server:
+                times.append(server.start_seconds * 1000)
+                server.rest(0, REST_SECONDS_MAX)
+                memory.append(server.memory_mib()[0])
+        return {"start_ms": round(statistics.median(times)), "resident_mib": statistics.median(memory)}
+
+    def kill(self, program, index):
+        """Inserts until the program is killed, starts it again, and counts the acknowledged entities that are missing."""
+        folder, seconds = self.place(program, f"kill-{index}"), self.random.uniform(*self.args.kill_seconds)
+        acknowledged = [[] for _ in range(KILL_CONNECTIONS)]
+        with self.start(program, folder) as server:
+            status, _, body = Connection(server.port).request("POST", "/Tables", body={"TableName": "Kept"})
+            if status != 204:
+                raise Ended(f"it answered {status} to the creation of a table: {body[:300]}")
+            threads = [
+                threading.Thread(target=insert_until_killed, args=(server.port, f"p{number}", keys))
+                for number, keys in enumerate(acknowledged)
+            ]
+            for thread in threads:
+                thread.start()
+            time.sleep(seconds)
+            server.kill()
+            killed = time.monotonic()
+            for thread in threads:
+                thread.join()
+        times = {key: at for keys in acknowledged for key, at in keys}
+        result = {"seconds": round(seconds, 1), "acknowledged": len(times)}
+        with self.start(program, folder) as again:
+            present = Connection(again.port).keys("Kept")
+        missing = times.keys() - (present or set())
+        result["missing"] = len(missing)
+        result["missing_table"] = present is None
+        result["oldest_missing_seconds"] = round(killed - min((times[key] for key in missing), default=killed), 1)
+        shutil.rmtree(folder, ignore_errors=True)
+        return result
+
+    def kills(self, program):
+        results = []
+        for index in range(self.args.kills):
+            try:
+                results.append(self.kill(program, index))
+            except Ended as ended:
+                results.append({"outcome": str(ended)})
+            note(f"{program.name}: kill -9: {results[-1]}")
+        return results
+
+    def all(self):
+        began = time.monotonic()
+        results = {"conditions": self.conditions()}
+        results["empty"] = {program.name: self.empty(program) for program in self.programs}
+        note(f"empty: {results['empty']}")
+        results["runs"] = [run for size in self.args.sizes for run in self.size(size, "disk")]
+        if self.args.memory_size:
+            results["runs"] += self.size(self.args.memory_size, "memory")
+        results["kills"] = {program.name: self.kills(program) for program in self.programs}
+        results["conditions"]["minutes"] = round((time.monotonic() - began) / 60, 1)
+        return results
+
+    def conditions(self):
+        node = subprocess.run(["node", "--version"], check=True, capture_output=True, text=True).stdout.strip()
+        return {
+            "date": datetime.date.today().isoformat(),
+            "rowhouse": self.programs[0].version,
+            "emulator": self.programs[1].version,
+            "node": node,
+            "system": f"{platform.system()} {platform.machine()}",
+            "processors": len(os.sched_getaffinity(0)),
+            # What other programs did before this one began.
+            "load_average": round(os.getloadavg()[0], 1),
+            "seconds": self.args.seconds,
+            "load_seconds": self.args.load_seconds,
+            "sizes": self.args.sizes,
+        }
+
+
+def insert_until_killed(port, partition, acknowledged):
+    """Inserts one entity after another, and notes the key and the time of each that was acknowledged."""
+    connection, number = Connection(port), 0
+    while True:
+        key = (partition, f"{number:08}")
+        try:
+            status, _, body = connection.request(
+                "POST", "/Kept", body={"PartitionKey": key[0], "RowKey": key[1], "Text": "x" * 200}
+            )
+        except (OSError, http.client.HTTPException):
+            return
+        if status != 204:
+            note(f"an insert was answered with {status}: {body[:300]}")
+            return
+        acknowledged.append((key, time.monotonic()))
+        number += 1
+
+
+def arguments():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--rowhouse", required=True)
+    parser.add_argument("--emulator", required=True)
+    parser.add_argument("--bench", required=True)
+    parser.add_argument("--results", required=True, type=Path)
+    parser.add_argument("--sizes", default=[1000, 100_000, 300_000], type=lambda text: [int(n) for n in text.split(",")])
+    parser.add_argument("--seconds", default=3, type=float)
+    parser.add_argument("--load-seconds", default=240, type=int)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--seed", default=random.randrange(2**32), type=int)
+    parser.add_argument("--folder", help="where the programs keep their data; a real disk")
+    # The emulator writes its file every 5 s if something has changed.
+    parser.set_defaults(memory_size=10_000, starts=5, flush_seconds=6, kills=3, kill_seconds=(2, 8))
+    if "--quick" in sys.argv:
+        parser.set_defaults(sizes=[100], seconds=0.3, memory_size=100, starts=1, flush_seconds=0, kills=1, kill_seconds=(0.5, 1))
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
+    with tempfile.TemporaryDirectory(prefix="rowhouse-comparison-", dir=args.folder) as folder:
+        results = Comparison(args, Path(folder)).all()
+    args.results.parent.mkdir(parents=True, exist_ok=True)
+    args.results.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
