@@ -43,7 +43,7 @@ cp --remove-destination "$root/LICENSE" "$scratch/packages/python/"
 install -m 755 "$program" "$scratch/bin/$file"
 find "$scratch" -name __pycache__ -prune -exec rm -r {} +
 cd "$scratch/packages/python"
-ROWHOUSE_WHEEL_PROGRAM=$scratch/bin/$file ROWHOUSE_WHEEL_TAG=py3-none-$platforms SOURCE_DATE_EPOCH=$(packaging_epoch) \
+WHEEL_PROGRAM=$scratch/bin/$file WHEEL_TAG=py3-none-$platforms SOURCE_DATE_EPOCH=$(packaging_epoch) \
     "${PYTHON:-python3}" -m hatchling build --target wheel --directory "$folder" >&2
 # The version in the name is written as Python writes versions.
 echo "$folder"/rowhouse-*-"py3-none-$platforms.whl"

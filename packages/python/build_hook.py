@@ -14,7 +14,7 @@ class ProgramHook(BuildHookInterface):
     def initialize(self, version, build_data):
         if version == "editable":
             return
-        program, tag = os.environ.get("ROWHOUSE_WHEEL_PROGRAM"), os.environ.get("ROWHOUSE_WHEEL_TAG")
+        program, tag = os.environ.get("WHEEL_PROGRAM"), os.environ.get("WHEEL_TAG")
         if not program or not tag:
             raise SystemExit("a wheel of rowhouse contains the program: build it with scripts/package-python.sh")
         build_data["pure_python"] = False
