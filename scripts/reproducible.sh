@@ -8,6 +8,8 @@
 # machine if not set. PROGRAM is a program that was built before, by scripts/build-release.sh from the same commit: it is compared
 # too. Nothing of an earlier build is used. Prints the checksum.
 set -euo pipefail
+# A build that fails inside $(…) ends the script, too.
+shopt -s inherit_errexit
 root=$(cd "$(dirname "$0")/.." && pwd)
 
 target=${TARGET:-$(uname -m)-unknown-linux-musl}
