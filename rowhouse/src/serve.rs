@@ -50,24 +50,16 @@ pub(crate) trait Surroundings {
     fn stopped(&mut self) -> impl Future<Output = ()>;
 }
 
-/// A server with nothing beside it, except perhaps a program that holds the other end of its standard input.
-struct Alone {
-    input: Option<StandardInput>,
-}
+/// A server with nothing beside it.
+struct Alone;
 
 impl Surroundings for Alone {
     async fn announce(&mut self, ready: &Ready) -> anyhow::Result<()> {
         announce(ready)
     }
 
-    async fn ended(&mut self) {
-        match &mut self.input {
-            None => std::future::pending().await,
-            Some(input) => {
-                input.ended().await;
-                info!("stopping, because standard input ended");
-            }
-        }
+    fn ended(&mut self) -> impl Future<Output = ()> {
+        std::future::pending()
     }
 
     fn stopping(&mut self) {}
@@ -77,11 +69,10 @@ impl Surroundings for Alone {
 
 /// Runs the server alone until SIGTERM or Ctrl-C, or until standard input ends if that is asked for.
 pub(crate) fn run_alone(config: Config) -> anyhow::Result<()> {
-    let input = config.stop_with_stdin.then(StandardInput::read).transpose()?;
-    run(config, &mut Alone { input })
+    run(config, &mut Alone)
 }
 
-/// Runs the server until SIGTERM, Ctrl-C, or the end of what is beside it.
+/// Runs the server until SIGTERM, Ctrl-C, the end of what is beside it, or that of standard input if that is asked for.
 pub(crate) fn run(config: Config, surroundings: &mut impl Surroundings) -> anyhow::Result<()> {
     server::begin_process();
     let log = server::start_log(config.log_format, &config.log, config.log_file.as_deref())?;
@@ -188,9 +179,10 @@ async fn serve<E: Engine>(
         TestControlSettings { clock, engine, endpoint }
     });
     let ready = Ready { endpoint, connection_string, explorer, admin: observers.admin_address() };
+    let input = config.stop_with_stdin.then(StandardInput::read).transpose()?;
     let server = Server::start(settings(config, test_controls), observers, engine).await?;
     // From here on a signal stops the server in order.
-    let mut stop = pin!(stop_signal()?);
+    let mut stop = pin!(asked_to_stop(stop_signal()?, input));
     tokio::select! {
         announced = surroundings.announce(&ready) => announced?,
         () = &mut stop => return Ok(()),
@@ -206,6 +198,15 @@ async fn serve<E: Engine>(
         surroundings.stopping();
     };
     server.run(listener, stop).await
+}
+
+/// Completes when a signal asks to stop, or when this input ends.
+async fn asked_to_stop(signal: impl Future<Output = ()>, input: Option<StandardInput>) {
+    let Some(input) = input else { return signal.await };
+    tokio::select! {
+        () = signal => {}
+        () = input.ended() => info!("stopping, because standard input ended"),
+    }
 }
 
 /// Loads the tables to begin with, and returns the engine.

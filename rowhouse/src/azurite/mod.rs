@@ -15,7 +15,7 @@ mod programs;
 mod translation;
 
 use crate::cli::{AzuriteArgs, ServeArgs};
-use crate::config::{self, AccountKeys, Config};
+use crate::config::{self, AccountKeys, Config, Storage};
 use crate::serve::{self, Ready, Surroundings, print_at_once};
 use anyhow::{Context, anyhow, ensure};
 use clap::Parser;
@@ -65,7 +65,9 @@ pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
     }
     let has_public_key = config.accounts.have_well_known_key();
     remarks.extend(of_network(&config, has_public_key));
-    remarks.extend(of_tables_left_behind(location.as_deref().unwrap_or(Path::new("."))));
+    if let Storage::Folder { path, .. } = &config.storage {
+        remarks.extend(of_tables_left_behind(location.as_deref().unwrap_or(Path::new(".")), path));
+    }
 
     let (found, missing): (Vec<_>, Vec<_>) =
         [Program::blob(blob), Program::queue(queue)].into_iter().partition(Program::is_installed);
@@ -166,9 +168,9 @@ fn of_network(config: &Config, has_public_key: bool) -> Option<Remark> {
 }
 
 /// Says that tables which the emulator left in its folder are not read, at the first start there.
-fn of_tables_left_behind(location: &Path) -> Option<Remark> {
+fn of_tables_left_behind(location: &Path, data: &Path) -> Option<Remark> {
     let left = location.join(EMULATOR_TABLES);
-    (left.exists() && !data_folder(location).exists()).then(|| {
+    (left.exists() && !data.exists()).then(|| {
         Remark::Warning(format!(
             "the emulator's tables in {} are not read. To copy them, start `azurite-table --tablePort 10012 --location {}` and run \
              `rowhouse copy --from http://127.0.0.1:10012/devstoreaccount1 --to http://127.0.0.1:10002/devstoreaccount1`",

@@ -28,8 +28,12 @@ pub(super) struct Translation {
 impl Translation {
     /// Translates the options. `environment` has those of the server that are in the environment; the emulator's are in force
     /// where they say something, too.
-    pub(super) fn new(args: AzuriteArgs, environment: ServeArgs) -> anyhow::Result<Self> {
+    pub(super) fn new(mut args: AzuriteArgs, environment: ServeArgs) -> anyhow::Result<Self> {
         check(&args)?;
+        // Blobs and queues get that of the environment, too, so that all three have the same scheme.
+        if args.cert.is_none() {
+            (args.cert, args.key) = (environment.tls_cert.clone(), environment.tls_key.clone());
+        }
         let host = args.table_host.as_deref().unwrap_or("127.0.0.1");
         let is_on_network = !is_loopback(host);
         let allowed = is_on_network.then_some(true);
@@ -42,13 +46,12 @@ impl Translation {
         } else {
             "info,rowhouse::access=debug"
         };
-        let has_certificate = args.cert.is_some();
         let serve = ServeArgs {
             listen: Some(address(host, args.table_port.unwrap_or(10002))),
             data: (!in_memory && !has_database).then(|| data_folder(args.location.as_deref().unwrap_or(".".as_ref()))),
             in_memory: Some(in_memory),
-            tls_cert: args.cert.clone().or(environment.tls_cert),
-            tls_key: if has_certificate { args.key.clone() } else { environment.tls_key },
+            tls_cert: args.cert.clone(),
+            tls_key: args.key.clone(),
             allow_development_key_on_network: environment.allow_development_key_on_network.or(allowed),
             allow_plain_http_on_network: environment.allow_plain_http_on_network.or(allowed),
             log: environment.log.or_else(|| Some(log.to_owned())),

@@ -25,9 +25,9 @@ impl StandardInput {
         Ok(Self(ended))
     }
 
-    /// Completes, once, when the input has ended or cannot be read.
-    pub(crate) async fn ended(&mut self) {
+    /// Completes when the input has ended or cannot be read.
+    pub(crate) async fn ended(self) {
         // The sender is dropped and sends nothing, so this is an error, and means the end.
-        drop((&mut self.0).await);
+        drop(self.0.await);
     }
 }
