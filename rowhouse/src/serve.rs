@@ -6,7 +6,7 @@ use crate::cli::DurabilityArg;
 use crate::config::{Config, Storage};
 use crate::process::standard_input::StandardInput;
 use crate::process::{memory, notify, open_files};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use model::clock::{Clock, SystemClock};
 use platform::files::exposure;
 use server::{LogControl, Observers, Server, Settings, TestClock, TestControlSettings};
@@ -99,6 +99,7 @@ async fn run_until_stopped(
         Some(address) => Some(bind(address).await?),
     };
     let observers = Observers::start(admin, log, config.metrics_per_table)?;
+    let input = config.stop_with_stdin.then(StandardInput::read).transpose()?;
     match &config.storage {
         Storage::Memory if config.test_controls => {
             warn!(
@@ -108,11 +109,11 @@ async fn run_until_stopped(
             let clock = TestClock::new();
             let engine = Memory::for_tests(clock.clone());
             let controls = (clock, engine.checkpoints());
-            serve(listener, config, observers, engine, Some(controls), surroundings).await
+            serve(listener, config, observers, engine, Some(controls), (input, surroundings)).await
         }
         Storage::Memory => {
             warn!("all data are in memory and are lost when the server stops");
-            serve(listener, config, observers, Memory::new(SystemClock), None, surroundings).await
+            serve(listener, config, observers, Memory::new(SystemClock), None, (input, surroundings)).await
         }
         Storage::Folder { path, durability, cache_bytes, min_free_bytes } => {
             let options = embedded_options(*durability, *cache_bytes, *min_free_bytes);
@@ -123,7 +124,7 @@ async fn run_until_stopped(
             if let Err(error) = &control {
                 warn!(%error, "the control socket could not be created in {}, so the data cannot be backed up while the server runs", path.display());
             }
-            let served = serve(listener, config, observers, engine, None, surroundings).await;
+            let served = serve(listener, config, observers, engine, None, (input, surroundings)).await;
             drop(control);
             served
         }
@@ -134,9 +135,9 @@ async fn run_until_stopped(
                          a file and name that with --store-password-file, or put the address into ROWHOUSE_STORE"
                 );
             }
-            let engine = Postgres::open(options, SystemClock).await?;
+            let engine = unless_ended(input.clone(), async { Ok(Postgres::open(options, SystemClock).await?) }).await?;
             info!("data are kept in the database {}", engine.place());
-            serve(listener, config, observers, engine, None, surroundings).await
+            serve(listener, config, observers, engine, None, (input, surroundings)).await
         }
     }
 }
@@ -163,11 +164,11 @@ async fn serve<E: Engine>(
     observers: Observers,
     engine: E,
     test_controls: Option<(TestClock, MemoryCheckpoints<TestClock>)>,
-    surroundings: &mut impl Surroundings,
+    (input, surroundings): (Option<StandardInput>, &mut impl Surroundings),
 ) -> anyhow::Result<()> {
     let engine = match &config.seed {
         None => engine,
-        Some(folder) => seed(engine, folder, &config).await?,
+        Some(folder) => unless_ended(input.clone(), seed(engine, folder, &config)).await?,
     };
     let address = listener.local_addr().context("reading the address that was bound")?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
@@ -179,7 +180,6 @@ async fn serve<E: Engine>(
         TestControlSettings { clock, engine, endpoint }
     });
     let ready = Ready { endpoint, connection_string, explorer, admin: observers.admin_address() };
-    let input = config.stop_with_stdin.then(StandardInput::read).transpose()?;
     let server = Server::start(settings(config, test_controls), observers, engine).await?;
     // From here on a signal stops the server in order.
     let mut stop = pin!(asked_to_stop(stop_signal()?, input));
@@ -198,6 +198,18 @@ async fn serve<E: Engine>(
         surroundings.stopping();
     };
     server.run(listener, stop).await
+}
+
+/// The result of what must be done before the server is ready, or an error as soon as this input ends.
+async fn unless_ended<T>(
+    input: Option<StandardInput>,
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    let Some(input) = input else { return work.await };
+    tokio::select! {
+        done = work => done,
+        () = input.ended() => bail!("standard input ended before the server was ready"),
+    }
 }
 
 /// Completes when a signal asks to stop, or when this input ends.

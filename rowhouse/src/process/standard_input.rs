@@ -7,15 +7,16 @@
 use anyhow::Context;
 use std::io;
 use std::thread;
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 
 /// Standard input, which is read to its end.
-pub(crate) struct StandardInput(oneshot::Receiver<()>);
+#[derive(Clone)]
+pub(crate) struct StandardInput(watch::Receiver<()>);
 
 impl StandardInput {
     /// Begins to read, in a thread of its own because a read of a pipe cannot be cancelled.
     pub(crate) fn read() -> anyhow::Result<Self> {
-        let (sender, ended) = oneshot::channel();
+        let (sender, ended) = watch::channel(());
         let read_all = move || {
             // After an error nothing more can arrive, as after the end.
             drop(io::copy(&mut io::stdin().lock(), &mut io::sink()));
@@ -26,8 +27,8 @@ impl StandardInput {
     }
 
     /// Completes when the input has ended or cannot be read.
-    pub(crate) async fn ended(self) {
-        // The sender is dropped and sends nothing, so this is an error, and means the end.
-        drop(self.0.await);
+    pub(crate) async fn ended(mut self) {
+        // The sender sends nothing, so this is an error once it is dropped, and means the end.
+        drop(self.0.changed().await);
     }
 }

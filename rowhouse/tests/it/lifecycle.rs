@@ -151,6 +151,18 @@ fn the_end_of_standard_input_stops_a_server_that_was_asked_to() {
 }
 
 #[test]
+fn the_end_of_standard_input_also_ends_a_server_that_still_waits_for_its_database() {
+    // It accepts connections by the system's queue and never answers.
+    let database = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgres://rowhouse@{}/tables?connect_timeout=600", database.local_addr().unwrap());
+    let mut command = PROGRAM.serve(&["--listen", "127.0.0.1:0", "--store", &url, "--stop-with-stdin"]);
+    let Output { status, stderr, .. } = command.stdin(Stdio::null()).output().unwrap();
+    let log = String::from_utf8_lossy(&stderr);
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("standard input ended before the server was ready"), "{log}");
+}
+
+#[test]
 fn a_signal_stops_a_server_that_waits_for_the_end_of_standard_input() {
     let mut server = PROGRAM.start_with(&["--in-memory", "--stop-with-stdin"], |command| {
         command.stdin(Stdio::piped());

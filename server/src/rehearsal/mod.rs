@@ -9,8 +9,8 @@
 //! 1. Without the option there is no `Rehearsal`, and each of these places costs one look at an empty `Option`.
 //! 2. Nothing that is stored differs: what a program has written is there once the condition has passed.
 //! 3. Every sequence of pages ends, and has the entities that it would have without the option.
-//! 4. All chances come from one seed, each condition with a sequence of its own, so that switching one on or off leaves the others
-//!    as they were.
+//! 4. All chances come from one seed, each condition with a sequence of its own, so the same requests in the same order meet the
+//!    same conditions.
 //!
 //! This folder must not know HTTP, formats, or where its settings come from.
 

@@ -110,14 +110,23 @@ fn manifest_inputs(folder: &Path, manifest: &ExportManifest) -> anyhow::Result<V
 fn folder_inputs(folder: &Path, format: Option<FileFormat>) -> anyhow::Result<Vec<TableInput>> {
     let mut inputs = Vec::new();
     for file in std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
-        let path = file?.path();
+        let file = file?;
+        // What editors and other systems leave beside files.
+        if file.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        let path = file.path();
         if FileFormat::of(&path).is_some_and(|known| format.is_none_or(|wanted| wanted == known)) {
             inputs.push(file_input(table_of(&path)?, path, format));
         }
     }
     inputs.sort_by(|one, other| one.table.folded().cmp(other.table.folded()));
     if let Some([one, _]) = inputs.windows(2).find(|pair| matches!(pair, [one, other] if one.table == other.table)) {
-        bail!("two files of {} are the table '{}': choose with --format", folder.display(), one.table);
+        bail!(
+            "two files of {} are the table '{}': remove one, or give the format if they differ",
+            folder.display(),
+            one.table
+        );
     }
     Ok(inputs)
 }
@@ -129,8 +138,9 @@ fn file_input(table: TableName, path: PathBuf, format: Option<FileFormat>) -> Ta
 
 fn table_of(file: &Path) -> anyhow::Result<TableName> {
     let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    parse_table(stem)
-        .with_context(|| format!("{} does not say which table it is: name it with --table", file.display()))
+    parse_table(stem).with_context(|| {
+        format!("{} does not say which table it is: rename it after its table, or name it with --table", file.display())
+    })
 }
 
 impl TableInput {

@@ -92,7 +92,7 @@ fn mistakes_are_explained_and_change_nothing() {
         ("export", &["--from", "nowhere", "--to", "new"], "there is no data folder"),
         ("import", &["--from", "out", "--to", "new", "--table", "bikes"], "has no table 'bikes'"),
         ("import", &["--from", "nowhere", "--to", "new"], "--from nowhere"),
-        ("import", &["--from", "a-b.jsonl", "--to", "new"], "name it with --table"),
+        ("import", &["--from", "a-b.jsonl", "--to", "new"], "rename it after its table, or name it with --table"),
         ("import", &["--from", "empty.csv", "--to", "new"], "the first line of CSV names the columns"),
         ("import", &["--from", "-", "--to", "new"], "name it with --table"),
         ("export", &["--from", &service, "--to", "by-hand"], "by-hand/vans.jsonl is there already"),
