@@ -45,6 +45,8 @@ case $target in
     # /Brepro leaves the time out, and the other writes no path of the debug information.
     *-windows-msvc) flags+=(-Ctarget-feature=+crt-static -Clink-arg=/Brepro -Clink-arg=/PDBALTPATH:%_PDB%) c_flags=() ;;
 esac
+# Git's shell on Windows rewrites values that look like paths for the programs that it starts, which would break these flags.
+export MSYS2_ENV_CONV_EXCL=CARGO_ENCODED_RUSTFLAGS
 # Encoded, since folders may have spaces in their names. With --target, build scripts and procedural macros do not get the flags.
 CARGO_ENCODED_RUSTFLAGS=$(printf '%s\x1f' "${flags[@]}")
 export CARGO_ENCODED_RUSTFLAGS=${CARGO_ENCODED_RUSTFLAGS%?}

@@ -39,7 +39,9 @@ umask 022
 mkdir -p "$scratch/packages" "$scratch/bin"
 cp -r "$root/packages/python" "$scratch/packages/python"
 cp "$root/Cargo.toml" "$scratch/"
-cp --remove-destination "$root/LICENSE" "$scratch/packages/python/"
+# It is a link in the sources, which cp would follow.
+rm -f "$scratch/packages/python/LICENSE"
+cp "$root/LICENSE" "$scratch/packages/python/"
 install -m 755 "$program" "$scratch/bin/$file"
 find "$scratch" -name __pycache__ -prune -exec rm -r {} +
 cd "$scratch/packages/python"

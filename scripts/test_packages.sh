@@ -229,6 +229,16 @@ npx_serves() {
     nothing_left
 }
 
+npm_run_serves() {
+    cd "$scratch/project"
+    npm pkg set scripts.db=rowhouse
+    start npm run --silent db --
+    # As above.
+    kill -s TERM "$pid"
+    wait "$pid" || true
+    nothing_left
+}
+
 npm_finds_the_program() {
     cd "$scratch/project"
     local find='import("rowhouse").then(({ programPath }) => console.log(programPath()))'
@@ -250,6 +260,7 @@ if has npm && has node; then
     check "npm installs the packages, and the program runs" npm_installs_and_runs
     check "the script of the npm package serves, and passes signals on" npm_serves
     check "npx rowhouse serve stops when npx is stopped" npx_serves
+    check "a script of package.json stops when npm run is stopped" npm_run_serves
     check "programPath() finds the program" npm_finds_the_program
     check "without the package of the platform, the script says what to do" npm_explains_what_is_missing
 else

@@ -14,6 +14,8 @@ const { createInterface } = require("node:readline");
 const { promisify } = require("node:util");
 const { programPath } = require("./program.js");
 
+// What the server prints in place of the key of an account in a file.
+const HIDDEN_KEY = "<key>";
 // Characters of the log that are kept.
 const LOG_LENGTH = 100_000;
 const SECONDS = { days: 86_400, hours: 3_600, minutes: 60, seconds: 1, milliseconds: 0.001 };
@@ -34,6 +36,10 @@ async function startRowhouse({ args = [], cwd } = {}) {
   const connectionString = found["connection string: "];
   const fields = Object.fromEntries(connectionString.split(";").map((field) => field.split(/=(.*)/, 2)));
   const controls = new Controls(running, new URL(found["admin on "]));
+  if (fields.AccountKey === HIDDEN_KEY) {
+    await running.stop();
+    throw new Error("--accounts hides the keys: leave it out; newAccount() makes accounts with keys of their own");
+  }
   return new Server(running, controls, {
     connectionString,
     endpoint: fields.TableEndpoint,

@@ -32,8 +32,9 @@ function programPath() {
   } catch {
     throw new Error(
       `the package ${platformPackage}, which contains the program, is not installed. Install rowhouse again on this ` +
-        "platform, without --omit=optional (or --no-optional). A node_modules folder that was copied from another " +
-        "platform does not have it. Or set ROWHOUSE_BINARY to the path of a program.",
+        "platform, without --omit=optional (or --no-optional); from the files of a release, with the file of the platform " +
+        "too. A node_modules folder that was copied from another platform does not have it. Or set ROWHOUSE_BINARY to " +
+        "the path of a program.",
     );
   }
 }

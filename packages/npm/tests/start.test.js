@@ -121,6 +121,13 @@ test("errors say what to do", async (t) => {
   await assert.rejects(run(folder, "case.mjs"), /ROWHOUSE_BINARY names a file that does not exist/).finally(restore);
 });
 
+test("a file of accounts is refused, since it hides the keys", async (t) => {
+  const accounts = '[[account]]\nname = "orchard"\nkey1 = "c2l4dGVlbiBieXRlcyBvZiBrZXk="\n';
+  const cwd = await folderWith(t, { "accounts.toml": accounts });
+  const start = startRowhouse({ args: ["--accounts", "accounts.toml"], cwd });
+  await assert.rejects(start, /--accounts hides the keys.*newAccount\(\)/);
+});
+
 test("a server that has ended says so", async () => {
   const other = await startRowhouse();
   await Promise.all([other.stop(), other.stop()]);

@@ -8,6 +8,8 @@ import sys
 import pytest
 from test_server import runs, wait_for_end
 
+from rowhouse import pytest_plugin
+
 
 @pytest.fixture
 def run(pytester, monkeypatch):
@@ -109,13 +111,23 @@ def test_options_of_the_file_and_of_the_command_line(run, pytester):
     pytester.makeini("[pytest]\nrowhouse_options = --seed data\n")
     folder = pytester.mkdir("elsewhere")
     pytester.makepyfile(USES_TABLES + """
+    import time
+
     def test_seed(rowhouse_server, rowhouse):
         assert (tables(rowhouse_server), tables(rowhouse)) == (["prices"], [])
-        assert "rowhouse::access" in rowhouse_server.log()
+        end = time.monotonic() + 20
+        # It is written after the response.
+        while "rowhouse::access" not in rowhouse_server.log():
+            assert time.monotonic() < end
     """)
     os.chdir(folder)
     arguments = ["-p", "no:cacheprovider", "--rowhouse-options=--log 'info,rowhouse::access=debug'"]
     pytester.runpytest_subprocess("..", *arguments).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(("system", "path"), [("nt", r"tests\my data"), ("posix", r"tests\\my data")])
+def test_backslashes_in_options_are_those_of_the_system(system, path):
+    assert pytest_plugin._split(f'--seed "{path}" --log=info#1', system) == ["--seed", "tests\\my data", "--log=info#1"]
 
 
 @pytest.mark.parametrize(("binary", "options", "message"), [

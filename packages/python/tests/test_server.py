@@ -1,5 +1,6 @@
 """`rowhouse.Server`, without fixtures."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -121,6 +122,38 @@ def test_errors_say_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setenv("ROWHOUSE_BINARY", str(tmp_path / "missing"))
     with pytest.raises(RowhouseError, match="ROWHOUSE_BINARY names a file that does not exist"):
         Server()
+
+
+def test_a_file_of_accounts_is_refused_since_it_hides_the_keys(monkeypatch, tmp_path):
+    started = []
+
+    class Process(subprocess.Popen):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            started.append(self)
+
+    (tmp_path / "accounts.toml").write_text('[[account]]\nname = "orchard"\nkey1 = "c2l4dGVlbiBieXRlcyBvZiBrZXk="\n', encoding="utf-8")
+    monkeypatch.setattr(subprocess, "Popen", Process)
+    with pytest.raises(RowhouseError, match=r"--accounts hides the keys.*new_account\(\)"):
+        Server(["--accounts", "accounts.toml"], tmp_path)
+    assert [process.returncode for process in started] == [0]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no fork")
+def test_a_forked_child_does_not_delay_the_end():
+    server = Server()
+    context = multiprocessing.get_context("fork")
+    done = context.Event()
+    child = context.Process(target=done.wait)
+    child.start()
+    try:
+        before = time.monotonic()
+        server.stop()
+        assert time.monotonic() - before < 15 and server._process.returncode == 0
+        assert child.is_alive()
+    finally:
+        done.set()
+        child.join()
 
 
 def test_a_server_that_has_ended_says_so():

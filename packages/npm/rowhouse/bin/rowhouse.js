@@ -30,9 +30,10 @@ try {
   fail(error);
 }
 child.on("error", fail);
-// `npx rowhouse` runs this script by way of a shell. A signal to npx reaches that shell alone, and most shells end without telling
-// this script, whose parent is another process from then on.
-if (process.env.npm_lifecycle_event === "npx" && /^.?rowhouse\b/.test(process.env.npm_lifecycle_script)) {
+// `npx rowhouse`, and `npm run` with a script that is this command alone, run it by way of a shell. A signal to npm reaches that
+// shell alone, and most shells end without telling this process, whose parent is another one from then on. In longer scripts a
+// shell may well end first, after `rowhouse serve &`.
+if (/^.?rowhouse\b[^&|;]*$/.test(process.env.npm_lifecycle_script)) {
   const parent = process.ppid;
   setInterval(() => process.ppid === parent || forward("SIGTERM"), 500).unref();
 }

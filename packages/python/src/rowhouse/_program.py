@@ -24,8 +24,8 @@ def program_path() -> Path:
         if program.is_file():
             return program
     raise FileNotFoundError(
-        "the program of the package rowhouse is not there: install a wheel (pip install --only-binary rowhouse rowhouse), "
-        "or set ROWHOUSE_BINARY to the path of a program"
+        "the program of the package rowhouse is not there: install a wheel of a release "
+        "(pip install ./rowhouse-VERSION-py3-none-….whl), or set ROWHOUSE_BINARY to the path of a program"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "rowhouse_options",
         type="args",
         default=[],
-        help="options of the server that the fixtures start (rowhouse serve --help); paths are relative to the root folder",
+        help="options of the server that the fixtures start (rowhouse serve --help); paths are relative to the root folder, and have / on every "
+        "system",
     )
     parser.getgroup("rowhouse").addoption(
         "--rowhouse-options",
@@ -29,12 +31,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def rowhouse_server(pytestconfig: pytest.Config) -> Iterator[Server]:
     """A Rowhouse server that starts with the first test that needs it and ends after the last; one for each worker of xdist."""
-    options = [*pytestconfig.getini("rowhouse_options"), *shlex.split(pytestconfig.getoption("--rowhouse-options"))]
+    options = [*pytestconfig.getini("rowhouse_options"), *_split(pytestconfig.getoption("--rowhouse-options"))]
     server = _start(options, pytestconfig.rootpath)
     if isinstance(server, RowhouseError):
         pytest.fail(str(server), pytrace=False)
     with server:
         yield server
+
+
+def _split(text: str, system: str = os.name) -> list[str]:
+    """The arguments in a text, as a shell finds them. In those of Windows, a backslash is part of a path."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=False)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    if system == "nt":
+        lexer.escape = ""
+    return list(lexer)
 
 
 def _start(options: list[str], folder: Path) -> Server | RowhouseError:

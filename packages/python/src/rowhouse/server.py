@@ -1,7 +1,8 @@
 """A server for tests: the program as a child process, and its accounts, clock and snapshots.
 
 The server keeps everything in memory, listens on a free port of this machine, and ends with the Python process, also if that is
-killed: it stops when its standard input ends. Nothing here depends on pytest.
+killed: it stops when its standard input ends. Child processes that were forked while the server ran have that pipe too, so after
+a kill it ends with the last of them. `stop()` does not wait for them. Nothing here depends on pytest.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ _START_TIMEOUT = 120
 # A stopping server ends requests under way after ten seconds.
 _STOP_TIMEOUT = 20
 _REQUEST_TIMEOUT = 60
+# What the server prints in place of the key of an account in a file.
+_HIDDEN_KEY = "AccountKey=<key>;"
 # Lines of the log that are kept.
 _LOG_LINES = 1000
 
@@ -222,6 +225,9 @@ class Server(Account):
         process = self._process
         if process.stdin is not None:
             process.stdin.close()
+        if os.name != "nt":
+            # Forked children may hold the pipe open; this is as orderly an end.
+            process.terminate()
         try:
             process.wait(_STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
@@ -251,6 +257,8 @@ class Server(Account):
             for beginning in ("listening on ", "connection string: ", "admin on "):
                 if line.startswith(beginning):
                     found[beginning] = line[len(beginning) :]
+        if _HIDDEN_KEY in found["connection string: "]:
+            raise RowhouseError("--accounts hides the keys: leave it out; new_account() makes accounts with keys of their own")
         return found
 
     def _end(self) -> str:
