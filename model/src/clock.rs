@@ -11,11 +11,6 @@ use std::time::SystemTime;
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The current instant.
     fn now(&self) -> DateTime;
-
-    /// The instant that the clocks of clients show, if somebody moved this one away from them; `None` if nobody could.
-    fn of_clients(&self) -> Option<DateTime> {
-        None
-    }
 }
 
 /// The clock of the operating system.
@@ -31,9 +26,5 @@ impl Clock for SystemClock {
 impl<C: Clock + ?Sized> Clock for Arc<C> {
     fn now(&self) -> DateTime {
         (**self).now()
-    }
-
-    fn of_clients(&self) -> Option<DateTime> {
-        (**self).of_clients()
     }
 }

@@ -122,6 +122,7 @@ impl<E: Engine> Server<E> {
         let service = Arc::new(Service {
             engine: Arc::new(engine),
             clock: settings.clock,
+            is_test_clock: settings.is_test_clock,
             accounts,
             oauth,
             domains: settings.domains,

@@ -33,7 +33,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Response};
 use hyper::body::{Body, Incoming};
 use model::limits::{REQUEST_TIMEOUT_SECONDS_MAX, XML_BODY_BYTES_MAX};
-use model::{AccountName, Clock, CorsRules, DateTime, Grant, ServiceProperties};
+use model::{AccountName, Clock, CorsRules, Grant, ServiceProperties};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -53,6 +53,7 @@ pub(crate) struct Service<E> {
     pub(crate) engine: Arc<E>,
     /// The time of day.
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) is_test_clock: bool,
     pub(crate) accounts: Arc<Live<Accounts>>,
     /// Who may use bearer tokens; `None` if nobody may.
     pub(crate) oauth: Option<OAuth>,
@@ -129,7 +130,7 @@ impl<E: Engine> Service<E> {
         let (parts, mut body) = request.into_parts();
         let now = self.clock.now().to_system_time();
         let incoming = IncomingRequest {
-            now_of_clients: self.clock.of_clients().map(DateTime::to_system_time),
+            now_of_clients: self.is_test_clock.then(clock::of_system),
             ..IncomingRequest::new(&parts, connection, (started, now), &self.domains)
         };
         let accounts = self.accounts.current();

@@ -28,6 +28,8 @@ pub type AccountCheck = Box<dyn Fn(&Accounts) -> anyhow::Result<()> + Send + Syn
 pub struct Settings {
     /// The time of day. The engine has a clock of its own, which should be the same.
     pub clock: Arc<dyn Clock>,
+    /// Whether a test may move that clock, and clients do not know. Then requests may be dated by the real time, too.
+    pub is_test_clock: bool,
     /// The accounts at the start.
     pub accounts: Accounts,
     /// The file that the accounts were read from, and are read from again when it changes; `None` if there is no file.

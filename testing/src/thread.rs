@@ -153,6 +153,7 @@ fn settings(
     let accounts: Vec<_> = accounts.iter().map(|(name, key)| format!("{name}:{key}")).collect();
     Ok(Settings {
         clock,
+        is_test_clock: true,
         accounts: Accounts::from_environment_text(&accounts.join(";"))?,
         account_file: None,
         check_accounts: Box::new(|_| Ok(())),

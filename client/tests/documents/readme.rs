@@ -1,36 +1,9 @@
-//! The snippets of the three README.md and of docs/client-encryption.md.
+//! The snippets of the README.md of both packages and of docs/client-encryption.md.
 
 use crate::{Outcome, start};
+use rowhouse_client::PropertyBag;
 use rowhouse_client::encryption::{AesKey, EncryptionMode, EncryptionPolicy, KeyRing};
-use rowhouse_client::{Entity, PropertyBag, TableService};
 use rowhouse_testing::TestServer;
-use std::time::Duration;
-
-#[tokio::test]
-async fn the_library() -> Outcome {
-    let (server, service) = start().await;
-    service.table("cars").create().await?;
-    let connection_string = server.connection_string();
-    {
-        #[derive(Entity)]
-        struct Car {
-            #[entity(partition_key)]
-            make: String,
-            #[entity(row_key)]
-            number: String,
-            doors: i32,
-        }
-
-        let cars = TableService::from_connection_string(&connection_string)?.table("cars");
-        cars.insert(&Car { make: "kestrel".into(), number: "0007".into(), doors: 4 }).await?;
-        let mut found = cars.query::<Car>().partition("kestrel").filter(|car| car.doors.gt(3)).stream();
-        while let Some(car) = found.next().await {
-            println!("{}", car?.number);
-        }
-    }
-    assert_eq!(server.costs().entities_returned, 1);
-    Ok(())
-}
 
 #[tokio::test]
 async fn the_package() -> Outcome {
@@ -71,15 +44,6 @@ async fn the_package_for_tests() -> Outcome {
     server.clock().advance(Duration::from_secs(86_400)); // Timestamps, expiry: tomorrow
     println!("{:?}", server.costs()); // requests, and the entities that they examined, returned and wrote
     assert!(!connection_string.is_empty());
-    Ok(())
-}
-
-#[tokio::test]
-async fn the_test_server() -> Outcome {
-    let server = rowhouse_testing::TestServer::start().await?;
-    let service = TableService::from_connection_string(&server.connection_string())?; // or any other client library
-    server.clock().advance(Duration::from_secs(86_400)); // Timestamps, expiry: tomorrow
-    drop(service);
     Ok(())
 }
 

@@ -210,8 +210,4 @@ impl Clock for TestClock {
     fn now(&self) -> DateTime {
         self.state().now()
     }
-
-    fn of_clients(&self) -> Option<DateTime> {
-        Some(SystemClock.now())
-    }
 }

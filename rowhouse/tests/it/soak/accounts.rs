@@ -92,7 +92,11 @@ impl WithTwoKeys {
     /// Waits until a key is accepted, or refused.
     fn wait_until(&self, key: &str, status: u16, address: &str) {
         let account = Account::new(&self.account.name, key);
-        let mut client = Client::connect_as(address, &account).unwrap();
-        eventually("a changed key", || (client.request("GET", "/Tables", &[], b"").status == status).then_some(()));
+        // A new connection each time: under an attack, one on which no request has succeeded may be closed for another one.
+        eventually("a changed key", || {
+            let mut client = Client::connect_as(address, &account).ok()?;
+            let response = client.try_request("GET", "/Tables", &[], b"").ok()?;
+            (response.status == status).then_some(())
+        });
     }
 }
