@@ -176,10 +176,11 @@ fn clock_change(body: ClockBody) -> Result<ClockChange, Refusal> {
     }
     let now = now.map(|text| DateTime::parse(&text)).transpose();
     let now = now.map_err(|_| invalid("\"now\" is not a time from 1601 to 9999 such as 2031-07-01T08:00:00Z"))?;
-    let advance = advance_seconds.map(Duration::try_from_secs_f64).transpose();
-    let advance = advance.map_err(|_| {
-        invalid("\"advanceSeconds\" is not a number from zero on: to set the clock back, give the time as \"now\"")
-    })?;
+    if advance_seconds.is_some_and(|seconds| seconds < 0.0) {
+        return Err(invalid("\"advanceSeconds\" is less than zero: to set the clock back, give the time as \"now\""));
+    }
+    // More than a duration can be moves the clock to its end, as everything does that is too much.
+    let advance = advance_seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
     Ok(ClockChange { is_system: system, now, advance, stopped })
 }
 
