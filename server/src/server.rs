@@ -19,7 +19,7 @@ use crate::telemetry::analytics::{self, Analytics, AnalyticsWriter};
 use crate::telemetry::log::LogControl;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::{TraceSettings, Tracer};
-use crate::test_controls::TestControls;
+use crate::test_controls::{TestClock, TestControlSettings, TestControls, TestData};
 use anyhow::Context;
 use model::ServiceProperties;
 use model::limits::{ANALYTICS_STOP_SECONDS_MIN, TRACE_STOP_SECONDS_MAX};
@@ -27,7 +27,7 @@ use rustls::ServerConfig;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use store::Engine;
+use store::{Engine, MemoryCheckpoints};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tracing::info;
@@ -141,15 +141,20 @@ impl<E: Engine> Server<E> {
             tracer: observers.tracer.clone(),
         });
         if let Some((admin, _)) = &observers.admin {
-            let (accounts, quotas) = (Arc::clone(&service.accounts), Arc::clone(&service.quotas));
-            let rehearsal = service.rehearsal.clone();
-            let controls = |settings| TestControls::new(settings, accounts, quotas, rehearsal);
+            let controls = |TestControlSettings { clock, engine, endpoint }| {
+                TestControls::new(endpoint, test_data(&service, clock, engine), Arc::clone(&service.accounts))
+            };
             let test_controls = settings.test_controls.map(controls);
             admin.serve(Arc::clone(&service) as Arc<dyn ObservedService>, test_controls);
         }
         let (connections_max, per_address_max) = (settings.connections_max, settings.connections_per_address_max);
         let connections = ConnectionRegistry::new(connections_max, per_address_max, Arc::clone(&observers.connections));
         Ok(Self { service, observers, tls, connections, shutdown_time: settings.shutdown_time })
+    }
+
+    /// The data of the server, if this is the clock and these are the states of its engine.
+    pub fn test_data(&self, clock: TestClock, engine: MemoryCheckpoints<TestClock>) -> TestData {
+        test_data(&self.service, clock, engine)
     }
 
     /// Serves connections until `stop` is done; then finishes requests, writes what is only in memory, and closes the
@@ -190,6 +195,12 @@ impl<E: Engine> Server<E> {
         info!("stopped");
         Ok(())
     }
+}
+
+fn test_data<E>(service: &Service<E>, clock: TestClock, engine: MemoryCheckpoints<TestClock>) -> TestData {
+    let (quotas, rehearsal, analytics) =
+        (Arc::clone(&service.quotas), service.rehearsal.clone(), service.analytics.clone());
+    TestData { clock, engine, quotas, rehearsal, analytics }
 }
 
 /// The TLS settings of new connections, kept as their files have them.
