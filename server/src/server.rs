@@ -14,7 +14,7 @@ use crate::rehearsal::Rehearsal;
 use crate::reload::{self, Files, Live};
 use crate::request::memory::BodyMemory;
 use crate::service::Service;
-use crate::settings::{Secondary, Settings};
+use crate::settings::{AccountCheck, Secondary, Settings};
 use crate::telemetry::analytics::{self, Analytics, AnalyticsWriter};
 use crate::telemetry::log::LogControl;
 use crate::telemetry::metrics::Metrics;
@@ -98,15 +98,13 @@ impl<E: Engine> Server<E> {
     /// Puts a server together. From then on the admin listener reports it as ready.
     pub async fn start(settings: Settings, observers: Observers, engine: E) -> anyhow::Result<Self> {
         let accounts = Arc::new(Live::new(settings.accounts));
-        // A test returns to the accounts that were there at the start.
-        if let Some(files) = settings.account_file.filter(|_| settings.test_controls.is_none()) {
-            let check = settings.check_accounts;
-            let make = move |files: &_| {
-                let accounts = Accounts::from_file(files)?;
-                check(&accounts)?;
-                Ok(accounts)
-            };
-            reload::follow("accounts", files, Arc::clone(&accounts), make)?;
+        if let Some(files) = settings.account_file {
+            if settings.test_controls.is_some() {
+                // A test returns to the accounts that were there at the start.
+                reload::keep("accounts", &files)?;
+            } else {
+                follow_accounts(files, settings.check_accounts, Arc::clone(&accounts))?;
+            }
         }
         let tls = live_tls(settings.tls)?;
         let oauth = match settings.oauth {
@@ -195,6 +193,16 @@ impl<E: Engine> Server<E> {
         info!("stopped");
         Ok(())
     }
+}
+
+/// Keeps the accounts as their file has them, if the check lets it.
+fn follow_accounts(files: Files<1>, check: AccountCheck, accounts: Arc<Live<Accounts>>) -> anyhow::Result<()> {
+    let make = move |files: &_| {
+        let accounts = Accounts::from_file(files)?;
+        check(&accounts)?;
+        Ok(accounts)
+    };
+    reload::follow("accounts", files, accounts, make)
 }
 
 fn test_data<E>(service: &Service<E>, clock: TestClock, engine: MemoryCheckpoints<TestClock>) -> TestData {

@@ -64,6 +64,24 @@ fn a_later_account_of_the_name_has_no_changes_that_are_not_in_effect_yet() {
 }
 
 #[test]
+fn a_file_of_accounts_is_read_at_the_start_only() {
+    let folder = PROGRAM.folder();
+    let file = folder.path("accounts");
+    let account = |name: &str| format!("[[account]]\nname = \"{name}\"\nkey1 = \"{}\"\n", test_support::KEY);
+    std::fs::write(&file, account("orchard")).unwrap();
+    let server = PROGRAM.start(&["--in-memory", "--test-controls", "--accounts", &file]);
+    std::fs::write(&file, account("meadow")).unwrap();
+    for _ in 0..2 {
+        server.signal("HUP");
+        server.wait_for_log("at the start only");
+    }
+    let statuses = ["orchard", "meadow"].map(|name| {
+        server.client_of(&Account::new(name, test_support::KEY)).request("GET", "/Tables", &[], b"").status
+    });
+    assert_eq!(statuses, [200, 403]);
+}
+
+#[test]
 fn accounts_survive_a_restore_and_not_a_reset() {
     let server = server();
     let snapshot = done(&server, "POST", "snapshots", &json!({}))["snapshot"].as_str().unwrap().to_owned();
