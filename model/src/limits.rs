@@ -215,6 +215,9 @@ pub const ADMIN_BODY_BYTES_MAX: usize = 4 * 1024;
 pub const TEST_ACCOUNTS_MAX: usize = 10_000;
 /// Most snapshots that tests may have taken at one time.
 pub const TEST_SNAPSHOTS_MAX: usize = 1000;
+/// How long before the end of the range of times the clock of a test stops, in seconds, so that Timestamps, which grow with every
+/// write, do not reach the end: a day has room for more writes than any test makes.
+pub const TEST_CLOCK_END_SECONDS: i64 = 86_400;
 /// How long a request to the admin listener may take, in seconds.
 pub const ADMIN_REQUEST_SECONDS_MAX: u64 = 10;
 /// How long a connection to the admin listener may be idle, in seconds.

@@ -205,7 +205,7 @@ impl Config {
             log_format: args.log_format.unwrap_or(LogFormatArg::Text).into(),
             log: args.log.unwrap_or_else(|| "info".to_owned()),
             log_file: None,
-            admin: admin_address(admin, args.allow_admin_on_network == Some(true))?,
+            admin: admin_address(admin, args.allow_admin_on_network == Some(true), test_controls)?,
             metrics_per_table: args.metrics_per_table.unwrap_or(true),
             seed: args.tests.seed,
             test_controls,
@@ -322,16 +322,21 @@ fn address(text: &str) -> anyhow::Result<SocketAddr> {
 }
 
 /// The address of the admin listener. One that other machines can reach needs a flag of its own.
-fn admin_address(text: Option<&str>, allows_network: bool) -> anyhow::Result<Option<SocketAddr>> {
+fn admin_address(text: Option<&str>, allows_network: bool, test_controls: bool) -> anyhow::Result<Option<SocketAddr>> {
     let Some(text) = text else {
         ensure!(!allows_network, "--allow-admin-on-network has no effect without an admin listener: add --admin");
         return Ok(None);
     };
     let admin = address(text).context("reading --admin")?;
+    let what = if test_controls {
+        "read figures, change the log filter, replace all data, make accounts and set the clock"
+    } else {
+        "read figures and change the log filter"
+    };
     ensure!(
         admin.ip().is_loopback() || allows_network,
-        "refusing to serve operators on {admin}: everyone who can connect to it may read figures and change the log \
-         filter, without a credential and without TLS.\n\
+        "refusing to serve operators on {admin}: everyone who can connect to it may {what}, without a credential and \
+         without TLS.\n\
          Give --admin an address of this machine such as 127.0.0.1:10003, or, if only operators can reach it, add \
          --allow-admin-on-network."
     );
@@ -436,6 +441,7 @@ mod tests {
         assert!(config(Some("0.0.0.0:9"), Some(true)).unwrap().admin.is_some());
         let refusal = |admin, allow| format!("{:#}", config(admin, allow).unwrap_err());
         assert!(refusal(Some("0.0.0.0:9"), None).contains("--allow-admin-on-network"));
+        assert!(!refusal(Some("0.0.0.0:9"), None).contains("replace all data"));
         assert!(refusal(Some("[::]:9"), Some(false)).contains("--allow-admin-on-network"));
         assert!(refusal(None, Some(true)).contains("--admin"));
         assert!(refusal(Some("here"), None).contains("--admin"));
@@ -451,7 +457,8 @@ mod tests {
         let implied = config(Some(true), None).unwrap();
         assert!(implied.test_controls && implied.admin.is_some_and(|admin| admin.ip().is_loopback()));
         assert_eq!(config(Some(true), Some("127.0.0.1:9")).unwrap().admin.unwrap().port(), 9);
-        assert!(config(Some(true), Some("0.0.0.0:9")).is_err());
+        let refusal = format!("{:#}", config(Some(true), Some("0.0.0.0:9")).unwrap_err());
+        assert!(refusal.contains("replace all data, make accounts and set the clock"), "{refusal}");
         let refusal = format!("{:#}", config(None, None).unwrap_err());
         assert!(refusal.contains("add --in-memory"), "{refusal}");
         assert!(!Config::new(ServeArgs::default(), None).unwrap().test_controls);

@@ -38,5 +38,5 @@ pub use server::{Observers, Server};
 pub use settings::{AccountCheck, Secondary, Settings};
 pub use telemetry::log::{LogControl, LogFormat, start as start_log};
 pub use telemetry::metrics::{Metrics, RequestTotals, begin_process};
-pub use test_controls::{TestClock, TestControlSettings};
+pub use test_controls::{TestClock, TestControlSettings, TestData};
 pub use toml_file::parse_toml;

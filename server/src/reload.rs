@@ -126,6 +126,20 @@ pub(crate) fn follow<T: Send + Sync + 'static, const N: usize>(
     Ok(())
 }
 
+/// Leaves a value as it is for as long as the server runs, and says so at each SIGHUP, which does not end the process.
+pub(crate) fn keep<const N: usize>(what: &'static str, files: &Files<N>) -> anyhow::Result<()> {
+    let mut hangups = Hangups::listen().context("listening for SIGHUP")?;
+    warn_if_exposed(files);
+    let names = files.names();
+    tokio::spawn(async move {
+        loop {
+            hangups.next().await;
+            info!("{what}: with --test-controls, {names} is read at the start only");
+        }
+    });
+    Ok(())
+}
+
 /// The files with their contents, or why they cannot be read.
 type FilesResult<const N: usize> = Result<Files<N>, String>;
 

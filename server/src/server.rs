@@ -14,12 +14,12 @@ use crate::rehearsal::Rehearsal;
 use crate::reload::{self, Files, Live};
 use crate::request::memory::BodyMemory;
 use crate::service::Service;
-use crate::settings::{Secondary, Settings};
+use crate::settings::{AccountCheck, Secondary, Settings};
 use crate::telemetry::analytics::{self, Analytics, AnalyticsWriter};
 use crate::telemetry::log::LogControl;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::{TraceSettings, Tracer};
-use crate::test_controls::TestControls;
+use crate::test_controls::{TestClock, TestControlSettings, TestControls, TestData};
 use anyhow::Context;
 use model::ServiceProperties;
 use model::limits::{ANALYTICS_STOP_SECONDS_MIN, TRACE_STOP_SECONDS_MAX};
@@ -27,7 +27,7 @@ use rustls::ServerConfig;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use store::Engine;
+use store::{Engine, MemoryCheckpoints};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tracing::info;
@@ -98,15 +98,13 @@ impl<E: Engine> Server<E> {
     /// Puts a server together. From then on the admin listener reports it as ready.
     pub async fn start(settings: Settings, observers: Observers, engine: E) -> anyhow::Result<Self> {
         let accounts = Arc::new(Live::new(settings.accounts));
-        // A test returns to the accounts that were there at the start.
-        if let Some(files) = settings.account_file.filter(|_| settings.test_controls.is_none()) {
-            let check = settings.check_accounts;
-            let make = move |files: &_| {
-                let accounts = Accounts::from_file(files)?;
-                check(&accounts)?;
-                Ok(accounts)
-            };
-            reload::follow("accounts", files, Arc::clone(&accounts), make)?;
+        if let Some(files) = settings.account_file {
+            if settings.test_controls.is_some() {
+                // A test returns to the accounts that were there at the start.
+                reload::keep("accounts", &files)?;
+            } else {
+                follow_accounts(files, settings.check_accounts, Arc::clone(&accounts))?;
+            }
         }
         let tls = live_tls(settings.tls)?;
         let oauth = match settings.oauth {
@@ -142,15 +140,20 @@ impl<E: Engine> Server<E> {
             tracer: observers.tracer.clone(),
         });
         if let Some((admin, _)) = &observers.admin {
-            let (accounts, quotas) = (Arc::clone(&service.accounts), Arc::clone(&service.quotas));
-            let rehearsal = service.rehearsal.clone();
-            let controls = |settings| TestControls::new(settings, accounts, quotas, rehearsal);
+            let controls = |TestControlSettings { clock, engine, endpoint }| {
+                TestControls::new(endpoint, test_data(&service, clock, engine), Arc::clone(&service.accounts))
+            };
             let test_controls = settings.test_controls.map(controls);
             admin.serve(Arc::clone(&service) as Arc<dyn ObservedService>, test_controls);
         }
         let (connections_max, per_address_max) = (settings.connections_max, settings.connections_per_address_max);
         let connections = ConnectionRegistry::new(connections_max, per_address_max, Arc::clone(&observers.connections));
         Ok(Self { service, observers, tls, connections, shutdown_time: settings.shutdown_time })
+    }
+
+    /// The data of the server, if this is the clock and these are the states of its engine.
+    pub fn test_data(&self, clock: TestClock, engine: MemoryCheckpoints<TestClock>) -> TestData {
+        test_data(&self.service, clock, engine)
     }
 
     /// Serves connections until `stop` is done; then finishes requests, writes what is only in memory, and closes the
@@ -191,6 +194,22 @@ impl<E: Engine> Server<E> {
         info!("stopped");
         Ok(())
     }
+}
+
+/// Keeps the accounts as their file has them, if the check lets it.
+fn follow_accounts(files: Files<1>, check: AccountCheck, accounts: Arc<Live<Accounts>>) -> anyhow::Result<()> {
+    let make = move |files: &_| {
+        let accounts = Accounts::from_file(files)?;
+        check(&accounts)?;
+        Ok(accounts)
+    };
+    reload::follow("accounts", files, accounts, make)
+}
+
+fn test_data<E>(service: &Service<E>, clock: TestClock, engine: MemoryCheckpoints<TestClock>) -> TestData {
+    let (quotas, rehearsal, analytics) =
+        (Arc::clone(&service.quotas), service.rehearsal.clone(), service.analytics.clone());
+    TestData { clock, engine, quotas, rehearsal, analytics }
 }
 
 /// The TLS settings of new connections, kept as their files have them.

@@ -225,9 +225,7 @@ impl TestServer {
     /// # }
     /// ```
     pub fn reset(&self) -> Result<(), Error> {
-        self.states.reset()?;
-        self.clock.reset();
-        Ok(())
+        self.states.reset()
     }
 
     /// Ends the server as dropping it does, and says whether its data could be closed. It blocks the thread for a
@@ -264,10 +262,10 @@ impl TestServer {
         thread: ServerThread,
         started: Option<Started>,
     ) -> Result<Self, Error> {
-        let Some(Started { address, metrics, checkpoints }) = started else {
+        let Some(Started { address, metrics, data }) = started else {
             return thread.stop().and_then(|()| bail!("the server ended before it started")).map_err(Error::new);
         };
-        Ok(Self { address, accounts, clock, metrics, states: States::new(checkpoints), thread: Some(thread) })
+        Ok(Self { address, accounts, clock, metrics, states: States::new(data), thread: Some(thread) })
     }
 }
 

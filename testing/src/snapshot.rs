@@ -1,9 +1,9 @@
 //! States of a server that a test keeps and returns to.
 
-use crate::TestClock;
 use crate::error::Error;
 use anyhow::anyhow;
-use store::{MemoryCheckpoint, MemoryCheckpoints};
+use server::TestData;
+use store::MemoryCheckpoint;
 
 /// Everything that a [`TestServer`](crate::TestServer) held at one instant; taken by
 /// [`TestServer::snapshot`](crate::TestServer::snapshot).
@@ -25,37 +25,37 @@ pub struct Snapshot(MemoryCheckpoint);
 #[derive(Debug)]
 pub(crate) struct States {
     /// `None` if the data are on disk.
-    memory: Option<(MemoryCheckpoints<TestClock>, Snapshot)>,
+    memory: Option<(TestData, Snapshot)>,
 }
 
 impl States {
     /// Those of a server that begins now.
-    pub(crate) fn new(checkpoints: Option<MemoryCheckpoints<TestClock>>) -> Self {
-        let memory = checkpoints.map(|checkpoints| {
-            let initial = Snapshot(checkpoints.take());
-            (checkpoints, initial)
+    pub(crate) fn new(data: Option<TestData>) -> Self {
+        let memory = data.map(|data| {
+            let initial = Snapshot(data.take());
+            (data, initial)
         });
         Self { memory }
     }
 
     pub(crate) fn snapshot(&self) -> Result<Snapshot, Error> {
-        let (checkpoints, _) = self.memory()?;
-        Ok(Snapshot(checkpoints.take()))
+        let (data, _) = self.memory()?;
+        Ok(Snapshot(data.take()))
     }
 
     pub(crate) fn restore(&self, snapshot: &Snapshot) -> Result<(), Error> {
-        let (checkpoints, _) = self.memory()?;
-        checkpoints.return_to(&snapshot.0);
+        let (data, _) = self.memory()?;
+        data.return_to(&snapshot.0);
         Ok(())
     }
 
     pub(crate) fn reset(&self) -> Result<(), Error> {
-        let (checkpoints, Snapshot(initial)) = self.memory()?;
-        checkpoints.begin_again(initial);
+        let (data, Snapshot(initial)) = self.memory()?;
+        data.begin_again(initial);
         Ok(())
     }
 
-    fn memory(&self) -> Result<&(MemoryCheckpoints<TestClock>, Snapshot), Error> {
+    fn memory(&self) -> Result<&(TestData, Snapshot), Error> {
         let on_disk = || anyhow!("only a server with the data in memory has snapshots: start it without a data folder");
         self.memory.as_ref().ok_or_else(|| Error::new(on_disk()))
     }

@@ -6,7 +6,7 @@
 use crate::TestClock;
 use anyhow::{Context, anyhow};
 use model::Clock;
-use server::{Accounts, Metrics, Observers, Quota, RehearsalSettings, Secondary, Server, Settings, Targets};
+use server::{Accounts, Metrics, Observers, Quota, RehearsalSettings, Secondary, Server, Settings, Targets, TestData};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,8 +63,8 @@ pub(crate) struct ServerThread {
 pub(crate) struct Started {
     pub(crate) address: SocketAddr,
     pub(crate) metrics: Arc<Metrics>,
-    /// The states of the data; `None` if they are on disk.
-    pub(crate) checkpoints: Option<MemoryCheckpoints<TestClock>>,
+    /// `None` if they are on disk.
+    pub(crate) data: Option<TestData>,
 }
 
 impl ServerThread {
@@ -108,9 +108,9 @@ fn run(options: Options, report: impl FnOnce(Started), stopped: oneshot::Receive
         };
         match folder {
             None => {
-                let engine = Memory::for_tests(clock);
-                let checkpoints = engine.checkpoints();
-                serve(settings, engine, Some(checkpoints), report, stopped).await
+                let engine = Memory::for_tests(clock.clone());
+                let states = (clock, engine.checkpoints());
+                serve(settings, engine, Some(states), report, stopped).await
             }
             Some(path) => serve(settings, open(path, clock)?, None, report, stopped).await,
         }
@@ -131,7 +131,7 @@ fn open(path: &Path, clock: TestClock) -> anyhow::Result<Embedded> {
 async fn serve(
     settings: Settings,
     engine: impl Engine,
-    checkpoints: Option<MemoryCheckpoints<TestClock>>,
+    states: Option<(TestClock, MemoryCheckpoints<TestClock>)>,
     report: impl FnOnce(Started),
     stopped: oneshot::Receiver<()>,
 ) -> anyhow::Result<()> {
@@ -139,7 +139,8 @@ async fn serve(
     let address = listener.local_addr().context("reading the address that was bound")?;
     let (observers, metrics) = Observers::counting();
     let server = Server::start(settings, observers, engine).await?;
-    report(Started { address, metrics, checkpoints });
+    let data = states.map(|(clock, engine)| server.test_data(clock, engine));
+    report(Started { address, metrics, data });
     // Without a sender nobody has the server.
     server.run(listener, async { drop(stopped.await) }).await
 }

@@ -30,10 +30,10 @@ pub fn read(body: &[u8]) -> Option<GeoReplication> {
     }
 }
 
-/// Writes the document as the service does.
+/// Writes the document as the service does. The text form of a time begins in 1970, so an earlier one becomes that.
 pub fn write(replication: GeoReplication) -> Vec<u8> {
     let (status, time) = match replication {
-        GeoReplication::Live(time) => ("live", httpdate::fmt_http_date(time)),
+        GeoReplication::Live(time) => ("live", httpdate::fmt_http_date(time.max(SystemTime::UNIX_EPOCH))),
         GeoReplication::Bootstrap => ("bootstrap", String::new()),
         GeoReplication::Unavailable => ("unavailable", String::new()),
     };
@@ -68,6 +68,8 @@ mod tests {
             };
             assert_eq!(read(expected.as_bytes()), Some(read_again));
         }
+        let before = write(GeoReplication::Live(SystemTime::UNIX_EPOCH - Duration::from_secs(1)));
+        assert_eq!(read(&before), Some(GeoReplication::Live(SystemTime::UNIX_EPOCH)));
         for other in ["", "<StorageServiceStats/>", "<a><GeoReplication><Status>new</Status></GeoReplication></a>"] {
             assert_eq!(read(other.as_bytes()), None, "{other}");
         }

@@ -1,12 +1,13 @@
 //! The addresses below `/test/`, with which a test controls the server, and their JSON.
 //!
 //! A web page cannot use them: what changes something is either `DELETE` or `PUT`, or has a body in JSON, so a browser asks
-//! first whether it may send that, and is never allowed to.
+//! first whether it may send that, and is never allowed to. If the page's own host name leads to the server (DNS
+//! rebinding), the browser does not ask, but names the origin of the page, which is refused.
 
 use super::routes::{json, no_content, read_body};
 use crate::test_controls::{ClockChange, ControlError, TestAccount, TestControls};
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE};
+use http::header::{ALLOW, CONTENT_TYPE, ORIGIN};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -65,6 +66,9 @@ pub(super) async fn handle(
     path: &str,
     request: Request<Incoming>,
 ) -> Response<Full<Bytes>> {
+    if request.headers().contains_key(ORIGIN) {
+        return refusal(StatusCode::FORBIDDEN, "this is not for web pages: send no Origin header");
+    }
     let parts: Vec<&str> = path.split('/').collect();
     let control = match parts[..] {
         ["clock"] => Control::Clock,
@@ -176,10 +180,11 @@ fn clock_change(body: ClockBody) -> Result<ClockChange, Refusal> {
     }
     let now = now.map(|text| DateTime::parse(&text)).transpose();
     let now = now.map_err(|_| invalid("\"now\" is not a time from 1601 to 9999 such as 2031-07-01T08:00:00Z"))?;
-    let advance = advance_seconds.map(Duration::try_from_secs_f64).transpose();
-    let advance = advance.map_err(|_| {
-        invalid("\"advanceSeconds\" is not a number from zero on: to set the clock back, give the time as \"now\"")
-    })?;
+    if advance_seconds.is_some_and(|seconds| seconds < 0.0) {
+        return Err(invalid("\"advanceSeconds\" is less than zero: to set the clock back, give the time as \"now\""));
+    }
+    // More than a duration can be moves the clock to its end, as everything does that is too much.
+    let advance = advance_seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
     Ok(ClockChange { is_system: system, now, advance, stopped })
 }
 

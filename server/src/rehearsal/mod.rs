@@ -91,11 +91,12 @@ impl Rehearsal {
         }
     }
 
-    /// Forgets the changes that are not in effect yet, because the data are those of another time.
-    pub(crate) fn forget_changes(&self) {
-        self.deletions.forget_all();
-        self.properties.forget_all();
-        self.policies.forget_all();
+    /// Forgets the changes that are not in effect yet, of one account or of all, because its data are those of another time.
+    pub(crate) fn forget_changes(&self, account: Option<&AccountName>) {
+        let is_gone = |of: &AccountName| account.is_none_or(|account| account == of);
+        self.deletions.forget_where(|(of, _)| is_gone(of));
+        self.properties.forget_where(is_gone);
+        self.policies.forget_where(|(of, _)| is_gone(of));
     }
 
     /// Waits as long as the request is on its way, and returns when it arrives.

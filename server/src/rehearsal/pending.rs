@@ -69,9 +69,11 @@ impl<K: Eq + Hash, V: Clone> PendingChanges<K, V> {
         changes.count -= gone;
     }
 
-    /// Forgets all changes: they are in effect.
-    pub(super) fn forget_all(&self) {
-        *self.changes() = Changes { by_key: HashMap::new(), count: 0 };
+    /// Forgets the changes of the keys that are gone.
+    pub(super) fn forget_where(&self, is_gone: impl Fn(&K) -> bool) {
+        let mut changes = self.changes();
+        changes.by_key.retain(|key, _| !is_gone(key));
+        changes.count_again();
     }
 
     /// A change that lies in the future was made before the clock was set back, and is in effect.
@@ -91,6 +93,10 @@ impl<K: Eq + Hash, V> Changes<K, V> {
             changes.retain(&keep);
             !changes.is_empty()
         });
+        self.count_again();
+    }
+
+    fn count_again(&mut self) {
         self.count = self.by_key.values().map(Vec::len).sum();
     }
 }
@@ -124,6 +130,17 @@ mod tests {
         changes.add("a", (), at(0));
         assert_eq!(changes.until_effect(&"a", at(0)), None);
         assert_eq!(changes.changes().count, 0);
+    }
+
+    #[test]
+    fn the_changes_of_some_keys_are_forgotten() {
+        let changes = PendingChanges::new(Duration::from_secs(30));
+        for key in ["a1", "a2", "b1"] {
+            changes.add(key, (), at(0));
+        }
+        changes.forget_where(|key| key.starts_with('a'));
+        assert_eq!(["a1", "a2", "b1"].map(|key| changes.until_effect(&key, at(0))), [None, None, Some(())]);
+        assert_eq!(changes.changes().count, 1);
     }
 
     #[test]

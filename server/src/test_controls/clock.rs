@@ -4,6 +4,7 @@
 
 use model::DateTime;
 use model::clock::{Clock, SystemClock};
+use model::limits::TEST_CLOCK_END_SECONDS;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -65,10 +66,11 @@ impl State {
     }
 }
 
-/// The time that lies this many ticks of 100 ns later, or the end of the range of times.
+/// The time that lies this many ticks of 100 ns later, or the end of the times that the clock shows.
 fn later(time: DateTime, ticks: i64) -> DateTime {
-    let ticks = time.ticks().saturating_add(ticks).max(0);
-    DateTime::from_ticks(ticks).unwrap_or(DateTime::MAX)
+    let last = DateTime::MAX.ticks() - TEST_CLOCK_END_SECONDS * 10_000_000;
+    let ticks = time.ticks().saturating_add(ticks).clamp(0, last);
+    DateTime::from_ticks(ticks).unwrap_or(DateTime::MIN)
 }
 
 impl TestClock {
@@ -101,7 +103,8 @@ impl TestClock {
         self.state().now().to_system_time()
     }
 
-    /// Moves the clock ahead. It then runs on, or stands still, as before.
+    /// Moves the clock ahead, but not beyond a day before the end of the year 9999. It then runs on, or stands still, as
+    /// before.
     ///
     /// ```
     /// # use rowhouse_server as rowhouse_testing;
@@ -121,8 +124,8 @@ impl TestClock {
         };
     }
 
-    /// Sets the clock to this time, where it stands still. Times outside the range of the service, the years 1601 to
-    /// 9999, are clamped to it.
+    /// Sets the clock to this time, where it stands still. The first time that it shows is the beginning of the year 1601, the
+    /// last is a day before the end of the year 9999; times before and after become these.
     ///
     /// Timestamps of entities grow with every write all the same, by at least 100 ns.
     ///
@@ -137,7 +140,7 @@ impl TestClock {
     /// assert_eq!(clock.now(), SystemTime::UNIX_EPOCH);
     /// ```
     pub fn set(&self, time: SystemTime) {
-        *self.state() = State::Paused { at: DateTime::from_system_time(time) };
+        *self.state() = State::Paused { at: later(DateTime::from_system_time(time), 0) };
     }
 
     /// Lets the clock stand still where it is.

@@ -10,12 +10,12 @@
 //! This folder must not know HTTP: `admin/` reads the requests.
 
 mod clock;
+mod data;
 
 pub use clock::TestClock;
+pub use data::TestData;
 
 use crate::accounts::Accounts;
-use crate::limits::quota::Quotas;
-use crate::rehearsal::Rehearsal;
 use crate::reload::Live;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -74,10 +74,10 @@ pub(crate) struct ClockChange {
 
 /// The controls of a running server.
 pub(crate) struct TestControls {
-    settings: TestControlSettings,
+    /// Scheme, host and port of the service.
+    endpoint: String,
+    data: TestData,
     accounts: Arc<Live<Accounts>>,
-    quotas: Arc<Quotas>,
-    rehearsal: Option<Arc<Rehearsal>>,
     /// What was there when the server became ready.
     initial: (MemoryCheckpoint, Arc<Accounts>),
     made: Mutex<Made>,
@@ -95,28 +95,15 @@ struct Made {
 
 impl fmt::Debug for TestControls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TestControls").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("TestControls").field("data", &self.data).finish_non_exhaustive()
     }
 }
 
 impl TestControls {
     /// The controls of a server that is about to be ready, and will return to its present state.
-    pub(crate) fn new(
-        settings: TestControlSettings,
-        accounts: Arc<Live<Accounts>>,
-        quotas: Arc<Quotas>,
-        rehearsal: Option<Arc<Rehearsal>>,
-    ) -> Self {
-        let initial = (settings.engine.take(), accounts.current());
-        Self { settings, accounts, quotas, rehearsal, initial, made: Mutex::default() }
-    }
-
-    /// Forgets what the server has noticed of data that are gone.
-    fn forget_what_was(&self) {
-        self.quotas.forget_usage();
-        if let Some(rehearsal) = &self.rehearsal {
-            rehearsal.forget_changes();
-        }
+    pub(crate) fn new(endpoint: String, data: TestData, accounts: Arc<Live<Accounts>>) -> Self {
+        let initial = (data.take(), accounts.current());
+        Self { endpoint, data, accounts, initial, made: Mutex::default() }
     }
 
     fn made(&self) -> MutexGuard<'_, Made> {
@@ -126,14 +113,14 @@ impl TestControls {
 
     /// The time that the clock shows, and whether it stands still.
     pub(crate) fn clock(&self) -> (DateTime, bool) {
-        let clock = &self.settings.clock;
+        let clock = &self.data.clock;
         (DateTime::from_system_time(clock.now()), clock.is_stopped())
     }
 
     /// Changes the clock.
     pub(crate) fn change_clock(&self, change: ClockChange) {
         let _one_by_one = self.made();
-        let clock = &self.settings.clock;
+        let clock = &self.data.clock;
         if change.is_system {
             clock.reset();
         }
@@ -174,10 +161,10 @@ impl TestControls {
         }
         let key = random_key().ok_or_else(|| ControlError::Conflict("the system has no random numbers".to_owned()))?;
         // What a request may have written that was under way when an account of this name was deleted.
-        self.settings.engine.clear_account(&name);
+        self.clear_account(&mut made, &name);
         self.accounts.replace(accounts.with(name.clone(), &key));
         made.accounts.insert(name.clone());
-        let endpoint = format!("{}/{name}", self.settings.endpoint);
+        let endpoint = format!("{}/{name}", self.endpoint);
         Ok(TestAccount { name: name.to_string(), key, endpoint })
     }
 
@@ -192,8 +179,14 @@ impl TestControls {
             return Err(ControlError::Conflict(kept));
         }
         self.accounts.replace(accounts.without(&name));
-        self.settings.engine.clear_account(&name);
+        self.clear_account(&mut made, &name);
         Ok(())
+    }
+
+    /// Removes what an account has, also from the snapshots, so that a later account of its name does not get it.
+    fn clear_account(&self, made: &mut Made, account: &AccountName) {
+        self.data.clear_account(account);
+        made.snapshots.values_mut().for_each(|snapshot| snapshot.clear_account(account));
     }
 
     /// Keeps the present state of all accounts; returns the name of the snapshot.
@@ -205,7 +198,7 @@ impl TestControls {
         }
         made.last_snapshot += 1;
         let number = made.last_snapshot;
-        made.snapshots.insert(number, self.settings.engine.take());
+        made.snapshots.insert(number, self.data.take());
         Ok(number.to_string())
     }
 
@@ -218,8 +211,7 @@ impl TestControls {
     pub(crate) fn restore(&self, snapshot: &str) -> Result<(), ControlError> {
         let made = self.made();
         let kept = number_of(snapshot).and_then(|number| made.snapshots.get(&number));
-        self.settings.engine.return_to(kept.ok_or_else(|| no_snapshot(snapshot))?);
-        self.forget_what_was();
+        self.data.return_to(kept.ok_or_else(|| no_snapshot(snapshot))?);
         Ok(())
     }
 
@@ -235,9 +227,7 @@ impl TestControls {
         let (state, accounts) = &self.initial;
         // The accounts come first: so no request writes into an account that is gone by then.
         self.accounts.replace(Accounts::clone(accounts));
-        self.settings.clock.reset();
-        self.settings.engine.begin_again(state);
-        self.forget_what_was();
+        self.data.begin_again(state);
         made.accounts.clear();
         let snapshots = std::mem::take(&mut made.snapshots);
         drop(made);

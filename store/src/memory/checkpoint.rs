@@ -24,6 +24,16 @@ pub struct MemoryCheckpoint {
     stamps: MemoryStamps,
 }
 
+impl MemoryCheckpoint {
+    /// Removes everything that an account has.
+    pub fn clear_account(&mut self, account: &AccountName) {
+        let Self { catalog, properties, stamps } = self;
+        drop(catalog.remove_account(account));
+        properties.remove(account);
+        stamps.forget(account);
+    }
+}
+
 /// What keeps states of a memory engine and returns it to them.
 #[derive(Debug)]
 pub struct MemoryCheckpoints<C>(Arc<MemoryState<C>>);

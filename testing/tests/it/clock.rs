@@ -114,12 +114,25 @@ fn a_clock_runs_on_or_stands_still_as_before() {
     while clock.now() == july(4) {}
     clock.pause();
     assert_eq!(clock.now(), clock.now());
-    for end in [DateTime::MIN, DateTime::MAX] {
-        clock.set(end.to_system_time());
-        clock.resume();
-        clock.advance(Duration::ZERO);
-        assert!(clock.now() >= end.to_system_time());
-    }
+    clock.set(DateTime::MIN.to_system_time());
+    clock.resume();
+    clock.advance(Duration::ZERO);
+    assert!(clock.now() >= DateTime::MIN.to_system_time());
+}
+
+#[test]
+fn a_day_of_timestamps_is_left_at_the_end_of_the_clock() {
+    let server = TestServer::start_blocking().unwrap();
+    let (mut client, clock) = (DatedClient::new(&server), server.clock());
+    client.create_table("Trees");
+    let last = DateTime::MAX.to_system_time() - 24 * HOUR;
+    let mut timestamp = |row| client.insert("Trees", &tree(row))["Timestamp"].as_str().unwrap().to_owned();
+    clock.set(DateTime::MAX.to_system_time());
+    assert_eq!(timestamp("1"), "9999-12-30T23:59:59.9999999Z");
+    clock.resume();
     clock.advance(Duration::MAX);
-    assert_eq!(clock.now(), DateTime::MAX.to_system_time());
+    assert_eq!(clock.now(), last, "a clock that runs stops there, too");
+    assert_eq!(timestamp("2"), "9999-12-31T00:00:00Z");
+    clock.reset();
+    assert_eq!(timestamp("3"), "9999-12-31T00:00:00.0000001Z", "every write works on");
 }

@@ -60,6 +60,23 @@ fn properties_and_policies_are_in_effect_after_thirty_seconds() {
 }
 
 #[test]
+fn what_is_not_in_effect_yet_goes_with_the_data() {
+    let server = TestServer::builder().rehearse("deletion").start_blocking().unwrap();
+    let beginning = server.snapshot().unwrap();
+    let backs: [&dyn Fn() -> _; 2] = [&|| server.restore(&beginning), &|| server.reset()];
+    for back in backs {
+        let mut client = DatedClient::new(&server);
+        client.create_table("Trees");
+        assert_eq!(client.request("DELETE", "/Tables('Trees')", &Value::Null).status, 204);
+        let mut create = || client.request("POST", "/Tables", &json!({ "TableName": "Trees" })).status;
+        assert_eq!(create(), 409);
+        back().unwrap();
+        assert_eq!(create(), 201);
+        back().unwrap();
+    }
+}
+
+#[test]
 fn targets_of_a_rehearsal_give_way_to_those_that_are_set() {
     let server = TestServer::builder().rehearse("targets").throttle(1, 1).start_blocking().unwrap();
     let mut client = DatedClient::new(&server);

@@ -33,6 +33,55 @@ fn an_account_goes_with_its_data() {
 }
 
 #[test]
+fn a_later_account_of_the_name_gets_nothing_from_snapshots() {
+    let server = server();
+    let (_, mut client) = new_account(&server, &json!({ "name": "orchard" }));
+    let (_, mut other) = new_account(&server, &json!({ "name": "meadow" }));
+    create_table(&mut client, "Trees");
+    create_table(&mut other, "Trees");
+    let snapshot = done(&server, "POST", "snapshots", &json!({}))["snapshot"].as_str().unwrap().to_owned();
+    done(&server, "DELETE", "accounts/orchard", &Value::Null);
+    let (_, mut client) = new_account(&server, &json!({ "name": "orchard" }));
+    done(&server, "POST", &format!("snapshots/{snapshot}/restore"), &json!({}));
+    assert!(tables(&mut client).is_empty());
+    assert_eq!(tables(&mut other), ["Trees"]);
+}
+
+#[test]
+fn a_later_account_of_the_name_has_no_changes_that_are_not_in_effect_yet() {
+    let server = PROGRAM.start(&["--in-memory", "--test-controls", "--rehearse", "deletion=60s"]);
+    let (_, mut client) = new_account(&server, &json!({ "name": "orchard" }));
+    let (_, mut other) = new_account(&server, &json!({ "name": "meadow" }));
+    for client in [&mut client, &mut other] {
+        create_table(client, "Trees");
+        assert_eq!(client.request("DELETE", "/Tables('Trees')", &[], b"").status, 204);
+    }
+    done(&server, "DELETE", "accounts/orchard", &Value::Null);
+    let (_, mut client) = new_account(&server, &json!({ "name": "orchard" }));
+    create_table(&mut client, "Trees");
+    let body = json!({ "TableName": "Trees" }).to_string();
+    assert_eq!(other.request("POST", "/Tables", &[], body.as_bytes()).status, 409, "others keep theirs");
+}
+
+#[test]
+fn a_file_of_accounts_is_read_at_the_start_only() {
+    let folder = PROGRAM.folder();
+    let file = folder.path("accounts");
+    let account = |name: &str| format!("[[account]]\nname = \"{name}\"\nkey1 = \"{}\"\n", test_support::KEY);
+    std::fs::write(&file, account("orchard")).unwrap();
+    let server = PROGRAM.start(&["--in-memory", "--test-controls", "--accounts", &file]);
+    std::fs::write(&file, account("meadow")).unwrap();
+    for _ in 0..2 {
+        server.signal("HUP");
+        server.wait_for_log("at the start only");
+    }
+    let statuses = ["orchard", "meadow"].map(|name| {
+        server.client_of(&Account::new(name, test_support::KEY)).request("GET", "/Tables", &[], b"").status
+    });
+    assert_eq!(statuses, [200, 403]);
+}
+
+#[test]
 fn accounts_survive_a_restore_and_not_a_reset() {
     let server = server();
     let snapshot = done(&server, "POST", "snapshots", &json!({}))["snapshot"].as_str().unwrap().to_owned();

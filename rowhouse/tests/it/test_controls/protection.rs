@@ -75,7 +75,7 @@ fn a_web_page_cannot_use_them() {
             "Origin: http://evil.example\r\nAccess-Control-Request-Method: {method}\r\nAccess-Control-Request-Headers: content-type\r\n"
         );
         let response = ask(&server.admin, "OPTIONS", &format!("/test/{path}"), &question, "");
-        assert_eq!(response.status, 405, "{method} {path}");
+        assert_eq!(response.status, 403, "{method} {path}");
         let allows = response.headers.iter().any(|(name, _)| name.starts_with("access-control"));
         assert!(!allows, "{response:?}");
     }
@@ -95,6 +95,25 @@ fn a_web_page_cannot_use_them() {
         204,
         "nothing of it happened"
     );
+}
+
+#[test]
+fn a_page_of_the_same_origin_cannot_use_them_on_any_address() {
+    let network = ["--in-memory", "--test-controls", "--admin", "0.0.0.0:0", "--allow-admin-on-network"];
+    for server in [PROGRAM.start(&network), server()] {
+        let port = server.admin.rsplit(':').next().unwrap();
+        let address = format!("127.0.0.1:{port}");
+        for (method, path) in CONTROLS {
+            for origin in ["http://localhost", "null"] {
+                let headers = format!("{JSON}Origin: {origin}\r\n");
+                let response = ask(&address, method, &format!("/test/{path}"), &headers, "{}");
+                assert_eq!(response.status, 403, "{method} {path}");
+                assert!(response.json()["error"].as_str().unwrap().contains("web pages"), "{response:?}");
+            }
+        }
+        let response = ask(&address, "GET", "/test/snapshots", "", "");
+        assert_eq!(response.json(), json!({ "snapshots": [] }), "nothing of it happened");
+    }
 }
 
 #[test]

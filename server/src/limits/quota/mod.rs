@@ -168,10 +168,11 @@ impl Quotas {
         Ok(reserved(Some(*number)))
     }
 
-    /// Forgets what accounts hold, which is counted anew. Until then nothing is refused.
-    pub(crate) fn forget_usage(&self) {
-        self.failed().clear();
-        self.counted().clear();
+    /// Forgets what one account holds, or all of them, which is counted anew. Until then nothing is refused.
+    pub(crate) fn forget_usage(&self, account: Option<&AccountName>) {
+        let is_kept = |of: &AccountName| account.is_some_and(|account| account != of);
+        self.failed().retain(|of, _| is_kept(of));
+        self.counted().retain(|of, _| is_kept(of));
     }
 
     /// Subtracts what a deleted table held.
@@ -362,6 +363,20 @@ mod tests {
         let lock = |name| quotas.creation_lock(&AccountName::new(name).unwrap()).try_lock_owned();
         let _creating = lock("orchard").unwrap();
         assert!(lock("orchard").is_err() && lock("meadow").is_ok());
+    }
+
+    #[test]
+    fn the_usage_of_an_account_that_is_gone_refuses_nothing() {
+        let (quotas, harvest) = (counted(1000), table("harvest"));
+        let is_refused = || take(&quotas, &harvest, inserts(1)).is_none();
+        quotas.forget_usage(Some(&AccountName::new("meadow").unwrap()));
+        assert!(is_refused());
+        quotas.forget_usage(Some(&harvest.account));
+        assert!(!is_refused());
+        count_again(&quotas, 1000);
+        assert!(is_refused());
+        quotas.forget_usage(None);
+        assert!(!is_refused());
     }
 
     #[test]

@@ -189,6 +189,11 @@ impl Accumulator {
         true
     }
 
+    /// Drops the totals of one account, or of all.
+    pub(super) fn forget(&mut self, account: Option<&AccountName>) {
+        self.totals.retain(|key, _| account.is_some_and(|account| *account != key.account));
+    }
+
     /// Sets the start of this server; it writes nothing about intervals that were over by then.
     pub(super) fn begin(&mut self, now: DateTime) {
         self.taken_until = Some(now);
@@ -301,6 +306,18 @@ mod tests {
         assert_eq!(finished("2031-03-14T08:59:01Z"), ["MinutePrimary 20310314T0858"]);
         assert!(finished("2031-03-14T08:59:02Z").is_empty());
         assert_eq!(finished("2031-03-14T09:00:00Z"), ["HourPrimary 20310314T0800", "MinutePrimary 20310314T0859"]);
+    }
+
+    #[test]
+    fn the_figures_of_an_account_that_is_gone_are_not_written() {
+        let mut accumulator = Accumulator::default();
+        let properties = properties(MetricsLevel::Service, MetricsLevel::Off);
+        let mut left = |gone: Option<&str>| {
+            record(&mut accumulator, OperationKind::QueryEntity, &properties, "2031-03-14T08:58:30Z");
+            accumulator.forget(gone.map(|name| AccountName::new(name).unwrap()).as_ref());
+            accumulator.take_all().len()
+        };
+        assert_eq!([left(Some("meadow")), left(Some("orchard")), left(None)], [1, 0, 0]);
     }
 
     #[test]

@@ -59,6 +59,11 @@ impl Analytics {
         self.accumulator.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Drops what was counted for one account, or for all, and is not written yet.
+    pub(crate) fn forget(&self, account: Option<&AccountName>) {
+        self.accumulator().forget(account);
+    }
+
     /// Counts a request to an account of this server, at an endpoint that it serves.
     pub(crate) fn record(&self, summary: &RequestSummary<'_>, properties: &ServiceProperties) {
         let Some(account) = summary.account.filter(|_| self.has_secondary || !summary.is_secondary) else { return };
