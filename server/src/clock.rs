@@ -13,6 +13,11 @@ pub(crate) fn of_system() -> SystemTime {
     SystemTime::now()
 }
 
+/// The time of day by which clients date their requests, although a test may have moved the clock of the settings.
+pub(crate) fn of_clients() -> SystemTime {
+    SystemTime::now()
+}
+
 /// The present moment, for measuring how long something takes.
 pub(crate) fn instant() -> Instant {
     tokio::time::Instant::now().into_std()

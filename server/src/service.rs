@@ -130,7 +130,7 @@ impl<E: Engine> Service<E> {
         let (parts, mut body) = request.into_parts();
         let now = self.clock.now().to_system_time();
         let incoming = IncomingRequest {
-            now_of_clients: self.is_test_clock.then(clock::of_system),
+            now_of_clients: self.is_test_clock.then(clock::of_clients),
             ..IncomingRequest::new(&parts, connection, (started, now), &self.domains)
         };
         let accounts = self.accounts.current();
