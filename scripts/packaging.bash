@@ -1,5 +1,5 @@
-# shellcheck shell=bash disable=SC2154
-# What the scripts that make packages share. Sourced, after `root` is set to the folder of the sources.
+# shellcheck shell=bash disable=SC2034,SC2154
+# What the scripts that make and try packages share. Sourced, after `root` is set to the folder of the sources.
 
 # The time of every file in a package, in seconds: SOURCE_DATE_EPOCH, or that of the last commit.
 packaging_epoch() {
@@ -32,4 +32,31 @@ packaging_texts() {
     find "$pages" -type f -exec gzip -n -9 {} +
     # The program lets nobody else read what it writes.
     chmod 644 "$pages"/*
+}
+
+# Begins a script that tries the packages of the program which its only argument names: sets `program` and the counters, and an
+# environment that does not depend on the caller's.
+packaging_test() {
+    local name
+    if [ $# -ne 1 ] || [ ! -x "$1" ]; then
+        sed -n '2,/^set/{/^#/s/^# \{0,1\}//p;}' "$0" >&2
+        exit 2
+    fi
+    program=$(realpath "$1")
+    passed=0 failed=0 skipped=0
+    for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
+    SOURCE_DATE_EPOCH=$(packaging_epoch)
+    export SOURCE_DATE_EPOCH PYTHONDONTWRITEBYTECODE=1 npm_config_update_notifier=false
+}
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# Counts what cannot be tried because something is missing; CI must have everything.
+skip() {
+    if [ "${CI:-}" = true ]; then
+        echo "missing: $1"
+        exit 1
+    fi
+    echo "SKIPPED, because this is missing: $1"
+    skipped=$((skipped + 1))
 }

@@ -11,30 +11,10 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
 
-if [ $# -ne 1 ] || [ ! -x "$1" ]; then
-    sed -n '2,/^set/{/^#/s/^# \{0,1\}//p;}' "$0" >&2
-    exit 2
-fi
-program=$(realpath "$1")
-export PYTHONDONTWRITEBYTECODE=1 npm_config_update_notifier=false
-SOURCE_DATE_EPOCH=$(packaging_epoch)
-export SOURCE_DATE_EPOCH
-for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
+packaging_test "$@"
 target=$(uname -m)-unknown-linux-musl
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-passed=0 failed=0 skipped=0
-
-has() { command -v "$1" >/dev/null 2>&1; }
-
-skip() {
-    if [ "${CI:-}" = true ]; then
-        echo "missing: $1"
-        exit 1
-    fi
-    echo "SKIPPED, because this is missing: $1"
-    skipped=$((skipped + 1))
-}
 
 # Adds up the numbers that the first group of a regular expression matches in the lines of the output.
 count() { sed -nE "s/$1/\1/p" "$scratch/output" | awk '{ sum += $1 } END { print sum + 0 }'; }

@@ -15,15 +15,8 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
 
-if [ $# -ne 1 ] || [ ! -x "$1" ]; then
-    sed -n '2,/^set/{/^#/s/^# \{0,1\}//p;}' "$0" >&2
-    exit 2
-fi
-program=$(realpath "$1")
-export PYTHONDONTWRITEBYTECODE=1 npm_config_offline=true npm_config_update_notifier=false
-SOURCE_DATE_EPOCH=$(packaging_epoch)
-export SOURCE_DATE_EPOCH
-for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
+packaging_test "$@"
+export npm_config_offline=true
 
 version=$(packaging_version)
 case $(uname -m) in
@@ -35,7 +28,6 @@ case $(uname -m) in
         ;;
 esac
 scratch=$(mktemp -d)
-passed=0 failed=0 skipped=0
 
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
@@ -58,17 +50,6 @@ close() {
 trap close EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
-
-has() { command -v "$1" >/dev/null 2>&1; }
-
-skip() {
-    if [ "${CI:-}" = true ]; then
-        echo "missing: $1"
-        exit 1
-    fi
-    echo "SKIPPED, because this is missing: $1"
-    skipped=$((skipped + 1))
-}
 
 # Runs a command as a check, which fails with the first command in it that fails.
 check() {

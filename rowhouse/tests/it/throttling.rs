@@ -13,11 +13,11 @@ fn server(args: &[&str]) -> (Server, Client) {
     (server, client)
 }
 
-fn create_table(client: &mut Client, name: &str) -> Response {
+pub(crate) fn create_table(client: &mut Client, name: &str) -> Response {
     client.request("POST", "/Tables", &[], format!("{{\"TableName\":\"{name}\"}}").as_bytes())
 }
 
-fn insert(client: &mut Client, partition: &str, row: &str) -> Response {
+pub(crate) fn insert(client: &mut Client, partition: &str, row: &str) -> Response {
     let body = format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\"}}");
     client.request("POST", "/harvest", &[], body.as_bytes())
 }

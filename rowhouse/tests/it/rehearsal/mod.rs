@@ -8,6 +8,7 @@ mod settings;
 mod start;
 
 use crate::PROGRAM;
+use crate::throttling::{create_table, insert};
 use test_support::{Client, Response, Server};
 
 /// A server that rehearses a list of conditions, and a client of it.
@@ -15,15 +16,6 @@ fn rehearsing(list: &str) -> (Server, Client) {
     let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0", "--rehearse", list]);
     let client = server.client();
     (server, client)
-}
-
-fn create_table(client: &mut Client, name: &str) -> Response {
-    client.request("POST", "/Tables", &[], format!("{{\"TableName\":\"{name}\"}}").as_bytes())
-}
-
-fn insert(client: &mut Client, partition: &str, row: &str) -> Response {
-    let body = format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\"}}");
-    client.request("POST", "/harvest", &[], body.as_bytes())
 }
 
 fn code(response: &Response) -> Option<&str> {
