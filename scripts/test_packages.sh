@@ -99,7 +99,8 @@ start() {
     local line=
     rm -f "$scratch/lines"
     mkfifo "$scratch/lines"
-    setsid "$@" serve --in-memory --listen 127.0.0.1:0 >"$scratch/lines" 2>"$scratch/server.log" &
+    # The caller may ignore SIGHUP, as under nohup, and programs inherit that.
+    setsid env --default-signal=HUP "$@" serve --in-memory --listen 127.0.0.1:0 >"$scratch/lines" 2>"$scratch/server.log" &
     pid=$!
     echo "$pid" >>"$scratch/sessions"
     exec 3<"$scratch/lines"
