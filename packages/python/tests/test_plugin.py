@@ -170,7 +170,9 @@ def test_the_server_ends_with_a_run_that_is_interrupted(pytester, kind):
             print("server", rowhouse_server._process.pid, flush=True)
         input()
     """)
-    command = [sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider"]
+    # A caller in the background ignores SIGINT, and programs inherit that.
+    heed = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.executable, sys.argv[1:])"
+    command = [sys.executable, "-c", heed, sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as pytest_run:
         line = next(line for line in pytest_run.stdout if "server " in line)
         pid = int(line.rpartition("server ")[2])
