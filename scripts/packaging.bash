@@ -60,3 +60,14 @@ skip() {
     echo "SKIPPED, because this is missing: $1"
     skipped=$((skipped + 1))
 }
+
+# Ends such a script with the line that counts, and fails if something did.
+packaging_count() {
+    echo
+    if [ "$skipped" -gt 0 ]; then
+        echo "$passed passed, $failed failed, $skipped skipped"
+    else
+        echo "$passed passed, $failed failed"
+    fi
+    [ "$failed" -eq 0 ]
+}

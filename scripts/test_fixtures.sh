@@ -75,10 +75,4 @@ else
     javascript_tests
 fi
 
-echo
-if [ "$skipped" -gt 0 ]; then
-    echo "$passed passed, $failed failed, $skipped skipped"
-else
-    echo "$passed passed, $failed failed"
-fi
-[ "$failed" -eq 0 ]
+packaging_count

@@ -408,10 +408,4 @@ else
     echo "the program is not the release build of these sources, so cargo install is not tried"
 fi
 
-echo
-if [ "$skipped" -gt 0 ]; then
-    echo "$passed passed, $failed failed, $skipped skipped"
-else
-    echo "$passed passed, $failed failed"
-fi
-[ "$failed" -eq 0 ]
+packaging_count

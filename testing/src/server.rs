@@ -247,8 +247,7 @@ impl TestServer {
     }
 
     fn connection_string_for(&self, account: &str, key: &str) -> String {
-        let endpoint = self.endpoint_for(account);
-        format!("DefaultEndpointsProtocol=http;AccountName={account};AccountKey={key};TableEndpoint={endpoint};")
+        server::connection_string(account, key, &self.endpoint_for(account))
     }
 
     fn key_of(&self, account: &str) -> Option<&str> {

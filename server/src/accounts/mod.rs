@@ -157,12 +157,15 @@ impl Accounts {
     /// account.
     pub fn connection_string(&self, endpoint: &str) -> String {
         let name = self.first().map_or("", AccountName::as_str);
-        let (protocol, _) = endpoint.split_once(':').unwrap_or(("http", ""));
         let key = if self.is_development { DEVELOPMENT_KEY } else { "<key>" };
-        format!(
-            "DefaultEndpointsProtocol={protocol};AccountName={name};AccountKey={key};TableEndpoint={endpoint}/{name};"
-        )
+        connection_string(name, key, &format!("{endpoint}/{name}"))
     }
+}
+
+/// The connection string of an account, for client libraries; `endpoint` is that of the account.
+pub fn connection_string(name: &str, key: &str, endpoint: &str) -> String {
+    let (protocol, _) = endpoint.split_once(':').unwrap_or(("http", ""));
+    format!("DefaultEndpointsProtocol={protocol};AccountName={name};AccountKey={key};TableEndpoint={endpoint};")
 }
 
 fn development_key() -> AccountKey {

@@ -5,6 +5,7 @@
 //! rebinding), the browser does not ask, but names the origin of the page, which is refused.
 
 use super::routes::{json, no_content, read_body};
+use crate::accounts::connection_string;
 use crate::test_controls::{ClockChange, ControlError, TestAccount, TestControls};
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, ORIGIN};
@@ -102,10 +103,7 @@ async fn respond(
             let AccountBody { name } = body(request).await?;
             let TestAccount { name, key, endpoint } =
                 run(controls, move |controls| controls.add_account(name.as_deref())).await?;
-            let scheme = endpoint.split(':').next().unwrap_or_default();
-            let connection_string = format!(
-                "DefaultEndpointsProtocol={scheme};AccountName={name};AccountKey={key};TableEndpoint={endpoint};"
-            );
+            let connection_string = connection_string(&name, &key, &endpoint);
             let account =
                 json!({ "name": name, "key": key, "endpoint": endpoint, "connectionString": connection_string });
             json(StatusCode::CREATED, &account)
