@@ -86,7 +86,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// The versions that the service has had, oldest first (02 §7).
+/// The versions that the documentation or a client library lists, oldest first (02 §7).
 const KNOWN: &[Version] = &[
     Version::OLDEST,
     Version::of(2009, 7, 17),
@@ -123,6 +123,7 @@ const KNOWN: &[Version] = &[
     Version::of(2021, 12, 2),
     Version::of(2022, 11, 2),
     Version::of(2023, 1, 3),
+    Version::of(2023, 5, 3),
     Version::of(2023, 8, 3),
     Version::of(2023, 11, 3),
     Version::of(2024, 2, 4),
@@ -136,6 +137,8 @@ const KNOWN: &[Version] = &[
     Version::of(2026, 2, 6),
     Version::of(2026, 4, 6),
     Version::of(2026, 6, 6),
+    Version::of(2026, 10, 6),
+    Version::of(2026, 12, 6),
 ];
 
 #[cfg(test)]
@@ -144,12 +147,14 @@ mod tests {
 
     #[test]
     fn known_and_newer_versions_are_accepted() {
-        for text in ["2009-04-14", "2019-02-02", "2026-06-06", "2026-06-07", "2031-01-01", "9999-12-31"] {
+        for text in ["2009-04-14", "2019-02-02", "2023-05-03", "2026-12-06", "2026-12-07", "2031-01-01", "9999-12-31"] {
             assert_eq!(Version::parse(text).unwrap().to_string(), text);
         }
         for text in [
             "",
             "2019-02-03",
+            "2023-05-04",
+            "2026-10-07",
             "2008-01-01",
             "2019-2-2",
             "20190202",
