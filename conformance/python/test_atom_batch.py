@@ -53,6 +53,18 @@ def test_every_operation(wire, shared, key):
         "join": {"A": "e"}, "merge": {"Z": 0, "A": "c"}, "new": {"A": "ü <&>"}, "put": {"A": "b"}, "upsert": {"A": "d"}}
 
 
+@pytest.mark.parametrize("method", ["PUT", "MERGE"])
+@pytest.mark.parametrize("condition", ["*", None], ids=["existing", "upsert"])
+def test_the_address_wins_over_keys_in_the_body(wire, shared, key, method, condition):
+    check_status(shared.insert({"PartitionKey": key, "RowKey": "r", "A": "a"}), 201)
+    headers = {"If_Match": condition} if condition else {}
+    body = {"PartitionKey": key + "x", "RowKey": "other", "A": "b"}
+    [part] = post(wire, [atom_write(shared, method, key, "r", body, **headers)])
+    assert part.status == 204
+    assert (present(shared, key), present(shared, key + "x")) == (["r"], [])
+    assert shared.stored(key, "r") == {"A": "b"}
+
+
 @pytest.mark.parametrize("content_type", ["application/atom+xml", "application/atom+xml;type=entry", 'application/atom+xml;charset="utf-8";type=entry'])
 @pytest.mark.parametrize("accept", [None, ATOM, "application/atom+xml,application/xml"], ids=["none", "atom", "atom-or-xml"])
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n"], ids=["lf", "crlf"])

@@ -30,6 +30,18 @@ def test_outer_answer(wire, shared, key):
     assert re.fullmatch(GUID, answer.header("x-ms-request-id"))
 
 
+@pytest.mark.parametrize("method", ["PUT", "MERGE", "PATCH"])
+@pytest.mark.parametrize("condition", ["*", None], ids=["existing", "upsert"])
+def test_the_address_wins_over_keys_in_the_body(wire, shared, key, method, condition):
+    check_status(shared.insert(entity(key, "r", A=1)), 201)
+    headers = {"If_Match": condition} if condition else {}
+    body = entity(key + "x", "other", A=9)
+    [part] = post_changeset(wire, [entity_operation(shared, method, key, "r", body, **headers)])
+    assert part.status == 204
+    assert (present(shared, key), present(shared, key + "x")) == (["r"], [])
+    assert shared.stored(key, "r")["A"] == 9
+
+
 def test_exact_framing_of_three_operations(wire, shared, key):
     """The whole body of 05 §4: insert without content, merge, delete, each with a Content-ID."""
     for row_key in "23":

@@ -91,6 +91,16 @@ def test_keys_may_stand_in_the_body(shared, stored, name):
     assert not shared.point(stored, "r").json()["Timestamp"].startswith("2001")
 
 
+@pytest.mark.parametrize("name", {**MERGING, **REPLACING})
+def test_the_address_wins_over_keys_in_the_body(shared, stored, name):
+    """Recorded for PATCH, with and without `If-Match`: 204, and the keys of the body have no effect (01 §3)."""
+    case = {**MERGING, **REPLACING}[name]
+    act(shared, case, stored, {"PartitionKey": stored + "x", "RowKey": "other", "A": 9})
+    assert shared.stored(stored, "r")["A"] == 9
+    check_status(shared.point(stored + "x", "other"), 404)
+    check_status(shared.point(stored, "other"), 404)
+
+
 @pytest.mark.parametrize("name", UPSERTS)
 def test_prefer_is_ignored_by_upserts(shared, key, name):
     verb, _, method = UPSERTS[name]

@@ -12,7 +12,7 @@ use model::{EdmType, KeyText, RecordBuilder};
 pub enum KeyLocation {
     /// In the body, which must have both.
     Body,
-    /// In the address; the body may repeat them.
+    /// In the address; those in the body are ignored, even if they differ (01 §3).
     Address,
 }
 
@@ -26,14 +26,21 @@ impl KeyLocation {
             _ => Err(BodyError::KeyNotText),
         }
     }
+
+    /// Reads a key of the body, unless the address decides it.
+    ///
+    /// UNVERIFIED (01 §3): that a key which does not count may be one that no entity can have.
+    pub(crate) fn read(self, name: &str, text: Option<&str>) -> Result<Option<KeyText>, BodyError> {
+        text.filter(|_| self == Self::Body).map(|text| key(name, text)).transpose()
+    }
 }
 
 /// An entity as a request body describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntityBody {
-    /// The partition key, if the body has one.
+    /// The partition key; `None` if the address decides it.
     pub partition: Option<KeyText>,
-    /// The row key, if the body has one.
+    /// The row key; `None` if the address decides it.
     pub row: Option<KeyText>,
     /// The custom properties, without those that are null.
     pub properties: RecordBuilder,
@@ -87,7 +94,7 @@ impl From<BodyError> for ServiceError {
 }
 
 /// Checks the text of a key.
-pub(crate) fn key(name: &str, text: &str) -> Result<KeyText, BodyError> {
+fn key(name: &str, text: &str) -> Result<KeyText, BodyError> {
     KeyText::new(text).map_err(|error| match error {
         KeyError::TooLong => BodyError::KeyTooLong,
         KeyError::Slash | KeyError::ForbiddenCharacter => BodyError::OutOfRange(name.to_owned(), text.to_owned()),

@@ -4,11 +4,11 @@ use super::commit;
 use crate::request::{Failure, OperationContext, OperationKind, address_key};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use model::{EntityKey, Mutation};
+use model::Mutation;
 use store::Engine;
-use wire::entity_body::{EntityBody, KeyLocation};
+use wire::entity_body::KeyLocation;
 use wire::payload::read_entity;
-use wire::{ErrorCode, ServiceError, Version};
+use wire::{ErrorCode, Version};
 
 /// Sets properties of an entity; without `If-Match` it may be new.
 pub(super) async fn run<E: Engine>(
@@ -27,28 +27,18 @@ pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure
         None => ErrorCode::PropertyValueTooLarge,
     };
     let key = address_key(context.keys(), too_long)?;
-    let entity = read_entity(context.body_format, context.body, KeyLocation::Address)?;
-    check_body_keys(&key, &entity).map_err(Failure::service)?;
+    // Keys in the body do not count, even if they name another entity (01 §3).
+    let properties = read_entity(context.body_format, context.body, KeyLocation::Address)?.properties;
     let is_merge = matches!(context.kind, OperationKind::MergeEntity | OperationKind::InsertOrMergeEntity);
     let condition = context.condition(if is_merge { "MERGE" } else { "PUT" }).map_err(Failure::query)?;
     if condition.is_none() && context.version < Version::UPSERT {
         // UNVERIFIED (01 §8): the code before upserts existed.
         return Err(Failure::service(ErrorCode::MissingRequiredHeader));
     }
-    let properties = entity.properties;
     Ok(match (is_merge, condition) {
         (false, Some(condition)) => Mutation::Replace { key, properties, condition },
         (false, None) => Mutation::InsertOrReplace { key, properties },
         (true, Some(condition)) => Mutation::Merge { key, properties, condition },
         (true, None) => Mutation::InsertOrMerge { key, properties },
     })
-}
-
-/// Keys in the body may be left out, but may not name another entity than the address.
-///
-/// UNVERIFIED (01 §3): what the service does with other keys in the body.
-fn check_body_keys(key: &EntityKey, entity: &EntityBody) -> Result<(), ServiceError> {
-    let same = entity.partition.as_ref().is_none_or(|partition| *partition == key.partition)
-        && entity.row.as_ref().is_none_or(|row| *row == key.row);
-    if same { Ok(()) } else { Err(ErrorCode::InvalidInput.into()) }
 }

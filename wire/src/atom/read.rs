@@ -11,7 +11,7 @@
 
 use super::value::push_value;
 use super::{ATOM, DATA, METADATA};
-use crate::entity_body::{BodyError, EntityBody, KeyLocation, check_name, key};
+use crate::entity_body::{BodyError, EntityBody, KeyLocation, check_name};
 use crate::xml::{BYTE_ORDER_MARK, is_character, referred};
 use model::limits::{ATOM_ATTRIBUTES_MAX, ATOM_DEPTH_MAX, ATOM_NAMESPACES_MAX, ATOM_PROPERTIES_MAX};
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
@@ -33,8 +33,7 @@ pub fn read_entity(body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyErr
     for property in custom() {
         check_name(&property.name)?;
     }
-    let partition = partition.map(|text| key(PARTITION_KEY, text)).transpose()?;
-    let row = row.map(|text| key(ROW_KEY, text)).transpose()?;
+    let (partition, row) = (keys.read(PARTITION_KEY, partition)?, keys.read(ROW_KEY, row)?);
     let mut properties = RecordBuilder::with_capacity(body.len());
     for property in custom() {
         let edm_type = property.edm_type()?;
@@ -348,10 +347,12 @@ mod tests {
 
     #[test]
     fn prefixes_are_free() {
-        let body = "\u{FEFF}<a:entry xmlns:a='http://www.w3.org/2005/Atom'><a:content><properties xmlns='http://schemas.microsoft.com/ado/2007/08/dataservices/metadata' xmlns:x='http://schemas.microsoft.com/ado/2007/08/dataservices/metadata'><PartitionKey xmlns='http://schemas.microsoft.com/ado/2007/08/dataservices'>p</PartitionKey><v:n xmlns:v='http://schemas.microsoft.com/ado/2007/08/dataservices' x:type='Edm.Int32'>5</v:n></properties></a:content></a:entry>";
+        let body = "\u{FEFF}<a:entry xmlns:a='http://www.w3.org/2005/Atom'><a:content><properties xmlns='http://schemas.microsoft.com/ado/2007/08/dataservices/metadata' xmlns:x='http://schemas.microsoft.com/ado/2007/08/dataservices/metadata'><PartitionKey xmlns='http://schemas.microsoft.com/ado/2007/08/dataservices'>p</PartitionKey><v:RowKey xmlns:v='http://schemas.microsoft.com/ado/2007/08/dataservices'>r</v:RowKey><v:n xmlns:v='http://schemas.microsoft.com/ado/2007/08/dataservices' x:type='Edm.Int32'>5</v:n></properties></a:content></a:entry>";
         assert_eq!(read(body), Ok(vec![("n".to_owned(), "Int32(5)".to_owned())]));
+        let entity = read_entity(body.as_bytes(), KeyLocation::Body).unwrap();
+        assert_eq!((entity.partition.unwrap().as_str(), entity.row.unwrap().as_str()), ("p", "r"));
         let entity = read_entity(body.as_bytes(), KeyLocation::Address).unwrap();
-        assert_eq!(entity.partition.unwrap().as_str(), "p");
+        assert_eq!((entity.partition, entity.row), (None, None));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use super::members::{Key, Members, Text};
 use crate::binary::read_base64;
-use crate::entity_body::{BodyError, EntityBody, KeyLocation, StoredEntity, datetime, finite_double, key};
+use crate::entity_body::{BodyError, EntityBody, KeyLocation, StoredEntity, datetime, finite_double};
 use memchr::memchr;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::{EdmType, EdmValue, Guid, RecordBuilder};
@@ -34,8 +34,8 @@ fn entity(members: &Members<'_>, capacity: usize, keys: KeyLocation, source: Sou
         return Err(BodyError::KeyMissing);
     }
     members.check_names()?;
-    let partition = partition.map(|text| key(PARTITION_KEY, &text)).transpose()?;
-    let row = row.map(|text| key(ROW_KEY, &text)).transpose()?;
+    let partition = keys.read(PARTITION_KEY, partition.as_deref())?;
+    let row = keys.read(ROW_KEY, row.as_deref())?;
     let mut properties = RecordBuilder::with_capacity(capacity);
     for property in &members.properties {
         let declared = property.declared_type.map(annotated_type).transpose()?;
@@ -314,9 +314,19 @@ mod tests {
         {
             let body = format!(r#"{{"PartitionKey":"p","PartitionKey@odata.type":"Edm.{edm_type}","RowKey":"r"}}"#);
             let read = read_entity(body.as_bytes(), KeyLocation::Address);
-            assert_eq!(read.map(|entity| entity.partition.unwrap().as_str() == "p").is_ok(), is_taken, "{edm_type}");
+            assert_eq!(read.is_ok(), is_taken, "{edm_type}");
             let is_inserted = read_entity(body.as_bytes(), KeyLocation::Body).is_ok();
             assert_eq!(is_inserted, edm_type == "String", "{edm_type}");
+        }
+    }
+
+    #[test]
+    fn keys_in_the_body_do_not_count_where_the_address_has_them() {
+        let long = "k".repeat(513);
+        for (partition, row) in [("other", "other"), ("a/", "\\t"), (long.as_str(), "")] {
+            let body = format!(r#"{{"PartitionKey":"{partition}","RowKey":"{row}","a":1}}"#);
+            let entity = read_entity(body.as_bytes(), KeyLocation::Address).unwrap();
+            assert_eq!((entity.partition, entity.row, entity.properties.len()), (None, None, 1), "{body}");
         }
     }
 
