@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use clap::ValueEnum;
 use fastrand::Rng;
 use model::clock::SystemClock;
-use model::limits::{PAGE_ENTITY_BYTES_MAX, PAGE_RESULTS_MAX};
+use model::limits::{PAGE_BODY_BYTES_MAX, PAGE_RESULTS_MAX};
 use model::{AccountName, EntityView, KeyRange, Mutation, Position, TableName, Transaction};
 use std::hint::black_box;
 use std::path::Path;
@@ -229,7 +229,7 @@ impl EngineRun {
 
 /// The scan of a server for a page.
 fn page() -> Scan {
-    Scan { limit: PAGE_RESULTS_MAX, byte_budget: PAGE_ENTITY_BYTES_MAX, ..whole_table() }
+    Scan { limit: PAGE_RESULTS_MAX, bytes_expected: PAGE_BODY_BYTES_MAX, ..whole_table() }
 }
 
 /// A scan of the whole table.
@@ -239,7 +239,7 @@ fn whole_table() -> Scan {
         from: None,
         filter: None,
         limit: usize::MAX,
-        byte_budget: usize::MAX,
+        bytes_expected: usize::MAX,
         deadline: Instant::now() + Duration::from_secs(600),
     }
 }

@@ -259,3 +259,15 @@ def test_a_token_in_plain_text_is_the_key_itself(many, wire):
                                    {"NextPartitionKey": "1!5!Yg--"}], ids=["empty-row", "row-alone", "wrong-length"])
 def test_tokens_that_are_refused(many, token):
     check_problem(many.query(token), 400, "InvalidInput", INPUT_NOT_VALID)
+
+
+def test_a_page_ends_by_what_is_written_and_not_by_what_is_stored(table):
+    """Thirty entities of 300 KB are two pages and more as a whole, and one page with `$select` (04 §6)."""
+    large = {f"P{n}": "é" * 30_000 for n in range(5)}
+    for n in range(30):
+        check_status(table.insert({"PartitionKey": "p", "RowKey": f"{n:02}", "N": n, **large}), 201)
+    keys = [("p", f"{n:02}") for n in range(30)]
+    for options in [{"$select": "PartitionKey,RowKey"}, {"$select": "PartitionKey,RowKey,N", "$filter": "N ge 0"}]:
+        assert pages(table, options) == [keys]
+    whole = pages(table, {})
+    assert flat(whole) == keys and len(whole) > 1

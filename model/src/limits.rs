@@ -40,8 +40,6 @@ pub const BATCH_PART_HEADER_BYTES_MAX: usize = REQUEST_TARGET_BYTES_MAX + 16 * 1
 pub const PAGE_RESULTS_MAX: usize = 1000;
 /// Longest body of one page, in bytes: 4 MiB (04 §6). A page of one entity may be longer.
 pub const PAGE_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Most entity data of one page, in bytes: 4 MiB (04 §6).
-pub const PAGE_ENTITY_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Default time that one query may run before it returns a continuation token, in seconds (04 §6).
 pub const QUERY_EXECUTION_SECONDS_DEFAULT: u64 = 5;
 /// Longest and default time that one request may take, in seconds (02 §9).
@@ -269,7 +267,7 @@ const _: () = assert!(READINESS_SECONDS_MAX < ADMIN_REQUEST_SECONDS_MAX);
 const _: () = assert!(KEY_UTF16_UNITS_MAX * UTF16_UNIT_BYTES == 1024);
 const _: () = assert!(STRING_UTF16_UNITS_MAX * UTF16_UNIT_BYTES == BINARY_BYTES_MAX);
 const _: () = assert!(ENTITY_BYTES_MAX <= REQUEST_BODY_BYTES_MAX);
-const _: () = assert!(ENTITY_BYTES_MAX <= PAGE_ENTITY_BYTES_MAX);
+const _: () = assert!(ENTITY_BYTES_MAX <= PAGE_BODY_BYTES_MAX);
 const _: () = assert!(CUSTOM_PROPERTIES_MAX < ATOM_PROPERTIES_MAX);
 const _: () = assert!(CUSTOM_PROPERTIES_MAX * 2 < JSON_MEMBERS_MAX);
 const _: () = assert!(ENTITY_BYTES_MAX * 4 < EXPORT_LINE_BYTES_MAX);

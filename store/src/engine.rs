@@ -129,8 +129,9 @@ pub struct Scan {
     pub filter: Option<Filter>,
     /// How many entities the page holds at most; may be zero.
     pub limit: usize,
-    /// The page ends once its entities have this many bytes of keys and records.
-    pub byte_budget: usize,
+    /// About how many bytes of keys and records the page takes, if that is known; else [`usize::MAX`]. An engine that reads ahead
+    /// requests no more at first. It does not end the page: only the sink knows how much it keeps of an entity.
+    pub bytes_expected: usize,
     /// The page ends at this instant at the latest, but not before one entity was examined.
     pub deadline: Instant,
 }

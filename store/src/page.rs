@@ -1,5 +1,5 @@
-//! Building a page from entities that an engine visits in order: filter, count limit, byte budget, look-ahead,
-//! deadline and cancellation. Every engine builds its pages here, so they all end in the same way.
+//! Building a page from entities that an engine visits in order: filter, count limit, look-ahead, deadline and
+//! cancellation. Every engine builds its pages here, so they all end in the same way.
 //!
 //! Invariants:
 //!
@@ -32,11 +32,9 @@ pub(crate) struct PageBuilder<S> {
     sink: S,
     filter: Option<Filter>,
     limit: usize,
-    byte_budget: usize,
     deadline: Instant,
     cancellations: Vec<Cancellation>,
     taken: usize,
-    taken_bytes: usize,
     examined: u64,
     /// Nothing more is taken; the scan only looks for the next match.
     full: bool,
@@ -50,11 +48,9 @@ impl<S: EntitySink> PageBuilder<S> {
             sink,
             filter: scan.filter,
             limit: scan.limit,
-            byte_budget: scan.byte_budget,
             deadline: scan.deadline,
             cancellations,
             taken: 0,
-            taken_bytes: 0,
             examined: 0,
             full: scan.limit == 0,
             next: None,
@@ -81,8 +77,7 @@ impl<S: EntitySink> PageBuilder<S> {
             return Ok(self.end_before(key));
         }
         self.taken += 1;
-        self.taken_bytes += key.len() + record.len();
-        self.full = intake == Intake::TakenLast || self.taken >= self.limit || self.taken_bytes >= self.byte_budget;
+        self.full = intake == Intake::TakenLast || self.taken >= self.limit;
         Ok(ControlFlow::Continue(()))
     }
 

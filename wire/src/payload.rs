@@ -235,7 +235,7 @@ mod tests {
             let context = EntityContext { response, table: "cars", select };
             let mut out = Vec::new();
             write_single_entity(&mut out, &context, &view).unwrap();
-            let most = EntityBounds::of(&context).measured(&UnwrittenEntity::stored(&view));
+            let most = EntityBounds::of(&context).measured(&UnwrittenEntity::stored(&view), context.select);
             assert!(out.len() <= most, "{} bytes, and {most} were expected at most", out.len());
             assert!(most <= EntityBounds::of(&context).unmeasured(&UnwrittenEntity::stored(&view)));
             if select.is_none() {

@@ -69,7 +69,12 @@ impl Select {
 
     /// Whether a name is selected.
     pub fn has(&self, name: &str) -> bool {
-        self.is_all() || self.position(name.as_bytes()).is_some()
+        self.has_bytes(name.as_bytes())
+    }
+
+    /// Whether a name is selected, as a record has it.
+    pub(crate) fn has_bytes(&self, name: &[u8]) -> bool {
+        self.is_all() || self.position(name).is_some()
     }
 
     /// The selected custom properties of an entity in the ordinal order of their names, and the selected names that

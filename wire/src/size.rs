@@ -5,6 +5,7 @@
 //! of a response that show its address, is not longer than [`EntityBounds`] says. A property test checks it.
 
 use crate::payload::EntityContext;
+use crate::select::Select;
 use model::limits::CUSTOM_PROPERTIES_MAX;
 use model::record::{Properties, Property};
 use model::{EdmType, EntityKey, EntityView, RecordBuilder};
@@ -70,7 +71,8 @@ impl EntityBounds {
         Self { frame_bytes: ENTITY_FRAME_BYTES_MAX + ADDRESSES_MAX * ESCAPE_BYTES_MAX * base + missing }
     }
 
-    /// The bytes that an entity becomes at most, whatever its properties are: far above what most become, and known at once.
+    /// The bytes that an entity becomes at most, whatever its properties are and whichever of them are selected: far above what
+    /// most become, and known at once.
     pub fn unmeasured(self, entity: &UnwrittenEntity<'_>) -> usize {
         let count = entity.properties.size_hint().1.unwrap_or(CUSTOM_PROPERTIES_MAX);
         // A name is written twice.
@@ -79,12 +81,13 @@ impl EntityBounds {
             + count * (PROPERTY_FRAME_BYTES_MAX + FIXED_VALUE_BYTES_MAX)
     }
 
-    /// The bytes that an entity becomes at most; its texts are read, unless it is small.
-    pub fn measured(self, entity: &UnwrittenEntity<'_>) -> usize {
+    /// The bytes that an entity becomes at most with this projection, which is that of the context; the texts that are written
+    /// are read, unless the entity is small.
+    pub fn measured(self, entity: &UnwrittenEntity<'_>, select: Option<&Select>) -> usize {
         if entity.record_bytes < MEASURED_BYTES_MIN {
             return self.unmeasured(entity);
         }
-        self.frame(entity) + property_bytes_max(entity.properties.clone())
+        self.frame(entity) + property_bytes_max(entity.properties.clone(), select)
     }
 
     fn frame(self, entity: &UnwrittenEntity<'_>) -> usize {
@@ -92,8 +95,9 @@ impl EntityBounds {
     }
 }
 
-/// The bytes of properties that are measured one by one. Nothing is written of a damaged record.
-fn property_bytes_max(properties: Properties<'_>) -> usize {
+/// The bytes of the selected properties, which are measured one by one. Nothing is written of a damaged record.
+fn property_bytes_max(properties: Properties<'_>, select: Option<&Select>) -> usize {
+    let is_written = |property: &Property<'_>| select.is_none_or(|select| select.has_bytes(property.name_bytes()));
     let property_bytes = |property: Property<'_>| {
         let value = match property.edm_type() {
             EdmType::String => escaped(property.value_bytes()),
@@ -102,11 +106,43 @@ fn property_bytes_max(properties: Properties<'_>) -> usize {
         };
         PROPERTY_FRAME_BYTES_MAX + 2 * escaped(property.name_bytes()) + value
     };
-    properties.filter_map(Result::ok).map(property_bytes).sum()
+    properties.filter_map(Result::ok).filter(is_written).map(property_bytes).sum()
 }
 
 /// The length of a text with its escapes at most, in either format.
 fn escaped(text: &[u8]) -> usize {
     let grows = |b: &&u8| !(b' '..=b'~').contains(*b) || matches!(**b, b'"' | b'\\' | b'<' | b'>' | b'&' | b'\'');
     text.len() + (ESCAPE_BYTES_MAX - 1) * text.iter().filter(grows).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::payload::ResponseContext;
+    use crate::version::Version;
+    use crate::{Format, MetadataLevel};
+    use model::{AccountName, DateTime, EdmValue, KeyText};
+
+    #[test]
+    fn properties_that_are_not_selected_do_not_count() {
+        let large = "é".repeat(30_000);
+        let mut properties = RecordBuilder::default();
+        properties.push("large", EdmValue::String(&large));
+        properties.push("small", EdmValue::Int32(1));
+        let record = properties.finish(DateTime::MIN);
+        let text = |text| KeyText::new(text).unwrap();
+        let key = EntityKey { partition: text("p"), row: text("r") };
+        let view = EntityView::of(&key, &record).unwrap();
+        let account = AccountName::new("acct").unwrap();
+        let format = Format::Json(MetadataLevel::Full);
+        let base = "http://127.0.0.1:10002/acct";
+        let response =
+            ResponseContext { base, account: &account, format, version: Version::OLDEST, now: DateTime::MIN };
+        for (list, counts) in [("small", false), ("small,large", true), ("*", true)] {
+            let select = Select::parse(list).unwrap();
+            let context = EntityContext { response, table: "cars", select: Some(&select) };
+            let most = EntityBounds::of(&context).measured(&UnwrittenEntity::stored(&view), Some(&select));
+            assert_eq!(most > 60_000, counts, "{list}: {most}");
+        }
+    }
 }

@@ -27,8 +27,9 @@ pub(super) async fn run<E: Engine>(
     let record = record.ok_or_else(|| Failure::service(ErrorCode::ResourceNotFound))?;
     let view = EntityView::of(&key, &record)?;
     let form = context.entity_context(select.as_ref());
-    context.memory.acquire(EntityBounds::of(&form).measured(&UnwrittenEntity::stored(&view))).await?;
-    let mut body = Vec::with_capacity(record.as_bytes().len() * 2 + 512);
+    let bytes_max = EntityBounds::of(&form).measured(&UnwrittenEntity::stored(&view), select.as_ref());
+    context.memory.acquire(bytes_max).await?;
+    let mut body = Vec::with_capacity(bytes_max.min(record.as_bytes().len() * 2 + 512));
     write_single_entity(&mut body, &form, &view)?;
     let response = OperationResponse::ok(context.content_type(ContentKind::Entry), vec![Bytes::from(body)]);
     Ok(OperationResponse { etag: Some(view.record.timestamp()), ..response })

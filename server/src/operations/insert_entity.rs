@@ -54,7 +54,7 @@ impl Inserted {
     /// The length of the response at most, as a part of a batch too.
     pub(super) fn response_bytes_max(&self, context: &OperationContext<'_>) -> usize {
         let entity = UnwrittenEntity::unstored(&self.key, self.echo.as_ref());
-        EntityBounds::of(&context.entity_context(None)).measured(&entity)
+        EntityBounds::of(&context.entity_context(None)).measured(&entity, None)
     }
 
     /// The response to the insert, which stored the entity with this Timestamp.

@@ -10,7 +10,7 @@ use crate::response::{OperationResponse, QueryCost};
 use crate::tables::AccountTables;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
-use model::limits::{PAGE_BODY_BYTES_MAX, PAGE_ENTITY_BYTES_MAX};
+use model::limits::PAGE_BODY_BYTES_MAX;
 use model::plan::plan;
 use model::record::DamagedRecord;
 use model::{AccountName, DateTime, EntityView, KeyRange, Position};
@@ -42,7 +42,9 @@ pub(super) async fn run<E: Engine>(
     let range_count = ranges.len();
     let cost = context.headers.explain.then(|| (QueryCost::of(&ranges), clock::instant()));
     let deadline = context.query_deadline;
-    let scan = Scan { ranges, from, filter, limit, byte_budget: PAGE_ENTITY_BYTES_MAX, deadline };
+    // How much is written of an entity is not known of a projection.
+    let bytes_expected = if select.as_ref().is_none_or(Select::is_all) { PAGE_BODY_BYTES_MAX } else { usize::MAX };
+    let scan = Scan { ranges, from, filter, limit, bytes_expected, deadline };
     context.memory.acquire(PAGE_BODY_BYTES_MAX).await?;
     let (writer, end) = tables.scan(table, scan, PageWriter::new(context, select)).await?;
     debug!(
@@ -187,7 +189,9 @@ impl PageWriter {
     fn has_room(&self, entity: &EntityView<'_>) -> bool {
         let room = PAGE_BODY_BYTES_MAX.saturating_sub(self.full_bytes + self.open.len() + END_BYTES_MAX);
         let entity = UnwrittenEntity::stored(entity);
-        self.entities == 0 || self.bounds.unmeasured(&entity) <= room || self.bounds.measured(&entity) <= room
+        self.entities == 0
+            || self.bounds.unmeasured(&entity) <= room
+            || self.bounds.measured(&entity, self.form.select.as_ref()) <= room
     }
 
     /// Puts the segment that is being written with the full ones, if it is large.

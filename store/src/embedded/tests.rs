@@ -119,7 +119,7 @@ pub(super) fn scan_all() -> Scan {
         from: None,
         filter: None,
         limit: usize::MAX,
-        byte_budget: usize::MAX,
+        bytes_expected: usize::MAX,
         deadline: Instant::now() + PATIENCE,
     }
 }

@@ -35,8 +35,8 @@ pub(super) struct ChunkSize {
     known_average: Option<usize>,
     /// How many rows the page can need, if every row matches.
     rows_needed: usize,
-    /// The same in bytes.
-    bytes_needed: usize,
+    /// About how many bytes the page takes, if that is known.
+    bytes_expected: usize,
     has_filter: bool,
     /// How many connections share the page.
     parts: usize,
@@ -47,8 +47,8 @@ impl ChunkSize {
     pub(super) fn of(scan: &Scan, known_average: Option<usize>) -> Self {
         let has_filter = scan.filter.is_some();
         let rows_needed = if has_filter { usize::MAX } else { scan.limit.saturating_add(1) };
-        let bytes_needed = scan.byte_budget;
-        Self { rows: 0, bytes: 0, known_average, rows_needed, bytes_needed, has_filter, parts: 1 }
+        let bytes_expected = scan.bytes_expected;
+        Self { rows: 0, bytes: 0, known_average, rows_needed, bytes_expected, has_filter, parts: 1 }
     }
 
     /// From here on as many connections share the page.
@@ -68,8 +68,10 @@ impl ChunkSize {
             None => CHUNK_ROWS_FIRST,
             Some(average) if self.has_filter => STORE_CHUNK_BYTES / average.max(1),
             Some(average) => {
-                // One more row than the page takes, in bytes as in number.
-                let needed = self.bytes_needed.saturating_sub(self.bytes) / average.max(1);
+                // One more row than the page takes, in bytes as in number. A page that takes more than expected continues in
+                // chunks of the usual size.
+                let left = self.bytes_expected.checked_sub(self.bytes).filter(|left| *left > 0);
+                let needed = left.unwrap_or(STORE_CHUNK_BYTES) / average.max(1);
                 needed.saturating_add(2).min(NEEDED_BYTES_MAX / average.max(1))
             }
         };
@@ -280,7 +282,7 @@ mod tests {
     fn scan(limit: usize, has_filter: bool) -> Scan {
         let filter = has_filter.then_some(model::Filter::Constant(true));
         let (ranges, deadline) = (Vec::new(), Instant::now());
-        Scan { ranges, from: None, filter, limit, byte_budget: usize::MAX, deadline }
+        Scan { ranges, from: None, filter, limit, bytes_expected: usize::MAX, deadline }
     }
 
     fn size(limit: usize, has_filter: bool) -> ChunkSize {
@@ -306,8 +308,11 @@ mod tests {
     #[test]
     fn a_known_size_lets_one_chunk_be_the_page() {
         assert_eq!(ChunkSize::of(&scan(1000, false), Some(1100)).next(0), 1001);
-        let bounded = Scan { byte_budget: 11_000, ..scan(1000, false) };
-        assert_eq!(ChunkSize::of(&bounded, Some(1100)).next(0), 12, "as many as the budget, and one more");
+        let bounded = Scan { bytes_expected: 11_000, ..scan(1000, false) };
+        assert_eq!(ChunkSize::of(&bounded, Some(1100)).next(0), 12, "as many as expected, and one more");
+        let mut longer = ChunkSize::of(&bounded, None);
+        (0..64).for_each(|_| longer.count(STORE_CHUNK_BYTES / 16));
+        assert_eq!(longer.next(64), 18, "a chunk of the usual size, once the page takes more than expected");
         assert_eq!(ChunkSize::of(&scan(1000, false), Some(ENTITY_BYTES_MAX)).next(0), 4);
         assert_eq!(ChunkSize::of(&scan(1000, true), Some(1024)).next(0), 1024);
         let mut wrong = ChunkSize::of(&scan(4000, false), Some(1));

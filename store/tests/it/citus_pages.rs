@@ -82,8 +82,8 @@ fn question(random: &mut Random) -> Scan {
         })
     });
     let limit = [0, 1, 7, 100, 1000][random.index(5)];
-    let byte_budget = [usize::MAX, 20_000][random.index(2)];
-    Scan { ranges, filter, limit, byte_budget, ..scan_all() }
+    let bytes_expected = [usize::MAX, 20_000][random.index(2)];
+    Scan { ranges, filter, limit, bytes_expected, ..scan_all() }
 }
 
 /// Some successive pages of both engines, which must be the same.

@@ -140,7 +140,7 @@ pub(crate) fn scan_all() -> Scan {
         from: None,
         filter: None,
         limit: usize::MAX,
-        byte_budget: usize::MAX,
+        bytes_expected: usize::MAX,
         deadline: Instant::now() + TIMEOUT,
     }
 }

@@ -6,7 +6,7 @@ use crate::clock;
 use anyhow::{Context, anyhow, bail};
 use async_trait::async_trait;
 use client::{Continuation, PropertyBag};
-use model::limits::PAGE_ENTITY_BYTES_MAX;
+use model::limits::PAGE_BODY_BYTES_MAX;
 use model::plan::plan;
 use model::{
     AccountName, EntityKey, EntityView, Filter, KeyText, Mutation, MutationError, Position, RecordBuilder, RecordView,
@@ -53,10 +53,10 @@ impl<E: Engine> Source for EngineEndpoint<E> {
             from: from.map(|from| Position::new(&from.partition, from.row.as_deref().unwrap_or_default())),
             filter,
             limit,
-            byte_budget: PAGE_ENTITY_BYTES_MAX,
+            bytes_expected: PAGE_BODY_BYTES_MAX,
             deadline: clock::instant() + PAGE_TIMEOUT,
         };
-        let sink = PageSink { entities: Vec::new(), select: query.select.clone(), is_damaged: false };
+        let sink = PageSink { entities: Vec::new(), bytes: 0, select: query.select.clone(), is_damaged: false };
         let (page, end) = self.0.scan(table, scan, sink).await.map_err(|error| read_error(error, table))?;
         if page.is_damaged {
             bail!("an entity of the table '{}' cannot be read: its record is damaged", table.name);
@@ -173,15 +173,19 @@ pub(crate) fn parse_filter(text: &str) -> anyhow::Result<Option<Filter>> {
 /// Copies the entities of a page.
 struct PageSink {
     entities: Vec<PropertyBag>,
+    /// The bytes of their records as stored, which bound the memory of the page.
+    bytes: usize,
     select: Vec<String>,
     is_damaged: bool,
 }
 
 impl EntitySink for PageSink {
     fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+        let stored_bytes = entity.record.record_bytes();
         if let Some(entity) = copy_entity(entity, &self.select) {
             self.entities.push(entity);
-            return Intake::Taken;
+            self.bytes += stored_bytes;
+            return if self.bytes < PAGE_BODY_BYTES_MAX { Intake::Taken } else { Intake::TakenLast };
         }
         self.is_damaged = true;
         Intake::TakenLast

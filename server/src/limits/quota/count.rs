@@ -154,7 +154,7 @@ async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -
             from: from.take(),
             filter: None,
             limit: STEP_ENTITIES,
-            byte_budget: usize::MAX,
+            bytes_expected: usize::MAX,
             deadline: began + STEP_TIME,
         };
         let (sum, end) = match engine.scan(&table, scan, ContentSum::default()).await {

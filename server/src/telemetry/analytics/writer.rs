@@ -126,8 +126,8 @@ impl EntitySink for StoredRows {
 
 fn scan_of(range: KeyRange) -> Scan {
     let deadline = clock::instant() + SCAN_TIME;
-    let (limit, byte_budget) = (PAGE_RESULTS_MAX, usize::MAX);
-    Scan { ranges: vec![range], from: None, filter: None, limit, byte_budget, deadline }
+    let (limit, bytes_expected) = (PAGE_RESULTS_MAX, usize::MAX);
+    Scan { ranges: vec![range], from: None, filter: None, limit, bytes_expected, deadline }
 }
 
 /// The rows of an interval; `None` if there is no such table.

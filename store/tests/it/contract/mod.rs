@@ -65,7 +65,7 @@ macro_rules! every_case {
                 a_page_starts_at_its_position,
                 the_limit_bounds_the_page_and_a_last_page_says_so,
                 a_limit_of_zero_looks_for_a_match_only,
-                the_byte_budget_ends_the_page_after_the_entity_that_reaches_it,
+                a_page_ends_by_what_the_sink_takes_and_not_by_what_is_stored,
                 a_sink_that_has_enough_ends_the_page,
                 an_entity_that_a_sink_refuses_begins_the_next_page,
                 the_filter_decides_and_the_look_ahead_obeys_it,

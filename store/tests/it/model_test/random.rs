@@ -113,8 +113,8 @@ impl Choices {
             })
         });
         let limit = if self.one_in(2) { self.below(5) } else { usize::MAX };
-        let byte_budget = if self.one_in(4) { self.below(500) } else { usize::MAX };
-        Scan { ranges, from, filter, limit, byte_budget, ..scan_all() }
+        let bytes_expected = if self.one_in(4) { self.below(500) } else { usize::MAX };
+        Scan { ranges, from, filter, limit, bytes_expected, ..scan_all() }
     }
 
     /// Any filter, nested so deep at most.
