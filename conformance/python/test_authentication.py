@@ -192,6 +192,24 @@ def test_anonymous_before_2020_12_06(wire, accept, form):
     check_failed(wire.send("GET", "/Tables", headers={"Accept": accept}, version="2019-07-07", scheme=None), form)
 
 
+@pytest.mark.parametrize("accept", ["*/*", NONE, None], ids=["any", "json", "no-accept"])
+@pytest.mark.parametrize("version", ["2015-12-11", "2019-02-02", "2019-07-07"])
+def test_anonymous_batch_before_2020_12_06(wire, accept, version):
+    """Recorded at 2019-02-02: an anonymous batch is not found, with an error of the front end (07 §9)."""
+    headers = {"Accept": accept, "Content-Type": "multipart/mixed; boundary=batch_a"}
+    answer = wire.send("POST", "/$batch", b"--batch_a--\r\n", headers=headers, version=version, scheme=None)
+    check_problem(answer, 404, "ResourceNotFound", form="front")
+    assert answer.reason == "The specified resource does not exist."
+    assert (answer.header("Content-Type"), answer.header("x-ms-version")) == ("application/xml", version)
+    assert answer.header("x-ms-error-code") == "ResourceNotFound"
+    assert answer.header("Cache-Control") is None and answer.header("X-Content-Type-Options") is None
+
+
+def test_anonymous_batch_since_2020_12_06(wire):
+    answer = wire.send("POST", "/$batch", b"", version="2020-12-06", scheme=None)
+    check_status(answer, 401, 403)
+
+
 def test_anonymous_since_2020_12_06(wire):
     """401 with a challenge where bearer tokens are offered, else the answer of older versions (07 §9)."""
     answer = check_status(wire.send("GET", "/Tables", version="2020-12-06", scheme=None), 401, 403)

@@ -350,3 +350,14 @@ def test_failed_batch_leaves_etags_alone(wire, shared, key):
     check_part(post_changeset(wire, operations), 412, "UpdateConditionNotSatisfied", None, 4)
     after = [e["odata.etag"] for e in shared.query({"$filter": f"PartitionKey eq '{key}'"}).json()["value"]]
     assert after == before
+
+
+@pytest.mark.parametrize("end", ["", "/"], ids=["bare", "slash"])
+@pytest.mark.parametrize("before", [0, 1], ids=["alone", "after-an-insert"])
+def test_post_to_the_root_in_a_changeset(wire, shared, key, end, before):
+    """Recorded: 405 with the index of the operation, before anything is executed (05 §5.2)."""
+    inserts = [insert_operation(shared, entity(key, "1"))] * before
+    parts = post_changeset(wire, [*inserts, Operation("POST", wire.base + end, entity(key, "2"))])
+    check_part(parts, 405, "MethodNotAllowed", "The requested method is not allowed on the specified resource.", before)
+    assert parts[0].header("Cache-Control") is None
+    assert present(shared, key) == []

@@ -53,7 +53,7 @@ pub(crate) async fn authenticate(
         }
         None => {
             context.credential = CredentialKind::Anonymous;
-            Err(bearer::anonymous(oauth, incoming))
+            Err(bearer::anonymous(oauth, context))
         }
     }
 }

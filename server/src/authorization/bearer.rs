@@ -3,11 +3,12 @@
 
 use super::oauth::{OAuth, TokenError, VerifiedToken};
 use crate::accounts::Accounts;
-use crate::request::{Failure, IncomingRequest, Layer};
+use crate::request::{Failure, IncomingRequest, Layer, RequestContext};
 use http::HeaderValue;
 use model::{Grant, Scope};
 use tracing::debug;
-use wire::{ErrorCode, Version};
+use wire::target::Resource;
+use wire::{ErrorCode, ServiceError, Version};
 
 /// The text after the scheme Bearer, which may be empty; `None` for another scheme.
 pub(crate) fn credential(header: &HeaderValue) -> Option<&str> {
@@ -51,12 +52,19 @@ pub(crate) async fn verify(
 /// The error for a request without any credential (07 §9), which says where to get a token if there is an issuer.
 ///
 /// UNVERIFIED (07 §9): that a request without a version is treated as an old one, and that without an issuer no version
-/// gets the challenge.
-pub(crate) fn anonymous(oauth: Option<&OAuth>, incoming: &IncomingRequest<'_>) -> Failure {
+/// gets the challenge; and that before the challenge only a batch is not found.
+pub(crate) fn anonymous(oauth: Option<&OAuth>, context: &mut RequestContext<'_>) -> Failure {
     const REASON: &str = "the request is anonymous";
     match oauth {
         Some(_) => challenged(incoming, REASON),
         None => Failure::authentication(REASON),
+    }
+    let incoming = context.incoming;
+    let version = incoming.version().ok().flatten().unwrap_or(Version::OLDEST);
+    if version < Version::CHALLENGE && incoming.target.resource() == Ok(Resource::Batch) {
+        // The front end responds here, as it does to an authenticated request: with the version, and always in XML (recorded).
+        context.version = Some(version).filter(|version| *version >= Version::VERSION_HEADER);
+        return Failure::at(Layer::FrontEnd, ErrorCode::ResourceNotFound).because(REASON);
     }
 }
 

@@ -26,6 +26,8 @@ impl<'a> PartTarget<'a> {
     ///
     /// With proxies in between, clients use other host names than the server, so a host matters only for
     /// the account at its beginning, and only if the path does not name the account.
+    ///
+    /// An address that ends in the account is that of the service if the host does not name the account.
     pub fn parse(text: &'a str, account: &AccountName, domains: &[String]) -> Result<Self, AccountMismatch> {
         let (host, rest) = split_host(text);
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -36,6 +38,9 @@ impl<'a> PartTarget<'a> {
             return Ok(Self { path, query });
         }
         let label = host.and_then(|host| account_label(host, domains));
+        if own == Some("") && host.is_some() && label.is_none() {
+            return Ok(Self { path: "", query });
+        }
         let label = label.map(|label| label.strip_suffix("-secondary").unwrap_or(label));
         match label {
             Some(label) if label != account.as_str() => Err(AccountMismatch),
@@ -80,7 +85,19 @@ mod tests {
             let expected = PartTarget { path: "cars(PartitionKey='a',RowKey='b')", query: "x=y" };
             assert_eq!(parse(text), Ok(expected), "{text}");
         }
+        for text in [
+            "https://acct.table.core.example",
+            "https://acct.table.core.example/",
+            "http://127.0.0.1:10002/acct",
+            "http://127.0.0.1:10002/acct/",
+            "http://127.0.0.1:10002",
+            "/acct/",
+        ] {
+            assert_eq!(parse(text), Ok(PartTarget { path: "", query: "" }), "{text}");
+        }
         // A table may have the name of the account, and a key may look like an address.
+        let host = "https://acct.table.core.example/acct";
+        assert_eq!(parse(host), Ok(PartTarget { path: "acct", query: "" }));
         for text in ["/acct", "acct()", "t(PartitionKey='http://x/y',RowKey='acct/')"] {
             assert_eq!(parse(text), Ok(PartTarget { path: text.trim_start_matches('/'), query: "" }), "{text}");
         }

@@ -88,6 +88,7 @@ async fn run_query<'a, E: Engine>(
     Ok(())
 }
 
+/// UNVERIFIED (05 §4.1): that a query need not name both keys.
 async fn query<'a, E: Engine>(
     tables: &AccountTables<'_, E>,
     batch: &OperationContext<'a>,

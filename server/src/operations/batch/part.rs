@@ -41,7 +41,8 @@ pub(super) fn options<'p>(batch: &OperationContext<'_>, request: &PartRequest<'p
 
 /// The operation, which must be one on entities.
 ///
-/// UNVERIFIED (05 §5.2): the code for operations on tables and on other resources of an account.
+/// UNVERIFIED (05 §5.2): the code for operations on tables and on other resources of an account, except a POST to the root of the
+/// service (recorded).
 fn operation<'p>(
     batch: &OperationContext<'_>,
     request: &PartRequest<'p>,
@@ -51,6 +52,9 @@ fn operation<'p>(
     let target = target.map_err(|AccountMismatch| Failure::query(ServiceError::malformed_address()))?;
     options.check().map_err(Failure::query)?;
     let resource = Resource::parse(target.path).map_err(Failure::query)?;
+    if resource == Resource::Service && options.comp.is_none() && options.restype.is_none() {
+        return Err(Failure::query(ErrorCode::MethodNotAllowed));
+    }
     let is_of_entities =
         matches!(resource, Resource::Entities(_) | Resource::Partition { .. } | Resource::Entity { .. });
     if !is_of_entities || options.comp.is_some() {

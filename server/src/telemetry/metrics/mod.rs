@@ -175,8 +175,13 @@ fn add(counter: Option<&AtomicU64>, value: u64) {
 /// Whether the request failed because of its credential or for lack of one.
 fn is_authentication_failure(summary: &RequestSummary<'_>) -> bool {
     let code = summary.outcome.code();
-    let codes =
-        [ErrorCode::AuthenticationFailed, ErrorCode::AuthenticationNeeded, ErrorCode::InvalidAuthenticationInfo];
+    // A batch without a credential is not found (07 §9).
+    let codes = [
+        ErrorCode::AuthenticationFailed,
+        ErrorCode::AuthenticationNeeded,
+        ErrorCode::InvalidAuthenticationInfo,
+        ErrorCode::ResourceNotFound,
+    ];
     !summary.is_authenticated && code.is_some_and(|code| codes.contains(&code))
 }
 
