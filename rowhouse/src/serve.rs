@@ -244,7 +244,7 @@ fn settings(config: Config, test_controls: Option<TestControlSettings>) -> Setti
     };
     Settings {
         clock,
-        is_test_clock: test_controls.is_some(),
+        test_clock: test_controls.as_ref().map(|controls| controls.clock.clone()),
         accounts: config.accounts,
         account_file: config.account_file,
         check_accounts: Box::new(move |accounts| exposure.check_accounts(accounts)),

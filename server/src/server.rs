@@ -113,14 +113,16 @@ impl<E: Engine> Server<E> {
         };
         let analytics = settings.has_analytics.then(|| {
             engine.set_fresh_properties(ServiceProperties::measured());
-            Arc::new(Analytics::new(settings.secondary == Secondary::Mirror, Arc::clone(&settings.clock)))
+            let clock_moves = settings.test_clock.as_ref().map(TestClock::moves);
+            let has_secondary = settings.secondary == Secondary::Mirror;
+            Arc::new(Analytics::new(has_secondary, Arc::clone(&settings.clock), clock_moves))
         });
         let rehearsal =
             settings.rehearsal.map(|rehearsal| Arc::new(Rehearsal::start(rehearsal, Arc::clone(&settings.clock))));
         let service = Arc::new(Service {
             engine: Arc::new(engine),
             clock: settings.clock,
-            is_test_clock: settings.is_test_clock,
+            is_test_clock: settings.test_clock.is_some(),
             accounts,
             oauth,
             domains: settings.domains,

@@ -5,7 +5,7 @@ use crate::authorization::oauth::OAuthConfig;
 use crate::limits::throttle::Targets;
 use crate::rehearsal::RehearsalSettings;
 use crate::reload::Files;
-use crate::test_controls::TestControlSettings;
+use crate::test_controls::{TestClock, TestControlSettings};
 use model::Clock;
 use rustls::ServerConfig;
 use std::fmt;
@@ -28,8 +28,8 @@ pub type AccountCheck = Box<dyn Fn(&Accounts) -> anyhow::Result<()> + Send + Syn
 pub struct Settings {
     /// The time of day. The engine has a clock of its own, which should be the same.
     pub clock: Arc<dyn Clock>,
-    /// Whether a test may move that clock, and clients do not know. Then requests may be dated by the real time, too.
-    pub is_test_clock: bool,
+    /// The same clock if a test may move it, without its clients knowing. Then requests may be dated by the real time, too.
+    pub test_clock: Option<TestClock>,
     /// The accounts at the start.
     pub accounts: Accounts,
     /// The file that the accounts were read from, and are read from again when it changes; `None` if there is no file.

@@ -5,7 +5,6 @@
 
 use crate::TestClock;
 use anyhow::{Context, anyhow};
-use model::Clock;
 use server::{Accounts, Metrics, Observers, Quota, RehearsalSettings, Secondary, Server, Settings, Targets, TestData};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -96,7 +95,7 @@ fn run(options: Options, report: impl FnOnce(Started), stopped: oneshot::Receive
             query_time,
             targets.or_else(|| rehearsal.filter(RehearsalSettings::rehearses_targets).map(|_| Targets::SERVICE)),
         );
-        let settings = settings(&accounts, Arc::new(clock.clone()), limits, rehearsal)?;
+        let settings = settings(&accounts, clock.clone(), limits, rehearsal)?;
         let temporary = match storage {
             Storage::TemporaryFolder => Some(tempfile::tempdir().context("creating a temporary folder")?),
             Storage::Memory | Storage::Folder(_) => None,
@@ -147,14 +146,14 @@ async fn serve(
 
 fn settings(
     accounts: &[(String, String)],
-    clock: Arc<dyn Clock>,
+    clock: TestClock,
     (query_time, targets): (Duration, Option<Targets>),
     rehearsal: Option<RehearsalSettings>,
 ) -> anyhow::Result<Settings> {
     let accounts: Vec<_> = accounts.iter().map(|(name, key)| format!("{name}:{key}")).collect();
     Ok(Settings {
-        clock,
-        is_test_clock: true,
+        clock: Arc::new(clock.clone()),
+        test_clock: Some(clock),
         accounts: Accounts::from_environment_text(&accounts.join(";"))?,
         account_file: None,
         check_accounts: Box::new(|_| Ok(())),

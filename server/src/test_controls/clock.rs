@@ -7,6 +7,7 @@ use model::clock::{Clock, SystemClock};
 use model::limits::TEST_CLOCK_END_SECONDS;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
+use tokio::sync::watch;
 
 /// The time of day of a server for tests.
 ///
@@ -33,7 +34,14 @@ use std::time::{Duration, SystemTime};
 /// assert_eq!(clock.now(), before + Duration::from_secs(3600));
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct TestClock(Arc<Mutex<State>>);
+pub struct TestClock(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Told of every change of the state.
+    moves: watch::Sender<()>,
+}
 
 #[derive(Debug)]
 enum State {
@@ -116,12 +124,11 @@ impl TestClock {
     /// assert!(clock.now() > SystemTime::now() + Duration::from_secs(86_000));
     /// ```
     pub fn advance(&self, duration: Duration) {
-        let mut state = self.state();
         let ticks = i64::try_from(duration.as_nanos() / 100).unwrap_or(i64::MAX);
-        *state = match *state {
+        self.change(|state| match *state {
             State::Running { .. } => State::running_from(later(state.now(), ticks)),
             State::Paused { at } => State::Paused { at: later(at, ticks) },
-        };
+        });
     }
 
     /// Sets the clock to this time, where it stands still. The first time that it shows is the beginning of the year 1601, the
@@ -140,7 +147,7 @@ impl TestClock {
     /// assert_eq!(clock.now(), SystemTime::UNIX_EPOCH);
     /// ```
     pub fn set(&self, time: SystemTime) {
-        *self.state() = State::Paused { at: later(DateTime::from_system_time(time), 0) };
+        self.change(|_| State::Paused { at: later(DateTime::from_system_time(time), 0) });
     }
 
     /// Lets the clock stand still where it is.
@@ -152,8 +159,7 @@ impl TestClock {
     /// assert_eq!(clock.now(), clock.now());
     /// ```
     pub fn pause(&self) {
-        let mut state = self.state();
-        *state = State::Paused { at: state.now() };
+        self.change(|state| State::Paused { at: state.now() });
     }
 
     /// Lets the clock run on from the time that it shows.
@@ -170,8 +176,7 @@ impl TestClock {
     /// while clock.now() == first {}
     /// ```
     pub fn resume(&self) {
-        let mut state = self.state();
-        *state = State::running_from(state.now());
+        self.change(|state| State::running_from(state.now()));
     }
 
     /// Lets the clock show the time of the operating system again.
@@ -187,7 +192,7 @@ impl TestClock {
     /// assert!(!clock.is_stopped() && clock.now() > SystemTime::UNIX_EPOCH);
     /// ```
     pub fn reset(&self) {
-        *self.state() = State::default();
+        self.change(|_| State::default());
     }
 
     /// Whether the clock stands still.
@@ -203,14 +208,65 @@ impl TestClock {
         matches!(*self.state(), State::Paused { .. })
     }
 
+    /// Receives a message whenever a test has moved the clock.
+    pub(crate) fn moves(&self) -> watch::Receiver<()> {
+        self.0.moves.subscribe()
+    }
+
+    fn change(&self, change: impl FnOnce(&State) -> State) {
+        {
+            let mut state = self.state();
+            *state = change(&state);
+        }
+        self.0.moves.send_replace(());
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // No change of it can panic half-way.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> DateTime {
         self.state().now()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounts::Accounts;
+    use crate::reload::Live;
+    use crate::telemetry::analytics::{self, Analytics, AnalyticsWriter};
+    use model::{AccountName, EntityKey, KeyText, MetricsTable, ServiceProperties, TableName};
+    use store::{Engine, Memory, TableKey};
+
+    #[tokio::test(start_paused = true)]
+    async fn moving_the_clock_wakes_the_writer_of_metrics() {
+        let clock = TestClock::new();
+        let set = |text: &str| clock.set(DateTime::parse(text).unwrap().to_system_time());
+        set("2031-03-14T08:59:01Z");
+        let engine = Arc::new(Memory::new(clock.clone()));
+        engine.set_fresh_properties(ServiceProperties::measured());
+        let accounts = Accounts::from_environment_text("orchard:AAAAAAAAAAAAAAAAAAAAAA==").unwrap();
+        let analytics = Arc::new(Analytics::new(false, Arc::new(clock.clone()), Some(clock.moves())));
+        let writer =
+            AnalyticsWriter { engine: Arc::clone(&engine), accounts: Arc::new(Live::new(accounts)), analytics };
+        let running = tokio::spawn(analytics::run(writer));
+        // The writer waits for the end of the minute.
+        tokio::task::yield_now().await;
+
+        let began = tokio::time::Instant::now();
+        set("2031-03-14T09:00:00Z");
+        let account = AccountName::new("orchard").unwrap();
+        let table = TableKey { account, name: TableName::of_metrics(MetricsTable::HourPrimary) };
+        let text = |text| KeyText::new(text).unwrap();
+        let key = EntityKey { partition: text("20310314T0800"), row: text("user;All") };
+        while !matches!(engine.get(&table, &key).await, Ok(Some(_))) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?} of the time of the test's clock", began.elapsed());
+        running.abort();
     }
 }

@@ -27,12 +27,13 @@ use request_totals::{CallerKind, RequestFigures, ResultKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use store::Engine;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 use writer::WriteError;
 
-/// How long after a full minute the figures are written, so that the requests of its last moment are in them.
+/// How long after a full minute, or after a test moved the clock, the figures are written, so that the requests of the last
+/// moment are in them.
 const AFTER_MINUTE: Duration = Duration::from_millis(500);
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -41,6 +42,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) struct Analytics {
     accumulator: Mutex<Accumulator>,
     clock: Arc<dyn Clock>,
+    /// Receives a message whenever a test has moved the clock; `None` if no test can.
+    clock_moves: Option<watch::Receiver<()>>,
     /// Whether requests to the secondary endpoint are served, so that there are tables for them.
     pub(crate) has_secondary: bool,
     stopping: Notify,
@@ -48,10 +51,10 @@ pub(crate) struct Analytics {
 
 impl Analytics {
     /// Starts without figures.
-    pub(crate) fn new(has_secondary: bool, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(has_secondary: bool, clock: Arc<dyn Clock>, clock_moves: Option<watch::Receiver<()>>) -> Self {
         let mut accumulator = Accumulator::default();
         accumulator.begin(clock.now());
-        Self { accumulator: Mutex::new(accumulator), clock, has_secondary, stopping: Notify::new() }
+        Self { accumulator: Mutex::new(accumulator), clock, clock_moves, has_secondary, stopping: Notify::new() }
     }
 
     fn accumulator(&self) -> MutexGuard<'_, Accumulator> {
@@ -121,6 +124,7 @@ impl<E> Clone for AnalyticsWriter<E> {
 /// Writes the intervals that are over, minute by minute, until [`stop`] is called.
 pub(crate) async fn run<E: Engine>(writer: AnalyticsWriter<E>) {
     let analytics = &*writer.analytics;
+    let mut clock_moves = analytics.clock_moves.clone();
     let mut cleaned_hour = None;
     loop {
         let now = analytics.clock.now().to_system_time();
@@ -130,6 +134,7 @@ pub(crate) async fn run<E: Engine>(writer: AnalyticsWriter<E>) {
         // Only the wait is interrupted, never a write.
         tokio::select! {
             () = tokio::time::sleep(MINUTE.saturating_sub(into_minute) + AFTER_MINUTE) => {}
+            () = after_move(&mut clock_moves) => {}
             () = analytics.stopping.notified() => return,
         }
         let now = analytics.clock.now();
@@ -141,6 +146,17 @@ pub(crate) async fn run<E: Engine>(writer: AnalyticsWriter<E>) {
             delete_old(&writer, now).await;
         }
     }
+}
+
+/// Waits until a test has moved the clock; forever if no test can.
+async fn after_move(clock_moves: &mut Option<watch::Receiver<()>>) {
+    if let Some(moves) = clock_moves
+        && moves.changed().await.is_ok()
+    {
+        tokio::time::sleep(AFTER_MINUTE).await;
+        return;
+    }
+    std::future::pending::<()>().await;
 }
 
 /// Writes the totals of the intervals that are over.
