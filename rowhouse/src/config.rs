@@ -86,6 +86,8 @@ pub struct Config {
     pub quota: Quota,
     /// Whether figures about requests are kept.
     pub has_analytics: bool,
+    /// Whether every response names the version that the emulator names.
+    pub names_emulator_version: bool,
     /// How long requests may go on after a signal.
     pub shutdown_time: Duration,
     /// Whether the end of standard input stops the server.
@@ -199,6 +201,7 @@ impl Config {
             targets,
             rehearsal: rehearsal.filter(RehearsalSettings::rehearses_anything),
             quota: args.quota.quota(),
+            names_emulator_version: false,
             has_analytics: args.analytics.analytics.unwrap_or(false),
             shutdown_time: Duration::from_secs(args.shutdown_seconds.unwrap_or(10)),
             stop_with_stdin: args.stop_with_stdin.unwrap_or(false),

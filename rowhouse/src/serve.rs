@@ -264,6 +264,7 @@ fn settings(config: Config, test_controls: Option<TestControlSettings>) -> Setti
         rehearsal: config.rehearsal,
         quota: config.quota,
         has_analytics: config.has_analytics,
+        names_emulator_version: config.names_emulator_version,
         test_controls,
         shutdown_time: config.shutdown_time,
     }

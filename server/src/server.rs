@@ -137,6 +137,7 @@ impl<E: Engine> Server<E> {
             secondary: settings.secondary,
             stats_on_primary: settings.stats_on_primary,
             has_explorer: settings.explorer,
+            names_emulator_version: settings.names_emulator_version,
             failure_log: Arc::default(),
             metrics: observers.metrics.clone(),
             tracer: observers.tracer.clone(),

@@ -54,6 +54,8 @@ pub(crate) struct Service<E> {
     /// The time of day.
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) is_test_clock: bool,
+    /// Whether every response names the version that the emulator names.
+    pub(crate) names_emulator_version: bool,
     pub(crate) accounts: Arc<Live<Accounts>>,
     /// Who may use bearer tokens; `None` if nobody may.
     pub(crate) oauth: Option<OAuth>,
@@ -134,7 +136,8 @@ impl<E: Engine> Service<E> {
             ..IncomingRequest::new(&parts, connection, (started, now), &self.domains)
         };
         let accounts = self.accounts.current();
-        let mut context = RequestContext::new(&incoming);
+        let mut context =
+            RequestContext { names_emulator_version: self.names_emulator_version, ..RequestContext::new(&incoming) };
         let trace = self.tracer.as_ref().and_then(|tracer| tracer.begin(&parts.headers, incoming.started));
         let result = {
             let work = pin!(self.process(&mut context, &mut body, &accounts));

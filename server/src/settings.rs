@@ -70,6 +70,8 @@ pub struct Settings {
     pub quota: Quota,
     /// Whether the server keeps metrics for accounts, in tables of each account.
     pub has_analytics: bool,
+    /// Whether every response names the version that the emulator names.
+    pub names_emulator_version: bool,
     /// What the controls for tests need; `None` if there are none. They are on the admin listener. With them the file of
     /// accounts is not read again.
     pub test_controls: Option<TestControlSettings>,

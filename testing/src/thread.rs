@@ -174,6 +174,7 @@ fn settings(
         rehearsal,
         quota: Quota::default(),
         has_analytics: false,
+        names_emulator_version: false,
         test_controls: None,
         shutdown_time: SHUTDOWN_TIME,
     })

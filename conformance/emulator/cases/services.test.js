@@ -6,7 +6,7 @@ import { createHmac } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
-import { TableServiceClient } from "@azure/data-tables";
+import { TableClient, TableServiceClient } from "@azure/data-tables";
 import { DEVELOPMENT_KEY, useAll, useTables } from "../support/clients.js";
 import { BINARY, Emulator, FREE_PORTS, PROGRAMS, QUIET, newFolder } from "../support/emulator.js";
 
@@ -147,8 +147,35 @@ test("a certificate in PEM, and bearer tokens of anybody with --oauth basic", as
     names.push(name);
   }
   assert.deepEqual(names, ["orchards"]);
-  for (const change of [{ iss: "https://example.net/" }, { aud: "https://graph.windows.net" }, { exp: 1 }]) {
-    await assert.rejects(service(change).createTable("meadows"), (error) => [401, 403].includes(error.statusCode));
+  const refused = async (work, code, detail) => {
+    await assert.rejects(work, (error) => {
+      assert.equal(error.statusCode, 403);
+      assert.equal(error.response.headers.get("x-ms-error-code"), code);
+      assert.match(error.message, detail);
+      return true;
+    });
+  };
+  const later = Math.floor(Date.now() / 1000) + 3600;
+  for (const [change, detail] of [
+    [{ iss: "https://example.net/" }, /issuer/],
+    [{ aud: "https://graph.windows.net" }, /audience/],
+    [{ exp: 1 }, /expired/],
+    [{ nbf: later, exp: later + 60 }, /Lifetime/],
+    [{ iat: undefined }, /not supported/],
+  ]) {
+    await refused(service(change).createTable("meadows"), "AuthenticationFailed", detail);
+  }
+  const table = new TableClient(endpoint, "orchards", credential(), tls);
+  await refused(table.getAccessPolicy(), "AuthorizationFailure", /./);
+  await refused(table.setAccessPolicy([]), "AuthorizationFailure", /./);
+});
+
+test("every response names the version of the emulator", async (context) => {
+  const emulator = Emulator.rowhouse(context, ["--tablePort", "0", "--inMemoryPersistence"], { path: "" });
+  const line = await emulator.line(/Table service is successfully listening/);
+  for (const version of ["2019-02-02", "2020-12-06", "2031-01-01", "yesterday"]) {
+    const response = await fetch(`${line.split(" ").at(-1)}/devstoreaccount1/Tables`, { headers: { "x-ms-version": version } });
+    assert.equal(response.headers.get("x-ms-version"), "2026-06-06", version);
   }
 });
 

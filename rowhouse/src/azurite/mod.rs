@@ -53,6 +53,7 @@ pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
     let asked = serve.listen.clone().unwrap_or_default();
     let mut config = Config::new(serve, keys)?.with_password();
     config.log_file = log_file;
+    config.names_emulator_version = true;
     if takes_unverified_tokens {
         ensure!(
             config.oauth.is_none(),

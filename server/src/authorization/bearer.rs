@@ -28,6 +28,10 @@ pub(crate) async fn authenticate(
     // Checked after the token, so that only the owner of a valid token learns whether an account exists.
     let account = incoming.target.account.as_ref().filter(|account| accounts.keys(account).is_some());
     let account = account.ok_or_else(|| Failure::authentication("there is no such account"))?;
+    if oauth.takes_unverified_tokens() && incoming.options.comp.as_deref() == Some("acl") {
+        // The emulator accepts no token here. The service checks the roles, and so names the permission.
+        return Err(Failure::at(Layer::Authentication, ErrorCode::AuthorizationFailure));
+    }
     let roles = oauth.roles(&verified, account);
     debug!("a token was accepted for {account}: {}", roles.caller);
     Ok((verified, Grant { account: account.clone(), scope: Scope::Roles(roles) }))
@@ -43,10 +47,10 @@ pub(crate) async fn verify(
 ) -> Result<VerifiedToken, Failure> {
     let token = token(credential).ok_or_else(malformed)?;
     if !incoming.connection.is_tls && !oauth.allows_plain_http() {
-        return Err(Failure::authentication("Authentication scheme Bearer is not allowed with HTTP."));
+        return Err(refused_for(oauth, "Authentication scheme Bearer is not allowed with HTTP."));
     }
     let addressed = incoming.target.account.as_ref().map_or("", |account| account.as_str());
-    oauth.verify(token, addressed, incoming.now).await.map_err(|error| refusal(error, incoming))
+    oauth.verify(token, addressed, incoming.now).await.map_err(|error| refusal(oauth, error, incoming))
 }
 
 /// The error for a request without any credential (07 §9), which says where to get a token if there is an issuer.
@@ -55,16 +59,16 @@ pub(crate) async fn verify(
 /// gets the challenge; and that before the challenge only a batch is not found.
 pub(crate) fn anonymous(oauth: Option<&OAuth>, context: &mut RequestContext<'_>) -> Failure {
     const REASON: &str = "the request is anonymous";
-    match oauth {
-        Some(_) => challenged(incoming, REASON),
-        None => Failure::authentication(REASON),
-    }
     let incoming = context.incoming;
     let version = incoming.version().ok().flatten().unwrap_or(Version::OLDEST);
     if version < Version::CHALLENGE && incoming.target.resource() == Ok(Resource::Batch) {
         // The front end responds here, as it does to an authenticated request: with the version, and always in XML (recorded).
         context.version = Some(version).filter(|version| *version >= Version::VERSION_HEADER);
         return Failure::at(Layer::FrontEnd, ErrorCode::ResourceNotFound).because(REASON);
+    }
+    match oauth {
+        Some(_) => challenged(incoming, REASON),
+        None => Failure::authentication(REASON),
     }
 }
 
@@ -80,11 +84,24 @@ fn malformed() -> Failure {
 }
 
 /// The error for a request whose token was refused.
-fn refusal(error: TokenError, incoming: &IncomingRequest<'_>) -> Failure {
+fn refusal(oauth: &OAuth, error: TokenError, incoming: &IncomingRequest<'_>) -> Failure {
+    if oauth.takes_unverified_tokens() {
+        return refused_for(oauth, error.emulator_detail());
+    }
     if error == TokenError::KeysUnavailable {
         return Failure { source: Some(Box::new(error)), ..Failure::at(Layer::Authentication, ErrorCode::ServerBusy) };
     }
     challenged(incoming, error.to_string())
+}
+
+/// 403 with a reason for the log. The emulator tells clients, too, since there the credential protects nothing.
+fn refused_for(oauth: &OAuth, reason: &str) -> Failure {
+    let failure = Failure::authentication(reason);
+    if !oauth.takes_unverified_tokens() {
+        return failure;
+    }
+    let message = format!("{} {reason}", failure.error.message);
+    Failure { error: ServiceError::new(ErrorCode::AuthenticationFailed, message), ..failure }
 }
 
 /// 401 in versions that know the challenge, and 403 before.

@@ -33,6 +33,8 @@ pub(crate) struct RequestContext<'r> {
     pub(crate) is_authenticated: bool,
     /// Where clients get tokens: the value of `WWW-Authenticate`.
     pub(crate) challenge: Option<HeaderValue>,
+    /// Whether the response names the emulator's version, whatever the request says.
+    pub(crate) names_emulator_version: bool,
     /// The version that the response names; set once the request is authenticated.
     pub(crate) version: Option<Version>,
     pub(crate) operation: OperationKind,
@@ -77,6 +79,7 @@ impl<'r> RequestContext<'r> {
             delegator: None,
             is_authenticated: false,
             challenge: None,
+            names_emulator_version: false,
             version: None,
             operation: OperationKind::default(),
             table: None,

@@ -83,7 +83,7 @@ pub(crate) fn of_failure(failure: &Failure, context: &RequestContext<'_>, now: D
     if layer != Layer::Authentication && form != ErrorBodyFormat::PrefixedXml {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
-    if layer == Layer::Authentication {
+    if layer == Layer::Authentication && !context.names_emulator_version {
         // The version is not named before the request is authenticated (02 §3).
         headers.remove(X_MS_VERSION);
     }
@@ -137,11 +137,16 @@ const X_MS_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
 const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 const X_MS_CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
 
+/// The version that every response of the emulator names, whatever the request says (Azurite 3.36).
+const EMULATOR_VERSION: HeaderValue = HeaderValue::from_static("2026-06-06");
+
 fn common_headers(context: &RequestContext<'_>) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(12);
     headers.insert(SERVER, SERVER_NAME);
     insert_bytes(&mut headers, X_MS_REQUEST_ID, context.id.as_str().as_bytes());
-    if let Some(version) = context.version {
+    if context.names_emulator_version {
+        headers.insert(X_MS_VERSION, EMULATOR_VERSION);
+    } else if let Some(version) = context.version {
         insert_bytes(&mut headers, X_MS_VERSION, &version.text());
     }
     if let Some(id) = &context.client_request_id {

@@ -152,6 +152,11 @@ impl OAuth {
         self.challenge.as_ref()
     }
 
+    /// Whether tokens are accepted as the emulator accepts them, whose errors clients then expect.
+    pub(crate) fn takes_unverified_tokens(&self) -> bool {
+        self.takes_unverified_tokens
+    }
+
     /// Whether tokens are taken from connections without TLS.
     pub(crate) fn allows_plain_http(&self) -> bool {
         self.allow_plain_http

@@ -1,4 +1,4 @@
-//! Why a token was refused. The text is for the log; a client never sees it.
+//! Why a token was refused. The text is for the log; a client sees it only in the emulator's place.
 
 use std::fmt;
 
@@ -30,6 +30,19 @@ pub(crate) enum TokenError {
     Directory,
     /// A client application that is not in the issuer's list.
     Client,
+}
+
+impl TokenError {
+    /// What the emulator tells a client about the token, in its words.
+    pub(crate) fn emulator_detail(&self) -> &'static str {
+        match self {
+            Self::Audience => "Invalid token audience.",
+            Self::UnknownIssuer(_) => "Invalid token issuer.",
+            Self::Expired => "Lifetime validation failed. The token is expired.",
+            Self::NotYetValid => "Lifetime validation failed.",
+            _ => "Authentication scheme Bearer is not supported.",
+        }
+    }
 }
 
 impl fmt::Display for TokenError {
