@@ -299,6 +299,27 @@ async fn a_continuation_that_cannot_be_read_is_not_the_end() {
 }
 
 #[tokio::test]
+async fn a_repeated_continuation_token_is_an_error() {
+    let next = "x-ms-continuation-NextPartitionKey: p\r\nx-ms-continuation-NextRowKey: r\r\n\
+                x-ms-continuation-NextTableName: t\r\n";
+    let (service, seen) = service(move |number, _| {
+        // Ends even if the client follows the token.
+        ("200 OK", if number < 20 { next.to_owned() } else { String::new() }, b"{\"value\":[]}".to_vec())
+    });
+    let requests = || std::mem::take(&mut *seen.lock().unwrap()).len();
+    let table = service.table("cars");
+    let error = table.query::<PropertyBag>().collect().await.unwrap_err();
+    assert!(error.to_string().contains("repeats its continuation token"), "{error}");
+    assert_eq!(requests(), 2);
+    let stored = Continuation { partition: "p".to_owned(), row: Some("r".to_owned()) };
+    let error = table.query::<PropertyBag>().resume(stored).first().await.unwrap_err();
+    assert_eq!((error.kind(), requests()), (ErrorKind::Unreadable, 1));
+    let error = service.tables().all().await.unwrap_err();
+    assert!(error.to_string().contains("repeats its continuation token"), "{error}");
+    assert_eq!(requests(), 2);
+}
+
+#[tokio::test]
 async fn a_list_of_tables_goes_on_where_it_was_although_a_future_was_dropped() {
     let (service, seen) = service(|_, request| {
         if request.target.contains("NextTableName=b") {

@@ -1,7 +1,7 @@
 //! Where the next page of a query begins.
-//!
-//! This module must not know requests.
 
+use crate::error::Error;
+use crate::pipeline::{Operation, unreadable};
 use std::fmt;
 use std::str::FromStr;
 use wire::uri::{encode_component, percent_decode};
@@ -52,6 +52,18 @@ impl Continuation {
         let row = self.row.as_ref().map_or_else(String::new, |row| format!("&NextRowKey={}", encode_component(row)));
         format!("&NextPartitionKey={}{row}", encode_component(&self.partition))
     }
+}
+
+/// Returns the token of the next page, unless the service repeats the one that was sent: following it would never end.
+pub(super) fn advanced<T: PartialEq>(
+    operation: &Operation,
+    sent: Option<&T>,
+    next: Option<T>,
+) -> Result<Option<T>, Error> {
+    if next.is_some() && next.as_ref() == sent {
+        return Err(unreadable(operation, "the service repeats its continuation token, so the pages would never end"));
+    }
+    Ok(next)
 }
 
 /// Both texts, percent-encoded, with a slash between them; without a slash if there is no `NextRowKey`.

@@ -2,7 +2,7 @@
 //!
 //! This module must not know how a query is made.
 
-use super::continuation::Continuation;
+use super::continuation::{Continuation, advanced};
 use super::entities::bag;
 use super::table::Table;
 use crate::entity::{EntityError, PropertyBag};
@@ -89,7 +89,7 @@ impl<T> PageRequest<T> {
                     let partition = response.continuation(&operation, "x-ms-continuation-NextPartitionKey")?;
                     let row = response.continuation(&operation, "x-ms-continuation-NextRowKey")?;
                     let next = partition.map(|partition| Continuation { partition, row });
-                    return Ok(Page { items, next });
+                    return Ok(Page { items, next: advanced(&operation, from, next)? });
                 }
             }
         }

@@ -2,6 +2,7 @@
 //!
 //! `table.rs` has the operations on one table.
 
+use super::continuation::advanced;
 use super::table::Table;
 use crate::account::ConnectionString;
 use crate::account::Credential;
@@ -423,7 +424,8 @@ impl TableList {
         self.pages += 1;
         let response = self.service.pipeline.execute(&operation).await?;
         let names = read_table_set(&response.body).map_err(|_| unreadable(&operation, "it is not a list of tables"))?;
-        self.next = response.continuation(&operation, "x-ms-continuation-NextTableName")?;
+        let next = response.continuation(&operation, "x-ms-continuation-NextTableName")?;
+        self.next = advanced(&operation, self.next.as_ref(), next)?;
         Ok(names)
     }
 }

@@ -1,4 +1,4 @@
-//! A service that writes into the terminal of the command that asks it.
+//! Services that harm the command that asks them: they write into its terminal, or never come to an end.
 
 use crate::PROGRAM;
 use std::io::{Read, Write};
@@ -10,6 +10,11 @@ const HOSTILE: &str = "\u{1b}[2J\u{9b}2J\r\nrowhouse: all is well\u{202e}\u{2028
 
 /// The endpoint of a service that gives every request this response.
 fn service(status: &str, body: &str) -> String {
+    service_for(usize::MAX, status, body)
+}
+
+/// The endpoint of a service that gives this response to so many requests, and then is gone.
+fn service_for(requests: usize, status: &str, body: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}/devstoreaccount1", listener.local_addr().unwrap());
     let length = body.len();
@@ -18,7 +23,7 @@ fn service(status: &str, body: &str) -> String {
     );
     // The thread ends with the process of the tests.
     thread::spawn(move || {
-        for stream in listener.incoming() {
+        for stream in listener.incoming().take(requests) {
             let Ok(mut stream) = stream else { return };
             let (mut head, mut byte) = (Vec::new(), [0]);
             while !head.ends_with(b"\r\n\r\n") && matches!(stream.read(&mut byte), Ok(1)) {
@@ -77,5 +82,27 @@ fn its_names_and_values_do_not_control_the_terminal() {
     let endpoint = service("200 OK", &page.to_string());
     for output in ["table", "json", "jsonl"] {
         assert_harmless(&endpoint, &[&["entity", "query", "tab", "--output", output]]);
+    }
+}
+
+#[test]
+fn a_repeated_continuation_token_ends_every_command() {
+    let token = "200 OK\r\nx-ms-continuation-NextPartitionKey: p\r\nx-ms-continuation-NextRowKey: r\r\n\
+                 x-ms-continuation-NextTableName: t";
+    // Without an end, a command that follows the token would run forever instead of failing the test.
+    let endpoint = || service_for(100, token, "{\"value\":[]}");
+    let folder = PROGRAM.folder();
+    for command in [
+        &["table", "list"][..],
+        &["entity", "query", "tab"],
+        &["entity", "count", "tab"],
+        &["export", "--from", "ENDPOINT", "--to", "out", "--table", "tab"],
+        &["export", "--from", "ENDPOINT", "--to", "all"],
+        &["copy", "--from", "ENDPOINT", "--to", "data"],
+    ] {
+        let endpoint = endpoint();
+        let words: Vec<&str> = command.iter().map(|word| if *word == "ENDPOINT" { &endpoint } else { *word }).collect();
+        let ran = folder.run(words[0], &words[1..], &[("ROWHOUSE_ENDPOINT", &endpoint)]);
+        assert!(ran.code == Some(1) && ran.stderr.contains("repeats its continuation token"), "{command:?}: {ran:?}");
     }
 }
