@@ -286,6 +286,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(refusal) => refusal.fmt(f),
+            Self::Unreachable { what, source, attempts: 1 } => write!(f, "{what} had no answer: {source}"),
             Self::Unreachable { what, source, attempts } => {
                 write!(f, "{what} had no answer after {attempts} attempts: {source}")
             }

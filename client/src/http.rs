@@ -9,6 +9,8 @@
 //!
 //! This module must not know the Table protocol.
 
+mod tls_failure;
+
 use crate::limits::CONNECTION_IDLE_MAX;
 use bytes::Bytes;
 use http::header::{CONNECTION, USER_AGENT};
@@ -111,7 +113,7 @@ pub enum HttpError {
     Address,
     /// The TCP connection could not be opened.
     Connect(Box<dyn StdError + Send + Sync>),
-    /// The TLS handshake failed, for example because the certificate is not trusted.
+    /// The TLS handshake failed, for example because the certificate is not trusted. The text says what to do about it.
     Tls(Box<dyn StdError + Send + Sync>),
     /// The connection broke before the head of the response, or its head is not HTTP/1.1.
     Exchange(Box<dyn StdError + Send + Sync>),
@@ -270,6 +272,15 @@ fn check(uri: &Uri) -> Result<(), HttpError> {
 }
 
 impl HttpError {
+    /// Whether another attempt would fail in the same way, until a person changes something.
+    pub(crate) fn is_permanent(&self) -> bool {
+        match self {
+            Self::Address => true,
+            Self::Tls(error) => tls_failure::of(error.as_ref()).is_some_and(tls_failure::is_permanent),
+            _ => false,
+        }
+    }
+
     fn of(error: legacy::Error) -> Self {
         // The connector has its own type for errors of TCP; those of TLS are plain I/O errors.
         let is_tls = matches!(error.source(), Some(source) if source.is::<io::Error>());
@@ -286,7 +297,13 @@ impl fmt::Display for HttpError {
         match self {
             Self::Address => f.write_str("it is not an http or https address with a valid host"),
             Self::Connect(error) => write!(f, "connecting failed: {}", cause(error.as_ref())),
-            Self::Tls(error) => write!(f, "the TLS handshake failed: {}", cause(error.as_ref())),
+            Self::Tls(error) => {
+                f.write_str("the TLS handshake failed: ")?;
+                match tls_failure::of(error.as_ref()) {
+                    Some(failure) => tls_failure::explain(failure, f),
+                    None => write!(f, "{}", cause(error.as_ref())),
+                }
+            }
             Self::Exchange(error) => write!(f, "there was no valid answer: {}", cause(error.as_ref())),
             Self::Body(error) => write!(f, "the body of the answer could not be read: {}", cause(error.as_ref())),
             Self::BodyTooLarge(bytes_max) => write!(f, "the body of the answer is larger than {bytes_max} bytes"),

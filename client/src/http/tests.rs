@@ -1,6 +1,7 @@
 //! The client against servers that send fixed bytes.
 
 use super::*;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, SanType, date_time_ymd};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -198,15 +199,61 @@ async fn a_redirect_is_a_response_like_any_other() {
     assert_eq!(server.requests.lock().unwrap().len(), 1);
 }
 
-#[tokio::test]
-async fn only_certificates_of_trusted_roots_for_the_host_are_accepted() {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let certificate = CertificateDer::from(made.cert);
-    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+/// A server with a new certificate for `localhost`, and that certificate.
+fn tls_server(change: impl FnOnce(&mut CertificateParams)) -> (Server, CertificateDer<'static>) {
+    let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    change(&mut params);
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateDer::from(params.self_signed(&key).unwrap());
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let config = config.with_no_client_auth().with_single_cert(vec![certificate.clone()], key).unwrap();
-    let server = Server::start((vec![OK.as_bytes()], Duration::ZERO), Some(Arc::new(config)));
+    (Server::start((vec![OK.as_bytes()], Duration::ZERO), Some(Arc::new(config))), certificate)
+}
+
+#[tokio::test]
+async fn permanent_failures_of_tls_are_told_in_words() {
+    let of_authority = |params: &mut CertificateParams| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let expired = |params: &mut CertificateParams| params.not_after = date_time_ymd(2001, 1, 1);
+    let of_the_future = |params: &mut CertificateParams| params.not_before = date_time_ymd(2999, 1, 1);
+    let of_another = |params: &mut CertificateParams| {
+        params.subject_alt_names = vec![SanType::DnsName("elsewhere.example".try_into().unwrap())];
+    };
+    let changes: [(&dyn Fn(&mut CertificateParams), bool, &str); 5] = [
+        (&of_authority, true, "make one with 'rowhouse certificate'"),
+        (&expired, true, "has expired"),
+        (&of_the_future, true, "is not valid yet"),
+        (&of_another, true, "is for another host name"),
+        (&|_| (), false, "SSL_CERT_FILE"),
+    ];
+    for (change, is_trusted, told) in changes {
+        let (server, certificate) = tls_server(change);
+        let mut roots = RootCertStore::empty();
+        if is_trusted {
+            roots.add(certificate).unwrap();
+        }
+        let client = HttpClient::new(OPTIONS, tls_config(roots).unwrap());
+        let url = format!("https://localhost:{}/", server.authority.rsplit(':').next().unwrap());
+        let error = get(&client, &url).await.unwrap_err();
+        assert!(error.to_string().contains(told) && error.is_permanent(), "{told}: {error} {error:?}");
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/", listener.local_addr().unwrap());
+    thread::spawn(move || listener.accept().unwrap().0.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+    let error = get(&client(OPTIONS), &url).await.unwrap_err();
+    assert!(error.to_string().contains("use an http address") && error.is_permanent(), "{error} {error:?}");
+    // A connection that breaks may not break again.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/", listener.local_addr().unwrap());
+    thread::spawn(move || drop(listener.accept()));
+    let error = get(&client(OPTIONS), &url).await.unwrap_err();
+    assert!(matches!(error, HttpError::Tls(_)) && !error.is_permanent(), "{error} {error:?}");
+}
+
+#[tokio::test]
+async fn only_certificates_of_trusted_roots_for_the_host_are_accepted() {
+    let (server, certificate) = tls_server(|_| ());
     let port = server.authority.rsplit(':').next().unwrap();
 
     let mut roots = RootCertStore::empty();

@@ -329,7 +329,7 @@ fn without_response(operation: &Operation, source: HttpError, attempts: u32) -> 
         return final_error(Error::ResponseTooLarge { what });
     }
     let had_no_effect = matches!(source, HttpError::Connect(_) | HttpError::Tls(_));
-    let is_transient = !matches!(source, HttpError::Address);
+    let is_transient = !source.is_permanent();
     let error = Error::Unreachable { what, source, attempts };
     FailedAttempt { error, had_no_effect, is_transient, is_missing_at_secondary: false, retry_after: None }
 }

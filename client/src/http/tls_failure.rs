@@ -1,0 +1,72 @@
+//! Failures of TLS handshakes: which of them are permanent, and what people can do about each.
+//!
+//! This module must not know requests.
+
+use rustls::{CertificateError, Error, OtherError};
+use std::error::Error as StdError;
+use std::{fmt, io};
+
+/// Returns the failure of TLS that an error of the connection goes back to; `None` if the connection itself failed.
+pub(super) fn of<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(failure) = error.downcast_ref::<Error>() {
+            return Some(failure);
+        }
+        // The source of an I/O error is not the error that it wraps, but the source of that.
+        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        next = wrapped.map(|wrapped| wrapped as &(dyn StdError + 'static)).or_else(|| error.source());
+    }
+    None
+}
+
+/// Whether the same handshake would fail again.
+pub(super) fn is_permanent(failure: &Error) -> bool {
+    matches!(
+        failure,
+        Error::InvalidCertificate(_)
+            | Error::InvalidMessage(_)
+            | Error::PeerIncompatible(_)
+            | Error::NoCertificatesPresented
+            | Error::UnsupportedNameType
+    )
+}
+
+/// Writes a failure in words, with what to do.
+pub(super) fn explain(failure: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match failure {
+        Error::InvalidCertificate(error) => explain_certificate(error, f),
+        Error::InvalidMessage(_) => {
+            f.write_str("the server does not speak TLS on this port; if it serves plain HTTP, use an http address")
+        }
+        other => write!(f, "{other}"),
+    }
+}
+
+fn explain_certificate(error: &CertificateError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => f.write_str(
+            "the server's certificate has expired; renew it, or correct the clock of this machine if that is wrong",
+        ),
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => f.write_str(
+            "the server's certificate is not valid yet; check the clocks of this machine and of the one that made it",
+        ),
+        CertificateError::UnknownIssuer => f.write_str(
+            "this machine does not trust the issuer of the server's certificate; if the certificate is your own, name its \
+             PEM file in the variable SSL_CERT_FILE",
+        ),
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => f.write_str(
+            "the server's certificate is for another host name; use an address with a name of the certificate, or make a \
+             certificate for this name",
+        ),
+        CertificateError::Other(OtherError(other))
+            if other.downcast_ref::<webpki::Error>() == Some(&webpki::Error::CaUsedAsEndEntity) =>
+        {
+            f.write_str(
+                "the server's certificate is one of a certificate authority (CA:TRUE), which no server may present; make one \
+                 with 'rowhouse certificate', or add -addext basicConstraints=critical,CA:FALSE to 'openssl req -x509'",
+            )
+        }
+        other => write!(f, "the server's certificate is not valid: {other}"),
+    }
+}
