@@ -4,6 +4,7 @@
 //! from the first packet on.
 
 use super::idle_timeout::poll_in_intervals;
+use super::plain_http;
 use super::watch::{GivenUp, serve_watched};
 use crate::clock;
 use crate::limits::connections::{ConnectionCounters, ConnectionRegistry, OpenConnection};
@@ -122,7 +123,14 @@ async fn handshake(
     counters: Arc<ConnectionCounters>,
 ) -> Option<AcceptedConnection<TlsStream<TcpStream>>> {
     let AcceptedConnection { stream, peer, place } = accepted;
-    match tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await {
+    let agreed = async {
+        if plain_http::is_begun(&stream).await? {
+            plain_http::refuse(stream).await?;
+            return Err(std::io::Error::other("the client speaks plain HTTP"));
+        }
+        acceptor.accept(stream).await
+    };
+    match tokio::time::timeout(HANDSHAKE_TIME, agreed).await {
         Ok(Ok(stream)) => return Some(AcceptedConnection { stream, peer, place }),
         Ok(Err(error)) => debug!("the TLS handshake with {peer} failed: {error}"),
         Err(_) => debug!("the TLS handshake with {peer} took longer than {} s", HANDSHAKE_TIME.as_secs()),

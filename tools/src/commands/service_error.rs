@@ -39,6 +39,7 @@ impl ServiceError {
         };
         Some(match refusal.code.as_str() {
             "TableNotFound" => "'rowhouse table create' creates it, and 'rowhouse table list' lists those that exist",
+            "AccountRequiresHttps" => "the server speaks HTTPS on this port: begin the address with https://",
             "AuthenticationFailed" => {
                 "the key or signature is not one of this account, has expired, or the clock of this machine is wrong"
             }

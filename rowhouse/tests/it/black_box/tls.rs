@@ -8,6 +8,7 @@ use rustls::version::{TLS12, TLS13};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
+use test_support::TIMEOUT;
 
 /// The files of a certificate and its key, and what a client trusts.
 pub(crate) struct Pair {
@@ -78,17 +79,34 @@ fn tls_1_2_and_1_3_are_supported_and_only_http_1_1() {
 }
 
 #[test]
-fn plain_http_gets_no_answer_from_a_tls_port() {
+fn plain_http_on_a_tls_port_is_told_to_use_https() {
     let folder = Folder::new();
     let (server, trusted) = start(&folder, &[]);
-    let mut stream = TcpStream::connect(server.address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    stream.write_all(b"GET /orchard/Tables HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-    let mut answer = Vec::new();
-    // It may be reset, too.
-    let _ = stream.read_to_end(&mut answer);
-    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    let ask = |request: &[u8]| {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        // The server may have closed the connection before the end of a long request.
+        let _ = stream.write_all(request);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    let head = "POST /orchard/Tables HTTP/1.1\r\nHost: x\r\nContent-Length: 40000\r\n\r\n";
+    for body in [0, 40_000] {
+        let answer = ask(format!("{head}{}", "x".repeat(body)).as_bytes());
+        assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{body}: {answer:?}");
+        assert!(answer.contains("\r\nx-ms-error-code: AccountRequiresHttps\r\n"), "{body}: {answer:?}");
+        assert!(answer.ends_with("use an address with https://.\r\n"), "{body}: {answer:?}");
+    }
+    // The connection of a request without an end is closed.
+    let endless = "x".repeat(16 * 1024 * 1024);
+    ask(format!("{head}{endless}").as_bytes());
+    // What is neither HTTP nor TLS gets no answer in HTTP.
+    assert!(!ask(b"\x00\x01\x02\x03\x04\x05").contains("HTTP"));
     assert!(Client::tls(server.address, &trusted).is_ok());
+    let url = format!("http://{}/orchard", server.address);
+    let ran = crate::PROGRAM.folder().run("table", &["list", "--endpoint", &url], &[("ROWHOUSE_KEY", &key(1))]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("begin the address with https://"), "{ran:?}");
 }
 
 #[test]

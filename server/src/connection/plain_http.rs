@@ -1,0 +1,57 @@
+//! The answer to a client that sends plain HTTP to a port with TLS: what is wrong, in plain HTTP.
+//!
+//! Invariants:
+//!
+//! 1. It is decided by the first byte, without a copy, so connections with TLS cost one system call more.
+//! 2. Nothing of the request is kept, and only [`DISCARDED_BYTES_MAX`] of it are read. The caller bounds the time, and the
+//!    connection counts as one whose handshake is not complete.
+
+use std::io::Result;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Most bytes of a request that are read after the answer. A connection that is closed with unread bytes is reset, and then the
+/// client may not see the answer.
+const DISCARDED_BYTES_MAX: usize = 64 * 1024;
+
+/// The code is the one of the cloud for accounts that require HTTPS. Client libraries show it.
+const ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    Content-Type: text/plain; charset=utf-8\r\n\
+    Content-Length: 86\r\n\
+    Connection: close\r\n\
+    x-ms-error-code: AccountRequiresHttps\r\n\
+    \r\n\
+    This port speaks HTTPS, and the request is plain HTTP: use an address with https://.\r\n";
+
+/// Whether the first byte that arrives is one of a method of HTTP. A record of TLS begins with a control character.
+pub(super) async fn is_begun(stream: &TcpStream) -> Result<bool> {
+    let mut first = [0];
+    let count = stream.peek(&mut first).await?;
+    Ok(count == 1 && first.iter().all(u8::is_ascii_uppercase))
+}
+
+/// Sends the answer and closes the connection.
+pub(super) async fn refuse(mut stream: TcpStream) -> Result<()> {
+    stream.write_all(ANSWER).await?;
+    stream.shutdown().await?;
+    let (mut discarded, mut buffer) = (0, [0; 1024]);
+    while discarded < DISCARDED_BYTES_MAX {
+        match stream.read(&mut buffer).await? {
+            0 => break,
+            count => discarded += count,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ANSWER;
+
+    #[test]
+    fn the_length_of_the_answer_is_that_of_its_body() {
+        let answer = std::str::from_utf8(ANSWER).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("\r\nContent-Length: {}\r\n", body.len())), "{}", body.len());
+    }
+}
