@@ -40,6 +40,8 @@ pub(crate) struct Ready {
 
 /// How a server is announced, and what runs beside it.
 pub(crate) trait Surroundings {
+    /// The option and value with which the system chooses the port of the server.
+    fn listen_option(&self) -> &'static str;
     /// Announces the server, which is ready.
     fn announce(&mut self, ready: &Ready) -> impl Future<Output = anyhow::Result<()>>;
     /// Completes when the server shall stop although no signal came.
@@ -54,6 +56,10 @@ pub(crate) trait Surroundings {
 struct Alone;
 
 impl Surroundings for Alone {
+    fn listen_option(&self) -> &'static str {
+        "--listen 127.0.0.1:0"
+    }
+
     async fn announce(&mut self, ready: &Ready) -> anyhow::Result<()> {
         announce(ready)
     }
@@ -92,13 +98,13 @@ async fn run_until_stopped(
     log: LogControl,
     surroundings: &mut impl Surroundings,
 ) -> anyhow::Result<()> {
-    let listener = bind(config.exposure.listen).await?;
+    let listener = bind(config.exposure.listen, surroundings.listen_option()).await?;
     // Started before the data are opened, which may take a while.
     let admin = match config.admin {
         None => None,
-        Some(address) => Some(bind(address).await?),
+        Some(address) => Some(bind(address, "--admin 127.0.0.1:0").await?),
     };
-    let observers = Observers::start(admin, log, config.metrics_per_table)?;
+    let observers = Observers::start(admin, log, config.metrics_per_table, option_env!("ROWHOUSE_REVISION"))?;
     let input = config.stop_with_stdin.then(StandardInput::read).transpose()?;
     match &config.storage {
         Storage::Memory if config.test_controls => {
@@ -142,8 +148,15 @@ async fn run_until_stopped(
     }
 }
 
-async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))
+/// Listens on an address. `free_port` is the option and value with which the system chooses a port.
+async fn bind(address: SocketAddr, free_port: &str) -> anyhow::Result<TcpListener> {
+    match TcpListener::bind(address).await {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => bail!(
+            "{address} is already in use: stop the other process (perhaps another Rowhouse, or Azurite), choose \
+             another port, or pass {free_port} for a free one"
+        ),
+        bound => bound.with_context(|| format!("listening on {address}")),
+    }
 }
 
 fn embedded_options(durability: DurabilityArg, cache_bytes: u64, min_free_bytes: u64) -> EmbeddedOptions {

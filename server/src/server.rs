@@ -46,8 +46,13 @@ pub struct Observers {
 impl Observers {
     /// Starts the admin listener, if there is to be one, and traces, if the environment names a collector.
     ///
-    /// Must be called on the runtime of the server.
-    pub fn start(admin: Option<TcpListener>, log: LogControl, metrics_per_table: bool) -> anyhow::Result<Self> {
+    /// `revision` is that of the source, if the program knows it. Must be called on the runtime of the server.
+    pub fn start(
+        admin: Option<TcpListener>,
+        log: LogControl,
+        metrics_per_table: bool,
+        revision: Option<&'static str>,
+    ) -> anyhow::Result<Self> {
         let tracer = match TraceSettings::from_environment()? {
             None => None,
             Some(settings) => {
@@ -60,7 +65,7 @@ impl Observers {
             None => (None, None),
             Some(listener) => {
                 let address = listener.local_addr().context("reading the address that was bound")?;
-                let metrics = Arc::new(Metrics::new(metrics_per_table));
+                let metrics = Arc::new(Metrics::new(metrics_per_table).with_revision(revision));
                 let admin = Arc::new(Admin::new(log, Arc::clone(&metrics), Arc::clone(&connections), tracer.clone()));
                 tokio::spawn(admin::serve(listener, Arc::clone(&admin)));
                 (Some((admin, address)), Some(metrics))

@@ -117,6 +117,10 @@ enum Remark {
 }
 
 impl Surroundings for Emulator {
+    fn listen_option(&self) -> &'static str {
+        "--tablePort 0"
+    }
+
     async fn announce(&mut self, ready: &Ready) -> anyhow::Result<()> {
         for remark in self.remarks.drain(..) {
             match remark {

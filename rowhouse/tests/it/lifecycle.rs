@@ -86,8 +86,14 @@ fn folders_that_are_newer_damaged_or_foreign_are_refused_and_left_alone() {
 fn a_port_in_use_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let said = refusal(&["--in-memory", "--listen", &address]);
-    assert!(said.contains(&address) && said.to_lowercase().contains("in use"), "{said}");
+    let named = format!("{address} is already in use: stop the other process");
+    for (arguments, option) in [
+        (&["--listen", &address][..], "--listen 127.0.0.1:0"),
+        (&["--listen", "127.0.0.1:0", "--admin", &address], "--admin 127.0.0.1:0"),
+    ] {
+        let said = refusal(&[&["--in-memory"], arguments].concat());
+        assert!(said.contains(&named) && said.contains(option), "{said}");
+    }
 }
 
 #[test]

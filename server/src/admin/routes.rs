@@ -58,7 +58,8 @@ async fn route(admin: &Admin, request: Request<Incoming>) -> Response<Full<Bytes
         "/readyz" | "/healthz" => readiness(admin, &request).await,
         "/metrics" => metrics_page(admin).await,
         "/version" => {
-            let facts = version::FACTS.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value)));
+            let facts = version::facts(admin.metrics.revision).into_iter();
+            let facts = facts.map(|(name, value)| (name.to_owned(), Value::from(value)));
             json(StatusCode::OK, &Value::Object(facts.collect::<Map<_, _>>()))
         }
         "/log" => text(StatusCode::OK, admin.log.current() + "\n"),

@@ -32,6 +32,15 @@ fn known_paths_are_answered_and_others_refused() {
     assert!(nothing.status == 404 && text(&nothing).contains("/readyz"), "{}", text(&nothing));
     let version = get(&server, "/version").json();
     assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
+    // A test runs in a clone, or in the sources of a release, which know no revision.
+    let git = std::process::Command::new("git").args(["rev-parse", "HEAD", "--show-toplevel"]).output();
+    let git = git.ok().filter(|git| git.status.success()).map(|git| String::from_utf8(git.stdout).unwrap());
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let revision = git
+        .as_ref()
+        .and_then(|text| text.trim().split_once('\n'))
+        .filter(|(_, top)| std::fs::canonicalize(top).unwrap() == std::fs::canonicalize(root).unwrap());
+    assert_eq!(version["revision"].as_str(), revision.map(|(revision, _)| revision));
     let page = get(&server, "/metrics");
     assert!(text(&page).contains(&format!(r#"rowhouse_build_info{{version="{}""#, env!("CARGO_PKG_VERSION"))));
     let data = ask(&server.address, "GET", "/livez", "", "");

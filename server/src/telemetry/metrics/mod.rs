@@ -53,6 +53,8 @@ const ENDS: usize = CODES + SUCCESSES.len() + CODES + 1;
 /// The counters of requests.
 #[derive(Debug)]
 pub struct Metrics {
+    /// The revision of the source that the program was built from, if it is known.
+    pub(crate) revision: Option<&'static str>,
     /// One counter for each operation and each way in which it may end.
     ends: Box<[AtomicU64]>,
     durations: Box<[Distribution]>,
@@ -97,6 +99,7 @@ impl Metrics {
     pub(crate) fn new(has_tables: bool) -> Self {
         let counters = |count| std::iter::repeat_with(AtomicU64::default).take(count).collect();
         Self {
+            revision: None,
             ends: counters(OPERATIONS * ENDS),
             durations: OperationKind::ALL.iter().map(|_| Distribution::new(REQUEST_TIME_BOUNDS)).collect(),
             request_bytes: Default::default(),
@@ -109,6 +112,11 @@ impl Metrics {
             abandoned: AtomicU64::new(0),
             by_table: ByTable::new(has_tables),
         }
+    }
+
+    /// These metrics of a program that was built from this revision of the source.
+    pub(crate) fn with_revision(self, revision: Option<&'static str>) -> Self {
+        Self { revision, ..self }
     }
 
     /// The sums over all operations. A request is in them before its client has the response.

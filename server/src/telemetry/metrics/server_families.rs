@@ -27,8 +27,7 @@ fn read(counter: &AtomicU64) -> u64 {
 
 fn build(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
     page.gauge("build_info", "Always 1; the labels say which build of the server this is", |family| {
-        let labels = version::FACTS;
-        family.value(&labels, 1)
+        family.value(&version::facts(snapshot.metrics.revision), 1)
     })?;
     let help = "1 while the server takes requests, 0 while it opens its data or stops, and while writes are refused";
     page.gauge("ready", help, |family| family.value(&[], u64::from(snapshot.is_ready)))?;
