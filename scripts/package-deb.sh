@@ -37,7 +37,7 @@ mkdir -p "$folder" "$content/DEBIAN" "$content/etc/rowhouse" "$documents/example
     "$content"/usr/share/{bash-completion/completions,zsh/vendor-completions,fish/vendor_completions.d}
 install -m 755 "$program" "$content/usr/bin/rowhouse"
 install -m 644 "$root"/deploy/systemd/*.{service,timer} "$content/usr/lib/systemd/system/"
-install -m 644 "$root"/deploy/systemd/*.conf "$documents/examples/"
+install -m 644 "$root"/deploy/systemd/*.conf "$root/deploy/accounts.toml" "$documents/examples/"
 install -m 640 "$root/packages/deb/environment" "$content/etc/rowhouse/environment"
 install -m 644 "$root/packages/deb/copyright" "$root/README.md" "$documents/"
 install -m 644 "$root/packages/deb/lintian-overrides" "$content/usr/share/lintian/overrides/rowhouse"

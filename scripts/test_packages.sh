@@ -333,12 +333,15 @@ deb_installs_and_runs() {
     expect 0 'install ok installed' private_dpkg --status rowhouse
     expect 0 "^rowhouse $version\$" "$system/usr/bin/rowhouse" --version
     for file in usr/lib/systemd/system/rowhouse{,-backup}.service usr/lib/systemd/system/rowhouse-backup.timer \
-        usr/share/doc/rowhouse/{copyright,changelog.gz,examples/live-accounts.conf} usr/share/man/man1/rowhouse-serve.1.gz \
+        usr/share/doc/rowhouse/{copyright,changelog.gz,examples/live-accounts.conf,examples/accounts.toml} usr/share/man/man1/rowhouse-serve.1.gz \
         usr/share/bash-completion/completions/rowhouse usr/share/zsh/vendor-completions/_rowhouse \
         usr/share/fish/vendor_completions.d/rowhouse.fish; do
         [ -s "$system/$file" ] || fail "missing: $file"
         [ "$(stat -c %a "$system/$file")" = 644 ] || fail "nobody else can read $file"
     done
+    # The command that the message at the end of the installation names.
+    "$system/usr/bin/rowhouse" accounts new orchard --file "$scratch/accounts.toml" >/dev/null
+    expect 0 '^orchard  2 keys$' "$system/usr/bin/rowhouse" accounts list --file "$scratch/accounts.toml"
     # Nothing was enabled.
     [ -z "$(ls "$system/etc/systemd/system")" ]
     private_dpkg --verify rowhouse

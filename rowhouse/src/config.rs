@@ -4,6 +4,7 @@
 
 use crate::cli::{DurabilityArg, LogFormatArg, SecondaryArg, ServeArgs};
 use anyhow::{Context, bail, ensure};
+use clap::{Arg, Args};
 use model::limits::{QUERY_EXECUTION_SECONDS_DEFAULT, REQUEST_TIMEOUT_SECONDS_MAX};
 use rustls::ServerConfig;
 use server::{Accounts, Files, LogFormat, MEMORY_BYTES_MIN, OAuthConfig, Quota, RehearsalSettings, Secondary, Targets};
@@ -136,8 +137,10 @@ impl Config {
             None => args,
             Some(path) => {
                 let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+                let options = ServeArgs::augment_args(clap::Command::new("serve"));
+                let names: Vec<&str> = options.get_arguments().filter_map(Arg::get_long).chain(["oauth"]).collect();
                 let file: ServeArgs =
-                    server::parse_toml(&text).with_context(|| format!("reading {}", path.display()))?;
+                    server::parse_toml(&text, &names).with_context(|| format!("reading {}", path.display()))?;
                 let is_secret = file.store.as_ref().is_some_and(|url| store::postgres::has_password(&url.0));
                 secret_files.extend(is_secret.then(|| path.clone()));
                 args.or(file)
@@ -411,10 +414,10 @@ mod tests {
             (config.exposure.listen.port(), config.query_time.as_secs(), config.log_format),
             (2, 7, LogFormat::Json)
         );
-        std::fs::write(&path, "lisden = \"x\"").unwrap();
+        std::fs::write(&path, "query-seconds = 7\nlisden = \"x\"").unwrap();
         let args = ServeArgs { config: Some(path), ..ServeArgs::default() };
         let refusal = format!("{:#}", Config::new(args, None).unwrap_err());
-        assert!(refusal.contains("line 1, column 1: unknown field"), "{refusal}");
+        assert!(refusal.contains("line 2, column 1: unknown field 'lisden'; did you mean 'listen'?"), "{refusal}");
     }
 
     #[test]

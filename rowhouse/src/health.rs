@@ -72,7 +72,7 @@ pub(crate) fn run(args: HealthArgs) -> anyhow::Result<String> {
         None => ServerFile::default(),
         Some(path) => {
             let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-            server::parse_toml(&text).with_context(|| format!("reading {}", path.display()))?
+            server::parse_toml(&text, &[]).with_context(|| format!("reading {}", path.display()))?
         }
     };
     if let Some(admin) = args.admin.or(file.admin) {

@@ -3,7 +3,9 @@
 //! The commands themselves are in the crates `server` and `tools`. It is a library so that tests can compare documents and
 //! manifests with the options. It must not know how a request is served.
 
+mod accounts;
 mod azurite;
+mod certificate;
 pub mod cli;
 pub mod config;
 mod health;

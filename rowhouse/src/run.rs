@@ -3,7 +3,7 @@
 use crate::azurite;
 use crate::cli::{Cli, Command, manual};
 use crate::config::{self, AccountKeys, Config};
-use crate::{health, serve};
+use crate::{accounts, certificate, health, serve};
 use clap::Parser;
 use server::LogFormat;
 use std::ffi::{OsStr, OsString};
@@ -42,6 +42,8 @@ fn run_command(command: Command) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => Config::from_environment(*args).and_then(serve::run_alone).map(|()| ExitCode::SUCCESS),
         Command::Azurite(args) => azurite::run(*args),
         Command::Sas(args) => sign(*args),
+        Command::Accounts(args) => accounts::run(*args).and_then(|text| printed(&text)),
+        Command::Certificate(args) => certificate::run(*args).and_then(|text| printed(&text)),
         Command::Health(args) => health::run(*args).and_then(|text| printed(&text)),
         Command::Completions(args) => printed(&manual::completions(&args)),
         Command::Man(args) => manual::man(&args).and_then(|text| printed(&text)),

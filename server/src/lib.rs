@@ -27,7 +27,8 @@ mod telemetry;
 mod test_controls;
 mod toml_file;
 
-pub use accounts::{Accounts, Quota, QuotaSection, connection_string};
+pub use accounts::edit as account_file;
+pub use accounts::{Accounts, Quota, QuotaSection, connection_string, random_key};
 pub use authorization::oauth::{OAuthConfig, OAuthSection};
 pub use connection::tls::server_config;
 pub use limits::throttle::Targets;

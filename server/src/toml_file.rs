@@ -1,15 +1,25 @@
-//! Reads TOML files that may hold secrets: no error shows any of their text.
+//! Reads TOML files that may hold secrets: no error shows a value.
 //!
-//! The errors of the library quote the line at fault, and those of serde the value, and either may be a password or a key.
+//! The errors of the library quote the line at fault, and those of serde the value, and either may be a password or a key. Only the
+//! name of an unknown field is shown, if it looks like one.
 
 use anyhow::anyhow;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use toml::Spanned;
 
-/// Reads the text of a file. An error tells the place and the kind of the fault.
-pub fn parse_toml<T: DeserializeOwned>(text: &str) -> anyhow::Result<T> {
+/// Reads the text of a file. An error tells the place and the kind of the fault. `names` are the fields of the file; they may be
+/// missing if the type has no flattened fields.
+pub fn parse_toml<T: DeserializeOwned>(text: &str, names: &[&str]) -> anyhow::Result<T> {
     toml::from_str(text).map_err(|error| {
-        let fault = without_text(error.message());
-        match error.span() {
+        let unknown = unknown_field(error.message());
+        let fault = match &unknown {
+            Some((name, expected)) => describe_unknown(name, if expected.is_empty() { names } else { expected }),
+            None => without_text(error.message()),
+        };
+        // With flattened fields, the error of an unknown one is about the whole file.
+        let span = unknown.and_then(|(name, _)| place_of_field(text, name)).or_else(|| error.span());
+        match span {
             Some(span) => {
                 let before = text.get(..span.start).unwrap_or(text);
                 let line = before.split('\n').count();
@@ -20,6 +30,42 @@ pub fn parse_toml<T: DeserializeOwned>(text: &str) -> anyhow::Result<T> {
         }
     })
 }
+
+/// The name of a field that is not known, and those that the message names in its place.
+fn unknown_field(message: &str) -> Option<(&str, Vec<&str>)> {
+    let (name, rest) = message.strip_prefix("unknown field `")?.split_once('`')?;
+    Some((name, rest.split('`').skip(1).step_by(2).collect()))
+}
+
+/// Where a field of the file itself stands; `None` if it is in a section.
+fn place_of_field(text: &str, name: &str) -> Option<std::ops::Range<usize>> {
+    let fields: BTreeMap<Spanned<String>, toml::Value> = toml::from_str(text).ok()?;
+    fields.into_keys().find(|field| field.get_ref() == name).map(|field| field.span())
+}
+
+/// Names the field, unless it might be a secret, and the one that was probably meant.
+fn describe_unknown(name: &str, names: &[&str]) -> String {
+    let spelling = |name: &str| name.to_ascii_lowercase().replace('_', "-");
+    let similarity = |known: &str| strsim::jaro_winkler(&spelling(name), known);
+    let similar = names.iter().map(|known| (similarity(known), known)).filter(|(similarity, _)| *similarity >= SIMILAR);
+    let meant = similar.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, known)| known);
+    // A key or a password that was pasted in the wrong place has capitals, or is not like the name of any field.
+    let is_name = name.len() <= FIELD_NAME_BYTES_MAX
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'));
+    let shown = if is_name || meant.is_some() { format!("unknown field '{name}'") } else { "unknown field".to_owned() };
+    match meant {
+        Some(meant) => format!("{shown}; did you mean '{meant}'?"),
+        None if names.len() <= LISTED_MAX && !names.is_empty() => format!("{shown}, expected {}", names.join(", ")),
+        None => shown,
+    }
+}
+
+/// The least similarity of a name that is suggested, from 0 to 1.
+const SIMILAR: f64 = 0.8;
+/// The longest name of a field.
+const FIELD_NAME_BYTES_MAX: usize = 40;
+/// Maximum number of names that a message lists.
+const LISTED_MAX: usize = 12;
 
 /// A message without what it quotes from the file: `invalid type: string "x", expected a number` quotes `x`. What follows the
 /// last `, expected` is the text of this program or of the library.
@@ -67,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_tell_the_place_and_show_nothing_of_the_file() {
+    fn errors_tell_the_place_and_show_no_value() {
         for (text, expected) in [
             ("store = \"postgres://me:s3cr3t@db/t\n", "line 1, column "),
             ("\nstore = postgres://me:s3cr3t@db/t", "line 2, column 9: "),
@@ -75,20 +121,44 @@ mod tests {
             ("connections = \"s3cr3t, expected s3cr3t\"", "column 15: invalid type: string, expected u32"),
             ("connections = \"s3cr3t \\\"s3cr3t\"", "invalid type: string, expected u32"),
             ("kind = \"s3cr3t\"", "unknown variant, expected `one`"),
-            ("s3cr3t = 1", "line 1, column 1: unknown field, expected one of"),
+            ("S3cr3t = 1", "line 1, column 1: unknown field, expected store, connections, kind, account"),
+            ("connection = 1", "line 1, column 1: unknown field 'connection'; did you mean 'connections'?"),
+            ("kind = \"one\"\nlisten = 1", "line 2, column 1: unknown field 'listen', expected store, connections"),
             ("[[account]]\nkey1 = 's3cr3t", "line 2, "),
             ("[[account]]\nkey1 = 5301", "invalid type: integer, expected a string"),
-            ("[[account]]\nkey = \"s3cr3t\"", "unknown field, expected `key1`"),
+            ("[[account]]\nkey = \"s3cr3t\"", "line 2, column 1: unknown field 'key'; did you mean 'key1'?"),
+            ("[[account]]\n  Key_1 = \"s3cr3t\"", "line 2, column 3: unknown field 'Key_1'; did you mean 'key1'?"),
+            ("[[account]]\nAAECAwQFBgcICQ = 1", "line 2, column 1: unknown field, expected key1"),
             ("[[account]]\n", "missing field `key1`"),
             ("store = \"é\"\nstore = \"s3cr3t\"", "line 2, column 1: duplicate key"),
             ("s3cr3t", "line 1"),
             ("é s3cr3t = 1", "line 1"),
             ("kind = s3cr3t", "line 1"),
         ] {
-            let error = format!("{:#}", parse_toml::<Sample>(text).unwrap_err());
+            let error = format!("{:#}", parse_toml::<Sample>(text, &[]).unwrap_err());
             assert!(error.contains(expected), "{text}: {error}");
-            assert!(!error.contains("s3cr3t") && !error.contains("5301"), "{text}: {error}");
+            let shown = ["s3cr3t", "5301", "AAEC"].iter().any(|secret| error.contains(secret));
+            assert!(!shown && !error.contains("S3cr3t"), "{text}: {error}");
         }
-        assert!(parse_toml::<Sample>("connections = 3").is_ok());
+        assert!(parse_toml::<Sample>("connections = 3", &[]).is_ok());
+    }
+
+    #[test]
+    fn an_unknown_field_beside_flattened_ones_has_its_place() {
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        #[expect(dead_code, reason = "only parsed")]
+        struct Outer {
+            listen: Option<String>,
+            #[serde(flatten)]
+            inner: Inner,
+        }
+        #[derive(Debug, Deserialize)]
+        #[expect(dead_code, reason = "only parsed")]
+        struct Inner {
+            domain: Option<String>,
+        }
+        let error = parse_toml::<Outer>("listen = \"x\"\n# s3cr3t\n dommain = \"s3cr3t\"\n", &["listen", "domain"]);
+        assert_eq!(error.unwrap_err().to_string(), "line 3, column 2: unknown field 'dommain'; did you mean 'domain'?");
     }
 }

@@ -50,6 +50,21 @@ pub fn exposure(path: &Path) -> Option<String> {
     })
 }
 
+/// Gives a new file the owner and the permissions of another file, which it will replace.
+pub fn copy_access(from: &Path, to: &File) -> io::Result<()> {
+    let from = std::fs::metadata(from)?;
+    let new = to.metadata()?;
+    if (from.uid(), from.gid()) != (new.uid(), new.gid()) {
+        std::os::unix::fs::fchown(to, Some(from.uid()), Some(from.gid()))?;
+    }
+    to.set_permissions(from.permissions())
+}
+
+/// Lets other users read a file of this user.
+pub fn make_readable(file: &File) -> io::Result<()> {
+    file.set_permissions(std::fs::Permissions::from_mode(0o644))
+}
+
 /// Makes the names in a folder durable.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()

@@ -15,6 +15,8 @@ pub use quota_args::QuotaArgs;
 pub use test_args::TestArgs;
 pub use throttle_args::ThrottleArgs;
 
+use crate::accounts::{self, AccountsArgs};
+use crate::certificate::{self, CertificateArgs};
 use crate::health::{self, HealthArgs};
 use clap::builder::BoolishValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -69,6 +71,19 @@ pub enum Command {
     /// It is signed with a key of the account, which is read as the server reads it; no server is needed. It prints the
     /// token, a URL and a connection string that are ready to use.
     Sas(Box<SasArgs>),
+
+    /// Make accounts and their keys for a file of accounts
+    ///
+    /// A running server reads a file that changed within a second, and at once on SIGHUP.
+    #[command(after_long_help = accounts::EXAMPLES)]
+    Accounts(Box<AccountsArgs>),
+
+    /// Make a certificate and its private key, for a server with TLS
+    ///
+    /// The certificate signs itself, so clients trust it once they are given its file. For a server that strangers use, get a
+    /// certificate from an authority instead.
+    #[command(after_long_help = certificate::EXAMPLES)]
+    Certificate(Box<CertificateArgs>),
 
     /// Copy everything from one place to another: data folders, running servers, accounts in the cloud
     ///
@@ -140,13 +155,13 @@ Examples:
   rowhouse serve --in-memory --seed ./seed --test-controls
       for tests: begins with the tables of a folder; over HTTP a test sets the clock, takes snapshots and returns to them
   rowhouse serve --data /var/lib/rowhouse --accounts /etc/rowhouse/accounts.toml
-      accounts of your own, from a file of sections such as
+      accounts of your own, from a file that 'rowhouse accounts new' writes, with sections such as
         [[account]]
         name = \"orchard\"
         key1 = \"<Base64, 64 random bytes>\"
         key2 = \"<Base64, 64 random bytes>\"
   rowhouse serve --listen 0.0.0.0:443 --accounts accounts.toml --tls-cert cert.pem --tls-key key.pem
-      for the network; accounts and certificate may change while the server runs: it looks every half second, and
+      for the network; accounts and certificate may change while the server runs: it looks every half second, and \
       reads them again at once on SIGHUP
   rowhouse serve --store postgres://rowhouse@db.example:5432/tables?sslmode=verify-full --store-password-file password
       data in PostgreSQL, or a database that speaks its protocol, shared by as many servers as you start
@@ -155,7 +170,7 @@ Examples:
   ROWHOUSE_ACCOUNT_KEYS='orchard:<key1>:<key2>' rowhouse serve
       accounts of your own, from the environment
 
-Every option can also be given in the environment, as ROWHOUSE_ and its name, or in the file that --config
+Every option can also be given in the environment, as ROWHOUSE_ and its name, or in the file that --config \
 names, such as listen = \"127.0.0.1:10002\". A flag wins over the environment, and that over the file.";
 
 /// The options of serve as they were given; nothing is checked or filled in.

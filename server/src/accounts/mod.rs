@@ -3,6 +3,7 @@
 //! Keys never come from the command line, where other users of the machine could read them. No error shows a key. This
 //! folder must not know requests or engines.
 
+pub mod edit;
 mod quota;
 
 pub(crate) use quota::ContentLimit;
@@ -11,7 +12,10 @@ pub use quota::{Quota, QuotaSection};
 use crate::reload::Files;
 use crate::toml_file::parse_toml;
 use anyhow::{Context, anyhow, bail, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use model::AccountName;
+use ring::rand::{SecureRandom, SystemRandom};
 use serde::Deserialize;
 use std::collections::HashMap;
 use wire::signing::{AccountKey, DEVELOPMENT_ACCOUNT};
@@ -19,6 +23,9 @@ use wire::signing::{AccountKey, DEVELOPMENT_ACCOUNT};
 /// The key of the well-known development account. It is public and protects nothing.
 const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// The length of a new key in bytes, as in the cloud.
+const KEY_BYTES: usize = 64;
 
 /// The accounts that this server keeps.
 #[derive(Debug, Clone)]
@@ -59,11 +66,16 @@ impl Accounts {
     /// Reads a file of `[[account]]` sections with `name`, `key1` and, optionally, `key2` and a section `quota`.
     pub fn from_file(files: &Files<1>) -> anyhow::Result<Self> {
         let ([path], [content]) = (&files.paths, &files.contents);
-        let text = std::str::from_utf8(content).context("it is not UTF-8");
-        let file: AccountFile = text.and_then(parse_toml).map_err(|error| {
+        let text = std::str::from_utf8(content).map_err(|_| anyhow!("{} is not UTF-8", path.display()))?;
+        Self::from_text(text).with_context(|| format!("reading accounts from {}", path.display()))
+    }
+
+    /// Reads the text of an account file.
+    fn from_text(text: &str) -> anyhow::Result<Self> {
+        let file: AccountFile = parse_toml(text, &[]).map_err(|error| {
             anyhow!(
-                "{} is not an account file: {error}; write sections such as\n[[account]]\nname = \"orchard\"\nkey1 = \"<Base64>\"\nkey2 = \"<Base64>\"",
-                path.display()
+                "{error}; write sections such as\n[[account]]\nname = \"orchard\"\nkey1 = \"<Base64>\"\nkey2 = \"<Base64>\"\n\
+                 or let 'rowhouse accounts new NAME' write one"
             )
         })?;
         let quota = |entry: &AccountEntry| Some((AccountName::new(&entry.name)?, entry.quota?.quota()));
@@ -72,9 +84,7 @@ impl Accounts {
             .account
             .into_iter()
             .map(|entry| (entry.name, Some(entry.key1).into_iter().chain(entry.key2).collect()));
-        let accounts = Self::from_entries(entries);
-        let accounts = accounts.with_context(|| format!("reading accounts from {}", path.display()))?;
-        Ok(Self { quotas, ..accounts })
+        Ok(Self { quotas, ..Self::from_entries(entries)? })
     }
 
     /// Reads `name:key1[:key2]` entries separated by semicolons.
@@ -160,6 +170,13 @@ impl Accounts {
         let key = if self.is_development { DEVELOPMENT_KEY } else { "<key>" };
         connection_string(name, key, &format!("{endpoint}/{name}"))
     }
+}
+
+/// A new key in Base64, of the usual length; `None` if the system has no random numbers.
+pub fn random_key() -> Option<String> {
+    let mut bytes = [0; KEY_BYTES];
+    SystemRandom::new().fill(&mut bytes).ok()?;
+    Some(STANDARD.encode(bytes))
 }
 
 /// The connection string of an account, for client libraries; `endpoint` is that of the account.

@@ -15,21 +15,15 @@ mod data;
 pub use clock::TestClock;
 pub use data::TestData;
 
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, random_key};
 use crate::reload::Live;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use model::limits::{TEST_ACCOUNTS_MAX, TEST_SNAPSHOTS_MAX};
 use model::{AccountName, DateTime};
-use ring::rand::{SecureRandom, SystemRandom};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use store::{MemoryCheckpoint, MemoryCheckpoints};
-
-/// Bytes of the key of a new account, as many as those of the cloud have.
-const KEY_BYTES: usize = 64;
 
 /// What the controls for tests need of the program.
 #[derive(Debug, Clone)]
@@ -249,10 +243,4 @@ fn number_of(snapshot: &str) -> Option<u64> {
 
 fn no_snapshot(snapshot: &str) -> ControlError {
     ControlError::NotFound(format!("there is no snapshot '{snapshot}'"))
-}
-
-fn random_key() -> Option<String> {
-    let mut bytes = [0; KEY_BYTES];
-    SystemRandom::new().fill(&mut bytes).ok()?;
-    Some(STANDARD.encode(bytes))
 }

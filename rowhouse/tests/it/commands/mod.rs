@@ -1,5 +1,7 @@
 //! `rowhouse table` and `rowhouse entity` as their users run them; what they print is compared byte by byte.
 
+mod accounts;
+mod certificate;
 mod connection;
 mod entity;
 mod hostile_service;

@@ -133,7 +133,7 @@ impl Assignments {
     }
 
     fn parse(text: &str, roles: &Roles, issuers: &[&[String]]) -> anyhow::Result<Self> {
-        let file: AssignmentFile = parse_toml(text)?;
+        let file: AssignmentFile = parse_toml(text, &[])?;
         Self::new(&file.assignments, roles, issuers)
     }
 
