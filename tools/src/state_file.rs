@@ -174,6 +174,12 @@ where
         }
     }
 
+    /// Removes the file of a command that has nothing to continue.
+    pub(crate) fn discard(&self) -> anyhow::Result<()> {
+        self.lock().is_dirty = false;
+        self.path.as_deref().map_or(Ok(()), remove_file)
+    }
+
     fn save(&self, contents: &mut Contents<O, T>) -> anyhow::Result<()> {
         if let Some(path) = &self.path {
             let text = serde_json::to_vec_pretty(&contents.document).context("writing the state file")?;

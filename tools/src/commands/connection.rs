@@ -9,6 +9,9 @@ use std::path::PathBuf;
 /// How often an operation is attempted. That is few, because a person waits for the result.
 const ATTEMPTS_MAX: u32 = 3;
 
+/// The variable in place of `--endpoint`.
+const ENDPOINT_VARIABLE: &str = "ROWHOUSE_ENDPOINT";
+
 /// Variables that may hold a connection string; the first one that is set counts.
 const CONNECTION_STRING_VARIABLES: [&str; 2] = ["ROWHOUSE_CONNECTION_STRING", "AZURE_STORAGE_CONNECTION_STRING"];
 
@@ -16,12 +19,12 @@ const CONNECTION_STRING_VARIABLES: [&str; 2] = ["ROWHOUSE_CONNECTION_STRING", "A
 macro_rules! connection_help {
     () => {
         "\
-Which service: --endpoint, else --connection-string-file, else the variables ROWHOUSE_CONNECTION_STRING and
-AZURE_STORAGE_CONNECTION_STRING, else the development account on http://127.0.0.1:10002. The account key, or a shared
-access signature, goes into ROWHOUSE_KEY or the file of --key-file, never onto the command line; a signature may be part of
+Which service: --endpoint, else --connection-string-file, else the variables ROWHOUSE_CONNECTION_STRING and \
+AZURE_STORAGE_CONNECTION_STRING, else the development account on http://127.0.0.1:10002. The account key, or a shared \
+access signature, goes into ROWHOUSE_KEY or the file of --key-file, never onto the command line; a signature may be part of \
 the URL. The development account needs no key.
 
-Exit codes: 0 done; 1 not done; 2 the command line is wrong; 4 the table or the entity does not exist; 5 it exists
+Exit codes: 0 done; 1 not done; 2 the command line is wrong; 4 the table or the entity does not exist; 5 it exists \
 already, or has another ETag."
     };
 }
@@ -35,7 +38,7 @@ pub(super) struct ConnectionArgs {
     /// https://ACCOUNT.table.core.windows.net or the URL of a shared access signature
     #[arg(
         long,
-        env = "ROWHOUSE_ENDPOINT",
+        env = ENDPOINT_VARIABLE,
         value_name = "URL",
         hide_env_values = true,
         conflicts_with = "connection_string_file",
@@ -55,31 +58,38 @@ pub(super) struct ConnectionArgs {
 impl ConnectionArgs {
     /// The service. Nothing is sent yet.
     pub(super) fn service(&self) -> anyhow::Result<TableService> {
-        let text = match (&self.endpoint, &self.connection_string_file) {
-            (Some(endpoint), _) => endpoint.clone(),
+        let variable = |name: &str| std::env::var(name).ok();
+        let (origin, text) = match (&self.endpoint, &self.connection_string_file) {
+            (Some(endpoint), _) if variable(ENDPOINT_VARIABLE).as_ref() == Some(endpoint) => {
+                (ENDPOINT_VARIABLE, endpoint.clone())
+            }
+            (Some(endpoint), _) => ("--endpoint", endpoint.clone()),
             (None, Some(path)) => {
                 let text = std::fs::read_to_string(path);
-                text.with_context(|| format!("reading --connection-string-file {}", path.display()))?.trim().to_owned()
+                let text = text.with_context(|| format!("reading --connection-string-file {}", path.display()))?;
+                ("--connection-string-file", text.trim().to_owned())
             }
             (None, None) => {
-                connection_string(|name| std::env::var(name).ok()).unwrap_or_else(|| DEVELOPMENT_ENDPOINT.to_owned())
+                connection_string(variable).unwrap_or_else(|| ("--endpoint", DEVELOPMENT_ENDPOINT.to_owned()))
             }
         };
-        match read_location(EndpointOption::Endpoint, &text, self.key_file.as_deref())? {
+        match read_location(EndpointOption::Endpoint(origin), &text, self.key_file.as_deref())? {
             Location::Service { endpoint, credential } => {
                 let retry = RetryPolicy::exponential().attempts(ATTEMPTS_MAX);
                 Ok(TableService::builder(endpoint, credential).retry(retry).build()?)
             }
             other => bail!(
-                "--endpoint {other} is not a service: start one on it with 'rowhouse serve', or use export and import"
+                "{origin} names {other}, which is not a service: start one on it with 'rowhouse serve', or use export \
+                 and import"
             ),
         }
     }
 }
 
-/// The first connection string that is not empty.
-fn connection_string(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
-    CONNECTION_STRING_VARIABLES.iter().filter_map(|name| variable(name)).find(|text| !text.trim().is_empty())
+/// The first variable with a connection string that is not empty, and that string.
+fn connection_string(variable: impl Fn(&str) -> Option<String>) -> Option<(&'static str, String)> {
+    let found = CONNECTION_STRING_VARIABLES.into_iter().filter_map(|name| Some((name, variable(name)?)));
+    found.into_iter().find(|(_, text)| !text.trim().is_empty())
 }
 
 #[cfg(test)]
@@ -91,8 +101,9 @@ mod tests {
         let chosen = |one: &str, other: &str| {
             connection_string(|name| Some(if name == CONNECTION_STRING_VARIABLES[0] { one } else { other }.to_owned()))
         };
-        assert_eq!(chosen("one", "other").as_deref(), Some("one"));
-        assert_eq!(chosen(" ", "other").as_deref(), Some("other"));
+        let [first, second] = CONNECTION_STRING_VARIABLES;
+        assert_eq!(chosen("one", "other"), Some((first, "one".to_owned())));
+        assert_eq!(chosen(" ", "other"), Some((second, "other".to_owned())));
         assert_eq!(chosen("", ""), None);
     }
 }

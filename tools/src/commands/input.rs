@@ -82,6 +82,8 @@ fn entity(text: &str, key: Option<&EntityKey>) -> anyhow::Result<PropertyBag> {
     for (name, given) in [(PARTITION_KEY, &key.partition), (ROW_KEY, &key.row)] {
         match members.get(name).map(|known| known.as_str()) {
             None => missing.push(format!("{}:{}", serde_json::json!(name), serde_json::json!(given.as_str()))),
+            // The reader says what is wrong with a key that is not a string.
+            Some(None) => {}
             Some(known) => ensure!(
                 known == Some(given.as_str()),
                 "--json has another {name} than the command line: leave one of them away"
@@ -152,6 +154,8 @@ mod tests {
             (r#"{"N":1}"#, None, "the PartitionKey is missing"),
             (r#"{"N":1,}"#, Some(&key), "column 8: this is not JSON"),
             (r#"{"PartitionKey":"q"}"#, Some(&key), "another PartitionKey"),
+            (r#"{"RowKey":5}"#, Some(&key), "column 2: the RowKey is a number, and keys are strings"),
+            (r#"[{"PartitionKey":5,"RowKey":"r"}]"#, None, "the PartitionKey is a number"),
             ("5", Some(&key), "a JSON object is expected"),
             (r#"{"N":{}}"#, Some(&key), "'N' has a value that no property has"),
             ("[]", Some(&key), "leave PARTITION and ROW away"),

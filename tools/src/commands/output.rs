@@ -6,6 +6,7 @@ use crate::terminal::LinesForPeople;
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use client::PropertyBag;
+use model::control_characters::is_control_character;
 use std::io::{IsTerminal, StdoutLock, Write};
 
 /// The format of the output.
@@ -15,7 +16,7 @@ pub(super) enum OutputFormat {
     Table,
     /// One JSON array
     Json,
-    /// One JSON object per line, as export writes them
+    /// One JSON object per line, as export writes them, but in UTF-8
     Jsonl,
     /// Comma-separated values with types, as export writes them
     Csv,
@@ -127,5 +128,60 @@ pub(super) fn write_one(format: OutputFormat, entity: &PropertyBag) -> anyhow::R
 }
 
 fn line(out: &mut Vec<u8>, entity: &PropertyBag) -> anyhow::Result<()> {
-    write_line(out, entity, true).map_err(|_| anyhow!("an entity is damaged"))
+    let mut escaped = Vec::new();
+    write_line(&mut escaped, entity, true).map_err(|_| anyhow!("an entity is damaged"))?;
+    out.extend_from_slice(unescaped(&String::from_utf8(escaped)?).as_bytes());
+    Ok(())
+}
+
+/// JSON with its `\u` escapes replaced by the characters, except those that could control a terminal.
+fn unescaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some((plain, escape)) = rest.split_once('\\') {
+        text.push_str(plain);
+        let units: Vec<u16> = escape.split('\\').map_while(unit).take(2).collect();
+        let first = char::decode_utf16(units).next().and_then(Result::ok);
+        // Characters of ASCII are escaped because JSON demands it.
+        let length = if let Some(c) = first.filter(|c| !c.is_ascii() && !is_control_character(*c)) {
+            text.push(c);
+            UNIT_BYTES * c.len_utf16() + c.len_utf16() - 1
+        } else {
+            text.push('\\');
+            let kept = escape.chars().next().unwrap_or_default();
+            text.push(kept);
+            kept.len_utf8()
+        };
+        rest = escape.get(length..).unwrap_or_default();
+    }
+    text.push_str(rest);
+    text
+}
+
+/// The length of an escape after its backslash, such as `u65e5`.
+const UNIT_BYTES: usize = 5;
+
+/// The UTF-16 code unit of an escape, whose backslash was removed.
+fn unit(escape: &str) -> Option<u16> {
+    u16::from_str_radix(escape.strip_prefix('u')?.get(..UNIT_BYTES - 1)?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_readable_and_controls_no_terminal() {
+        for (json, expected) in [
+            (r#"{"a":"\u65E5\u672c"}"#, "{\"a\":\"日本\"}"),
+            (r"x\ud83d\ude00y", "x😀y"),
+            (r"\u00e9\n\u0041", "é\\n\\u0041"),
+            (r#"\"\\\\u65e5"#, r#"\"\\\\u65e5"#),
+            (r"\u001b[2J\u009b\u202e\u2028", r"\u001b[2J\u009b\u202e\u2028"),
+            (r"\ud83d", r"\ud83d"),
+            ("", ""),
+        ] {
+            assert_eq!(unescaped(json), expected);
+        }
+    }
 }

@@ -17,8 +17,8 @@ pub(crate) enum EndpointOption {
     From,
     /// `--to`, the target of a copy or an import.
     To,
-    /// `--endpoint`, the service of `rowhouse table` and `rowhouse entity`.
-    Endpoint,
+    /// The service of `rowhouse table` and `rowhouse entity`, and the option or variable that named it.
+    Endpoint(&'static str),
     /// `--into`, the target of a restore.
     Into,
 }
@@ -29,7 +29,7 @@ impl EndpointOption {
         match self {
             Self::From => "ROWHOUSE_FROM_KEY",
             Self::To => "ROWHOUSE_TO_KEY",
-            Self::Endpoint => "ROWHOUSE_KEY",
+            Self::Endpoint(_) => "ROWHOUSE_KEY",
             Self::Into => "ROWHOUSE_INTO_KEY",
         }
     }
@@ -39,7 +39,7 @@ impl EndpointOption {
         match self {
             Self::From => "--from-key-file",
             Self::To => "--to-key-file",
-            Self::Endpoint => "--key-file",
+            Self::Endpoint(_) => "--key-file",
             Self::Into => "--into-key-file",
         }
     }
@@ -50,7 +50,7 @@ impl fmt::Display for EndpointOption {
         f.write_str(match self {
             Self::From => "--from",
             Self::To => "--to",
-            Self::Endpoint => "--endpoint",
+            Self::Endpoint(origin) => origin,
             Self::Into => "--into",
         })
     }

@@ -2,11 +2,11 @@
 
 use super::LineError;
 use client::{ETag, PropertyBag};
-use model::EntityKey;
 use model::limits::{CUSTOM_PROPERTIES_MAX, EXPORT_LINE_BYTES_MAX};
 use model::mutation::{MutationError, check_size};
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP, check_property_name};
 use model::record::DamagedRecord;
+use model::{DateTime, EntityKey};
 use serde_json::{Map, Value};
 use wire::entity_body::{BodyError, StoredEntity};
 use wire::json::{SystemProperties, read_stored_entity, write_entity_line};
@@ -102,7 +102,22 @@ fn diagnose(line: &[u8], error: &BodyError) -> LineError {
             LineError::at(column(name), format!("'{name}' is not the name of a property"))
         }
         BodyError::TooManyProperties => LineError::at(1, "there are more properties than an entity has"),
-        BodyError::Malformed | BodyError::KeyNotText => malformed(&members, column),
+        BodyError::KeyNotText => {
+            let name = if members.get(PARTITION_KEY).is_some_and(Value::is_string) { ROW_KEY } else { PARTITION_KEY };
+            LineError::at(column(name), key_not_text(name, &members))
+        }
+        BodyError::Malformed => malformed(&members, column),
+    }
+}
+
+/// The message for a key whose value or declared type is not a string.
+fn key_not_text(name: &str, members: &Map<String, Value>) -> String {
+    match members.get(name) {
+        Some(number @ Value::Number(_)) => {
+            format!("the {name} is a number, and keys are strings: write it in quotes, \"{number}\"")
+        }
+        Some(Value::String(_)) => format!("the {name} is declared as another type than Edm.String"),
+        _ => format!("the {name} is not a string"),
     }
 }
 
@@ -126,7 +141,11 @@ fn malformed(members: &Map<String, Value>, column: impl Fn(&str) -> usize) -> Li
             return LineError::at(column(name), reason);
         }
     }
-    LineError::at(1, "a name is given twice, or the Timestamp is not a time")
+    let timestamp = members.get(TIMESTAMP).filter(|value| !value.is_null());
+    if timestamp.is_some_and(|value| value.as_str().is_none_or(|text| DateTime::parse(text).is_err())) {
+        return LineError::at(column(TIMESTAMP), "the Timestamp is not a time such as 2031-04-01T06:30:00Z");
+    }
+    LineError::at(1, "a name is given twice, or an annotation has a value that it cannot have")
 }
 
 #[cfg(test)]
@@ -151,6 +170,14 @@ mod tests {
             ),
             ("{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":[1]}", 34, "'N' has a value that no property has"),
             ("{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":1,\"N\":1}", 1, "a name is given twice"),
+            (
+                "{\"PartitionKey\":\"p\",\"RowKey\":17}",
+                21,
+                "the RowKey is a number, and keys are strings: write it in quotes, \"17\"",
+            ),
+            ("{\"PartitionKey\":1.50,\"RowKey\":\"r\"}", 2, "the PartitionKey is a number"),
+            ("{\"PartitionKey\":\"p\",\"RowKey\":true}", 21, "the RowKey is not a string"),
+            ("{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"Timestamp\":5}", 34, "the Timestamp is not a time such as"),
             (
                 &format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":\"{long}\"}}"),
                 1,

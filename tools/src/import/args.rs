@@ -22,15 +22,15 @@ Examples:
   rowhouse import --from cars.jsonl --to ./rowhouse-data --skip-bad 100 --bad-lines bad.jsonl
       skips up to 100 lines that are not entities, and keeps them in a file to be corrected
 
-Each line is one entity: an object with PartitionKey, RowKey and properties, and \"NAME@odata.type\":\"Edm.Int64\" where JSON
-does not have the type. In CSV the first line names the columns, and a column NAME@type has the types. Timestamps and
+Each line is one entity: an object with PartitionKey, RowKey and properties, and \"NAME@odata.type\":\"Edm.Int64\" where JSON \
+does not have the type. In CSV the first line names the columns, and a column NAME@type has the types. Timestamps and \
 ETags are ignored, because the target sets them.
 
---to is given as for copy: a data folder on which no server runs, the URL of a service with its account, a connection string
-(best in ROWHOUSE_TO), or a database. An account key or a shared access signature is read from ROWHOUSE_TO_KEY, or from the
+--to is given as for copy: a data folder on which no server runs, the URL of a service with its account, a connection string \
+(best in ROWHOUSE_TO), or a database. An account key or a shared access signature is read from ROWHOUSE_TO_KEY, or from the \
 file of --to-key-file. A signature cannot set policies: add --skip-policies.
 
-After Ctrl-C, a crash or a lost connection, the same command continues where it stopped; entities that it writes again are
+After Ctrl-C, a crash or a lost connection, the same command continues where it stopped; entities that it writes again are \
 the same. An import from a pipe begins again with the first line.";
 
 /// What happens to entities that exist already.

@@ -127,6 +127,9 @@ impl ImportRun<'_> {
         let work = progress.show_during(Arc::clone(&import).run(&tables));
         let result = until_stopped(stop, work).await;
         let state = &import.state;
+        if result.is_err() && !state.has_progress() {
+            state.discard()?;
+        }
         state.finish(result)?;
         let mut summary = progress.summary();
         if state.is_resumed() {

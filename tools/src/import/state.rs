@@ -71,6 +71,11 @@ impl ImportState {
         })
     }
 
+    /// Whether a window was written, so that a later run has something to continue.
+    pub(super) fn has_progress(&self) -> bool {
+        self.read(|_, tables| tables.values().any(|table| table.is_done || table.offset > 0))
+    }
+
     /// How many lines were skipped so far.
     pub(super) fn bad_lines(&self) -> u64 {
         self.read(|_, tables| tables.values().map(|table| table.bad).sum())

@@ -268,12 +268,14 @@ fn harmful_and_useless_commands_are_refused() {
     assert_eq!(files(Path::new(&place.folder.path("other"))).len(), 1);
     // Backups do not go anywhere.
     let back_up = |data: &str, to: &str| place.folder.run("backup", &["--data", data, "--to", to], &[]);
-    told(back_up(&place.data, &place.folder.path("other")), "not a folder of backups");
+    told(back_up(&place.data, &place.folder.path("other")), "name a missing or an empty folder to begin a new one");
     told(back_up(&place.data, &format!("{}/backups", place.data)), "in the data folder");
     told(back_up(&place.folder.path("ghost"), &place.repository), "no data folder");
     assert!(!Path::new(&place.folder.path("ghost")).exists());
     let ran = place.folder.run("restore", &["--from", &place.data, "--data", "x"], &[]);
-    told(ran, "not a folder of backups");
+    told(ran, "can be read; name the folder that 'rowhouse backup --to' wrote");
+    let ran = place.folder.run("restore", &["--from", "/nope", "--data", "x"], &[]);
+    told(ran, "there is no folder of backups at /nope");
     let database = [("ROWHOUSE_STORE", "postgres://me:secret@localhost/tables")];
     let ran = place.folder.run("backup", &["--to", &place.repository], &database);
     assert!(!ran.stderr.contains("secret"), "{ran:?}");

@@ -54,10 +54,25 @@ fn mistakes_are_explained_and_no_secret_is_shown() {
             "the content of ROWHOUSE_KEY or --key-file is neither",
         ),
         (&["--endpoint", "https://orchard.table.example.net"], &[], "into the variable ROWHOUSE_KEY"),
-        (&["--endpoint", "./data"], &[], "is not a service: start one on it with 'rowhouse serve'"),
+        (&["--endpoint", "./data"], &[], "which is not a service: start one on it with 'rowhouse serve'"),
         (&["--endpoint", endpoint, "--key-file", "nowhere"], &[], "reading --key-file"),
         (&["--connection-string-file", "nowhere"], &[], "reading --connection-string-file nowhere"),
-        (&[], &[("ROWHOUSE_CONNECTION_STRING", "AccountKey=AAEC")], "names no account"),
+        (
+            &[],
+            &[("ROWHOUSE_CONNECTION_STRING", "AccountKey=AAEC")],
+            "the connection string of ROWHOUSE_CONNECTION_STRING names no account",
+        ),
+        (
+            &[],
+            &[("ROWHOUSE_CONNECTION_STRING", "AccountName=orchard;TableEndpoint=http://127.0.0.1:1/orchard")],
+            "the account 'orchard' of ROWHOUSE_CONNECTION_STRING needs a key",
+        ),
+        (
+            &[],
+            &[("AZURE_STORAGE_CONNECTION_STRING", "ftp://h/x")],
+            "AZURE_STORAGE_CONNECTION_STRING begins with 'ftp://'",
+        ),
+        (&[], &[("ROWHOUSE_ENDPOINT", "https://orchard.table.example.net")], "'orchard' of ROWHOUSE_ENDPOINT needs"),
         (
             &["--endpoint", "http://127.0.0.1:1/devstoreaccount1"],
             &[],

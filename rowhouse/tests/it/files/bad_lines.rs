@@ -18,10 +18,27 @@ fn a_bad_line_is_named_and_none_is_skipped_without_an_option() {
     write(folder.path("cars.jsonl"), FILE).unwrap();
     let told = refused(&folder, "import", &["--from", "cars.jsonl", "--to", &endpoint(&to)]);
     assert!(told.contains("cars.jsonl:2:38: this is not JSON: expected value (--skip-bad"), "{told}");
+    assert!(!told.contains("goes on") && folder.states("import").is_empty(), "nothing was written: {told}");
     let told = refused(&folder, "import", &["--from", "cars.jsonl", "--to", &endpoint(&to), "--skip-bad", "2"]);
     assert!(told.contains("cars.jsonl:2:38: ") && told.contains("cars.jsonl:4:2: "), "{told}");
     assert!(told.contains("cars.jsonl:5:61: the value of 'N' is not Edm.Int64"), "{told}");
     assert!(told.contains("--skip-bad passes over 2 lines, and this is one too many"), "{told}");
+}
+
+#[test]
+fn a_key_that_is_a_number_is_named() {
+    let folder = PROGRAM.folder();
+    let to = PROGRAM.start(&["--in-memory"]);
+    let service = endpoint(&to);
+    let line = "{\"PartitionKey\":\"p\",\"RowKey\":17}";
+    let told = "the RowKey is a number, and keys are strings: write it in quotes, \"17\"";
+    write(folder.path("cars.jsonl"), line).unwrap();
+    let said = refused(&folder, "import", &["--from", "cars.jsonl", "--to", &service]);
+    assert!(said.contains(&format!("cars.jsonl:1:21: {told}")), "{said}");
+    let said = refused(&folder, "entity", &["put", "cars", "--json", line, "--endpoint", &service]);
+    assert!(said.contains(told), "{said}");
+    let ran = folder.run("serve", &["--in-memory", "--listen", "127.0.0.1:0", "--seed", "."], &[]);
+    assert!(ran.code == Some(1) && ran.stderr.contains(told), "{ran:?}");
 }
 
 #[test]

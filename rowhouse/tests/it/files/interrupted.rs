@@ -148,11 +148,13 @@ fn stopped_while_held(child: Child, proxy: &Proxy) -> Ran {
 fn an_import_of_a_changed_file_is_not_resumed() {
     let folder = PROGRAM.folder();
     let to = PROGRAM.start(&["--in-memory"]);
-    std::fs::write(folder.path("cars.jsonl"), "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\nbad\n").unwrap();
+    // More than one window, so that something is written before the last line is read.
+    let lines: String = (0..5000).map(|row| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}\n")).collect();
+    std::fs::write(folder.path("cars.jsonl"), format!("{lines}bad\n")).unwrap();
     let arguments = ["--from", "cars.jsonl", "--to", &endpoint(&to)];
     let told = super::refused(&folder, "import", &arguments);
     assert!(told.contains("the import is not complete; the same command goes on"), "{told}");
-    std::fs::write(folder.path("cars.jsonl"), "{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n").unwrap();
+    std::fs::write(folder.path("cars.jsonl"), lines).unwrap();
     let told = super::refused(&folder, "import", &arguments);
     assert!(told.contains("changed since its import began"), "{told}");
     let told = super::refused(&folder, "import", &[&arguments[..], &["--mode", "merge"]].concat());

@@ -91,19 +91,20 @@ impl Repository {
         if is_empty || was_begun {
             create(path).with_context(|| format!("making a repository in {}", path.display()))?;
         }
-        Self::open(path)
+        Self::open_or_advise(path, "name a missing or an empty folder to begin a new one")
     }
 
     /// Opens a repository that exists.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        ensure!(path.exists(), "there is no folder of backups at {}", path.display());
+        Self::open_or_advise(path, "name the folder that 'rowhouse backup --to' wrote")
+    }
+
+    fn open_or_advise(path: &Path, advice: &str) -> anyhow::Result<Self> {
         let root = Folder::open(path).ok();
         let marker = root.and_then(|root| Some((root.read(MARKER, MARKER_BYTES_MAX).ok()?, root)));
         let (marker, root) = marker.with_context(|| {
-            format!(
-                "{} is not a folder of backups: it has no file {MARKER} that can be read; name a missing or an empty \
-                 folder to begin a new one",
-                path.display()
-            )
+            format!("{} is not a folder of backups: it has no file {MARKER} that can be read; {advice}", path.display())
         })?;
         ensure!(
             marker == MARKER_TEXT.as_bytes(),
