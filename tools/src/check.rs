@@ -22,10 +22,10 @@ Examples:
   rowhouse check --backup /mnt/backup/rowhouse
       every hash of all backups, as rowhouse backup --verify
 
-Nothing in the folder is changed, and it may be read-only. The check makes a temporary folder in TMPDIR or in --scratch,
+Nothing in the folder is changed, and it may be read-only. The check makes a temporary folder in TMPDIR or in --scratch, \
 with copies of the journals (64 MiB and more) and links to the other files.
 
-While a server runs on the folder, the check reads a snapshot through the server: every key and every record, with the
+While a server runs on the folder, the check reads a snapshot through the server: every key and every record, with the \
 checksums of what is read. Files are checked only when no server runs.
 
 The exit code is 0 if nothing is damaged, 1 if something is, 2 if the folder could not be checked.";

@@ -41,7 +41,7 @@ Examples:
   rowhouse sas table Harvest --policy mobile
       with the permissions and times of the table's stored access policy 'mobile'; change or delete it to revoke the token
 
-A token cannot be revoked alone: it is valid until it expires, the key that signed it is changed, or its policy is deleted.
+A token cannot be revoked alone: it is valid until it expires, the key that signed it is changed, or its policy is deleted. \
 A token must not repeat what its policy says.";
 
 const ACCOUNT_TOKEN_EXAMPLES: &str = "\

@@ -17,9 +17,9 @@ Examples:
   AZURITE_ACCOUNTS='orchard:<key1>:<key2>;meadow:<key1>' rowhouse azurite --inMemoryPersistence
       accounts of your own, and nothing on disk
 
-Tables are served by Rowhouse itself. Blobs and queues are served by the emulator's programs azurite-blob and azurite-queue, which are
-started beside it if they are in PATH, or in node_modules/.bin of this folder or one above it; `npm install --global azurite` installs
-them. Whatever else `rowhouse serve` reads from the environment is in force here, too, such as ROWHOUSE_ADMIN. A program that is called
+Tables are served by Rowhouse itself. Blobs and queues are served by the emulator's programs azurite-blob and azurite-queue, which are \
+started beside it if they are in PATH, or in node_modules/.bin of this folder or one above it; `npm install --global azurite` installs \
+them. Whatever else `rowhouse serve` reads from the environment is in force here, too, such as ROWHOUSE_ADMIN. A program that is called \
 azurite (a link to rowhouse) behaves as this command. docs/azurite.md has recipes for tools that start the emulator.";
 
 /// The options of azurite as they were given.

@@ -94,22 +94,35 @@ fn page(command: &Command) -> anyhow::Result<Vec<u8>> {
         man.render_subcommands_section(&mut page)?;
     }
     if let Some(examples) = command.get_after_long_help() {
-        write!(page, ".SH EXAMPLES\n.nf\n{}.fi\n", literal(&examples.to_string()))?;
+        write!(page, ".SH EXAMPLES\n.nh\n.ad l\n{}", examples_in_troff(&examples.to_string()))?;
     }
     ensure!(!page.is_empty(), "a page is empty");
     Ok(page)
 }
 
-/// Lines that troff shows unchanged: characters that it would read as escapes or requests are escaped.
-fn literal(text: &str) -> String {
+/// The indentation of what an example does, in the help.
+const REMARK_INDENT: usize = 6;
+
+/// Examples and the text below them: commands as they are, text wrapped to the width of the page.
+fn examples_in_troff(text: &str) -> String {
     let text = text.strip_prefix("Examples:\n").unwrap_or(text);
-    let mut lines = String::new();
+    let mut page = String::new();
     for line in text.lines() {
-        // A dot or a quote at the start would be a request, and a hyphen would become a typographic one.
-        let line = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
-        lines.push_str("\\&");
-        lines.push_str(&line);
-        lines.push('\n');
+        let words = line.trim_start();
+        let block = match line.len() - words.len() {
+            _ if words.is_empty() => ".PP\n".to_owned(),
+            0 => format!("{}\n", literal(words)),
+            REMARK_INDENT => format!(".RS {REMARK_INDENT}\n{}\n.RE\n", literal(words)),
+            _ => format!(".nf\n{}\n.fi\n", literal(line)),
+        };
+        page.push_str(&block);
     }
-    lines
+    page
+}
+
+/// A line whose characters troff shows unchanged: those that it would read as escapes or requests are escaped.
+fn literal(line: &str) -> String {
+    // A dot or a quote at the start would be a request, and a hyphen would become a typographic one.
+    let line = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
+    format!("\\&{line}")
 }

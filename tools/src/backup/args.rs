@@ -15,11 +15,11 @@ Examples:
   rowhouse backup --verify /mnt/backup/rowhouse
       reads all backups and checks every hash
 
-The first backup writes everything. Each later one writes only what has changed since, and is as complete as the first:
+The first backup writes everything. Each later one writes only what has changed since, and is as complete as the first: \
 it can be restored without the others.
 
-While a server runs, the command asks it for a snapshot, through a socket in the data folder that only the owner of the
-folder may use; no request waits for it. Run it as the user that the server runs as. An interrupted backup is
+While a server runs, the command asks it for a snapshot, through a socket in the data folder that only the owner of the \
+folder may use; no request waits for it. Run it as the user that the server runs as. An interrupted backup is \
 not listed, and the next one uses what it wrote.
 
 A backup contains all data, unencrypted. It has no accounts and keys, because the data folder has none.
@@ -38,7 +38,7 @@ Examples:
   rowhouse restore --from /mnt/backup/rowhouse --table Cars=CarsBefore --into http://127.0.0.1:10002/orchard --into-key-file key
       the same into a running server, where entities get new Timestamps
 
-Entities keep their Timestamps and ETags. All data are checked while they are read. No server opens the folder before all of
+Entities keep their Timestamps and ETags. All data are checked while they are read. No server opens the folder before all of \
 them are on disk; run an interrupted restore again with the same folder.";
 
 /// The options of backup as they were given; nothing is checked or filled in.

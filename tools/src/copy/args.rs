@@ -25,14 +25,14 @@ Where to copy from and to:
   DefaultEndpointsProtocol=...;AccountName=...  a connection string; better in ROWHOUSE_FROM or ROWHOUSE_TO, because
                                                 other users of the machine can read the command line
 
-Credentials: a service needs an account key or a shared access signature (the token, its URL or a connection string) in
-ROWHOUSE_FROM_KEY or ROWHOUSE_TO_KEY, or in the file that --from-key-file or --to-key-file names. The development account
+Credentials: a service needs an account key or a shared access signature (the token, its URL or a connection string) in \
+ROWHOUSE_FROM_KEY or ROWHOUSE_TO_KEY, or in the file that --from-key-file or --to-key-file names. The development account \
 needs none. A signature cannot read or set the policies of tables: add --skip-policies.
 
-What is copied: tables, entities, stored access policies, service properties. Timestamps and ETags are new,
+What is copied: tables, entities, stored access policies, service properties. Timestamps and ETags are new, \
 because the target sets them. Do not write to either side during the copy.
 
-After Ctrl-C, a crash or a lost connection, the same command continues where it stopped, according to its state file. The
+After Ctrl-C, a crash or a lost connection, the same command continues where it stopped, according to its state file. The \
 exit code is 0 if everything is copied and both sides are equal, else 1.";
 
 /// Most concurrent transactions, unless --parallel says otherwise.

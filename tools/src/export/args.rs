@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub const EXPORT_EXAMPLES: &str = "\
 Examples:
   rowhouse export --from ./rowhouse-data --to ./backup
-      all tables of a data folder as JSON lines: ./backup/cars.jsonl and so on, and ./backup/export.json,
+      all tables of a data folder as JSON lines: ./backup/cars.jsonl and so on, and ./backup/export.json, \
       which lists them
   rowhouse export --from http://127.0.0.1:10002/devstoreaccount1 --table cars --to cars.csv
       one table of a running server as CSV, with a column for each property and one for its type
@@ -17,12 +17,12 @@ Examples:
   rowhouse export --from ./rowhouse-data --table cars --filter \"Doors gt 4\" --select Doors,Weight --to - | jq .
       some entities and properties, into a pipe
 
---from is given as for copy: a data folder on which no server runs, the URL of a service with its account, a connection
-string (best in ROWHOUSE_FROM), or a database. An account key or a shared access signature is read from ROWHOUSE_FROM_KEY,
-or from the file of --from-key-file. A signature cannot read the policies of tables: add --skip-policies. One for a single
+--from is given as for copy: a data folder on which no server runs, the URL of a service with its account, a connection \
+string (best in ROWHOUSE_FROM), or a database. An account key or a shared access signature is read from ROWHOUSE_FROM_KEY, \
+or from the file of --from-key-file. A signature cannot read the policies of tables: add --skip-policies. One for a single \
 table cannot list tables: add --table NAME.
 
-After Ctrl-C, a crash or a lost connection, the same command continues where it stopped; its state file is next to the
+After Ctrl-C, a crash or a lost connection, the same command continues where it stopped; its state file is next to the \
 target. Do not write to the tables during the export, because it is not a snapshot.";
 
 /// The options of export as they were given; nothing is checked or filled in.

@@ -25,6 +25,20 @@ fn every_command_that_does_something_has_examples() {
     }
 }
 
+#[test]
+fn a_paragraph_of_the_help_is_wrapped_by_the_terminal_alone() {
+    // A paragraph has one line here, or the terminal would wrap each of its lines once more. Text has no indentation, or that of a
+    // remark about an example; commands and files have others.
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    for (words, command) in commands() {
+        let text = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+        for (line, next) in text.lines().zip(text.lines().skip(1)) {
+            let is_text = [0, 6].contains(&indent(line)) && !line.is_empty() && !next.is_empty();
+            assert!(!is_text || indent(line) != indent(next), "{words} --help breaks a paragraph after: {line}");
+        }
+    }
+}
+
 /// Options of serve whose values a file cannot hold.
 const NOT_IN_A_FILE: [&str; 1] = ["config"];
 
