@@ -4,6 +4,7 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use platform::files::{make_readable, private_file};
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose};
+use rustls::pki_types::ServerName;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -53,6 +54,10 @@ pub(crate) fn run(args: CertificateArgs) -> anyhow::Result<String> {
     for path in [&cert, &key] {
         ensure!(!path.exists(), "{} exists: name another file with --cert or --key, or remove it", path.display());
     }
+    for host in &hosts {
+        let name = host.strip_prefix("*.").unwrap_or(host);
+        ensure!(ServerName::try_from(name).is_ok(), "'{host}' is neither a host name nor an IP address");
+    }
     let names: Vec<String> = LOCAL_NAMES.into_iter().map(str::to_owned).chain(hosts).collect();
     let made = make(&names, SystemTime::now(), DAY.saturating_mul(days))?;
     write_new(&key, &made.key, false)?;
@@ -75,8 +80,7 @@ struct Made {
 }
 
 fn make(names: &[String], now: SystemTime, valid: Duration) -> anyhow::Result<Made> {
-    let mut params = CertificateParams::new(names)
-        .with_context(|| format!("one of these is neither a host name nor an IP address: {}", names.join(", ")))?;
+    let mut params = CertificateParams::new(names).context("reading the names")?;
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, "Rowhouse");
     params.not_before = (now - CLOCK_DIFFERENCE).into();

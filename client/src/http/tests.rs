@@ -199,6 +199,9 @@ async fn a_redirect_is_a_response_like_any_other() {
     assert_eq!(server.requests.lock().unwrap().len(), 1);
 }
 
+/// What makes a certificate another one than usual.
+type Change = fn(&mut CertificateParams);
+
 /// A server with a new certificate for `localhost`, and that certificate.
 fn tls_server(change: impl FnOnce(&mut CertificateParams)) -> (Server, CertificateDer<'static>) {
     let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
@@ -220,12 +223,12 @@ async fn permanent_failures_of_tls_are_told_in_words() {
     let of_another = |params: &mut CertificateParams| {
         params.subject_alt_names = vec![SanType::DnsName("elsewhere.example".try_into().unwrap())];
     };
-    let changes: [(&dyn Fn(&mut CertificateParams), bool, &str); 5] = [
-        (&of_authority, true, "make one with 'rowhouse certificate'"),
-        (&expired, true, "has expired"),
-        (&of_the_future, true, "is not valid yet"),
-        (&of_another, true, "is for another host name"),
-        (&|_| (), false, "SSL_CERT_FILE"),
+    let changes: [(Change, bool, &str); 5] = [
+        (of_authority, true, "make one with 'rowhouse certificate'"),
+        (expired, true, "has expired"),
+        (of_the_future, true, "is not valid yet"),
+        (of_another, true, "is for another host name"),
+        (|_| (), false, "SSL_CERT_FILE"),
     ];
     for (change, is_trusted, told) in changes {
         let (server, certificate) = tls_server(change);

@@ -51,7 +51,8 @@ fn explain_certificate(error: &CertificateError, f: &mut fmt::Formatter<'_>) -> 
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => f.write_str(
             "the server's certificate is not valid yet; check the clocks of this machine and of the one that made it",
         ),
-        CertificateError::UnknownIssuer => f.write_str(
+        // The signature is bad, too, if a trusted certificate has the name of the issuer and another key.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => f.write_str(
             "this machine does not trust the issuer of the server's certificate; if the certificate is your own, name its \
              PEM file in the variable SSL_CERT_FILE",
         ),

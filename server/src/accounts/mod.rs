@@ -74,7 +74,7 @@ impl Accounts {
     fn from_text(text: &str) -> anyhow::Result<Self> {
         let file: AccountFile = parse_toml(text, &[]).map_err(|error| {
             anyhow!(
-                "{error}; write sections such as\n[[account]]\nname = \"orchard\"\nkey1 = \"<Base64>\"\nkey2 = \"<Base64>\"\n\
+                "it is not an account file: {error}; write sections such as\n[[account]]\nname = \"orchard\"\nkey1 = \"<Base64>\"\nkey2 = \"<Base64>\"\n\
                  or let 'rowhouse accounts new NAME' write one"
             )
         })?;

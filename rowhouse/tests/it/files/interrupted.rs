@@ -149,7 +149,8 @@ fn an_import_of_a_changed_file_is_not_resumed() {
     let folder = PROGRAM.folder();
     let to = PROGRAM.start(&["--in-memory"]);
     // More than one window, so that something is written before the last line is read.
-    let lines: String = (0..5000).map(|row| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}\n")).collect();
+    let line = |row: u32| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}\n");
+    let lines: String = (0..5000).map(line).collect();
     std::fs::write(folder.path("cars.jsonl"), format!("{lines}bad\n")).unwrap();
     let arguments = ["--from", "cars.jsonl", "--to", &endpoint(&to)];
     let told = super::refused(&folder, "import", &arguments);

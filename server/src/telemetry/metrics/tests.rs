@@ -157,7 +157,7 @@ fn documented() -> Families {
 
 #[test]
 fn the_documentation_lists_what_is_exported_with_kinds_and_labels() {
-    let metrics = Metrics::new(true);
+    let metrics = Metrics::new(true).with_revision(Some("c0ffee"));
     metrics.begin().complete(&completed(&account("orchard"), "Trees", OperationKind::InsertEntity, DONE));
     let page = write(&snapshot(metrics)).unwrap();
     assert!(page.ends_with("# EOF\n"));
