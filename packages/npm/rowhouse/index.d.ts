@@ -9,6 +9,18 @@
 export function startRowhouse(options?: StartOptions): Promise<Rowhouse>;
 
 /**
+ * As `startRowhouse()`, in the global setup of a test runner: `sharedRowhouse()` finds this server in every test file. Returns what
+ * stops it. Without options, name the module `rowhouse-tables/global-setup` as the global setup.
+ */
+export function shareRowhouse(options?: StartOptions): Promise<() => Promise<void>>;
+
+/**
+ * The server that the global setup of the test runner started. Throws an error that says what to do if there is none. Test files that
+ * run at the same time need an account each; clock, snapshots and reset are those of the whole server.
+ */
+export function sharedRowhouse(): SharedRowhouse;
+
+/**
  * The absolute path of the program: `ROWHOUSE_BINARY` if that is set, else that of the installed platform package.
  * Throws an error that says what to do if there is none.
  */
@@ -40,7 +52,7 @@ export interface Account {
 }
 
 /** A running server. As an account, it is its first one, which cannot be deleted. */
-export interface Rowhouse extends Account, AsyncDisposable {
+export interface SharedRowhouse extends Account {
   /** The clock of the server: Timestamps, and the expiry of signatures. */
   readonly clock: Clock;
   /** Makes an account with nothing in it. */
@@ -49,6 +61,10 @@ export interface Rowhouse extends Account, AsyncDisposable {
   snapshot(): Promise<Snapshot>;
   /** Returns to what the server held when it started, with `--seed`. Accounts made since then are gone. */
   reset(): Promise<void>;
+}
+
+/** A server that this process has started. */
+export interface Rowhouse extends SharedRowhouse, AsyncDisposable {
   /** The end of what the server has logged. */
   log(): string;
   /** Stops the server and waits for its end. It may have ended already. */

@@ -18,6 +18,8 @@ const { programPath } = require("./program.js");
 const HIDDEN_KEY = "<key>";
 // Characters of the log that are kept.
 const LOG_LENGTH = 100_000;
+// The variable in which a shared server is named to other processes.
+const SHARED = "ROWHOUSE_SHARED_SERVER";
 const SECONDS = { days: 86_400, hours: 3_600, minutes: 60, seconds: 1, milliseconds: 0.001 };
 
 async function startRowhouse({ args = [], cwd } = {}) {
@@ -35,12 +37,11 @@ async function startRowhouse({ args = [], cwd } = {}) {
   const found = await running.addresses();
   const connectionString = found["connection string: "];
   const fields = Object.fromEntries(connectionString.split(";").map((field) => field.split(/=(.*)/, 2)));
-  const controls = new Controls(running, new URL(found["admin on "]));
   if (fields.AccountKey === HIDDEN_KEY) {
     await running.stop();
     throw new Error("--accounts hides the keys: leave it out; newAccount() makes accounts with keys of their own");
   }
-  return new Server(running, controls, {
+  return new OwnServer(running, found["admin on "], {
     connectionString,
     endpoint: fields.TableEndpoint,
     account: fields.AccountName,
@@ -48,12 +49,26 @@ async function startRowhouse({ args = [], cwd } = {}) {
   });
 }
 
+// Starts a server for all files of a test run, and returns what stops it. Test runners pass their environment on to their workers.
+async function shareRowhouse(options) {
+  const server = await startRowhouse(options);
+  process.env[SHARED] = JSON.stringify(server);
+  return () => server.stop();
+}
+
+function sharedRowhouse() {
+  const shared = process.env[SHARED];
+  if (shared === undefined) {
+    throw new Error('no server is shared: set globalSetup of the test runner to "rowhouse-tables/global-setup"');
+  }
+  const { admin, ...account } = JSON.parse(shared);
+  return new Server(new Controls(admin), account);
+}
+
 class Account {
-  #process;
   #controls;
 
-  constructor(process, controls, { connectionString, endpoint, account, key }) {
-    this.#process = process;
+  constructor(controls, { connectionString, endpoint, account, key }) {
     this.#controls = controls;
     this.connectionString = connectionString;
     this.endpoint = endpoint;
@@ -62,7 +77,7 @@ class Account {
   }
 
   async seed(folder) {
-    await this.#process.importFolder(folder, this.connectionString);
+    await importFolder(folder, this.connectionString);
   }
 
   async delete() {
@@ -71,19 +86,17 @@ class Account {
 }
 
 class Server extends Account {
-  #process;
   #controls;
 
-  constructor(process, controls, account) {
-    super(process, controls, account);
-    this.#process = process;
+  constructor(controls, account) {
+    super(controls, account);
     this.#controls = controls;
     this.clock = new Clock(controls);
   }
 
   async newAccount() {
     const { name, ...made } = await this.#controls.send("POST", "/test/accounts", {});
-    return new Account(this.#process, this.#controls, { ...made, account: name });
+    return new Account(this.#controls, { ...made, account: name });
   }
 
   async delete() {
@@ -97,6 +110,25 @@ class Server extends Account {
 
   async reset() {
     await this.#controls.send("POST", "/test/reset", {});
+  }
+
+}
+
+// A server that this process started.
+class OwnServer extends Server {
+  #process;
+  #admin;
+
+  constructor(process, admin, account) {
+    super(new Controls(admin, () => process.end()), account);
+    this.#process = process;
+    this.#admin = admin;
+  }
+
+  // What other processes need to use the server.
+  toJSON() {
+    const { connectionString, endpoint, account, key } = this;
+    return { connectionString, endpoint, account, key, admin: this.#admin };
   }
 
   log() {
@@ -177,12 +209,10 @@ class Snapshot {
 // The child process.
 class ServerProcess {
   log = "";
-  #program;
   #child;
   #ended;
 
   constructor(program, child) {
-    this.#program = program;
     this.#child = child;
     // Of the first event: an error means that it could not be started.
     this.#ended = new Promise((resolve) => {
@@ -227,20 +257,6 @@ class ServerProcess {
     return this.#ended;
   }
 
-  async importFolder(folder, connectionString) {
-    // The command keeps a file about its progress where it runs.
-    const cwd = await mkdtemp(join(tmpdir(), "rowhouse-"));
-    try {
-      // The key is not on the command line, which other users of the machine can read.
-      const env = { ...environment(), ROWHOUSE_TO: connectionString };
-      await promisify(execFile)(this.#program, ["import", "--from", resolve(folder)], { cwd, env });
-    } catch (error) {
-      throw new Error(`${folder} was not imported: ${error.stderr?.trim() || error.message}`);
-    } finally {
-      await rm(cwd, { recursive: true });
-    }
-  }
-
   // While something waits for the server, this process must not end.
   #keepAwake(isAwake) {
     for (const handle of [this.#child, this.#child.stdout, this.#child.stderr]) handle[isAwake ? "ref" : "unref"]();
@@ -249,12 +265,13 @@ class ServerProcess {
 
 // Requests to the controls for tests, on the admin listener.
 class Controls {
-  #process;
   #address;
+  #end;
 
-  constructor(process, address) {
-    this.#process = process;
+  // `end` returns why a request failed, if the reason is that the server has ended.
+  constructor(address, end = async () => undefined) {
     this.#address = address;
+    this.#end = end;
   }
 
   // Sends a request, and returns the JSON of the response, if there is any.
@@ -281,9 +298,23 @@ class Controls {
       for await (const chunk of response.setEncoding("utf8")) text += chunk;
       return { status: response.statusCode, text };
     } catch (error) {
-      const end = await this.#process.end();
+      const end = await this.#end();
       throw new Error(end === undefined ? `${method} ${path} failed: ${error.message}` : `the server is not there any more: ${end}`);
     }
+  }
+}
+
+async function importFolder(folder, connectionString) {
+  // The command keeps a file about its progress where it runs.
+  const cwd = await mkdtemp(join(tmpdir(), "rowhouse-"));
+  try {
+    // The key is not on the command line, which other users of the machine can read.
+    const env = { ...environment(), ROWHOUSE_TO: connectionString };
+    await promisify(execFile)(programPath(), ["import", "--from", resolve(folder)], { cwd, env });
+  } catch (error) {
+    throw new Error(`${folder} was not imported: ${error.stderr?.trim() || error.message}`);
+  } finally {
+    await rm(cwd, { recursive: true });
   }
 }
 
@@ -301,4 +332,4 @@ function environment() {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("ROWHOUSE_")));
 }
 
-module.exports = { startRowhouse, programPath };
+module.exports = { startRowhouse, shareRowhouse, sharedRowhouse, programPath };

@@ -1,5 +1,5 @@
 // Runs the JavaScript snippets of docs/testing-with-rowhouse.md that have a file name, as they are, with the test runner that
-// the first folder of the name says.
+// the first folder of the name says. The snippets of a folder are one project.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -9,27 +9,32 @@ import { folderWith, jest, run, vitest } from "./support.js";
 const document = readFileSync(new URL("../../../docs/testing-with-rowhouse.md", import.meta.url), "utf8");
 const fences = [...document.matchAll(/^```(javascript|json) file=(\S+)\n([^]*?)^```/gm)];
 const find = (wanted) => fences.filter(([, language]) => language === wanted).map(([, , name, body]) => [name, body]);
-const snippets = find("javascript");
 const data = Object.fromEntries(find("json"));
+const projects = {};
+for (const [name, body] of find("javascript")) {
+  const [folder, file] = name.split("/");
+  (projects[folder] ??= {})[file] = body;
+}
 
-// What each runner prints after one test that passes.
+// What each runner prints after the tests of a folder, all of which pass. A file with another one's content shows what both share.
 const runners = {
-  "vitest/orders.test.js": [[vitest, "run"], /Tests +1 passed/],
-  "jest/orders.test.js": [[jest], /Tests: +1 passed, 1 total/],
-  "node/orders.test.js": [["--test", "--test-reporter=tap"], /^# pass 1$/m],
-  "node/time.test.js": [["--test", "--test-reporter=tap"], /^# pass 2$/m],
+  vitest: [[vitest, "run"], /Tests +1 passed/],
+  "vitest-shared": [[vitest, "run"], /Test Files +2 passed/, { "orders.test.js": "same.test.js" }],
+  "vitest-seed": [[vitest, "run"], /Test Files +2 passed/, { "prices.test.js": "same.test.js" }],
+  jest: [[jest], /Tests: +1 passed, 1 total/],
+  node: [["--test", "--test-reporter=tap"], /^# pass 3$/m],
 };
 
 test("every snippet has a runner", () => {
-  assert.deepEqual(snippets.map(([name]) => name), Object.keys(runners));
+  assert.deepEqual(Object.keys(projects).sort(), Object.keys(runners).sort());
 });
 
-for (const [name, body] of snippets) {
+for (const [name, files] of Object.entries(projects)) {
   test(name, async (t) => {
-    const [command, passed] = runners[name];
-    const file = name.slice(name.indexOf("/") + 1);
-    const type = body.includes("require(") ? "commonjs" : "module";
-    const files = { "package.json": JSON.stringify({ type }), [file]: body, ...data };
-    assert.match(await run(await folderWith(t, files), ...command), passed);
+    const [command, passed, copies = {}] = runners[name];
+    for (const [file, copy] of Object.entries(copies)) files[copy] = files[file];
+    const type = Object.values(files).some((body) => body.includes("require(")) ? "commonjs" : "module";
+    const folder = await folderWith(t, { "package.json": JSON.stringify({ type }), ...files, ...data });
+    assert.match(await run(folder, ...command), passed);
   });
 }

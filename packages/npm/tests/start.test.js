@@ -3,11 +3,12 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { createInterface } from "node:readline";
 import { after, afterEach, before, test } from "node:test";
 import { TableClient, TableServiceClient } from "@azure/data-tables";
-import { folderWith, rowhouse, run } from "./support.js";
+import { folderWith, jest, rowhouse, run, vitest } from "./support.js";
 
 const { startRowhouse } = rowhouse;
 const DAY = 86_400_000;
@@ -171,4 +172,43 @@ test("the server ends with a program that is killed", async (t) => {
   assert.equal((await fetch(endpoint)).status, 403);
   child.kill("SIGKILL");
   await ended(endpoint);
+});
+
+const SHARES = `
+  const { appendFile } = require("node:fs/promises");
+  const { sharedRowhouse } = require("rowhouse-tables");
+  test("shares", async () => appendFile("seen", (await sharedRowhouse().newAccount()).endpoint + "\\n"));
+`;
+
+const SHARED = { globalSetup: "rowhouse-tables/global-setup" };
+for (const [name, command, config] of [
+  ["vitest", [vitest, "run"], { test: { globals: true, ...SHARED } }],
+  ["jest", [jest], SHARED],
+]) {
+  test(`all files of a run of ${name} share a server, which ends with the run`, async (t) => {
+    const files = { "first.test.js": SHARES, "second.test.js": SHARES, "package.json": "{}" };
+    files[`${name}.config.js`] = `module.exports = ${JSON.stringify(config)};`;
+    const folder = await folderWith(t, files);
+    await run(folder, ...command);
+    const seen = (await readFile(`${folder}/seen`, "utf8")).trim().split("\n").map((endpoint) => new URL(endpoint));
+    assert.deepEqual([seen.length, new Set(seen.map(({ host }) => host)).size, new Set(seen.map(String)).size], [2, 1, 2]);
+    await ended(seen[0].href);
+  });
+}
+
+test("the shared server is used as one of this process", async (t) => {
+  assert.throws(() => rowhouse.sharedRowhouse(), /no server is shared: set globalSetup/);
+  const stop = await rowhouse.shareRowhouse({ args: ["--seed", "data"], cwd: await folderWith(t, PRICES) });
+  const shared = rowhouse.sharedRowhouse();
+  const snapshot = await shared.snapshot();
+  await create(shared, "orders");
+  await shared.clock.set(NEW_YEAR);
+  await snapshot.restore();
+  assert.deepEqual(await tables(shared), ["prices"]);
+  await shared.reset();
+  await shared.seed(await folderWith(t, { "orders.jsonl": PRICES["data/prices.jsonl"] }));
+  assert.deepEqual(await tables(shared), ["orders", "prices"]);
+  assert.deepEqual(Object.keys(shared).sort(), ["account", "clock", "connectionString", "endpoint", "key"]);
+  await stop();
+  await assert.rejects(shared.reset(), /POST \/test\/reset failed/);
 });

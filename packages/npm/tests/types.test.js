@@ -14,14 +14,18 @@ async function use(): Promise<string> {
   const now: number = (await server.clock.now()).getTime();
   const snapshot: Snapshot = await server.snapshot();
   await snapshot.restore();
-  return account.connectionString + server.key + now + programPath();
+  const shared: SharedRowhouse = sharedRowhouse();
+  const stop: () => Promise<void> = await shareRowhouse({ args: ["--seed", "data"] });
+  await stop();
+  return account.connectionString + server.key + now + programPath() + shared.account;
 }
 use();
 `;
-const IMPORT = 'import { programPath, startRowhouse, type Account, type Rowhouse, type Snapshot } from "rowhouse";';
+const IMPORT = `import { programPath, sharedRowhouse, shareRowhouse, startRowhouse } from "rowhouse";
+import type { Account, Rowhouse, SharedRowhouse, Snapshot } from "rowhouse";`;
 const REQUIRE = `import rowhouse = require("rowhouse");
-import type { Account, Rowhouse, Snapshot } from "rowhouse";
-const { programPath, startRowhouse } = rowhouse;`;
+import type { Account, Rowhouse, SharedRowhouse, Snapshot } from "rowhouse";
+const { programPath, sharedRowhouse, shareRowhouse, startRowhouse } = rowhouse;`;
 
 // The compiler's options, with the oldest library that people use.
 const config = (types) =>
