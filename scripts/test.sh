@@ -490,16 +490,14 @@ test_program scripts/test_fixtures.sh
 # The oldest version of Go that the clients can be built with. From 1.21 on, the go command fetches what it needs.
 go_oldest=1.23
 
-# Runs a folder of Go cases against a fresh server with these options.
-go_cases() {
+# Runs a folder of Go cases.
+run_go() {
     local status=0 log=$scratch/go.log folder=$1 version=
-    shift
     if has go; then version=$(cd "$folder" && go env GOVERSION 2>/dev/null || cd / && go env GOVERSION); fi
     if [ "$(printf '%s\n' "go$go_oldest" "$version" | sort -V | head -n 1)" != "go$go_oldest" ]; then
         skip "Go $go_oldest or later (on Debian the package golang-go; Go 1.21 fetches a later one), for the cases of $folder; found: ${version:-none}"
         return
     fi
-    start_server "$@"
     # Without the result of an earlier run, which Go keeps if the files and the environment are the same.
     (
         cd "$folder"
@@ -509,7 +507,7 @@ go_cases() {
             exit 1
         fi
         go vet ./...
-        ROWHOUSE_BINARY=$server TABLES_ENDPOINT=$endpoint go test -count=1 -v ./...
+        ROWHOUSE_BINARY=$server TABLES_ENDPOINT=${endpoint:-} go test -count=1 -v ./...
     ) >"$log" 2>&1 || status=$?
     passed=$((passed + $(grep -c '^--- PASS: ' "$log" || true)))
     failed=$((failed + $(grep -c '^--- FAIL: ' "$log" || true)))
@@ -517,8 +515,19 @@ go_cases() {
     if [ "$status" -ne 0 ]; then grep -v '^=== RUN\|^--- PASS: ' "$log" | head -n 200; fi
     echo "$(grep -c '^--- PASS: ' "$log" || true) cases passed"
     [ "$status" -eq 0 ]
+}
+
+# Runs a folder of Go cases against a fresh server with these options.
+go_cases() {
+    local folder=$1
+    shift
+    start_server "$@"
+    run_go "$folder"
     end_server
 }
+
+begin "servers for tests in Go"
+run_go packages/go
 
 begin "Go client, embedded engine"
 go_cases conformance/go --data "$scratch/data-go"

@@ -50,7 +50,7 @@ func TestTheSnippetForGoRuns(t *testing.T) {
 	equal(t, string(formatted), "")
 }
 
-// The snippets of the document about tests are a package of their own, which starts its own server.
+// The test that the document shows runs as it is, in a module that names packages/go as the document says.
 func TestTheFixtureForGoRuns(t *testing.T) {
 	binary := os.Getenv("ROWHOUSE_BINARY")
 	if binary == "" {
@@ -58,27 +58,36 @@ func TestTheFixtureForGoRuns(t *testing.T) {
 	}
 	document, err := os.ReadFile("../../docs/testing-with-rowhouse.md")
 	check(t, err)
-	folder := t.TempDir()
+	home := t.TempDir()
+	folder := filepath.Join(home, "orders")
+	check(t, os.Mkdir(folder, 0o700))
 	for _, name := range []string{"go.mod", "go.sum"} {
 		content, err := os.ReadFile(name)
 		check(t, err)
 		check(t, os.WriteFile(filepath.Join(folder, name), content, 0o600))
 	}
 	snippets := regexp.MustCompile("(?ms)^```go file=(\\S+)\n(.*?)^```").FindAllStringSubmatch(string(document), -1)
-	equal(t, len(snippets), 2)
+	equal(t, len(snippets), 1)
 	for _, snippet := range snippets {
 		check(t, os.WriteFile(filepath.Join(folder, snippet[1]), []byte(snippet[2]), 0o600))
 	}
-	programs := filepath.Join(folder, "programs")
+	edits := regexp.MustCompile(`(?m)^go (mod edit .*)$`).FindAllStringSubmatch(string(document), -1)
+	equal(t, len(edits), 1)
+	// The clone that the command names, and the program in the PATH.
+	clone, err := filepath.Abs("../..")
+	check(t, err)
+	check(t, os.Symlink(clone, filepath.Join(home, "rowhouse")))
+	programs := filepath.Join(home, "programs")
 	check(t, os.Mkdir(programs, 0o700))
 	check(t, os.Symlink(binary, filepath.Join(programs, "rowhouse")))
-	for arguments, expected := range map[string]string{"vet .": "", "test -count=1 .": "ok"} {
-		command := exec.Command("go", strings.Fields(arguments)...)
+	t.Setenv("PATH", programs+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("ROWHOUSE_BINARY", "")
+	for _, step := range [][2]string{{edits[0][1], ""}, {"vet .", ""}, {"test -count=1 .", "ok"}} {
+		command := exec.Command("go", strings.Fields(step[0])...)
 		command.Dir = folder
-		command.Env = append(os.Environ(), "PATH="+programs+string(os.PathListSeparator)+os.Getenv("PATH"))
 		printed, err := command.CombinedOutput()
-		if err != nil || !strings.HasPrefix(string(printed), expected) {
-			t.Fatal(arguments, err, string(printed))
+		if err != nil || !strings.HasPrefix(string(printed), step[1]) {
+			t.Fatal(step[0], err, string(printed))
 		}
 	}
 	formatted, err := exec.Command("gofmt", "-l", folder).CombinedOutput()
