@@ -639,16 +639,11 @@ fi
 
 # ---- Java ------------------------------------------------------------------------------------------------------------
 
-# Runs the Java cases against a fresh server with these options.
-java_cases() {
-    local status=0 log=$scratch/java.log reports=conformance/java/target/surefire-reports run faults omitted
-    if ! has javac || ! has mvn; then
-        skip "a JDK and Maven, for the cases of conformance/java"
-        return
-    fi
+# Runs a folder of Java cases.
+run_java() {
+    local status=0 log=$scratch/java.log folder=$1 reports=$1/target/surefire-reports run faults omitted
     rm -rf "$reports"
-    start_server "$@"
-    (cd conformance/java && ROWHOUSE_BINARY=$server TABLES_ENDPOINT=$endpoint mvn --quiet --batch-mode -Dstyle.color=never test) >"$log" 2>&1 || status=$?
+    (cd "$folder" && ROWHOUSE_BINARY=$server TABLES_ENDPOINT=${endpoint:-} mvn --quiet --batch-mode -Dstyle.color=never test) >"$log" 2>&1 || status=$?
     # Surefire's line for each class, which it does not print when Maven is quiet.
     read -r run faults omitted < <(cat "$reports"/*.txt 2>/dev/null | awk -F '[:,]' \
         '/^Tests run:/ { run += $2; faults += $4 + $6; omitted += $8 } END { print run + 0, faults + 0, omitted + 0 }')
@@ -657,11 +652,19 @@ java_cases() {
     echo "$((run - faults - omitted)) cases passed"
     [ "$status" -eq 0 ]
     [ "$run" -gt 0 ]
-    end_server
 }
 
-begin "Java clients, embedded engine"
-java_cases --data "$scratch/data-java"
+begin "servers for tests in Java, and Java clients, embedded engine"
+if ! has javac || ! has mvn; then
+    skip "a JDK and Maven, for the cases of packages/java and conformance/java"
+else
+    run_java packages/java
+    # The command of the page, as it is: the cases use what it installs.
+    $(grep '^mvn ' docs/testing-with-rowhouse.md) --quiet --batch-mode
+    start_server --data "$scratch/data-java"
+    run_java conformance/java
+    end_server
+fi
 
 # ---- encrypted entities ----------------------------------------------------------------------------------------------
 

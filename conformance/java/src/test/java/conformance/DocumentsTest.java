@@ -48,23 +48,27 @@ class DocumentsTest {
         }
     }
 
-    /** Compiles all classes of the document about tests, and runs those that need no container, with a server of their own. */
+    /** Compiles the classes that the document about tests shows, and runs the one that needs no container, with its own server. */
     @Test
     @EnabledIfEnvironmentVariable(named = "ROWHOUSE_BINARY", matches = ".+", disabledReason = "it says which server to start")
     void fixtures() throws Exception {
         List<String> sources = new ArrayList<>();
-        Matcher snippets = FILE.matcher(Files.readString(Path.of("../../docs/testing-with-rowhouse.md")));
+        String document = Files.readString(Path.of("../../docs/testing-with-rowhouse.md"));
+        Matcher snippets = FILE.matcher(document);
         while (snippets.find()) {
             sources.add(Files.writeString(folder.resolve(snippets.group(1)), snippets.group(2)).toString());
         }
-        assertEquals(3, sources.size());
+        assertEquals(2, sources.size());
+        // The dependency is the one that these classes are compiled with.
+        Matcher dependency = Pattern.compile("^```xml file=pom.xml\n(.*?)^```", Pattern.MULTILINE | Pattern.DOTALL).matcher(document);
+        assertTrue(dependency.find() && Files.readString(Path.of("pom.xml")).contains(dependency.group(1)));
         String classPath = System.getProperty("java.class.path");
         List<String> options = new ArrayList<>(List.of("-Xlint:all,-serial,-processing,-path", "-Werror", "-cp", classPath, "-d", folder.toString()));
         options.addAll(sources);
         assertEquals(0, ToolProvider.getSystemJavaCompiler().run(null, null, null, options.toArray(String[]::new)));
         Path programs = Files.createDirectory(folder.resolve("programs"));
         Files.createSymbolicLink(programs.resolve("rowhouse"), Path.of(System.getenv("ROWHOUSE_BINARY")));
-        String printed = run(Map.of("PATH", programs + File.pathSeparator + System.getenv("PATH")),
+        String printed = run(Map.of("PATH", programs + File.pathSeparator + System.getenv("PATH"), "ROWHOUSE_BINARY", ""),
             "-cp", folder + File.pathSeparator + classPath, "org.junit.platform.console.ConsoleLauncher", "execute",
             "--disable-banner", "--select-class=OrdersTest");
         assertTrue(printed.contains("2 tests successful"), printed);
