@@ -35,6 +35,7 @@ case $target in
         cp -r "$root/deploy/kubernetes/." "$content/kubernetes/"
         ;;
 esac
+cp -r "$root/deploy/monitoring" "$content/monitoring"
 # The documents link to each other.
 cp -r "$root/docs" "$content/docs"
 install -m 644 "$root"/{LICENSE,README.md,SECURITY.md,CHANGELOG.md} "$content/"

@@ -237,8 +237,8 @@ else
 fi
 
 begin "tests of the crates"
-for program in groff systemd-analyze strace kubectl zsh fish; do
-    has "$program" || echo "not installed, so the packaging tests skip the checks that need it: $program"
+for program in groff systemd-analyze strace kubectl zsh fish promtool; do
+    has "$program" || echo "not installed, so the tests skip the checks that need it: $program"
 done
 status=0
 cargo test --quiet --locked --workspace --no-fail-fast 2>&1 | tee "$scratch/rust.log" || status=$?

@@ -218,6 +218,10 @@ fn the_parts_of_the_manifests_fit_each_other() {
                 let Some(labels) = client.get("matchLabels") else { continue };
                 assert!(templates.iter().any(|template| selects(labels, template)), "{file}: {client}");
             }
+            if let Some(job) = object["spec"].get("jobLabel") {
+                // The name that the alerts expect.
+                assert_eq!(selected[0]["metadata"]["labels"][&text(job)], SERVER, "{file}");
+            }
             // What runs for a while has ports of its own, and what ends has none.
             let ports: Vec<_> = selected.iter().flat_map(|pod| containers(pod)).flat_map(|c| all(c, "ports")).collect();
             let services = all(&object["spec"], "ports").filter_map(|port| port.get("targetPort"));

@@ -7,6 +7,7 @@ mod image;
 mod links;
 mod manifests;
 mod manual_pages;
+mod monitoring;
 mod reference;
 mod rust_version;
 mod security;
