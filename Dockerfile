@@ -9,7 +9,7 @@ FROM rust:1.90-alpine AS build
 RUN apk add --no-cache ca-certificates gcc musl-dev
 WORKDIR /source
 COPY . .
-RUN cargo build --profile dist --locked --package rowhouse && mkdir /empty /links && ln -s rowhouse /links/azurite
+RUN cargo build --profile dist --locked --package rowhouse-tables && mkdir /empty /links && ln -s rowhouse /links/azurite
 
 FROM scratch
 # To reach the issuers of bearer tokens, and other services over HTTPS.

@@ -29,7 +29,7 @@ serve *options:
 
 # Compare the server with its references (docs/benchmarks.md); options such as --quick follow.
 bench *options:
-    cargo build --release -p rowhouse
+    cargo build --release -p rowhouse-tables
     cargo run --release -p rowhouse-bench -- compare {{ options }}
 
 # Run every test that takes a seed, with many seeds.

@@ -65,7 +65,7 @@ case $mode in
 esac
 
 if [ -z "$rowhouse" ] || [ -z "$bench" ]; then
-    cargo build --quiet --release --locked -p rowhouse -p rowhouse-bench
+    cargo build --quiet --release --locked -p rowhouse-tables -p rowhouse-bench
     : "${rowhouse:=$target/release/rowhouse}" "${bench:=$target/release/rowhouse-bench}"
 fi
 if [ -z "$emulator" ]; then

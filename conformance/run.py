@@ -126,7 +126,7 @@ def start_rowhouse(program):
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
     except OSError as error:
-        fail(f"{program} cannot be started ({error.strerror}). Build it with `cargo build --release --package rowhouse`.")
+        fail(f"{program} cannot be started ({error.strerror}). Build it with `cargo build --release --package rowhouse-tables`.")
     line = process.stdout.readline()
     if not line.startswith("listening on "):
         process.kill()

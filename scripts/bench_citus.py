@@ -270,7 +270,7 @@ def main():
     arguments = parser.parse_args()
     for name in [name for name in os.environ if name.startswith("ROWHOUSE_")]:
         del os.environ[name]
-    subprocess.run(["cargo", "build", "--quiet", "--release", "--locked", "-p", "rowhouse", "-p", "rowhouse-bench"],
+    subprocess.run(["cargo", "build", "--quiet", "--release", "--locked", "-p", "rowhouse-tables", "-p", "rowhouse-bench"],
                    cwd=ROOT, check=True)
     release = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
     arguments.folder = pathlib.Path(tempfile.mkdtemp(dir=arguments.folder))

@@ -14,7 +14,7 @@ root=$PWD
 : "${WORKLOADS=get insert upsert batch100 query-page query-filter}"
 for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
 
-cargo build --quiet --release --locked -p rowhouse -p rowhouse-bench
+cargo build --quiet --release --locked -p rowhouse-tables -p rowhouse-bench
 release=${CARGO_TARGET_DIR:-$root/target}/release
 scratch=$(mktemp -d ${1:+"--tmpdir=$1"})
 # Readable for the user that PostgreSQL runs as.

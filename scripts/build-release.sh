@@ -65,7 +65,7 @@ esac
 export SOURCE_DATE_EPOCH=0
 export CC_SHELL_ESCAPED_FLAGS=1 "CFLAGS_${target//-/_}=${c_flags[*]-}"
 
-cargo build --locked --package rowhouse --profile "$profile" --target "$target" >&2
+cargo build --locked --package rowhouse-tables --profile "$profile" --target "$target" >&2
 program=$target_folder/$target/${profile/#dev/debug}/rowhouse
 if [ -e "$program.exe" ]; then program=$program.exe; fi
 echo "$program"

@@ -28,7 +28,7 @@ git -c safe.directory="$root" -C "$root" archive HEAD | tar --extract --director
 (cd "$scratch" && cargo cyclonedx --quiet --format json --spec-version 1.5 --manifest-path rowhouse/Cargo.toml \
     --target all --no-build-deps --override-filename sbom)
 # It lists what any crate of the workspace asks for, be it for other features or for tests; cargo knows what the program consists of.
-(cd "$scratch" && cargo tree --quiet --locked --package rowhouse --edges normal --target all --prefix none --format '{p}') >"$scratch/tree"
+(cd "$scratch" && cargo tree --quiet --locked --package rowhouse-tables --edges normal --target all --prefix none --format '{p}') >"$scratch/tree"
 python3 - "$scratch/rowhouse/sbom.json" "$scratch" "$file" <<'END'
 import json
 import sys

@@ -9,6 +9,6 @@ for _ in $(seq "${1:-100}"); do
     # Each test chooses a new seed when none is set.
     cargo test --quiet --locked --package rowhouse-store --lib -- embedded::compaction
     cargo test --quiet --locked --package rowhouse-store --test it -- model_test:: flipped_bits:: check::
-    cargo test --quiet --locked --package rowhouse --test it -- \
+    cargo test --quiet --locked --package rowhouse-tables --test it -- \
         files:: copy:: backup:: consistency:: database:: failover:: crash:: soak::
 done

@@ -7,4 +7,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 export ROWHOUSE_SOAK_SECONDS=${1:-3600}
-cargo test --quiet --release --locked --package rowhouse --test it -- --nocapture soak::
+cargo test --quiet --release --locked --package rowhouse-tables --test it -- --nocapture soak::

@@ -222,7 +222,7 @@ check_platform() {
     else
         # No debug information, and one folder for both: it stays small, and what runs on this machine is compiled once.
         CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$root/target/platforms RUSTFLAGS="-D warnings" \
-            cargo check --quiet --locked --target "$target" --package rowhouse --package rowhouse-testing
+            cargo check --quiet --locked --target "$target" --package rowhouse-tables --package rowhouse-testing
         passed=$((passed + 1))
     fi
 }
@@ -264,7 +264,7 @@ cargo package --quiet --locked --allow-dirty --no-verify "${client_packages[@]/#
 passed=$((passed + 2))
 
 begin "release build of the server"
-cargo build --quiet --release --locked --package rowhouse
+cargo build --quiet --release --locked --package rowhouse-tables
 server=$(realpath "${CARGO_TARGET_DIR:-$root/target}/release/rowhouse")
 
 # ---- Python ----------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ const EXPLORER: &str = "rowhouse-explorer";
 const PLATFORM: &str = "rowhouse-platform";
 const SERVER: &str = "rowhouse-server";
 const TOOLS: &str = "rowhouse-tools";
-const PROGRAM: &str = "rowhouse";
+const PROGRAM: &str = "rowhouse-tables";
 /// The server in the process of a test: other packages may use it for their tests.
 const TESTING: &str = "rowhouse-testing";
 /// What tests share: every package may use it, for its tests alone.

@@ -1,4 +1,4 @@
-//! `docs/configuration.md` is written from the options themselves. `UPDATE_DOCS=1 cargo test -p rowhouse reference` writes it
+//! `docs/configuration.md` is written from the options themselves. `UPDATE_DOCS=1 cargo test -p rowhouse-tables reference` writes it
 //! anew.
 
 use super::{commands, root};
@@ -10,7 +10,7 @@ const PATH: &str = "docs/configuration.md";
 const BEGINNING: &str = "\
 # Configuration
 
-<!-- Written by a test from the options of the program: UPDATE_DOCS=1 cargo test -p rowhouse reference -->
+<!-- Written by a test from the options of the program: UPDATE_DOCS=1 cargo test -p rowhouse-tables reference -->
 
 Every option of `rowhouse serve` can be given in three ways, and the first that says something wins:
 
@@ -138,12 +138,12 @@ fn the_reference_of_options_is_current() {
         assert_eq!(
             now,
             then,
-            "{PATH}:{}: write it anew with UPDATE_DOCS=1 cargo test -p rowhouse reference",
+            "{PATH}:{}: write it anew with UPDATE_DOCS=1 cargo test -p rowhouse-tables reference",
             number + 1
         );
     }
     assert!(
         current == written,
-        "{PATH} is not current: write it anew with UPDATE_DOCS=1 cargo test -p rowhouse reference"
+        "{PATH} is not current: write it anew with UPDATE_DOCS=1 cargo test -p rowhouse-tables reference"
     );
 }

@@ -4,7 +4,7 @@
 //! them, as the release itself showed it. The fixtures of a release are made by its own program, once, before it goes out:
 //!
 //! ```sh
-//! UPDATE_FIXTURES=1 cargo test -p rowhouse --test it -- --exact upgrade::this_release_opens_what_it_leaves_itself
+//! UPDATE_FIXTURES=1 cargo test -p rowhouse-tables --test it -- --exact upgrade::this_release_opens_what_it_leaves_itself
 //! ```
 //!
 //! They are never made again for a release that is out: then they would not be what users have. `fixtures/README.md` says more.
