@@ -8,7 +8,9 @@
 # names only with /etc/hosts and DNS, since other modules of the name service switch would have to be loaded.
 # PROFILE=release builds faster, PROFILE=dev even more so. The last line of the output is the path of the program.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+root=$(cd "$(dirname "$0")/.." && pwd)
+source "$root/scripts/packaging.bash"
+cd "$root"
 
 architecture=${1:-$(uname -m)}
 profile=${PROFILE:-dist}
@@ -55,38 +57,25 @@ if [ "$architecture" != "$(uname -m)" ]; then
 fi
 
 scratch=$(mktemp -d)
-server=
+pid=
 close() {
-    if [ -n "$server" ]; then
-        kill "$server" 2>/dev/null || true
-        wait "$server" || true
+    if [ -n "$pid" ]; then
+        kill "$pid" 2>/dev/null || true
+        wait "$pid" || true
     fi
     rm -rf "$scratch"
 }
 trap close EXIT
 
-# Waits until the server answers, and sets `address`.
-await() {
-    address=
-    for _ in $(seq 100); do
-        address=$(sed -n 's|^listening on http://||p' "$scratch/out")
-        if [ -n "$address" ]; then return; fi
-        sleep 0.1
-    done
-    fail "it does not start: $(cat "$scratch/log")"
-}
-
 stop() {
-    kill "$server"
-    wait "$server" || fail "it stops with a failure: $(cat "$scratch/log")"
-    server=
+    kill "$pid"
+    wait "$pid" || fail "it stops with a failure: $(cat "$scratch/log")"
+    pid=
 }
 
 # It starts, stores data and answers, with a host name to resolve and an empty environment.
 clean=(env -i "PATH=$PATH")
-"${clean[@]}" "$program" serve --listen localhost:0 --data "$scratch/data" >"$scratch/out" 2>"$scratch/log" &
-server=$!
-await
+start_server "$scratch/log" "${clean[@]}" "$program" serve --listen localhost:0 --data "$scratch/data"
 "${clean[@]}" "$program" health --listen "localhost:${address##*:}" >&2 || fail "it does not answer"
 stop
 
@@ -97,15 +86,13 @@ in_empty_root() {
         exec unshare --root="$1" --wd=/data "${@:2}"' - "$@"
 }
 if unshare --user --map-root-user --mount true 2>/dev/null; then
-    root=$scratch/root
-    mkdir -p "$root/data" "$root/dev"
-    touch "$root/dev/random" "$root/dev/urandom"
-    cp "$program" "$root/rowhouse"
-    in_empty_root "$root" /rowhouse serve --listen 127.0.0.1:0 >"$scratch/out" 2>"$scratch/log" &
-    server=$!
-    await
-    (in_empty_root "$root" /rowhouse health --listen "$address") >&2 || fail "it does not answer: $(cat "$scratch/log")"
-    [ -d "$root/data/rowhouse-data" ] || fail "the data folder is missing"
+    empty=$scratch/empty
+    mkdir -p "$empty/data" "$empty/dev"
+    touch "$empty/dev/random" "$empty/dev/urandom"
+    cp "$program" "$empty/rowhouse"
+    start_server "$scratch/log" in_empty_root "$empty" /rowhouse serve --listen 127.0.0.1:0
+    (in_empty_root "$empty" /rowhouse health --listen "$address") >&2 || fail "it does not answer: $(cat "$scratch/log")"
+    [ -d "$empty/data/rowhouse-data" ] || fail "the data folder is missing"
     stop
     say "it works in an empty root folder"
 else

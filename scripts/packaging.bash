@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# What the scripts that make and try packages share. Sourced, after `root` is set to the folder of the sources.
+# What the scripts that make and try packages and programs share. Sourced, after `root` is set to the folder of the sources.
 
 # The time of every file in a package, in seconds: SOURCE_DATE_EPOCH, or that of the last commit.
 packaging_epoch() {
@@ -47,6 +47,32 @@ packaging_test() {
     for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
     SOURCE_DATE_EPOCH=$(packaging_epoch)
     export SOURCE_DATE_EPOCH PYTHONDONTWRITEBYTECODE=1 npm_config_update_notifier=false
+}
+
+# Starts a server by a command and waits until it is ready; its log goes to a file. Sets `pid`, `address` and `connection`. The
+# lines come through a pipe that only this server writes to, so those of an earlier server cannot be mistaken for them.
+start_server() {
+    local log=$1 folder line status=0
+    shift
+    pid='' address='' connection=''
+    folder=$(mktemp -d)
+    mkfifo "$folder/lines"
+    "$@" >"$folder/lines" 2>"$log" &
+    pid=$!
+    # Stays open, so that the server can write further lines.
+    exec 3<"$folder/lines"
+    rm -r "$folder"
+    while [ -z "$connection" ]; do
+        IFS= read -r -t 60 line <&3 || status=$?
+        if [ "$status" -ne 0 ]; then
+            echo "it does not start: $(cat "$log")" >&2
+            return 1
+        fi
+        case $line in
+            "listening on "*) address=${line#listening on http://} ;;
+            "connection string: "*) connection=${line#connection string: } ;;
+        esac
+    done
 }
 
 has() { command -v "$1" >/dev/null 2>&1; }

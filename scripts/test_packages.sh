@@ -96,22 +96,11 @@ same_bytes() {
 # Starts a server by a command that ends with the arguments for the server, in a session of its own, and sets `pid` (of what was
 # started), `address` and `connection`.
 start() {
-    local line=
-    rm -f "$scratch/lines"
-    mkfifo "$scratch/lines"
+    local status=0
     # The caller may ignore SIGHUP, as under nohup, and programs inherit that.
-    setsid env --default-signal=HUP "$@" serve --in-memory --listen 127.0.0.1:0 >"$scratch/lines" 2>"$scratch/server.log" &
-    pid=$!
+    start_server "$scratch/server.log" setsid env --default-signal=HUP "$@" serve --in-memory --listen 127.0.0.1:0 || status=$?
     echo "$pid" >>"$scratch/sessions"
-    exec 3<"$scratch/lines"
-    for _ in 1 2; do
-        IFS= read -r -t 60 line <&3 || fail "it does not start: $(cat "$scratch/server.log")"
-        case $line in
-            "listening on "*) address=${line#listening on http://} ;;
-            "connection string: "*) connection=${line#connection string: } ;;
-        esac
-    done
-    [ -n "$address" ] && [ -n "$connection" ]
+    [ "$status" -eq 0 ] || exit "$status"
 }
 
 # Fails if anything of the session of the server is left after ten seconds.

@@ -77,3 +77,34 @@ fn an_archive_holds_everything_and_is_the_same_each_time() {
         run("tar", &["--list", "--verbose", "--numeric-owner", "--file", archive.to_str().unwrap()], first.path());
     assert!(listed.lines().all(|line| line.contains(" 0/0 ") && line.contains("2023-11-1")), "{listed}");
 }
+
+/// `scripts/build-static.sh` took the address of its first server for that of its second, which did not listen yet.
+#[test]
+fn a_script_reads_the_address_of_the_server_that_it_started_last() {
+    let script = r#"
+        set -euo pipefail
+        root=$PWD
+        source scripts/packaging.bash
+        server() { echo "listening on http://127.0.0.1:$1"; echo "connection string: of $1"; exec sleep 600; }
+        for number in $(seq 100); do
+            start_server "$1/log" server "$number"
+            kill "$pid"
+            wait "$pid" || true
+            echo "$address, $connection"
+        done
+        fails() { echo "no disk" >&2; exit 1; }
+        if start_server "$1/log" fails; then echo "it cannot have started"; fi
+    "#;
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new("bash")
+        .args(["-c", script, "-", folder.path().to_str().unwrap()])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let expected: Vec<_> = (1..=100).map(|number| format!("127.0.0.1:{number}, of {number}")).collect();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(printed.lines().collect::<Vec<_>>(), expected);
+    assert_eq!(String::from_utf8_lossy(&output.stderr).trim(), "it does not start: no disk");
+    let script = fs::read_to_string(root().join("scripts/build-static.sh")).unwrap();
+    assert_eq!(script.matches("start_server ").count(), 2, "both servers are started so");
+}
