@@ -31,7 +31,7 @@ trap 'rm -rf "$scratch"' EXIT
 # Whatever the caller's umask is.
 umask 022
 content=$scratch/content
-documents=$content/usr/share/doc/rowhouse
+documents=$content/usr/share/doc/rowhouse-tables
 mkdir -p "$folder" "$content/DEBIAN" "$content/etc/rowhouse" "$documents/examples" \
     "$content"/usr/{bin,lib/systemd/system,share/lintian/overrides,share/man} \
     "$content"/usr/share/{bash-completion/completions,zsh/vendor-completions,fish/vendor_completions.d}
@@ -40,7 +40,7 @@ install -m 644 "$root"/deploy/systemd/*.{service,timer} "$content/usr/lib/system
 install -m 644 "$root"/deploy/systemd/*.conf "$root/deploy/accounts.toml" "$documents/examples/"
 install -m 640 "$root/packages/deb/environment" "$content/etc/rowhouse/environment"
 install -m 644 "$root/packages/deb/copyright" "$root/README.md" "$documents/"
-install -m 644 "$root/packages/deb/lintian-overrides" "$content/usr/share/lintian/overrides/rowhouse"
+install -m 644 "$root/packages/deb/lintian-overrides" "$content/usr/share/lintian/overrides/rowhouse-tables"
 
 packaging_texts "$program" "$scratch/completions" "$content/usr/share/man/man1"
 install -m 644 "$scratch/completions/rowhouse.bash" "$content/usr/share/bash-completion/completions/rowhouse"
@@ -49,7 +49,7 @@ install -m 644 "$scratch/completions/rowhouse.fish" "$content/usr/share/fish/ven
 
 maintainer=${DEB_MAINTAINER:-Rowhouse maintainers <maintainers@users.noreply.github.com>}
 {
-    printf 'rowhouse (%s) unstable; urgency=medium\n\n  * Release %s; CHANGELOG.md in the sources lists the changes.\n\n' \
+    printf 'rowhouse-tables (%s) unstable; urgency=medium\n\n  * Release %s; CHANGELOG.md in the sources lists the changes.\n\n' \
         "$version" "$version"
     printf ' -- %s  %s\n' "$maintainer" "$(date --utc --rfc-email --date="@$epoch")"
 } | gzip --no-name --best >"$documents/changelog.gz"
@@ -57,7 +57,7 @@ maintainer=${DEB_MAINTAINER:-Rowhouse maintainers <maintainers@users.noreply.git
 install -m 755 "$root"/packages/deb/{postinst,prerm,postrm} "$content/DEBIAN/"
 echo /etc/rowhouse/environment >"$content/DEBIAN/conffiles"
 cat >"$content/DEBIAN/control" <<END
-Package: rowhouse
+Package: rowhouse-tables
 Version: $version
 Architecture: $architecture
 Maintainer: $maintainer
@@ -74,7 +74,7 @@ END
 chmod 644 "$content"/DEBIAN/{control,conffiles,md5sums}
 find "$content" -exec touch --no-dereference --date="@$epoch" {} +
 
-package=$folder/rowhouse_${version}_$architecture.deb
+package=$folder/rowhouse-tables_${version}_$architecture.deb
 # Distributions differ in the compression that is their default.
 SOURCE_DATE_EPOCH=$epoch dpkg-deb --root-owner-group -Zxz --build "$content" "$package" >&2
 echo "$package"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Packs a program for npm: the package of its platform (@rowhouse/linux-x64 and so on), and the main package `rowhouse`, which is
-# the same whatever the platform.
+# Packs a program for npm: the package of its platform (rowhouse-tables-linux-x64 and so on), and the main package
+# `rowhouse-tables`, which is the same whatever the platform. Both are installed together, from their files. The main package asks
+# for no other, because lock files must not name packages that no registry has; scripts/publish-npm.sh adds that.
 #
 # usage: scripts/package-npm.sh PROGRAM TARGET [FOLDER]
 #
@@ -40,31 +41,31 @@ rm -rf "$scratch/main/node_modules"
 mkdir -p "$scratch/platform/bin"
 install -m 755 "$program" "$scratch/platform/bin/$file"
 cat >"$scratch/platform/README.md" <<END
-# @rowhouse/$os-$cpu
+# rowhouse-tables-$os-$cpu
 
-The program of the package \`rowhouse\` for $os on $cpu. Install that package, which asks for this one.
+The program of the package \`rowhouse-tables\` for $os on $cpu. It is installed together with that package.
 END
 for package in main platform; do cp "$root/LICENSE" "$scratch/$package/"; done
 chmod -R u=rwX,go=rX "$scratch"
 
-# Writes both package.json: the version in each place that names it, and the platform.
+# Writes both package.json: the version, and the platform.
 node - "$scratch" "$(packaging_version)" "$os" "$cpu" "${REPOSITORY_URL:-}" <<'END'
 const fs = require("node:fs");
 const [scratch, version, os, cpu, url] = process.argv.slice(2);
 const main = JSON.parse(fs.readFileSync(`${scratch}/main/package.json`, "utf8"));
 main.version = version;
-for (const name of Object.keys(main.optionalDependencies)) main.optionalDependencies[name] = version;
+const { PLATFORMS, packageFor } = require(`${scratch}/main/program.js`);
+if (!PLATFORMS.includes(`${os}-${cpu}`)) throw new Error(`program.js does not look for ${os}-${cpu}`);
 const platform = {
-  name: `@rowhouse/${os}-${cpu}`,
+  name: packageFor(`${os}-${cpu}`),
   version,
-  description: `The program of rowhouse for ${os} on ${cpu}.`,
+  description: `The program of rowhouse-tables for ${os} on ${cpu}.`,
   license: main.license,
   // Yarn would keep it in an archive, from which it could not be started.
   preferUnplugged: true,
   os: [os],
   cpu: [cpu],
 };
-if (!(platform.name in main.optionalDependencies)) throw new Error(`rowhouse does not ask for ${platform.name}`);
 for (const [folder, content] of Object.entries({ main, platform })) {
   if (url) content.repository = { type: "git", url: `git+${url}.git` };
   fs.writeFileSync(`${scratch}/${folder}/package.json`, `${JSON.stringify(content, null, 2)}\n`);

@@ -48,4 +48,4 @@ cd "$scratch/packages/python"
 WHEEL_PROGRAM=$scratch/bin/$file WHEEL_TAG=py3-none-$platforms SOURCE_DATE_EPOCH=$(packaging_epoch) \
     "${PYTHON:-python3}" -m hatchling build --target wheel --directory "$folder" >&2
 # The version in the name is written as Python writes versions.
-echo "$folder"/rowhouse-*-"py3-none-$platforms.whl"
+echo "$folder"/rowhouse_tables-*-"py3-none-$platforms.whl"

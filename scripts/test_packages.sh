@@ -4,9 +4,9 @@
 #
 # usage: scripts/test_packages.sh PROGRAM
 #
-# Uses no network after the build backend of the wheel is in .venv-packaging, and changes nothing of the machine. Ends with a line
-# that counts the checks. A kind of package whose tools are not installed (Node.js with npm, Python with venv, dpkg) is reported as
-# skipped; with CI=true that is a failure.
+# Uses no network after the build backend of the wheel is in .venv-packaging and the package managers are in
+# packages/npm/managers/node_modules, and changes nothing of the machine. Ends with a line that counts the checks. A kind of package
+# whose tools are not installed (Node.js with npm, Python with venv, dpkg) is reported as skipped; with CI=true that is a failure.
 #
 # The clients of conformance/javascript (node_modules) and conformance/python (.venv) are used where they are installed; the
 # program's own client is used anyway. `cargo install` is tried if PROGRAM is the release build of these sources, because it then
@@ -20,14 +20,17 @@ export npm_config_offline=true
 
 version=$(packaging_version)
 case $(uname -m) in
-    x86_64) target=x86_64-unknown-linux-musl ;;
-    aarch64) target=aarch64-unknown-linux-musl ;;
+    x86_64) target=x86_64-unknown-linux-musl npm_cpu=x64 deb_architecture=amd64 ;;
+    aarch64) target=aarch64-unknown-linux-musl npm_cpu=arm64 deb_architecture=arm64 ;;
     *)
         echo "test_packages: there are no packages for $(uname -m)" >&2
         exit 2
         ;;
 esac
 scratch=$(mktemp -d)
+# npm's cache would otherwise know packages that were tried before.
+export npm_config_cache=$scratch/npm-cache
+registry_pid=
 
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
@@ -42,6 +45,7 @@ as_root() {
 # Servers that a failed check left; each runs in a session of its own, whose number is in a file.
 close() {
     local status=$? session
+    if [ -n "$registry_pid" ]; then kill "$registry_pid" || true; fi
     touch "$scratch/sessions"
     while read -r session; do pkill -KILL --session "$session" || true; done <"$scratch/sessions"
     as_root rm -rf "$scratch" || rm -rf "$scratch"
@@ -85,6 +89,9 @@ expect() {
     [ "$status" -eq "$code" ] || fail "$*: ended with $status instead of $code: $output"
     grep -qE -- "$pattern" <<<"$output" || fail "$*: printed nothing like $pattern: $output"
 }
+
+# The first command in the guide that begins so.
+documented() { grep -o "\`$1[^\`]*\`" "$root/docs/installing.md" | head -n 1 | tr -d '\`'; }
 
 same_bytes() {
     local file
@@ -169,6 +176,9 @@ install_npm() {
     npm install --no-audit --no-fund --loglevel=error "$@"
 }
 
+# What is installed from files: the main package, and that of this platform.
+npm_files=("rowhouse-tables-$version.tgz" "rowhouse-tables-linux-$npm_cpu-$version.tgz")
+
 npm_packs_the_same_twice() {
     "$root/scripts/package-npm.sh" "$program" "$target" "$scratch/npm"
     (umask 077 && "$root/scripts/package-npm.sh" "$program" "$target" "$scratch/npm-again")
@@ -177,10 +187,10 @@ npm_packs_the_same_twice() {
 
 npm_installs_and_runs() {
     install_npm "$scratch/project" "$scratch"/npm/*.tgz
-    expect 0 "^rowhouse $version\$" npx rowhouse --version
+    expect 0 "^rowhouse $version\$" npx --no-install rowhouse --version
     expect 0 "^rowhouse $version\$" node_modules/.bin/rowhouse --version
     # The code for a wrong command line.
-    expect 2 'unexpected argument' npx rowhouse serve --no-such-option
+    expect 2 'unexpected argument' npx --no-install rowhouse serve --no-such-option
     # A failure of the program: nobody listens there.
     expect 1 'error' node_modules/.bin/rowhouse health --listen 127.0.0.1:1
 }
@@ -192,7 +202,7 @@ npm_serves() {
 
 npx_serves() {
     cd "$scratch/project"
-    start npx rowhouse
+    start npx --no-install rowhouse
     uses_clients
     # npx starts a shell, which starts the script; whatever code they end with, nothing may be left.
     kill -s TERM "$pid"
@@ -212,28 +222,145 @@ npm_run_serves() {
 
 npm_finds_the_program() {
     cd "$scratch/project"
-    local find='import("rowhouse").then(({ programPath }) => console.log(programPath()))'
-    expect 0 "^$PWD/node_modules/@rowhouse/linux-[a-z0-9]+/bin/rowhouse\$" node -e "$find"
+    local find='import("rowhouse-tables").then(({ programPath }) => console.log(programPath()))'
+    expect 0 "^$PWD/node_modules/rowhouse-tables-linux-[a-z0-9]+/bin/rowhouse\$" node -e "$find"
     expect 0 "^/bin/true\$" env ROWHOUSE_BINARY=/bin/true node -e "$find"
-    expect 1 'ROWHOUSE_BINARY names a file that does not exist: /no/such' env ROWHOUSE_BINARY=/no/such npx rowhouse --version
-    expect 0 '^chosen --version$' env ROWHOUSE_BINARY=/bin/echo npx rowhouse chosen --version
+    expect 1 'ROWHOUSE_BINARY names a file that does not exist: /no/such' env ROWHOUSE_BINARY=/no/such npx --no-install rowhouse --version
+    expect 0 '^chosen --version$' env ROWHOUSE_BINARY=/bin/echo npx --no-install rowhouse chosen --version
     expect 1 'no package with the program for plan9-x64.*cargo install' \
         node -e "Object.defineProperty(process, 'platform', { value: 'plan9' }); $find"
 }
 
 npm_explains_what_is_missing() {
-    install_npm "$scratch/without" --omit=optional "$scratch"/npm/rowhouse-"$version".tgz
-    expect 1 '@rowhouse/linux-[a-z0-9]+, which contains the program, is not installed.*--omit=optional' npx rowhouse --version
+    install_npm "$scratch/without" "$scratch/npm/rowhouse-tables-$version.tgz"
+    expect 1 'rowhouse-tables-linux-[a-z0-9]+, which contains the program, is not installed.*--omit=optional' \
+        node_modules/.bin/rowhouse --version
+}
+
+# Installs packages into a project by a package manager, then installs what its lock file says into another folder, which has only
+# the files that people commit, and runs the program there.
+lock_file_installs() {
+    local manager=$1 registry=$2 file
+    shift 2
+    rm -rf "$scratch/locked"
+    mkdir -p "$scratch/locked/"{project,clean}
+    cd "$scratch/locked/project"
+    echo '{ "private": true }' >package.json
+    # The variable would win over the file, but not every package manager reads it.
+    export npm_config_registry=$registry
+    echo "registry=$registry" >.npmrc
+    cp "$scratch"/npm/*.tgz .
+    "${manager}_adds" "$@"
+    for file in package.json .npmrc package-lock.json yarn.lock pnpm-lock.yaml *.tgz; do
+        if [ -e "$file" ]; then cp "$file" ../clean/; fi
+    done
+    cd ../clean
+    "${manager}_installs_what_is_locked"
+    expect 0 "^rowhouse $version\$" node_modules/.bin/rowhouse --version
+}
+
+npm_adds() { npm install --save-dev --no-audit --no-fund --loglevel=error "$@"; }
+npm_installs_what_is_locked() { npm ci --no-audit --no-fund --loglevel=error; }
+
+yarn_1() { YARN_CACHE_FOLDER=$scratch/yarn-cache "$managers/yarn" --non-interactive --no-progress "$@"; }
+yarn_adds() { yarn_1 add --dev "$@"; }
+yarn_installs_what_is_locked() { yarn_1 install --frozen-lockfile; }
+
+with_pnpm() { "$managers/pnpm" --store-dir "$scratch/pnpm-store" "$@"; }
+pnpm_adds() { with_pnpm add --save-dev "$@"; }
+pnpm_installs_what_is_locked() { with_pnpm install --frozen-lockfile; }
+
+# Nobody answers at this registry: the files are enough.
+files_install_by() { lock_file_installs "$1" http://127.0.0.1:1/ "${npm_files[@]/#/./}"; }
+
+# A team whose members have different platforms adds the files of the others so.
+npm_locks_other_platforms() {
+    mkdir "$scratch/team" "$scratch/team-clean"
+    cd "$scratch/team"
+    cp "$scratch"/npm/*.tgz "$scratch"/npm-others/rowhouse-tables-darwin-arm64-"$version".tgz .
+    echo '{ "private": true }' >package.json
+    npm_adds "${npm_files[@]/#/./}"
+    npm install --save-optional --no-audit --no-fund --loglevel=error "./rowhouse-tables-darwin-arm64-$version.tgz"
+    cp ./*.json ./*.tgz "$scratch/team-clean/"
+    cd "$scratch/team-clean"
+    npm_installs_what_is_locked
+    expect 0 "^rowhouse $version\$" node_modules/.bin/rowhouse --version
+}
+
+# The packages of all platforms, those of the others with something else in the place of the program.
+npm_packs_for_all_platforms() {
+    local other
+    for other in {x86_64,aarch64}-{unknown-linux-musl,apple-darwin} x86_64-pc-windows-msvc; do
+        "$root/scripts/package-npm.sh" "$(type -P true)" "$other" "$scratch/npm-others"
+    done
+    cp "$scratch"/npm/*.tgz "$scratch/npm-others/"
+}
+
+registry_gets_the_packages() {
+    npm_config_offline=false "$root/scripts/publish-npm.sh" "$scratch/npm-others" --access public
+    expect 0 "rowhouse-tables@$version is published already" \
+        env npm_config_offline=false "$root/scripts/publish-npm.sh" "$scratch/npm-others"
+}
+
+registry_installs_by() {
+    export npm_config_offline=false
+    lock_file_installs "$1" "$registry" rowhouse-tables
+}
+
+npx_runs_what_the_registry_has() {
+    mkdir "$scratch/npx"
+    cd "$scratch/npx"
+    expect 0 "^rowhouse $version\$" env npm_config_offline=false npx --yes rowhouse-tables --version
+}
+
+guide_names_the_files() {
+    local command
+    command=$(documented 'npm install --save-dev ./' | sed "s/-linux-x64-/-linux-$npm_cpu-/")
+    [ "$command" = "npm install --save-dev ${npm_files[*]/#/./}" ] || fail "docs/installing.md says: $command"
+}
+
+# The package managers beside npm, of the versions that are pinned.
+install_managers() {
+    local home=$root/packages/npm/managers
+    managers=$home/node_modules/.bin
+    if ! cmp -s "$home/package-lock.json" "$home/node_modules/installed-lock.json"; then
+        (cd "$home" && npm_config_offline=false npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) >"$scratch/output" 2>&1 \
+            || return
+        cp "$home/package-lock.json" "$home/node_modules/installed-lock.json"
+    fi
+}
+
+start_registry() {
+    exec 4< <(exec node "$root/packages/npm/tests/registry.js")
+    registry_pid=$!
+    IFS= read -r -t 60 registry <&4
+    # A token is needed to publish, whatever it is.
+    printf 'registry=%s\n%s:_authToken=any\n' "$registry" "${registry#http:}" >"$scratch/npmrc"
+    export npm_config_userconfig=$scratch/npmrc npm_config_registry=$registry
 }
 
 if has npm && has node; then
     check "packing for npm twice gives the same bytes" npm_packs_the_same_twice
     check "npm installs the packages, and the program runs" npm_installs_and_runs
     check "the script of the npm package serves, and passes signals on" npm_serves
-    check "npx rowhouse serve stops when npx is stopped" npx_serves
+    check "a server that npx started stops when npx is stopped" npx_serves
     check "a script of package.json stops when npm run is stopped" npm_run_serves
     check "programPath() finds the program" npm_finds_the_program
     check "without the package of the platform, the script says what to do" npm_explains_what_is_missing
+    check "the guide names the files for npm" guide_names_the_files
+    check "packages for every platform are made" npm_packs_for_all_platforms
+    package_managers=(npm)
+    if install_managers; then package_managers+=(yarn pnpm); else skip "Yarn and pnpm, which npm installs"; fi
+    for manager in "${package_managers[@]}"; do
+        check "$manager installs the files, and then what its lock file says" files_install_by "$manager"
+    done
+    check "npm installs from a lock file with the packages of other platforms" npm_locks_other_platforms
+    start_registry
+    check "the packages are published in a registry, once" registry_gets_the_packages
+    for manager in "${package_managers[@]}"; do
+        check "$manager installs from a registry, and then what its lock file says" registry_installs_by "$manager"
+    done
+    check "npx runs what is in a registry" npx_runs_what_the_registry_has
 else
     skip "Node.js with npm, for the packages for npm"
 fi
@@ -260,33 +387,36 @@ wheel_packs_the_same_twice() {
 offline_pip() { "$1" -m pip --quiet --disable-pip-version-check "${@:2}" --no-index; }
 
 wheel_installs_and_runs() {
+    local command
     python3 -m venv "$scratch/venv"
     cd "$scratch/venv"
-    offline_pip bin/python install "$scratch"/wheel/*.whl
+    # As the guide says, in the folder of the wheel.
+    command=$(documented 'pip install ./')
+    (cd "$scratch/wheel" && PATH=$scratch/venv/bin:$PATH PIP_NO_INDEX=1 PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 bash -c "$command")
     expect 0 "^rowhouse $version\$" bin/rowhouse --version
-    expect 0 "^rowhouse $version\$" bin/python -m rowhouse --version
-    expect 2 'unexpected argument' bin/python -m rowhouse serve --no-such-option
+    expect 0 "^rowhouse $version\$" bin/python -m rowhouse_tables --version
+    expect 2 'unexpected argument' bin/python -m rowhouse_tables serve --no-such-option
     cmp bin/rowhouse "$program"
 }
 
-wheel_serves() { serves "$scratch/venv/bin/python" -m rowhouse; }
+wheel_serves() { serves "$scratch/venv/bin/python" -m rowhouse_tables; }
 
 wheel_finds_the_program() {
     cd "$scratch/venv"
-    local find='from rowhouse._program import program_path; print(program_path())'
+    local find='from rowhouse_tables._program import program_path; print(program_path())'
     expect 0 "^$PWD/bin/rowhouse\$" bin/python -c "$find"
     expect 0 '^/bin/true$' env ROWHOUSE_BINARY=/bin/true bin/python -c "$find"
-    expect 1 'ROWHOUSE_BINARY names a file that does not exist: /no/such' env ROWHOUSE_BINARY=/no/such bin/python -m rowhouse
+    expect 1 'ROWHOUSE_BINARY names a file that does not exist: /no/such' env ROWHOUSE_BINARY=/no/such bin/python -m rowhouse_tables
     offline_pip bin/python install --target "$scratch/elsewhere" "$scratch"/wheel/*.whl
     expect 0 "^$scratch/elsewhere/bin/rowhouse\$" env PYTHONPATH="$scratch/elsewhere" python3 -S -c "$find"
     rm "$scratch/elsewhere/bin/rowhouse"
-    expect 1 'the program of the package rowhouse is not there: install a wheel' \
-        env PYTHONPATH="$scratch/elsewhere" python3 -S -m rowhouse
+    expect 1 'the program of the package rowhouse-tables is not there: install the wheel' \
+        env PYTHONPATH="$scratch/elsewhere" python3 -S -m rowhouse_tables
 }
 
 wheel_leaves_nothing() {
     cd "$scratch/venv"
-    bin/python -m pip --quiet --disable-pip-version-check uninstall --yes rowhouse
+    bin/python -m pip --quiet --disable-pip-version-check uninstall --yes rowhouse-tables
     [ -z "$(find . -name '*rowhouse*')" ] || fail "left: $(find . -name '*rowhouse*')"
 }
 
@@ -298,7 +428,7 @@ else
     build_environment
     check "packing a wheel twice gives the same bytes" wheel_packs_the_same_twice
     check "pip installs the wheel, and the program runs" wheel_installs_and_runs
-    check "python -m rowhouse serves, and signals reach the program" wheel_serves
+    check "python -m rowhouse_tables serves, and signals reach the program" wheel_serves
     check "program_path() finds the program" wheel_finds_the_program
     check "pip uninstall leaves nothing" wheel_leaves_nothing
 fi
@@ -309,9 +439,12 @@ fi
 private_dpkg() { as_root dpkg --root="$scratch/system" --force-script-chrootless --force-not-root "$@"; }
 
 deb_packs_the_same_twice() {
+    local command
     "$root/scripts/package-deb.sh" "$program" "$target" "$scratch/deb"
     (umask 077 && "$root/scripts/package-deb.sh" "$program" "$target" "$scratch/deb-again")
     same_bytes deb deb-again
+    command=$(documented 'sudo apt install ./' | sed "s/_amd64/_$deb_architecture/")
+    [ -f "deb/${command#sudo apt install ./}" ] || fail "docs/installing.md says: $command"
 }
 
 deb_installs_and_runs() {
@@ -319,10 +452,10 @@ deb_installs_and_runs() {
     mkdir -p "$system/var/lib/dpkg/info" "$system/var/lib/dpkg/updates" "$system/etc/systemd/system"
     touch "$system/var/lib/dpkg/status" "$system/var/lib/dpkg/available"
     private_dpkg --install "$scratch"/deb/*.deb
-    expect 0 'install ok installed' private_dpkg --status rowhouse
+    expect 0 'install ok installed' private_dpkg --status rowhouse-tables
     expect 0 "^rowhouse $version\$" "$system/usr/bin/rowhouse" --version
     for file in usr/lib/systemd/system/rowhouse{,-backup}.service usr/lib/systemd/system/rowhouse-backup.timer \
-        usr/share/doc/rowhouse/{copyright,changelog.gz,examples/live-accounts.conf,examples/accounts.toml} usr/share/man/man1/rowhouse-serve.1.gz \
+        usr/share/doc/rowhouse-tables/{copyright,changelog.gz,examples/live-accounts.conf,examples/accounts.toml} usr/share/man/man1/rowhouse-serve.1.gz \
         usr/share/bash-completion/completions/rowhouse usr/share/zsh/vendor-completions/_rowhouse \
         usr/share/fish/vendor_completions.d/rowhouse.fish; do
         [ -s "$system/$file" ] || fail "missing: $file"
@@ -333,7 +466,7 @@ deb_installs_and_runs() {
     expect 0 '^orchard  2 keys$' "$system/usr/bin/rowhouse" accounts list --file "$scratch/accounts.toml"
     # Nothing was enabled.
     [ -z "$(ls "$system/etc/systemd/system")" ]
-    private_dpkg --verify rowhouse
+    private_dpkg --verify rowhouse-tables
     serves "$system/usr/bin/rowhouse"
 }
 
@@ -356,10 +489,10 @@ deb_keeps_and_purges() {
         mkdir -p "$1/var/lib/private/rowhouse/data" "$1/var/lib/private/rowhouse-backup/0"' - "$system"
     private_dpkg --install "$scratch"/deb/*.deb </dev/null
     as_root grep -q '^ROWHOUSE_LISTEN' "$system/etc/rowhouse/environment"
-    private_dpkg --remove rowhouse
+    private_dpkg --remove rowhouse-tables
     [ ! -e "$system/usr/bin/rowhouse" ]
     as_root test -e "$system/etc/rowhouse/accounts.toml" -a -e "$system/var/lib/private/rowhouse/data"
-    private_dpkg --purge rowhouse
+    private_dpkg --purge rowhouse-tables
     [ ! -e "$system/etc/rowhouse" ] || fail "the configuration is left"
     as_root test ! -e "$system/var/lib/private/rowhouse" || fail "the data are left"
     as_root test -e "$system/var/lib/private/rowhouse-backup/0" || fail "the backups are gone"
@@ -382,6 +515,33 @@ else
     else
         echo "lintian is not installed, or the program is not static, so the Debian package is not linted"
     fi
+fi
+
+# ---- the guide ----------------------------------------------------------------------------------------------------------
+
+# Makes the packages by the commands of docs/installing.md, in a copy of the sources. The program and the build backend of the
+# wheel are there already.
+guide_makes_the_packages() {
+    local file
+    mkdir "$scratch/clone"
+    git -c safe.directory="$root" -C "$root" ls-files -z --cached --others --exclude-standard >"$scratch/files"
+    tar --create --directory "$root" --null --files-from "$scratch/files" --ignore-failed-read | tar --extract --directory "$scratch/clone"
+    cd "$scratch/clone"
+    ln -s "$root/.venv-packaging" .venv-packaging
+    sed -n '/^```sh file=packages$/,/^```$/{//!p}' docs/installing.md >"$scratch/guide.sh"
+    # shellcheck disable=SC2016
+    sed -i -e 's|^program=$(scripts/build-static.sh) .*|program=$1|' -e '/^python3 -m venv /d' -e '/pip install --requirement/d' "$scratch/guide.sh"
+    bash -euo pipefail "$scratch/guide.sh" "$program"
+    for file in "${npm_files[@]}" "rowhouse_tables-$version-*.whl" "rowhouse-tables_${version}_$deb_architecture.deb" \
+        "rowhouse-$version-$target.tar.gz"; do
+        [ -n "$(find dist -name "$file")" ] || fail "$file was not made"
+    done
+}
+
+if has npm && has node && has dpkg-deb && [ -x "${PYTHON:-}" ]; then
+    check "the commands of the guide make the packages" guide_makes_the_packages
+else
+    skip "Node.js, Python or dpkg, for the commands of the guide"
 fi
 
 # ---- cargo -----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ class ProgramHook(BuildHookInterface):
             return
         program, tag = os.environ.get("WHEEL_PROGRAM"), os.environ.get("WHEEL_TAG")
         if not program or not tag:
-            raise SystemExit("a wheel of rowhouse contains the program: build it with scripts/package-python.sh")
+            raise SystemExit("a wheel of rowhouse-tables contains the program: build it with scripts/package-python.sh")
         build_data["pure_python"] = False
         build_data["tag"] = tag
         build_data["shared_scripts"] = {program: Path(program).name}

@@ -1,11 +1,15 @@
-// Finds the program. It is in a package of its own for each platform, of which npm installs the one that fits; nothing is
-// downloaded or run at installation.
+// Finds the program, which is in a separate package for each platform. Nothing is downloaded or run at installation.
 
 "use strict";
 
 const { existsSync } = require("node:fs");
 const { resolve } = require("node:path");
-const { optionalDependencies } = require("./package.json");
+
+// Each has a package with the program.
+const PLATFORMS = ["darwin-arm64", "darwin-x64", "linux-arm64", "linux-x64", "win32-x64"];
+
+/** The name of the package with the program for a platform, such as `linux-x64`. */
+const packageFor = (platform) => `rowhouse-tables-${platform}`;
 
 /**
  * The absolute path of the program: `ROWHOUSE_BINARY` if that is set, else that of the installed platform package.
@@ -20,8 +24,8 @@ function programPath() {
     return resolve(chosen);
   }
   const platform = `${process.platform}-${process.arch}`;
-  const platformPackage = `@rowhouse/${platform}`;
-  if (!(platformPackage in optionalDependencies)) {
+  const platformPackage = packageFor(platform);
+  if (!PLATFORMS.includes(platform)) {
     throw new Error(
       `there is no package with the program for ${platform}. Build it from the sources ` +
         "(cargo install --path rowhouse --locked), and set ROWHOUSE_BINARY to its path.",
@@ -31,12 +35,12 @@ function programPath() {
     return require.resolve(`${platformPackage}/bin/rowhouse${process.platform === "win32" ? ".exe" : ""}`);
   } catch {
     throw new Error(
-      `the package ${platformPackage}, which contains the program, is not installed. Install rowhouse again on this ` +
-        "platform, without --omit=optional (or --no-optional); from the files of a release, with the file of the platform " +
-        "too. A node_modules folder that was copied from another platform does not have it. Or set ROWHOUSE_BINARY to " +
-        "the path of a program.",
+      `the package ${platformPackage}, which contains the program, is not installed. If rowhouse-tables was installed from ` +
+        "a file, install the file of this platform too. Otherwise install it again on this platform, without " +
+        "--omit=optional (or --no-optional). A node_modules folder that was copied from another platform does not have " +
+        "the package. Or set ROWHOUSE_BINARY to the path of a program.",
     );
   }
 }
 
-module.exports = { programPath };
+module.exports = { PLATFORMS, packageFor, programPath };

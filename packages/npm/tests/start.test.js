@@ -117,7 +117,7 @@ test("the environment does not reach the server", async () => {
 test("errors say what to do", async (t) => {
   await assert.rejects(startRowhouse({ args: ["--nonsense"] }), /did not start: it ended with exit code 2\n.*--nonsense/);
   await assert.rejects(startRowhouse({ cwd: "/nonexistent" }), /cannot be run: .*ENOENT/);
-  const folder = await folderWith(t, { "case.mjs": 'import { startRowhouse } from "rowhouse"; await startRowhouse();' });
+  const folder = await folderWith(t, { "case.mjs": 'import { startRowhouse } from "rowhouse-tables"; await startRowhouse();' });
   const restore = setVariable("ROWHOUSE_BINARY", "/nonexistent/program");
   await assert.rejects(run(folder, "case.mjs"), /ROWHOUSE_BINARY names a file that does not exist/).finally(restore);
 });
@@ -143,7 +143,7 @@ test("it is stopped at the end of a block", async () => {
 });
 
 const STARTS = `
-  import { startRowhouse } from "rowhouse";
+  import { startRowhouse } from "rowhouse-tables";
   console.log((await startRowhouse()).endpoint);
 `;
 

@@ -10,7 +10,7 @@ const project = process.env.PACKAGES_PROJECT;
 if (!project) throw new Error("PACKAGES_PROJECT does not say where the packages are installed: run scripts/test_fixtures.sh");
 
 // The installed package.
-export const rowhouse = createRequire(join(project, "any.js"))("rowhouse");
+export const rowhouse = createRequire(join(project, "any.js"))("rowhouse-tables");
 
 // A folder in the project with the test runners and client libraries of these tests, and these files. It is removed after the test.
 export async function folderWith(t, files) {

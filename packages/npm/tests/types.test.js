@@ -21,10 +21,10 @@ async function use(): Promise<string> {
 }
 use();
 `;
-const IMPORT = `import { programPath, sharedRowhouse, shareRowhouse, startRowhouse } from "rowhouse";
-import type { Account, Rowhouse, SharedRowhouse, Snapshot } from "rowhouse";`;
-const REQUIRE = `import rowhouse = require("rowhouse");
-import type { Account, Rowhouse, SharedRowhouse, Snapshot } from "rowhouse";
+const IMPORT = `import { programPath, sharedRowhouse, shareRowhouse, startRowhouse } from "rowhouse-tables";
+import type { Account, Rowhouse, SharedRowhouse, Snapshot } from "rowhouse-tables";`;
+const REQUIRE = `import rowhouse = require("rowhouse-tables");
+import type { Account, Rowhouse, SharedRowhouse, Snapshot } from "rowhouse-tables";
 const { programPath, sharedRowhouse, shareRowhouse, startRowhouse } = rowhouse;`;
 
 // The compiler's options, with the oldest library that people use.

@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
 def run(folder, *arguments):
     """Runs Python, which must succeed, and returns what it printed."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    done = subprocess.run([sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -49,7 +49,7 @@ def test_types(folder):
     environment = ["-m", "mypy", "--strict", "--no-incremental", "--cache-dir=" + os.devnull]
     (folder / "typed.py").write_text(
         "from datetime import timedelta\n"
-        "from rowhouse import Account, Server\n"
+        "from rowhouse_tables import Account, Server\n"
         "def one(rowhouse: Account, rowhouse_server: Server) -> str:\n"
         "    rowhouse.clock.advance(timedelta(days=1))\n"
         "    with rowhouse_server.snapshot() as snapshot:\n"
@@ -58,4 +58,4 @@ def test_types(folder):
         encoding="utf-8",
     )
     assert "Success" in run(folder, *environment, "typed.py")
-    assert "Success" in run(folder, *environment, "--package", "rowhouse")
+    assert "Success" in run(folder, *environment, "--package", "rowhouse_tables")

@@ -8,7 +8,7 @@ import sys
 import pytest
 from test_server import runs, wait_for_end
 
-from rowhouse import pytest_plugin
+from rowhouse_tables import pytest_plugin
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`rowhouse.Server`, without fixtures."""
+"""`rowhouse_tables.Server`, without fixtures."""
 
 import multiprocessing
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from azure.core.exceptions import ClientAuthenticationError
 
-from rowhouse import RowhouseError, Server
+from rowhouse_tables import RowhouseError, Server
 
 NEW_YEAR = datetime(2030, 1, 1, tzinfo=timezone.utc)
 
@@ -167,7 +167,7 @@ def test_a_server_that_has_ended_says_so():
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
 def test_the_server_ends_with_a_process_that_is_killed():
-    program = "from rowhouse import Server; print(Server()._process.pid, flush=True); input()"
+    program = "from rowhouse_tables import Server; print(Server()._process.pid, flush=True); input()"
     command = [sys.executable, "-c", program]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
         pid = int(owner.stdout.readline())

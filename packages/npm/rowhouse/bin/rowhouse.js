@@ -30,7 +30,7 @@ try {
   fail(error);
 }
 child.on("error", fail);
-// `npx rowhouse`, and `npm run` with a script that is this command alone, run it by way of a shell. A signal to npm reaches that
+// npx, and `npm run` with a script that is this command alone, run it by way of a shell. A signal to npm reaches that
 // shell alone, and most shells end without telling this process, whose parent is another one from then on. In longer scripts a
 // shell may well end first, after `rowhouse serve &`.
 if (/^.?rowhouse\b[^&|;]*$/.test(process.env.npm_lifecycle_script)) {

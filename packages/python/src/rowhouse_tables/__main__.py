@@ -1,4 +1,4 @@
-"""Runs the program in place of the interpreter: `python -m rowhouse serve`."""
+"""Runs the program in place of the interpreter: `python -m rowhouse_tables serve`."""
 
 import os
 import subprocess

@@ -24,8 +24,8 @@ def program_path() -> Path:
         if program.is_file():
             return program
     raise FileNotFoundError(
-        "the program of the package rowhouse is not there: install a wheel of a release "
-        "(pip install ./rowhouse-VERSION-py3-none-….whl), or set ROWHOUSE_BINARY to the path of a program"
+        "the program of the package rowhouse-tables is not there: install the wheel "
+        "of this platform (pip install ./rowhouse_tables-*.whl), or set ROWHOUSE_BINARY to the path of a program"
     )
 
 
@@ -33,7 +33,7 @@ def _installed() -> Iterator[Path]:
     """Where the program may be, the likely place first."""
     # The list of installed files says where the scripts of this environment are, be it a virtual or a user's one.
     try:
-        files = metadata.files("rowhouse") or []
+        files = metadata.files("rowhouse-tables") or []
     except metadata.PackageNotFoundError:
         files = []
     for file in files:
