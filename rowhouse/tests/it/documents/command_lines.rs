@@ -88,8 +88,8 @@ fn every_variable_that_is_named_anywhere_is_one_that_the_program_reads() {
 }
 
 /// Options of other programs that the documents speak of.
-const FOREIGN_OPTIONS: [&str; 5] =
-    ["--ignore-scripts", "--omit", "--profile", "--rowhouse-options", "--skipApiVersionCheck"];
+const FOREIGN_OPTIONS: [&str; 6] =
+    ["--ignore-scripts", "--no-install", "--omit", "--profile", "--rowhouse-options", "--skipApiVersionCheck"];
 
 #[test]
 fn every_option_that_a_document_speaks_of_is_there() {

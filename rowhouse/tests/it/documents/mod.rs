@@ -4,6 +4,7 @@
 mod command_lines;
 mod help;
 mod image;
+mod installing;
 mod links;
 mod manifests;
 mod manual_pages;
