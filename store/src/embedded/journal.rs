@@ -18,6 +18,9 @@
 //! 2. A write of which only the beginning is there is never taken for damage: all its heads are there up to the last value,
 //!    and that one reaches the end. The end of the process, a full disk and most losses of power leave such a write.
 //! 3. The work is in proportion to the number of bytes, whatever they are.
+//! 4. A write that the library repeats is never taken for damage. After a write that failed, the library keeps its buffer and
+//!    writes it again later, so the start of a batch, or all of it, is followed by the same batch. Both begin with the same
+//!    sequence number, so nothing else can be there, and the batch was not acknowledged.
 //!
 //! One case remains: a loss of power that leaves later parts of a write without the start or a head before them, if a value
 //! in these parts contains a batch. It looks like damage and is taken for it, because the opposite would lose data.
@@ -34,6 +37,8 @@ const TAG_END: u8 = 3;
 const TAG_CLEAR: u8 = 4;
 const TRAILER: &[u8] = b"FJL\x03";
 
+/// The start of a batch: tag, number of items, sequence number.
+const START_BYTES: usize = 1 + 4 + 8;
 /// The fixed part of an item after its tag: value type, compression, keyspace, three lengths.
 const ITEM_HEADER_BYTES: usize = 1 + 1 + 8 + 2 + 4 + 4;
 /// The only compression that this engine lets the library use in a journal.
@@ -92,7 +97,7 @@ impl Sequence {
 pub(super) enum Rest {
     /// Nothing, or the zeros that the file was created with.
     Empty,
-    /// Bytes that hold no complete batch: a write that was cut off.
+    /// Bytes that hold no complete batch, or only one that is written again: a write that was cut off.
     CutOff,
     /// Bytes that cannot be read, followed by a complete batch at this place.
     BatchAt(usize),
@@ -107,19 +112,52 @@ pub(super) fn read(bytes: &[u8]) -> Journal {
     let mut sequence = None;
     // Each batch is read once, so this needs no bound.
     let mut unbounded = usize::MAX;
+    let mut last_batch: &[u8] = &[];
     while let Some(batch) = Batch::read(rest, &mut unbounded).filter(Batch::is_intact) {
-        valid_bytes += rest.len() - batch.after.len();
+        let (batch_bytes, after) = rest.split_at(rest.len() - batch.after.len());
+        if batch_bytes == last_batch && is_zero(after) {
+            return Journal { valid_bytes, rest: Rest::CutOff, sequence };
+        }
+        valid_bytes += batch_bytes.len();
         sequence = Some(Sequence::and(sequence, batch.number));
-        rest = batch.after;
+        (last_batch, rest) = (batch_bytes, after);
     }
     let rest = without_zeros_at_end(rest);
     let (last, mut steps_left) = (sequence.map(|sequence| sequence.last), rest.len());
     let rest = match find_batch(rest, last, &mut steps_left) {
         _ if rest.is_empty() => Rest::Empty,
+        Rest::BatchAt(_) | Rest::Unclear if is_repeated(rest) => Rest::CutOff,
         Rest::BatchAt(at) => Rest::BatchAt(valid_bytes + at),
         other => other,
     };
     Journal { valid_bytes, rest, sequence }
+}
+
+/// Whether the bytes are the beginning of a batch, then that batch as a whole, and nothing but zeros.
+///
+/// The work is bounded as in [`find_batch`].
+fn is_repeated(bytes: &[u8]) -> bool {
+    let mut steps_left = bytes.len();
+    for at in 1..bytes.len() {
+        let Some((beginning, again)) = bytes.split_at_checked(at) else { return false };
+        if !again.starts_with(beginning.get(..START_BYTES).unwrap_or(beginning)) {
+            continue;
+        }
+        if let Some(batch) = Batch::read(again, &mut steps_left) {
+            steps_left = steps_left.saturating_sub((batch.items.len() + at) / HASH_STEP_BYTES);
+            if steps_left > 0 && again.starts_with(beginning) && is_zero(batch.after) && batch.is_intact() {
+                return true;
+            }
+        }
+        if steps_left == 0 {
+            return false;
+        }
+    }
+    false
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    without_zeros_at_end(bytes).iter().all(|byte| *byte == 0)
 }
 
 /// The bytes without the blocks of zeros at their end; journals are created with 64 MiB of zeros.
@@ -323,6 +361,25 @@ mod tests {
         let mut hole = bytes.clone();
         hole[ends[2]..ends[2] + 512].fill(0);
         assert_eq!(extent(&hole), (ends[2], Rest::CutOff));
+    }
+
+    #[test]
+    fn a_write_that_was_repeated_is_no_damage() {
+        let forged = batch(9, &[entity("x", b"")]);
+        let first = batch(1, &[entity("a", b"1"), stamp()]);
+        for failed in [batch(2, &[removal("b")]), batch(2, &[entity("b", &forged), removal("c"), stamp()])] {
+            for length in 1..=failed.len() {
+                let is_complete = length == failed.len();
+                let valid_bytes = if is_complete { first.len() + failed.len() } else { first.len() };
+                let mut repeated = [&first, &failed[..length], &failed].concat();
+                assert_eq!(extent(&repeated), (valid_bytes, Rest::CutOff), "{length} bytes, and all of it");
+                repeated.resize(repeated.len() + 5000, 0);
+                assert_eq!(extent(&repeated), (valid_bytes, Rest::CutOff), "with zeros");
+                // The library writes nothing after it, so this is damage.
+                let later = [&first, &failed[..length], &failed, &batch(3, &[removal("d")])].concat();
+                assert_ne!(extent(&later).1, Rest::CutOff, "{length} bytes, all of it, and a later batch");
+            }
+        }
     }
 
     #[test]

@@ -3,13 +3,15 @@
 //! After a failed write or sync it is not known what is on disk: the operating system may have dropped what it could not
 //! write, and report success for the next sync. The storage library therefore refuses all further writes until it is
 //! opened again. Opening reads the journals, and `preflight::rescue` first rewrites the last of them, so that everything
-//! that is read is also on disk.
+//! that is read is also on disk, and cuts it back to its last complete batch. Before, it makes sure that this batch is not
+//! earlier than the last one that was acknowledged.
 //!
 //! Invariants:
 //!
 //! 1. As long as the disk refuses a probe, the old database stays open, and everything that was visible can be read.
 //! 2. Nothing is written to a database that has refused a write.
 
+use super::preflight::Acknowledged;
 use super::state::EmbeddedState;
 use crate::monotonic;
 use std::fmt::Display;
@@ -25,6 +27,8 @@ pub(super) struct Outage {
     next_attempt: Instant,
     /// The error of the last attempt: the same one is logged once and not with every attempt.
     last_error: String,
+    /// What was acknowledged before; unknown until the database is closed.
+    acknowledged: Acknowledged,
 }
 
 impl Outage {
@@ -32,7 +36,7 @@ impl Outage {
     pub(super) fn begin(reason: &dyn Display) -> Self {
         tracing::error!(%reason, "the data folder takes no writes because one failed; reads go on, and writes when the disk works again");
         let now = monotonic::now();
-        Self { began: now, next_attempt: now, last_error: String::new() }
+        Self { began: now, next_attempt: now, last_error: String::new(), acknowledged: Acknowledged::Unknown }
     }
 
     /// When the next attempt to end the outage is due.
@@ -48,7 +52,7 @@ impl Outage {
         // Set before the attempt too: the next one is due after a pause even if this one panics.
         self.next_attempt = monotonic::now() + ATTEMPT_PAUSE;
         let attempt = match shared.folder().probe() {
-            Ok(()) => shared.open_again().map_err(|error| error.to_string()),
+            Ok(()) => shared.open_again(&mut self.acknowledged).map_err(|error| error.to_string()),
             Err(error) => Err(format!("the disk does not accept writes: {error}")),
         };
         self.next_attempt = monotonic::now() + ATTEMPT_PAUSE;

@@ -3,7 +3,10 @@
 //! The library repairs what it takes for traces of a crash: it creates missing files, deletes unknown ones and cuts
 //! journals. On a damaged folder that would destroy data, so damage is looked for first.
 //!
-//! Invariant: this module changes only a journal whose last write was cut off, and only if everything else is good.
+//! Invariants:
+//!
+//! 1. This module changes only a journal whose last write was cut off, and only if everything else is good.
+//! 2. What is cut off was never acknowledged as synced.
 
 use super::closing::{ClosedJournal, ClosingRecord};
 use super::folder::{CLOSED, Closing};
@@ -145,11 +148,22 @@ pub(super) fn manifest(keyspace: &Path) -> Result<Manifest, OpenError> {
     }
 }
 
+/// The batches that this process has acknowledged, as far as the journals alone hold them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Acknowledged {
+    /// Every batch up to this sequence number; `None` if sorted files hold all of them.
+    UpTo(Option<u64>),
+    /// It is not known what was synced before it was acknowledged.
+    Unknown,
+}
+
 /// Makes sure that the content of the journals is on disk, after a write or a sync has failed in this process.
 ///
 /// The operating system may show what it failed to write, and report no error at the next sync. So the last journal that
-/// was written to, the only one with anything that was never synced, is replaced by a copy.
-pub(super) fn rescue(database: &Path, cut_off: CutOff) -> Result<(), OpenError> {
+/// was written to, the only one with anything that was never synced, is replaced by a copy of its complete batches. If the
+/// acknowledged batches are known, all of them must be in the copy, and whatever follows is cut off: part of a write that
+/// failed, or what the library wrote again of it.
+pub(super) fn rescue(database: &Path, cut_off: CutOff, acknowledged: Acknowledged) -> Result<(), OpenError> {
     let journals = read_journals(database)?;
     check_sequence(&journals)?;
     // The library may have begun a new journal after the write that failed.
@@ -160,7 +174,15 @@ pub(super) fn rescue(database: &Path, cut_off: CutOff) -> Result<(), OpenError> 
         check_end(path, journal, CutOff::Nothing)?;
     }
     let Some(JournalFile { path, journal, .. }) = rest.first() else { return Ok(()) };
-    check_end(path, journal, cut_off)?;
+    match acknowledged {
+        Acknowledged::Unknown => check_end(path, journal, cut_off)?,
+        Acknowledged::UpTo(number) => {
+            let found = journals.iter().filter_map(|file| file.journal.sequence).map(|sequence| sequence.last).max();
+            if number > found {
+                return Err(OpenError::damaged(path, "it misses batches that were synced and acknowledged"));
+            }
+        }
+    }
     let bytes = read_journal(path)?;
     let copy = path.with_extension(COPY_EXTENSION);
     let replace = || -> io::Result<()> {
@@ -338,6 +360,48 @@ mod tests {
         fs::write(&path, vec![0; 3 * READ_BYTES]).unwrap();
         assert_eq!(read_journal(&path).unwrap(), b"");
         assert!(matches!(read_journal(&folder.path().join("1.jnl")), Err(OpenError::Damaged { .. })));
+    }
+
+    #[test]
+    fn a_rescue_cuts_what_follows_the_acknowledged_batches_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        {
+            let db = fjall::Database::builder(folder.path())
+                .journal_compression(fjall::CompressionType::None)
+                .open()
+                .unwrap();
+            let data = db.keyspace("data", fjall::KeyspaceCreateOptions::default).unwrap();
+            for number in 0..4_u8 {
+                let mut batch = db.batch().durability(Some(fjall::PersistMode::SyncData));
+                batch.insert(&data, [number], [number; 100]);
+                batch.commit().unwrap();
+            }
+        }
+        let path = folder.path().join("0.jnl");
+        let good = valid_part(&path).unwrap();
+        let last = journal::read(&good).sequence.unwrap().last;
+        let length = good.len() / 4;
+        let (before, later) = good.split_at(2 * length);
+        // The third batch cannot be read, and the fourth one can.
+        let unreadable = [before, &[0xFF; 7], &later[length..]].concat();
+        let rescue = |bytes: &[u8], acknowledged| {
+            fs::write(&path, bytes).unwrap();
+            let result = super::rescue(folder.path(), CutOff::LastBatch, acknowledged);
+            result.map(|()| fs::read(&path).unwrap()).map_err(|error| error.to_string())
+        };
+        for acknowledged in [None, Some(0), Some(last - 2)] {
+            assert!(rescue(&unreadable, Acknowledged::UpTo(acknowledged)).unwrap() == before, "{acknowledged:?}");
+        }
+        for acknowledged in [last - 1, last] {
+            let error = rescue(&unreadable, Acknowledged::UpTo(Some(acknowledged))).unwrap_err();
+            assert!(error.contains("misses batches"), "{error}");
+            assert!(fs::read(&path).unwrap() == unreadable, "a refused journal is not changed");
+        }
+        assert!(rescue(&unreadable, Acknowledged::Unknown).unwrap_err().contains("a later one"));
+        // A batch that was written as a whole stays, even if it was not acknowledged.
+        for acknowledged in [last - 1, last] {
+            assert!(rescue(&good, Acknowledged::UpTo(Some(acknowledged))).unwrap() == good);
+        }
     }
 
     #[test]

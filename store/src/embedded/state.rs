@@ -4,6 +4,7 @@ use super::counts::{CommitterCounts, MergeCounts};
 use super::folder::Folder;
 use super::layout::{self, TableId};
 use super::open_error::OpenError;
+use super::preflight::Acknowledged;
 use super::prepared::KeyHashes;
 use super::recent_reads::RecentReads;
 use super::storage::{OpenSettings, Recovered, Storage, storage_fault};
@@ -96,19 +97,26 @@ impl EmbeddedState {
 
     /// Closes the database, if it is open, and opens it again, so that writes are possible after one has failed.
     ///
-    /// Meanwhile nothing can be read either. What was read from the database before stays valid.
-    pub(super) fn open_again(&self) -> Result<(), OpenError> {
-        if let Some(mut storage) = self.take_storage() {
-            storage.retired.cancel();
+    /// Meanwhile nothing can be read either. What was read from the database before stays valid. What was acknowledged when
+    /// the database was closed is kept for the next attempt.
+    pub(super) fn open_again(&self, acknowledged: &mut Acknowledged) -> Result<(), OpenError> {
+        if let Some(mut shared) = self.take_storage() {
+            shared.retired.cancel();
             // The library keeps its lock until the last reader is done; scans were just asked to end. A reader must not
             // close the database, because closing waits for the library's threads. So this polls until the reference
             // of the committer is the last one.
-            while let Err(shared) = Arc::try_unwrap(storage) {
-                storage = shared;
+            let storage = loop {
+                match Arc::try_unwrap(shared) {
+                    Ok(storage) => break storage,
+                    Err(still_shared) => shared = still_shared,
+                }
                 std::thread::sleep(LAST_READER_POLL);
-            }
+            };
+            *acknowledged = storage.acknowledged(self.settings.cut_off);
         }
-        let storage = Storage::open_again(&self.folder, self.settings)?;
+        let storage = Storage::open_again(&self.folder, self.settings, *acknowledged)?;
+        // The library may write out what the journals hold from now on.
+        *acknowledged = storage.acknowledged(self.settings.cut_off);
         // Now it is known what of the failed write is on disk.
         let Recovered { catalog, properties, .. } = storage.recover()?;
         *self.catalog_mut() = catalog;

@@ -7,7 +7,7 @@ use super::folder::Folder;
 use super::guard::{Panicked, guarded};
 use super::layout::{self, OwnEntry, OwnEntryError, TableId};
 use super::open_error::OpenError;
-use super::preflight::{self, CutOff};
+use super::preflight::{self, Acknowledged, CutOff};
 use super::visibility::Visibility;
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
@@ -121,8 +121,12 @@ impl Storage {
     }
 
     /// Reopens the database after a write failed, once the old one is closed.
-    pub(super) fn open_again(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
-        preflight::rescue(&folder.database(), settings.cut_off)?;
+    pub(super) fn open_again(
+        folder: &Folder,
+        settings: OpenSettings,
+        acknowledged: Acknowledged,
+    ) -> Result<Self, OpenError> {
+        preflight::rescue(&folder.database(), settings.cut_off, acknowledged)?;
         Self::open_database(folder, settings)
     }
 
@@ -186,6 +190,15 @@ impl Storage {
     /// Whether the library refuses all writes, because one has failed.
     pub(super) fn refuses_writes(&self) -> bool {
         self.db.persist(PersistMode::Buffer).is_err()
+    }
+
+    /// What was acknowledged and is only in the journals. The library enters a batch into a memtable once it is written and,
+    /// with the durability `Sync`, synced; and a batch that failed, never. Nobody may be writing.
+    pub(super) fn acknowledged(&self, cut_off: CutOff) -> Acknowledged {
+        match cut_off {
+            CutOff::Everything => Acknowledged::Unknown,
+            CutOff::Nothing | CutOff::LastBatch => Acknowledged::UpTo(self.data.tree.get_highest_memtable_seqno()),
+        }
     }
 
     /// Writes a batch of the committer.

@@ -1,9 +1,10 @@
 /* Lets file operations of a process below $FAULT_FOLDER fail, as a full or a broken disk does, while the file
  * $FAULT_CONTROL exists. Preloaded into the server.
  *
- * The control file says: kinds errno free, such as "wsc 28 -1". Kinds of operations: w writing (half of what was asked for is
- * written first), t changing the size, s syncing, c creating or renaming, r reading. Free is the number of bytes that
- * the file system has free, or -1 for what it really has. */
+ * The control file says: kinds errno free part, such as "wsc 28 -1 0". Kinds of operations: w writing (half of what was asked
+ * for is written first), p writing (the first bytes reach the file, as many as part says, and the operation fails as if none
+ * had), t changing the size, s syncing, c creating or renaming, r reading. Free is the number of bytes that the file system
+ * has free, or -1 for what it really has. */
 
 #include "preload.h"
 #include <sys/statvfs.h>
@@ -24,6 +25,7 @@ struct order {
     char kinds[16];
     int error;
     long long free;
+    long long part;
 };
 
 /* What the control file says, if it is there. */
@@ -40,7 +42,7 @@ static int ordered(struct order *order)
     if (length <= 0)
         return 0;
     text[length] = 0;
-    return sscanf(text, "%15s %d %lld", order->kinds, &order->error, &order->free) == 3;
+    return sscanf(text, "%15s %d %lld %lld", order->kinds, &order->error, &order->free, &order->part) == 4;
 }
 
 static int is_below(const char *path)
@@ -48,20 +50,25 @@ static int is_below(const char *path)
     return strncmp(path, folder, folder_len) == 0 && (path[folder_len] == '/' || path[folder_len] == 0);
 }
 
-/* Whether an operation of this kind on an open file is to fail; sets errno. */
-static int fails(int fd, char kind)
+/* Whether an operation of this kind on an open file is to fail, and how; sets errno. */
+static int fails_as(int fd, char kind, struct order *order)
 {
     char link[64], path[PATH_MAX];
-    struct order order;
     int before = errno;
     if (folder_len == 0)
         return 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t length = readlink(link, path, sizeof path - 1);
     path[length < 0 ? 0 : length] = 0;
-    int failing = is_below(path) && ordered(&order) && strchr(order.kinds, kind);
-    errno = failing ? order.error : before;
+    int failing = is_below(path) && ordered(order) && strchr(order->kinds, kind);
+    errno = failing ? order->error : before;
     return failing;
+}
+
+static int fails(int fd, char kind)
+{
+    struct order order;
+    return fails_as(fd, kind, &order);
 }
 
 /* The same for a path that is absolute, as all paths of the server's data folder are in the tests. */
@@ -76,6 +83,14 @@ static int path_fails(const char *path, char kind)
 
 ssize_t write(int fd, const void *data, size_t size)
 {
+    struct order order;
+    if (fails_as(fd, 'p', &order)) {
+        size_t part = (size_t)order.part < size ? (size_t)order.part : size;
+        if (part > 0 && REAL(write)(fd, data, part) < 0)
+            return -1;
+        errno = order.error;
+        return -1;
+    }
     if (!fails(fd, 'w'))
         return REAL(write)(fd, data, size);
     return size > 1 ? REAL(write)(fd, data, size / 2) : -1;

@@ -50,9 +50,18 @@ impl Bench {
     /// Lets these kinds of operations fail from now on, as if the disk had so many free bytes.
     pub(crate) fn fail(&self, kinds: &str, error: u32, free: Option<u64>) {
         let free = free.map_or("-1".to_owned(), |free| free.to_string());
+        self.order(&format!("{kinds} {error} {free} 0"));
+    }
+
+    /// Lets writes fail from now on, each after this many bytes of it have reached the file.
+    fn fail_in_part(&self, bytes: usize) {
+        self.order(&format!("p {EIO} -1 {bytes}"));
+    }
+
+    fn order(&self, order: &str) {
         // It comes into being as a whole.
         let new = self.place.path().join("new-control");
-        fs::write(&new, format!("{kinds} {error} {free}\n")).unwrap();
+        fs::write(&new, format!("{order}\n")).unwrap();
         fs::rename(new, &self.control).unwrap();
     }
 
@@ -172,6 +181,55 @@ fn acknowledged_writes_survive_a_disk_that_fails_for_a_while() {
     assert!(outages as u64 > ROUNDS / 4, "hardly any fault did harm");
     assert!(reads_during_faults > ROUNDS, "reads went on");
     run.report(ROUNDS);
+}
+
+/// After a write that failed, the storage library writes what is in its buffer again, after the part that reached the disk.
+#[test]
+fn a_write_that_fails_in_part_is_cut_back_and_no_acknowledged_one_is() {
+    const PARTS: [usize; 14] = [1, 2, 12, 13, 14, 33, 60, 90, 130, 200, 1000, 8192, 9000, 1_000_000];
+    let bench = Bench::new();
+    let mut server = bench.start();
+    assert_eq!(server.client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
+    let path = |row: &str| format!("/crash(PartitionKey='p',RowKey='{row}')");
+    let body = |bytes| format!(r#"{{"Text":"{}"}}"#, "x".repeat(bytes));
+    let mut rounds = 0;
+    for part in PARTS {
+        // The library buffers 8 KiB, and writes longer entities past its buffer.
+        for bytes in [10, 3000, 20_000] {
+            rounds += 1;
+            let (good, failed) = (path(&format!("{rounds:03}-good")), path(&format!("{rounds:03}-failed")));
+            let mut client = server.client();
+            assert_eq!(client.request("PUT", &good, &[], body(bytes).as_bytes()).status, 204);
+            bench.fail_in_part(part);
+            let answer = client.request("PUT", &failed, &[], body(bytes).as_bytes());
+            assert_eq!(answer.status, 500, "{part} of {bytes}: {answer:?}");
+            match rounds % 4 {
+                0 => {
+                    drop((client, server.kill9()));
+                    bench.mend();
+                    server = bench.start();
+                }
+                1 => {
+                    bench.mend();
+                    drop((client, server.stop()));
+                    server = bench.start();
+                }
+                _ => bench.mend(),
+            }
+            wait_for_service(&server);
+            let mut client = server.client();
+            let found = client.request("GET", &good, &[], b"");
+            assert_eq!(found.status, 200, "{part} of {bytes}: an acknowledged write is gone: {found:?}");
+            let found = client.request("GET", &failed, &[], b"");
+            let is_whole = found.status == 200 && found.json()["Text"].as_str().unwrap().len() == bytes;
+            assert!(is_whole || found.status == 404, "{part} of {bytes}: {found:?}");
+        }
+    }
+    drop(server.kill9());
+    let server = bench.start();
+    let all = server.client().request("GET", "/crash()?$select=RowKey", &[], b"").json();
+    let good = |entity: &&serde_json::Value| entity["RowKey"].as_str().unwrap().ends_with("good");
+    assert_eq!(all["value"].as_array().unwrap().iter().filter(good).count(), rounds);
 }
 
 #[test]
