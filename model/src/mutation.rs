@@ -124,6 +124,18 @@ impl Mutation {
         }
     }
 
+    /// The properties that are sent with the mutation; `None` for a deletion.
+    pub fn properties(&self) -> Option<&RecordBuilder> {
+        match self {
+            Self::Insert { properties, .. }
+            | Self::Replace { properties, .. }
+            | Self::Merge { properties, .. }
+            | Self::InsertOrReplace { properties, .. }
+            | Self::InsertOrMerge { properties, .. } => Some(properties),
+            Self::Delete { .. } => None,
+        }
+    }
+
     /// What this mutation makes of the existing entity at this instant.
     ///
     /// The Timestamp becomes `now`, or 100 ns after the existing one if that is later, so an entity's ETag

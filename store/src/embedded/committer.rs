@@ -1,7 +1,8 @@
 //! The one thread that changes the database on behalf of requests.
 //!
-//! Every change passes through its queue and so has its place in one serial order. The committer takes the waiting
-//! requests, applies them in that order to the latest state, writes one batch, syncs once, and answers them all.
+//! Every change passes through its queue and so has its place in one serial order. The committer takes a group of the
+//! waiting requests (`fair_queue` decides which), applies them in that order to the latest state, writes one batch, syncs
+//! once, and answers them all.
 //!
 //! Invariants:
 //!
@@ -12,11 +13,13 @@
 //! 4. Whatever happens, every request is answered or its channel is dropped, so that no caller waits for ever.
 
 use super::counts::{Phase, PhaseTimer};
+use super::fair_queue::{FairQueue, GroupLimits, Next, Queued};
 use super::group::Group;
 use super::guard::{Panicked, guarded};
 use super::layout::{self, TableId};
 use super::outage::Outage;
 use super::prepared::{Prepared, RecentWrites};
+use super::queue_memory::MemoryShare;
 use super::space::FreeSpace;
 use super::state::EmbeddedState;
 use super::storage::Storage;
@@ -31,30 +34,32 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 use std::vec;
-use tokio::runtime::Runtime;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
-use tokio::time::timeout_at;
+use tokio::sync::oneshot;
 
-/// Most requests that wait for the committer; more wait outside its queue.
-pub(super) const QUEUE_REQUESTS_MAX: usize = 4096;
-/// The unit in which the memory of the queue is counted, in bytes.
-pub(super) const QUEUE_MEMORY_UNIT_BYTES: usize = 1024;
-/// Most memory of the transactions that wait for the committer, in units of 1 KiB: 64 MiB.
-pub(super) const QUEUE_MEMORY_UNITS_MAX: u32 = 64 * 1024;
-/// Most transactions of one group.
-const GROUP_TRANSACTIONS_MAX: usize = 1024;
+/// Maximum memory of the requests that wait for the committer or are being served, in bytes.
+pub(super) const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// A group takes no more transactions once they have this many bytes.
 const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// A transaction of up to this size costs an account one turn, in bytes. A group of several accounts is written in little
+/// more than the time of a sync if each sends this much.
+const TURN_BYTES: usize = 256 * 1024;
+/// The limits of the committer's queue.
+pub(super) const GROUP_LIMITS: GroupLimits =
+    GroupLimits { turn_bytes: TURN_BYTES, group_bytes: GROUP_BYTES_MAX, group_requests: 1024 };
 
 /// A request to the committer.
 pub(super) enum Request {
     Commit(CommitRequest),
+    /// The change, and the request's share of the queue's memory, which is released with the answer.
+    Catalog(CatalogChange, MemoryShare),
+}
+
+/// A change of what the engine keeps beside entities.
+pub(super) enum CatalogChange {
     CreateTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
     DeleteTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
     SetPolicies(TableKey, StoredAccessPolicies, oneshot::Sender<Result<(), CatalogError>>),
     UpdateProperties(AccountName, Box<ServicePropertiesUpdate>, oneshot::Sender<Result<(), Fault>>),
-    /// Serve what is already in the queue, accept nothing new, and end.
-    Stop,
 }
 
 /// A transaction and its table.
@@ -72,14 +77,36 @@ pub(super) struct CommitRequest {
     /// About how much memory the transaction takes.
     pub(super) bytes: usize,
     pub(super) answer: oneshot::Sender<Result<Vec<Written>, CommitError>>,
-    /// The transaction's part of the queue's memory, released with the answer.
-    pub(super) memory: OwnedSemaphorePermit,
+    /// The transaction's share of the queue's memory, released with the answer.
+    pub(super) memory: MemoryShare,
+}
+
+impl Queued for Request {
+    fn account(&self) -> &AccountName {
+        match self {
+            Self::Commit(request) => request.memory.account(),
+            Self::Catalog(_, memory) => memory.account(),
+        }
+    }
+
+    fn cost_bytes(&self) -> usize {
+        match self {
+            // A few bytes that are merged into a large entity make a large value.
+            Self::Commit(request) => request.bytes.max(request.prepared.as_ref().map_or(0, |prepared| prepared.bytes)),
+            // It has a sync to itself.
+            Self::Catalog(..) => TURN_BYTES,
+        }
+    }
+
+    fn ends_group(&self) -> bool {
+        matches!(self, Self::Catalog(..))
+    }
 }
 
 /// The state of the committer thread.
 pub(super) struct Committer<C> {
     pub(super) shared: Arc<EmbeddedState>,
-    pub(super) requests: mpsc::Receiver<Request>,
+    pub(super) queue: Arc<FairQueue<Request>>,
     pub(super) stamps: Stamps<C>,
     pub(super) next_table_id: TableId,
     /// Wakes the purger.
@@ -90,39 +117,27 @@ pub(super) struct Committer<C> {
     pub(super) recent: RecentWrites,
     /// Why nothing can be written; `None` while no write has failed.
     pub(super) outage: Option<Outage>,
-    /// Bounds the wait for a request during an outage.
-    pub(super) timer: Runtime,
 }
 
 impl<C: Clock> Committer<C> {
-    /// Serves requests until there can be no more.
+    /// Serves requests until the queue is closed and empty. During an outage it tries to end it in between.
     pub(super) fn run(mut self) {
         loop {
+            let next = self.queue.take(self.outage.as_ref().map(Outage::next_attempt));
             // A panic drops the channels of the current group, so its callers get a fault. Nothing of the group is visible:
             // it was not written, or the library refuses all further writes.
-            match guarded(|| self.next_request().map(|request| self.serve(request))) {
-                Ok(Some(())) => {}
-                Ok(None) => break,
-                Err(Panicked) => {
-                    tracing::error!(
-                        "the committer panicked; the requests of the current group get a fault, and it goes on with the next"
-                    );
-                }
-            }
-        }
-    }
-
-    /// Waits for a request. During an outage it tries to end it in between.
-    fn next_request(&mut self) -> Option<Request> {
-        while let Some(outage) = &self.outage {
-            let next_attempt = outage.next_attempt().into();
-            match self.timer.block_on(async { timeout_at(next_attempt, self.requests.recv()).await }) {
-                Ok(request) => return request,
+            let served = match next {
+                Next::Group(requests) => guarded(|| self.serve(requests)),
                 // If the outage goes on, there is a later attempt.
-                Err(_elapsed) => drop(self.writable()),
+                Next::Elapsed => guarded(|| drop(self.writable())),
+                Next::Closed => return,
+            };
+            if let Err(Panicked) = served {
+                tracing::error!(
+                    "the committer panicked; the requests of the current group get a fault, and it goes on with the next"
+                );
             }
         }
-        self.requests.blocking_recv()
     }
 
     /// The database, if it accepts writes. Opens it again if a write has failed and the next attempt is due.
@@ -170,61 +185,52 @@ impl<C: Clock> Committer<C> {
         self.shared.counts.outages.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Serves one request together with those that wait after it.
-    fn serve(&mut self, first: Request) {
-        let mut group = Vec::new();
-        let mut group_bytes = 0;
-        let mut next = Some(first);
-        while let Some(request) = next {
+    /// Serves a group of requests. Those for which there is no room in its batch go back to the queue.
+    fn serve(&mut self, requests: Vec<Request>) {
+        let mut commits = Vec::with_capacity(requests.len());
+        let mut catalog = None;
+        for request in requests {
             match request {
-                Request::Commit(request) => {
-                    group_bytes += request.bytes;
-                    group.push(request);
-                }
-                Request::CreateTable(table, answer) => {
-                    self.commit(std::mem::take(&mut group));
-                    drop(answer.send(self.create_table(&table)));
-                }
-                Request::DeleteTable(table, answer) => {
-                    self.commit(std::mem::take(&mut group));
-                    drop(answer.send(self.delete_table(&table)));
-                }
-                Request::SetPolicies(table, policies, answer) => {
-                    self.commit(std::mem::take(&mut group));
-                    drop(answer.send(self.set_policies(&table, policies)));
-                }
-                Request::UpdateProperties(account, update, answer) => {
-                    // They do not depend on each other, but a group that went on would wait for one sync after the other
-                    // while a client sets properties again and again.
-                    self.commit(std::mem::take(&mut group));
-                    drop(answer.send(self.update_properties(&account, *update)));
-                }
-                Request::Stop => self.requests.close(),
+                Request::Commit(request) => commits.push(request),
+                // The queue ends a group with it.
+                Request::Catalog(change, memory) => catalog = Some((change, memory)),
             }
-            if group.len() >= GROUP_TRANSACTIONS_MAX || group_bytes >= GROUP_BYTES_MAX {
-                break;
-            }
-            next = self.requests.try_recv().ok();
         }
-        self.commit(group);
-    }
-
-    /// Commits requests, in as many groups as their size asks for.
-    fn commit(&mut self, requests: Vec<CommitRequest>) {
-        let mut requests = requests.into_iter();
-        while requests.len() > 0 {
-            self.commit_group(&mut requests);
+        let mut commits = commits.into_iter();
+        let filled_by = self.commit_group(&mut commits);
+        if let Some(filled_by) = filled_by.filter(|_| commits.len() > 0) {
+            let catalog = catalog.map(|(change, memory)| Request::Catalog(change, memory));
+            self.queue.put_back(commits.map(Request::Commit).chain(catalog), &filled_by);
+        } else if let Some((change, _memory)) = catalog {
+            self.change_catalog(change);
         }
     }
 
-    /// Commits the next requests as one group.
-    fn commit_group(&mut self, requests: &mut vec::IntoIter<CommitRequest>) {
+    fn change_catalog(&mut self, change: CatalogChange) {
+        // A caller may have gone away.
+        match change {
+            CatalogChange::CreateTable(table, answer) => drop(answer.send(self.create_table(&table))),
+            CatalogChange::DeleteTable(table, answer) => drop(answer.send(self.delete_table(&table))),
+            CatalogChange::SetPolicies(table, policies, answer) => {
+                drop(answer.send(self.set_policies(&table, policies)));
+            }
+            CatalogChange::UpdateProperties(account, update, answer) => {
+                drop(answer.send(self.update_properties(&account, *update)));
+            }
+        }
+    }
+
+    /// Commits the next requests as one group. Returns the account whose transaction filled it, if it is full.
+    fn commit_group(&mut self, requests: &mut vec::IntoIter<CommitRequest>) -> Option<AccountName> {
+        if requests.len() == 0 {
+            return None;
+        }
         let mut timer = PhaseTimer::begin();
         let Ok(storage) = self.writable() else {
             for request in requests {
                 drop(request.answer.send(Err(CommitError::Fault(Fault::Suspended))));
             }
-            return;
+            return None;
         };
         let is_low = self.space.is_low();
         let shared = Arc::clone(&self.shared);
@@ -232,19 +238,27 @@ impl<C: Clock> Committer<C> {
         timer.end(counts, Phase::Room);
         let mut group = Group::new(&shared, &storage, &mut self.recent, requests.len() > 1);
         let mut outcomes = Vec::with_capacity(requests.len());
+        // Released together: while the callers are answered, they contend for the lock with their next requests.
+        let mut shares: Vec<MemoryShare> = Vec::new();
+        let mut filled_by = None;
         for CommitRequest { submitted, prepared, answer, memory, .. } in requests {
             let result = if is_low && !makes_room(&submitted.transaction) {
                 Err(CommitError::Fault(Fault::Full))
             } else {
                 group.apply(&submitted, prepared, &mut self.stamps)
             };
-            outcomes.push((answer, memory, result));
-            // A few bytes that are merged into a large entity make a large value.
+            outcomes.push((answer, result));
+            match shares.last_mut().filter(|share| share.account() == memory.account()) {
+                Some(share) => share.merge(memory),
+                None => shares.push(memory),
+            }
+            // What was prepared may be out of date, and the entity larger by now.
             if group.stored_bytes() >= GROUP_BYTES_MAX {
+                filled_by = Some(submitted.table.account.clone());
                 break;
             }
         }
-        let transactions = outcomes.iter().filter(|(_, _, result)| result.is_ok()).count();
+        let transactions = outcomes.iter().filter(|(_, result)| result.is_ok()).count();
         let (entities, stored_bytes) = (group.entities(), group.stored_bytes());
         timer.end(counts, Phase::Apply);
         let written = group.write(self.stamps.last(), self.persist_mode).map_err(|error| self.write_failed(&error));
@@ -252,7 +266,7 @@ impl<C: Clock> Committer<C> {
         if written.is_ok() && transactions > 0 {
             self.count(transactions, entities, stored_bytes, write_time);
         }
-        for (answer, _memory, result) in outcomes {
+        for (answer, result) in outcomes {
             let result = match &written {
                 Ok(()) => result,
                 Err(_) => Err(CommitError::Fault(Fault::Interrupted)),
@@ -260,7 +274,9 @@ impl<C: Clock> Committer<C> {
             // A caller may have gone away.
             drop(answer.send(result));
         }
+        drop(shares);
         timer.end(counts, Phase::Answer);
+        filled_by
     }
 
     /// Counts a group that was written.

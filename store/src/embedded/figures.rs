@@ -1,7 +1,9 @@
 //! The figures of the embedded engine.
 
-use super::committer::{QUEUE_MEMORY_UNIT_BYTES, QUEUE_MEMORY_UNITS_MAX};
+use super::committer::Request;
 use super::counts::MergeCounts;
+use super::fair_queue::FairQueue;
+use super::queue_memory::QueueMemory;
 use super::scans::Scans;
 use super::state::EmbeddedState;
 use super::storage::Storage;
@@ -12,7 +14,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::{Semaphore, mpsc};
 
 /// What the size classes of the allocator and the table of the cache add to the bytes of cached blocks, in percent: blocks of
 /// 30 KiB take 32.
@@ -41,20 +42,19 @@ impl Disk {
 }
 
 /// The figures of the engine. Asks the file system, so it may block.
-pub(super) fn figures<T>(
+pub(super) fn figures(
     shared: &EmbeddedState,
     disk: &Disk,
-    queue: Option<&mpsc::Sender<T>>,
-    queue_memory: &Semaphore,
+    queue: &FairQueue<Request>,
+    queue_memory: &QueueMemory,
     scans: &Scans,
 ) -> Figures {
     let counts = &shared.counts;
     let storage = shared.storage().ok();
     let disk = disk.figures();
-    let free_units = queue_memory.available_permits().min(QUEUE_MEMORY_UNITS_MAX as usize);
     let committer = CommitterFigures {
-        queue: queue.map_or(0, |queue| number(queue.max_capacity() - queue.capacity())),
-        queue_bytes: number((QUEUE_MEMORY_UNITS_MAX as usize - free_units) * QUEUE_MEMORY_UNIT_BYTES),
+        queue: number(queue.len()),
+        queue_bytes: number(queue_memory.held()),
         group_transactions: counts.group_transactions.read(),
         group_entities: counts.group_entities.read(),
         write_nanoseconds: counts.write_time.read(),

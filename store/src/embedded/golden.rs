@@ -95,7 +95,7 @@ fn the_files_around_the_database_are_pinned() {
     assert_eq!(fs::read_to_string(folder.path().join("rowhouse.format")).unwrap(), marker);
     assert_eq!(fs::read(folder.path().join("database/version")).unwrap(), b"FJL\x03");
     assert!(fs::read(folder.path().join("rowhouse.lock")).unwrap().is_empty());
-    let runtime = Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(engine.close()).unwrap();
     drop(engine);
     let mut names = folder::names(folder.path()).unwrap();

@@ -15,6 +15,7 @@ mod closing;
 mod committer;
 mod compaction;
 mod counts;
+mod fair_queue;
 mod figures;
 mod folder;
 #[cfg(test)]
@@ -27,6 +28,7 @@ mod open_error;
 mod outage;
 mod preflight;
 mod prepared;
+mod queue_memory;
 mod recent_reads;
 mod restore;
 mod running_page;
@@ -49,16 +51,18 @@ use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadEr
 use crate::figures::Figures;
 use crate::snapshot::Snapshots;
 use crate::stamp::Stamps;
-use committer::{
-    CommitRequest, Committer, QUEUE_MEMORY_UNIT_BYTES, QUEUE_MEMORY_UNITS_MAX, QUEUE_REQUESTS_MAX, Request, Submitted,
-};
+use committer::{CatalogChange, CommitRequest, Committer, GROUP_LIMITS, QUEUE_BYTES_MAX, Request, Submitted};
+use fair_queue::FairQueue;
 use figures::Disk;
 use fjall::PersistMode;
 use folder::Folder;
-use model::{AccountName, Clock, EntityKey, Mutation, Record, ServiceProperties, ServicePropertiesUpdate};
+use model::{
+    AccountName, Clock, EntityKey, Mutation, Record, RecordBuilder, ServiceProperties, ServicePropertiesUpdate,
+};
 use model::{StoredAccessPolicies, TableName, Transaction, Written};
 use preflight::CutOff;
 use prepared::{Prepared, RecentWrites, depends_on_existing};
+use queue_memory::{MemoryShare, QueueMemory};
 use running_page::{RunningPage, Step};
 use scans::Scans;
 use space::FreeSpace;
@@ -69,8 +73,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use storage::{OpenSettings, Storage};
-use tokio::runtime::Builder;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::coop::consume_budget;
 
 /// When an acknowledged write is on disk.
@@ -86,6 +89,9 @@ pub enum Durability {
 
 /// Scans that run at one time even with one processor: while one waits for the disk, another one can use it.
 const CONCURRENT_SCANS_MIN: usize = 2;
+
+/// The share of a catalog change in the queue's memory, in bytes: more than policies or properties can have.
+const CATALOG_CHANGE_BYTES: usize = 16 * 1024;
 
 /// How the engine works. No option changes the format of the data folder.
 #[derive(Debug, Clone)]
@@ -119,9 +125,8 @@ impl Default for EmbeddedOptions {
 /// Dropping it closes it too, and blocks until its threads have ended.
 pub struct Embedded {
     shared: Arc<EmbeddedState>,
-    /// `None` only while the engine is being dropped.
-    requests: Option<mpsc::Sender<Request>>,
-    queue_memory: Arc<Semaphore>,
+    queue: Arc<FairQueue<Request>>,
+    queue_memory: Arc<QueueMemory>,
     scans: Scans,
     disk: Disk,
     threads: Arc<Mutex<Threads>>,
@@ -158,10 +163,10 @@ impl Embedded {
             let sync = move |shared: &EmbeddedState, stop: &_| background::sync_at_intervals(shared, interval, stop);
             threads.begin("syncer", &shared, sync).map_err(thread_error)?;
         }
-        let (requests, queue) = mpsc::channel(QUEUE_REQUESTS_MAX);
+        let queue = Arc::new(FairQueue::new(GROUP_LIMITS));
         let committer = Committer {
             shared: Arc::clone(&shared),
-            requests: queue,
+            queue: Arc::clone(&queue),
             stamps: Stamps::after(recovered.last_stamp, clock),
             next_table_id: recovered.next_table_id,
             purges,
@@ -172,13 +177,12 @@ impl Embedded {
             space: FreeSpace::new(path, options.min_free_bytes),
             recent: RecentWrites::new(),
             outage: None,
-            timer: Builder::new_current_thread().enable_time().build().map_err(thread_error)?,
         };
         threads.committer = Some(spawn("committer", &shared, |_| committer.run()).map_err(thread_error)?);
         Ok(Self {
             shared,
-            requests: Some(requests),
-            queue_memory: Arc::new(Semaphore::new(QUEUE_MEMORY_UNITS_MAX as usize)),
+            queue,
+            queue_memory: QueueMemory::new(QUEUE_BYTES_MAX),
             scans: Scans::new(options.concurrent_scans),
             disk,
             threads: Arc::new(Mutex::new(threads)),
@@ -190,10 +194,9 @@ impl Embedded {
         Arc::clone(&self.shared) as _
     }
 
-    async fn request(&self, request: Request) -> Result<(), Fault> {
+    fn request(&self, request: Request) -> Result<(), Fault> {
         self.shared.check_open()?;
-        let requests = self.requests.as_ref().ok_or(Fault::Closed)?;
-        requests.send(request).await.map_err(|_| self.no_answer())
+        self.queue.push(request).map_err(|_| Fault::Closed)
     }
 
     /// The fault of a request that was not answered.
@@ -213,33 +216,20 @@ impl Embedded {
         tokio::task::spawn_blocking(move || run(shared)).await.map_err(|error| Fault::Storage(Box::new(error)))
     }
 
-    /// Does of the committer's work what can be done before: while the committer works or waits, all writers wait. What it
-    /// takes of the queue's memory is added to the transaction's part.
+    /// Does the part of the commit that does not depend on the serial order, so that the committer, which every writer waits
+    /// for, has less to do. Memory used here is charged to the transaction's share of the queue.
     async fn prepare(
         &self,
         submitted: &Arc<Submitted>,
-        mut memory: OwnedSemaphorePermit,
-    ) -> Result<(Option<Prepared>, OwnedSemaphorePermit), Fault> {
-        let queue_memory = Arc::clone(&self.queue_memory);
+        mut memory: MemoryShare,
+    ) -> Result<(Option<Prepared>, MemoryShare), Fault> {
         // If nobody waits any more, the memory is kept nevertheless until this has ended.
         let prepare = move |shared: &EmbeddedState, Submitted { table, transaction }: &Submitted| {
-            let mut reserved = None::<OwnedSemaphorePermit>;
-            let reserve = |bytes| {
-                let units = queue_memory_units(bytes);
-                let missing = units.saturating_sub(reserved.as_ref().map_or(0, permits));
-                // Whoever holds memory must not wait for more. The committer does the work.
-                let Ok(more) = Arc::clone(&queue_memory).try_acquire_many_owned(missing) else { return false };
-                match &mut reserved {
-                    Some(held) => held.merge(more),
-                    None => reserved = Some(more),
-                }
-                true
-            };
-            let prepared = Prepared::new(shared, table, transaction, reserve);
-            if prepared.is_some()
-                && let Some(more) = reserved
-            {
-                memory.merge(more);
+            let before = memory.bytes();
+            // Whoever holds memory must not wait for more. The committer does the work.
+            let prepared = Prepared::new(shared, table, transaction, |bytes| memory.try_grow_to(before + bytes));
+            if prepared.is_none() {
+                memory.shrink_to(before);
             }
             (prepared, memory)
         };
@@ -254,21 +244,23 @@ impl Embedded {
 
     async fn change_catalog(
         &self,
-        request: impl FnOnce(oneshot::Sender<Result<(), CatalogError>>) -> Request,
+        account: &AccountName,
+        change: impl FnOnce(oneshot::Sender<Result<(), CatalogError>>) -> CatalogChange,
     ) -> Result<(), CatalogError> {
+        let memory = self.queue_memory.acquire(account, CATALOG_CHANGE_BYTES).await;
         let (answer, answered) = oneshot::channel();
-        self.request(request(answer)).await.map_err(CatalogError::Fault)?;
+        self.request(Request::Catalog(change(answer), memory)).map_err(CatalogError::Fault)?;
         answered.await.unwrap_or_else(|_| Err(CatalogError::Fault(self.no_answer())))
     }
 }
 
 impl Engine for Embedded {
     async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
-        self.change_catalog(|answer| Request::CreateTable(table.clone(), answer)).await
+        self.change_catalog(&table.account, |answer| CatalogChange::CreateTable(table.clone(), answer)).await
     }
 
     async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError> {
-        self.change_catalog(|answer| Request::DeleteTable(table.clone(), answer)).await
+        self.change_catalog(&table.account, |answer| CatalogChange::DeleteTable(table.clone(), answer)).await
     }
 
     async fn table(&self, table: &TableKey) -> Result<Option<TableName>, Fault> {
@@ -292,7 +284,7 @@ impl Engine for Embedded {
     }
 
     async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
-        self.change_catalog(|answer| Request::SetPolicies(table.clone(), policies, answer)).await
+        self.change_catalog(&table.account, |answer| CatalogChange::SetPolicies(table.clone(), policies, answer)).await
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
@@ -334,13 +326,12 @@ impl Engine for Embedded {
 
     async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
         let bytes = memory_bytes(&transaction);
-        let memory = Arc::clone(&self.queue_memory).acquire_many_owned(queue_memory_units(bytes)).await;
-        let memory = memory.map_err(|_| CommitError::Fault(Fault::Closed))?;
+        let memory = self.queue_memory.acquire(&table.account, bytes).await;
         let submitted = Arc::new(Submitted { table: table.clone(), transaction });
         let (prepared, memory) = self.prepare(&submitted, memory).await.map_err(CommitError::Fault)?;
         let (answer, answered) = oneshot::channel();
         let request = CommitRequest { submitted: Arc::clone(&submitted), prepared, bytes, answer, memory };
-        self.request(Request::Commit(request)).await.map_err(CommitError::Fault)?;
+        self.request(Request::Commit(request)).map_err(CommitError::Fault)?;
         answered.await.unwrap_or_else(|_| Err(CommitError::Fault(self.no_answer())))
     }
 
@@ -358,22 +349,22 @@ impl Engine for Embedded {
         account: &AccountName,
         update: ServicePropertiesUpdate,
     ) -> Result<(), Fault> {
+        let memory = self.queue_memory.acquire(account, CATALOG_CHANGE_BYTES).await;
         let (answer, answered) = oneshot::channel();
-        self.request(Request::UpdateProperties(account.clone(), Box::new(update), answer)).await?;
+        let change = CatalogChange::UpdateProperties(account.clone(), Box::new(update), answer);
+        self.request(Request::Catalog(change, memory))?;
         answered.await.unwrap_or_else(|_| Err(self.no_answer()))
     }
 
     fn figures(&self) -> Figures {
-        figures::figures(&self.shared, &self.disk, self.requests.as_ref(), &self.queue_memory, &self.scans)
+        figures::figures(&self.shared, &self.disk, &self.queue, &self.queue_memory, &self.scans)
     }
 
     async fn close(&self) -> Result<(), Fault> {
         self.shared.check_open()?;
         self.shared.closing.cancel();
-        // Requests that are already queued are still answered; the committer closes the queue at this one.
-        if let Some(requests) = &self.requests {
-            let _already_stopped = requests.send(Request::Stop).await;
-        }
+        // Requests that are already queued are still answered.
+        self.queue.close();
         let (threads, shared) = (Arc::clone(&self.threads), Arc::clone(&self.shared));
         let ended = tokio::task::spawn_blocking(move || {
             threads.lock().unwrap_or_else(PoisonError::into_inner).join();
@@ -390,8 +381,8 @@ impl Engine for Embedded {
 impl Drop for Embedded {
     fn drop(&mut self) {
         self.shared.closing.cancel();
-        // The committer ends when its queue is empty and has no sender left.
-        self.requests = None;
+        // The committer ends when its queue is empty.
+        self.queue.close();
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).join();
     }
 }
@@ -446,30 +437,13 @@ fn spawn(
     std::thread::Builder::new().name(format!("rowhouse {name}")).spawn(move || run(&shared))
 }
 
-/// The part of the queue's memory that something of this size takes.
-fn queue_memory_units(bytes: usize) -> u32 {
-    u32::try_from(bytes.div_ceil(QUEUE_MEMORY_UNIT_BYTES)).unwrap_or(u32::MAX).min(QUEUE_MEMORY_UNITS_MAX)
-}
-
-/// The units that a part of the queue's memory has.
-fn permits(memory: &OwnedSemaphorePermit) -> u32 {
-    u32::try_from(memory.num_permits()).unwrap_or(u32::MAX)
-}
-
 /// About how much memory a waiting transaction takes.
 fn memory_bytes(transaction: &Transaction) -> usize {
     /// Memory of a mutation without its keys and properties.
     const MUTATION_BYTES: usize = 256;
     let bytes = |mutation: &Mutation| {
         let key = mutation.key();
-        let properties = match mutation {
-            Mutation::Insert { properties, .. }
-            | Mutation::Replace { properties, .. }
-            | Mutation::Merge { properties, .. }
-            | Mutation::InsertOrReplace { properties, .. }
-            | Mutation::InsertOrMerge { properties, .. } => properties.formula_bytes(),
-            Mutation::Delete { .. } => 0,
-        };
+        let properties = mutation.properties().map_or(0, RecordBuilder::formula_bytes);
         MUTATION_BYTES + key.partition.as_str().len() + key.row.as_str().len() + properties
     };
     transaction.mutations().iter().map(bytes).sum()

@@ -34,6 +34,8 @@ pub(super) struct Prepared {
     pub(super) changes: Vec<Change>,
     /// Empty, with room for the answer.
     pub(super) written: Vec<Written>,
+    /// About how much memory the changes take.
+    pub(super) bytes: usize,
 }
 
 /// What one mutation changes.
@@ -64,7 +66,7 @@ impl Prepared {
             depends_on_existing: depends_on_existing(mutation),
         };
         let changes: Vec<_> = transaction.mutations().iter().map(change).collect();
-        Self { table, seen: 0, written: Vec::with_capacity(changes.len()), changes }
+        Self { table, seen: 0, written: Vec::with_capacity(changes.len()), changes, bytes: 0 }
     }
 
     /// Prepares what can be prepared at this moment; `None` if the table is not to be found, or if there is no memory for it.
@@ -80,15 +82,14 @@ impl Prepared {
         let storage = shared.storage().ok()?;
         let id = shared.catalog().get(table)?.table;
         let mut prepared = Self { seen, ..Self::keys_only(id, transaction, &shared.key_hashes) };
-        let mut bytes = 0;
         for (change, mutation) in prepared.changes.iter_mut().zip(transaction.mutations()) {
             let existing = if change.depends_on_existing { storage.data.get(&change.key.key) } else { Ok(None) };
             // The committer meets the same error, and reports it.
             let outcome = existing.map(|existing| outcome(mutation, existing.as_deref()));
             change.outcome = outcome.ok().filter(|outcome| !matches!(outcome, Err(MutationError::DamagedRecord)));
             // A few bytes may be merged into a large entity, so this is not known beforehand.
-            bytes += change.memory_bytes();
-            if !reserve(bytes) {
+            prepared.bytes += change.memory_bytes();
+            if !reserve(prepared.bytes) {
                 return None;
             }
         }

@@ -77,7 +77,11 @@ async fn commit(engine: &Embedded, mutation: Mutation) -> Result<Vec<Written>, C
 
 /// A mutation with what its caller does before the committer gets it.
 fn prepare(engine: &Embedded, mutation: Mutation) -> (Arc<Submitted>, Option<Prepared>) {
-    let submitted = Arc::new(Submitted { table: table(), transaction: Transaction::single(mutation) });
+    prepare_for(engine, table(), mutation)
+}
+
+fn prepare_for(engine: &Embedded, table: TableKey, mutation: Mutation) -> (Arc<Submitted>, Option<Prepared>) {
+    let submitted = Arc::new(Submitted { table, transaction: Transaction::single(mutation) });
     let prepared = Prepared::new(&engine.shared, &submitted.table, &submitted.transaction, |_| true);
     (submitted, prepared)
 }
@@ -87,10 +91,11 @@ async fn send(
     engine: &Embedded,
     (submitted, prepared): (Arc<Submitted>, Option<Prepared>),
 ) -> oneshot::Receiver<Result<Vec<Written>, CommitError>> {
-    let memory = Arc::clone(&engine.queue_memory).acquire_many_owned(1).await.unwrap();
+    let memory = engine.queue_memory.acquire(&submitted.table.account, 1).await;
     let (answer, answered) = oneshot::channel();
-    let request = CommitRequest { submitted, prepared, bytes: 0, answer, memory };
-    engine.request(Request::Commit(request)).await.unwrap();
+    let bytes = memory_bytes(&submitted.transaction);
+    let request = CommitRequest { submitted, prepared, bytes, answer, memory };
+    engine.request(Request::Commit(request)).unwrap();
     answered
 }
 
@@ -467,11 +472,14 @@ async fn a_full_queue_memory_does_not_stop_a_caller_that_already_has_its_part() 
     let folder = tempfile::tempdir().unwrap();
     let engine = open(&folder);
     fill(&engine, 10).await;
-    let all_but_one = Arc::clone(&engine.queue_memory).acquire_many_owned(QUEUE_MEMORY_UNITS_MAX - 1).await.unwrap();
+    let other = AccountName::new("other").unwrap();
+    // A merge takes less, and what is prepared of it more.
+    let all_but_little = engine.queue_memory.acquire(&other, QUEUE_BYTES_MAX - 1024).await;
     commit(&engine, merge_of(4, "b")).await.unwrap();
-    drop(all_but_one);
+    drop(all_but_little);
     assert_eq!(names(&engine, 4).await.unwrap(), ["b", "value"]);
-    let all = tokio::time::timeout(PATIENCE, engine.queue_memory.acquire_many(QUEUE_MEMORY_UNITS_MAX));
+    // The committer releases the share after it has answered.
+    let all = tokio::time::timeout(PATIENCE, engine.queue_memory.acquire(&other, QUEUE_BYTES_MAX));
     assert!(all.await.is_ok(), "all is given back");
 }
 
@@ -722,6 +730,24 @@ async fn a_scan_that_waits_for_its_next_turn_answers_closed_when_the_engine_clos
     }
 }
 
+/// An entity of 512 KiB.
+fn large(number: usize) -> Mutation {
+    let mut properties = RecordBuilder::default();
+    for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        properties.push(name, EdmValue::Binary(&vec![0; 64 * 1024]));
+    }
+    Mutation::InsertOrReplace { key: key(number), properties }
+}
+
+/// Waits until the committer has taken everything from its queue.
+async fn until_taken(engine: &Embedded) {
+    let began = Instant::now();
+    while engine.queue.len() > 0 {
+        assert!(began.elapsed() < PATIENCE, "the committer takes nothing");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 /// A merge of a few bytes writes all of its entity.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_ends_at_the_bytes_that_it_writes() {
@@ -730,26 +756,71 @@ async fn a_group_ends_at_the_bytes_that_it_writes() {
     let engine = open(&folder);
     engine.create_table(&table()).await.unwrap();
     for number in 0..ENTITIES {
-        let mut properties = RecordBuilder::default();
-        for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
-            properties.push(name, EdmValue::Binary(&vec![0; 64 * 1024]));
-        }
-        commit(&engine, Mutation::InsertOrReplace { key: key(number), properties }).await.unwrap();
+        commit(&engine, large(number)).await.unwrap();
     }
     let groups = |engine: &Embedded| engine.figures().committer.unwrap().group_transactions.counts.iter().sum::<u64>();
-    let before = groups(&engine);
-    let prepared: Vec<_> = (0..ENTITIES).map(|number| prepare(&engine, merge(number))).collect();
-    // The committer takes the first ones, and waits; the others come together.
+    // What was not prepared is known to be large only when it is applied.
+    for is_prepared in [true, false] {
+        let before = groups(&engine);
+        let prepared: Vec<_> = (0..ENTITIES).map(|number| prepare(&engine, merge(number))).collect();
+        // The committer takes the first one, and waits; the others come together.
+        let (holder, release) = hold_catalog(&engine);
+        let mut answers = Vec::new();
+        for (submitted, prepared) in prepared {
+            answers.push(send(&engine, (submitted, prepared.filter(|_| is_prepared))).await);
+            if answers.len() == 1 {
+                until_taken(&engine).await;
+            }
+        }
+        release.send(()).unwrap();
+        assert!(holder.join().unwrap());
+        let mut last = DateTime::MIN;
+        for answer in answers {
+            let Written::Stored(stamp) = answer.await.unwrap().unwrap()[0] else { panic!("a merge stores") };
+            assert!(stamp > last, "the order of the account");
+            last = stamp;
+        }
+        // 32 MiB, of which a group has at most 8 and one entity more. By what was sent, there would be two groups.
+        let groups = groups(&engine) - before;
+        assert!((5..10).contains(&groups), "{groups}");
+    }
+}
+
+/// The Timestamps show the order of the commits.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_transactions_of_an_account_do_not_delay_those_of_another() {
+    const LARGE: usize = 40;
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    let other_table = TableKey { account: AccountName::new("account2").unwrap(), ..table() };
+    for table in [&table(), &other_table] {
+        engine.create_table(table).await.unwrap();
+    }
+    let larges: Vec<_> = (0..LARGE).map(|number| prepare(&engine, large(number))).collect();
+    let small = prepare_for(&engine, other_table.clone(), upsert(1));
     let (holder, release) = hold_catalog(&engine);
     let mut answers = Vec::new();
-    for prepared in prepared {
-        answers.push(send(&engine, prepared).await);
+    for large in larges {
+        answers.push(send(&engine, large).await);
+        if answers.len() == 1 {
+            until_taken(&engine).await;
+        }
     }
-    release.send(()).unwrap();
+    let small = send(&engine, small).await;
+    // A change of the catalog comes after the write before it, and waits for as little.
+    let account = other_table.account.clone();
+    let update = engine.update_service_properties(&account, ServicePropertiesUpdate::default());
+    let (updated, ()) = tokio::join!(biased; update, async { release.send(()).unwrap() });
+    updated.unwrap();
     assert!(holder.join().unwrap());
+    let mut answered_small = small;
+    let Written::Stored(stamp) = answered_small.try_recv().unwrap().unwrap()[0] else { panic!("an upsert stores") };
+    let mut earlier = 0;
     for answer in answers {
-        answer.await.unwrap().unwrap();
+        let Written::Stored(of_large) = answer.await.unwrap().unwrap()[0] else { panic!("an upsert stores") };
+        earlier += usize::from(of_large < stamp);
     }
-    // 32 MiB, of which a group has at most 8 and one entity more. By what was sent, there would be two groups.
-    assert!(groups(&engine) - before >= 4);
+    // The one that was being committed. A turn does not pay for the next one.
+    assert_eq!(earlier, 1);
+    engine.close().await.unwrap();
 }

@@ -1,0 +1,247 @@
+//! The queue of the committer: a lane for each account, and the accounts take turns.
+//!
+//! Turns are measured in bytes (deficit round robin). With each turn an account earns credit, and it may send requests
+//! as long as they cost no more than its credit. So an account with large transactions gets no more of the committer than
+//! one with small ones, and a request waits for a bounded amount of work of each other account, however much they send.
+//!
+//! Invariants:
+//!
+//! 1. Requests of one account leave in the order in which they came.
+//! 2. While several accounts wait, a group has at most one turn of each. So a small request is in the next group, and the
+//!    large ones of other accounts do not fill that group.
+//! 3. Between the moment at which a request is the next one of its account and its group, every other account gets at most
+//!    the credit of as many turns as the request needs, and its own largest request.
+//! 4. Every accepted request is handed out exactly once, even after the queue was closed. Requests that are returned come
+//!    before all later ones of their account.
+//!
+//! This module must not know what a request is, nor how it is stored.
+
+use crate::monotonic;
+use model::AccountName;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// The sizes of turns and groups.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GroupLimits {
+    /// The credit that an account earns with a turn, in bytes.
+    pub(super) turn_bytes: usize,
+    /// A group that has this many bytes gets no more requests.
+    pub(super) group_bytes: usize,
+    /// Maximum number of requests in a group.
+    pub(super) group_requests: usize,
+}
+
+/// What the queue must know of a request.
+pub(super) trait Queued {
+    /// The account on whose behalf the request is made.
+    fn account(&self) -> &AccountName;
+    /// The cost of the request, in bytes.
+    fn cost_bytes(&self) -> usize;
+    /// True if no request may follow this one in its group.
+    fn ends_group(&self) -> bool;
+}
+
+/// What the committer gets when it asks for requests.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next<T> {
+    /// At least one request.
+    Group(Vec<T>),
+    /// No request came in time.
+    Elapsed,
+    /// The queue is closed and empty.
+    Closed,
+}
+
+/// Requests of all accounts, for one consumer.
+#[derive(Debug)]
+pub(super) struct FairQueue<T> {
+    limits: GroupLimits,
+    state: Mutex<State<T>>,
+    arrived: Condvar,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    /// The accounts that have requests.
+    lanes: HashMap<AccountName, Lane<T>>,
+    /// The same accounts, in the order of their turns.
+    turns: VecDeque<AccountName>,
+    requests: usize,
+    is_closed: bool,
+    /// The consumer sleeps. Waking it costs a system call, so it is done only then.
+    is_awaited: bool,
+}
+
+#[derive(Debug)]
+struct Lane<T> {
+    requests: VecDeque<T>,
+    /// Unused credit, in bytes.
+    credit: usize,
+}
+
+impl<T: Queued> FairQueue<T> {
+    pub(super) fn new(limits: GroupLimits) -> Self {
+        let state =
+            State { lanes: HashMap::new(), turns: VecDeque::new(), requests: 0, is_closed: false, is_awaited: false };
+        Self { limits, state: Mutex::new(state), arrived: Condvar::new() }
+    }
+
+    /// Adds a request; returns it if the queue is closed.
+    pub(super) fn push(&self, request: T) -> Result<(), T> {
+        let mut state = self.state();
+        if state.is_closed {
+            return Err(request);
+        }
+        state.requests += 1;
+        if let Some(lane) = state.lanes.get_mut(request.account()) {
+            lane.requests.push_back(request);
+        } else {
+            let account = request.account().clone();
+            state.turns.push_back(account.clone());
+            state.lanes.insert(account, Lane { requests: VecDeque::from([request]), credit: 0 });
+        }
+        self.wake(state);
+        Ok(())
+    }
+
+    /// Refuses all later requests. Those in the queue are still handed out.
+    pub(super) fn close(&self) {
+        let mut state = self.state();
+        state.is_closed = true;
+        self.wake(state);
+    }
+
+    /// The number of requests in the queue.
+    pub(super) fn len(&self) -> usize {
+        self.state().requests
+    }
+
+    /// Waits for requests, at most until the given instant, and takes those of the next group.
+    pub(super) fn take(&self, until: Option<Instant>) -> Next<T> {
+        let mut state = self.state();
+        while state.turns.is_empty() {
+            if state.is_closed {
+                return Next::Closed;
+            }
+            let time_left = until.map(|until| until.saturating_duration_since(monotonic::now()));
+            state.is_awaited = true;
+            state = match time_left {
+                Some(time_left) if time_left.is_zero() => {
+                    state.is_awaited = false;
+                    return Next::Elapsed;
+                }
+                Some(time_left) => {
+                    self.arrived.wait_timeout(state, time_left).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+            state.is_awaited = false;
+        }
+        Next::Group(state.group(self.limits))
+    }
+
+    /// Returns the last requests of a group, in their order, because the group became larger than their costs showed. The
+    /// account whose request made it so waits for its next turn. The other accounts come first and keep their credit.
+    pub(super) fn put_back(&self, requests: impl DoubleEndedIterator<Item = T>, filled_by: &AccountName) {
+        let mut state = self.state();
+        for request in requests.rev() {
+            state.put_back(request, filled_by);
+        }
+    }
+
+    fn wake(&self, mut state: MutexGuard<'_, State<T>>) {
+        let is_awaited = std::mem::take(&mut state.is_awaited);
+        drop(state);
+        if is_awaited {
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Nothing can panic in the middle of a change, so a poisoned lock holds good data.
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Queued> State<T> {
+    /// Takes the requests of a group; there is at least one request.
+    fn group(&mut self, limits: GroupLimits) -> Vec<T> {
+        let mut group = Group { requests: Vec::new(), bytes: 0, has_ended: false, limits };
+        let has_several_accounts = self.turns.len() > 1;
+        loop {
+            for _ in 0..self.turns.len() {
+                self.turn(&mut group);
+                if group.is_full() {
+                    return group.requests;
+                }
+            }
+            // A turn may be too short for the next request of an account, so the first round may take nothing.
+            if self.turns.is_empty() || has_several_accounts && !group.requests.is_empty() {
+                return group.requests;
+            }
+        }
+    }
+
+    /// The turn of the account that is next.
+    fn turn(&mut self, group: &mut Group<T>) {
+        let Some(account) = self.turns.pop_front() else { return };
+        let Some(lane) = self.lanes.get_mut(&account) else { return };
+        // Credit is left if the last turn ended with a full group. It does not grow any further.
+        if lane.requests.front().is_some_and(|request| request.cost_bytes() > lane.credit) {
+            lane.credit = lane.credit.saturating_add(group.limits.turn_bytes);
+        }
+        while !group.is_full()
+            && let Some(credit) = lane.requests.front().and_then(|next| lane.credit.checked_sub(next.cost_bytes()))
+            && let Some(request) = lane.requests.pop_front()
+        {
+            lane.credit = credit;
+            self.requests -= 1;
+            group.push(request);
+        }
+        if lane.requests.is_empty() {
+            self.lanes.remove(&account);
+        } else {
+            self.turns.push_back(account);
+        }
+    }
+
+    /// Returns a request; the next one to return is the one before it.
+    fn put_back(&mut self, request: T, filled_by: &AccountName) {
+        let (account, cost) = (request.account().clone(), request.cost_bytes());
+        self.requests += 1;
+        let lane = self.lanes.entry(account.clone()).or_insert(Lane { requests: VecDeque::new(), credit: 0 });
+        lane.requests.push_front(request);
+        self.turns.retain(|other| *other != account);
+        if account == *filled_by {
+            self.turns.push_back(account);
+        } else {
+            lane.credit = lane.credit.saturating_add(cost);
+            self.turns.push_front(account);
+        }
+    }
+}
+
+/// A group that is being put together.
+struct Group<T> {
+    requests: Vec<T>,
+    bytes: usize,
+    has_ended: bool,
+    limits: GroupLimits,
+}
+
+impl<T: Queued> Group<T> {
+    fn push(&mut self, request: T) {
+        self.bytes = self.bytes.saturating_add(request.cost_bytes());
+        self.has_ended = request.ends_group();
+        self.requests.push(request);
+    }
+
+    fn is_full(&self) -> bool {
+        self.has_ended || self.bytes >= self.limits.group_bytes || self.requests.len() >= self.limits.group_requests
+    }
+}
+
+#[cfg(test)]
+mod tests;

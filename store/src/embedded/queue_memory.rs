@@ -1,0 +1,241 @@
+//! The memory of the committer's queue, and how accounts share it.
+//!
+//! An account may hold as much as it leaves free. So an account alone may hold half of the memory, two busy accounts end up
+//! with a third each, and however many there are, some memory is left for the next one. An account that finds too little
+//! free waits; accounts that wait take turns.
+//!
+//! Invariants:
+//!
+//! 1. At most as much is held as there is.
+//! 2. An account that holds nothing is never passed over: while it is next and waits, no other account acquires anything.
+//!    So it waits only until others have released what is missing.
+//!
+//! This module must not know what the memory is used for.
+
+use model::AccountName;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+
+/// A share grows by a multiple of this many bytes, so that one that grows little by little seldom takes the lock.
+const GROWTH_BYTES: usize = 4 * 1024;
+
+/// Memory that accounts acquire and release, in bytes.
+#[derive(Debug)]
+pub(super) struct QueueMemory {
+    bytes: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    free: usize,
+    /// The accounts that hold memory or wait for it.
+    holders: HashMap<AccountName, Holder>,
+    /// The accounts that wait, in the order of their turns.
+    turns: VecDeque<AccountName>,
+}
+
+#[derive(Debug, Default)]
+struct Holder {
+    held: usize,
+    /// What the account waits for.
+    waiting: VecDeque<(usize, oneshot::Sender<MemoryShare>)>,
+}
+
+/// Memory that an account holds; released when dropped.
+#[derive(Debug)]
+pub(super) struct MemoryShare {
+    memory: Arc<QueueMemory>,
+    account: AccountName,
+    bytes: usize,
+}
+
+impl QueueMemory {
+    pub(super) fn new(bytes: usize) -> Arc<Self> {
+        let state = State { free: bytes, holders: HashMap::new(), turns: VecDeque::new() };
+        Arc::new(Self { bytes, state: Mutex::new(state) })
+    }
+
+    /// How much is held, in bytes.
+    pub(super) fn held(&self) -> usize {
+        self.bytes - self.state().free
+    }
+
+    /// Acquires memory, at least one byte. More than there is counts as all of it.
+    pub(super) async fn acquire(self: &Arc<Self>, account: &AccountName, bytes: usize) -> MemoryShare {
+        let bytes = bytes.clamp(1, self.bytes);
+        let granted = {
+            let mut state = self.state();
+            if !state.is_reserved() && state.has_no_waiter(account) && state.take(account, bytes) {
+                return self.share(account, bytes);
+            }
+            state.wait(account, bytes)
+        };
+        // The sender is kept until it has sent.
+        granted.await.unwrap_or_else(|_| self.share(account, 0))
+    }
+
+    fn share(self: &Arc<Self>, account: &AccountName, bytes: usize) -> MemoryShare {
+        MemoryShare { memory: Arc::clone(self), account: account.clone(), bytes }
+    }
+
+    fn release(self: &Arc<Self>, account: &AccountName, bytes: usize) {
+        let mut state = self.state();
+        state.give_back(account, bytes);
+        state.grant(self);
+    }
+
+    /// Nothing can panic in the middle of a change, so a poisoned lock holds good data.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn held(&self, account: &AccountName) -> usize {
+        self.holders.get(account).map_or(0, |holder| holder.held)
+    }
+
+    fn has_no_waiter(&self, account: &AccountName) -> bool {
+        self.holders.get(account).is_none_or(|holder| holder.waiting.is_empty())
+    }
+
+    /// Whether all free memory is for the account that is next.
+    fn is_reserved(&self) -> bool {
+        self.turns.front().is_some_and(|account| self.held(account) == 0)
+    }
+
+    /// Takes memory if the account may have that much now.
+    fn take(&mut self, account: &AccountName, bytes: usize) -> bool {
+        let held = self.held(account);
+        let Some(free) = self.free.checked_sub(bytes) else { return false };
+        if held > 0 && held.saturating_add(bytes) > free {
+            return false;
+        }
+        self.free = free;
+        if let Some(holder) = self.holders.get_mut(account) {
+            holder.held += bytes;
+        } else {
+            self.holders.insert(account.clone(), Holder { held: bytes, waiting: VecDeque::new() });
+        }
+        true
+    }
+
+    fn give_back(&mut self, account: &AccountName, bytes: usize) {
+        self.free += bytes;
+        if let Some(holder) = self.holders.get_mut(account) {
+            holder.held -= bytes;
+            if holder.held == 0 && holder.waiting.is_empty() {
+                self.holders.remove(account);
+            }
+        }
+    }
+
+    fn wait(&mut self, account: &AccountName, bytes: usize) -> oneshot::Receiver<MemoryShare> {
+        let (sender, granted) = oneshot::channel();
+        let holder = self.holders.entry(account.clone()).or_default();
+        if holder.waiting.is_empty() {
+            self.turns.push_back(account.clone());
+        }
+        holder.waiting.push_back((bytes, sender));
+        granted
+    }
+
+    /// Grants to the accounts that wait what they may have now.
+    fn grant(&mut self, memory: &Arc<QueueMemory>) {
+        let mut passed_over = 0;
+        while passed_over < self.turns.len() {
+            let Some(account) = self.turns.pop_front() else { return };
+            match self.next_waiter(&account) {
+                None => self.give_back(&account, 0),
+                Some(bytes) if self.take(&account, bytes) => {
+                    self.send(&account, memory, bytes);
+                    if self.has_no_waiter(&account) {
+                        self.give_back(&account, 0);
+                    } else {
+                        self.turns.push_back(account);
+                    }
+                    passed_over = 0;
+                }
+                Some(_) if self.held(&account) == 0 => {
+                    self.turns.push_front(account);
+                    return;
+                }
+                Some(_) => {
+                    self.turns.push_back(account);
+                    passed_over += 1;
+                }
+            }
+        }
+    }
+
+    /// What the account waits for next. Forgets requests that were abandoned.
+    fn next_waiter(&mut self, account: &AccountName) -> Option<usize> {
+        let waiting = &mut self.holders.get_mut(account)?.waiting;
+        while waiting.front().is_some_and(|(_, sender)| sender.is_closed()) {
+            waiting.pop_front();
+        }
+        waiting.front().map(|(bytes, _)| *bytes)
+    }
+
+    /// Sends what was taken for the request that is next.
+    fn send(&mut self, account: &AccountName, memory: &Arc<QueueMemory>, bytes: usize) {
+        let Some((_, sender)) = self.holders.get_mut(account).and_then(|holder| holder.waiting.pop_front()) else {
+            return;
+        };
+        if let Err(mut abandoned) = sender.send(memory.share(account, bytes)) {
+            // Dropping it as it is would wait for the lock that is held here.
+            abandoned.bytes = 0;
+            self.give_back(account, bytes);
+        }
+    }
+}
+
+impl MemoryShare {
+    pub(super) fn account(&self) -> &AccountName {
+        &self.account
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Acquires more, up to about this many bytes in total, if the account may have that much at this moment.
+    pub(super) fn try_grow_to(&mut self, bytes: usize) -> bool {
+        let missing = bytes.saturating_sub(self.bytes).next_multiple_of(GROWTH_BYTES);
+        if missing == 0 {
+            return true;
+        }
+        let mut state = self.memory.state();
+        let is_taken = !state.is_reserved() && state.take(&self.account, missing);
+        if is_taken {
+            self.bytes += missing;
+        }
+        is_taken
+    }
+
+    /// Takes over what another share of the same account holds, so that both are released at once.
+    pub(super) fn merge(&mut self, mut other: Self) {
+        debug_assert!(self.account == other.account, "shares of one account");
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
+    /// Releases what is beyond this many bytes.
+    pub(super) fn shrink_to(&mut self, bytes: usize) {
+        let excess = self.bytes.saturating_sub(bytes);
+        self.bytes -= excess;
+        if excess > 0 {
+            self.memory.release(&self.account, excess);
+        }
+    }
+}
+
+impl Drop for MemoryShare {
+    fn drop(&mut self) {
+        self.shrink_to(0);
+    }
+}
+
+#[cfg(test)]
+mod tests;
