@@ -145,6 +145,9 @@ pub const STORE_TABLES_KNOWN_MAX: usize = 100_000;
 pub const ACCOUNT_ENTITIES_PER_SECOND_DEFAULT: u64 = 20_000;
 /// Default target of throttling for a partition, in entities a second: the published target of the service.
 pub const PARTITION_ENTITIES_PER_SECOND_DEFAULT: u64 = 2_000;
+/// An entity up to this size counts once for throttling, in bytes: the published targets of the service are for entities of
+/// 1 KiB. A larger one counts once for each started KiB.
+pub const THROTTLE_ENTITY_BYTES: usize = 1024;
 /// Largest target of throttling, in entities a second. It is counted in whole nanoseconds an entity.
 pub const THROTTLE_TARGET_MAX: u64 = 1_000_000;
 /// Most partitions, and most accounts, that throttling keeps count of. Each takes about 20 bytes.

@@ -223,16 +223,17 @@ impl<'a, E: Engine> AccountTables<'a, E> {
     /// The record of one entity; `None` if it does not exist.
     pub(crate) async fn get(&self, name: &str, key: &EntityKey) -> Result<Option<Record>, Failure> {
         let table = self.table_or_metrics(name)?;
-        if let Some(throttle) = self.throttle {
-            throttle.admit_entities(&table, key.partition.as_str(), 1)?;
-        }
+        let admitted = self.throttle.map(|throttle| throttle.admit_get(&table, key)).transpose()?;
         let record = match step("get entity", pin!(self.engine.get(&table, key))).await {
             // Nothing was written into a table of metrics yet.
             Err(ReadError::TableNotFound) if table.name.is_of_metrics() => None,
             record => record?,
         };
-        if record.is_some() {
+        if let Some(record) = &record {
             self.count_read(1, 1);
+            if let Some(admitted) = admitted {
+                admitted.found(record.as_bytes().len());
+            }
         }
         Ok(record)
     }
@@ -270,8 +271,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
             check_mutations(mutations).map_err(|(index, failure)| refused(index, failure))?;
         }
         if let Some(throttle) = self.throttle {
-            let partition = mutations.first().map_or("", |mutation| mutation.key().partition.as_str());
-            throttle.admit_entities(&table, partition, mutations.len()).map_err(CommitFailure::Fault)?;
+            throttle.admit_mutations(&table, mutations).map_err(CommitFailure::Fault)?;
         }
         let reservation = match &self.quota {
             Some(quota) if !is_of_metrics => quota.reserve(&table, mutations).map_err(|failure| refused(0, failure))?,

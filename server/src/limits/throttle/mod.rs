@@ -1,7 +1,8 @@
 //! The targets of the real service, beyond which requests are refused as "server busy".
 //!
-//! Entities are counted: each one that is written, deleted, or examined by a query (`docs/throttling.md`). Each server
-//! counts only its own requests, even if several share a database.
+//! Entities are counted: each one that is written, deleted, or examined by a query (`docs/throttling.md`). One that is
+//! written or read by its keys counts once for each started KiB, so that large entities are limited too. Each server counts
+//! only its own requests, even if several share a database.
 //!
 //! Invariants:
 //!
@@ -14,8 +15,10 @@ use crate::clock;
 use crate::request::Failure;
 use buckets::Buckets;
 use model::key::encode_ordinal;
-use model::limits::{ACCOUNT_ENTITIES_PER_SECOND_DEFAULT, PARTITION_ENTITIES_PER_SECOND_DEFAULT};
-use model::{AccountName, KeyRange};
+use model::limits::{
+    ACCOUNT_ENTITIES_PER_SECOND_DEFAULT, PARTITION_ENTITIES_PER_SECOND_DEFAULT, THROTTLE_ENTITY_BYTES,
+};
+use model::{AccountName, EntityKey, KeyRange, Mutation, RecordBuilder};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Instant;
 use store::TableKey;
@@ -55,10 +58,10 @@ struct ThrottleKeys {
     partition: Option<u64>,
 }
 
-/// A query that was admitted, until it is known how many entities it examined.
+/// A read that was admitted, until it is known what it examined.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct AdmittedQuery<'a> {
+pub(crate) struct AdmittedRead<'a> {
     throttle: &'a Throttle,
     keys: ThrottleKeys,
 }
@@ -107,19 +110,33 @@ impl Throttle {
         self.admit(self.keys(account, None), 1, clock::instant())
     }
 
-    /// Counts entities of one partition, which are read or written by their keys.
-    pub(crate) fn admit_entities(&self, table: &TableKey, partition: &str, entities: usize) -> Result<(), Failure> {
+    /// Counts the entities that a transaction writes, by what is sent of each.
+    pub(crate) fn admit_mutations(&self, table: &TableKey, mutations: &[Mutation]) -> Result<(), Failure> {
+        let Some(first) = mutations.first() else { return Ok(()) };
+        let record_bytes = |mutation: &Mutation| mutation.properties().map_or(0, RecordBuilder::record_bytes);
+        let entities = mutations.iter().map(|mutation| entities_of_size(record_bytes(mutation))).sum();
+        self.admit(self.entity_keys(table, first.key()), entities, clock::instant())
+    }
+
+    /// Admits the read of one entity. It counts once; the rest of its size is added later.
+    pub(crate) fn admit_get(&self, table: &TableKey, key: &EntityKey) -> Result<AdmittedRead<'_>, Failure> {
+        let keys = self.entity_keys(table, key);
+        self.admit(keys, 1, clock::instant())?;
+        Ok(AdmittedRead { throttle: self, keys })
+    }
+
+    fn entity_keys(&self, table: &TableKey, entity: &EntityKey) -> ThrottleKeys {
+        let partition = entity.partition.as_str();
         let mut key = Vec::with_capacity(partition.len());
         encode_ordinal(partition, &mut key);
-        let keys = self.keys(&table.account, Some((table, &key)));
-        self.admit(keys, u64::try_from(entities).unwrap_or(u64::MAX), clock::instant())
+        self.keys(&table.account, Some((table, &key)))
     }
 
     /// Admits a query of these ranges. At least one entity is counted; the rest of what it examines is added later.
-    pub(crate) fn admit_query(&self, table: &TableKey, ranges: &[KeyRange]) -> Result<AdmittedQuery<'_>, Failure> {
+    pub(crate) fn admit_query(&self, table: &TableKey, ranges: &[KeyRange]) -> Result<AdmittedRead<'_>, Failure> {
         let keys = self.keys(&table.account, common_partition(ranges).map(|key| (table, key)));
         self.admit(keys, 1, clock::instant())?;
-        Ok(AdmittedQuery { throttle: self, keys })
+        Ok(AdmittedRead { throttle: self, keys })
     }
 
     fn nanos(&self, now: Instant) -> u64 {
@@ -127,13 +144,23 @@ impl Throttle {
     }
 }
 
-impl AdmittedQuery<'_> {
+impl AdmittedRead<'_> {
     /// Counts what the query examined, beyond the one entity that was counted when it was admitted.
     pub(crate) fn examined(self, entities: u64) {
         if entities > 1 {
             self.throttle.add(self.keys, entities - 1, clock::instant());
         }
     }
+
+    /// Counts the record that was read.
+    pub(crate) fn found(self, record_bytes: usize) {
+        self.examined(entities_of_size(record_bytes));
+    }
+}
+
+/// For how many entities one of this size counts.
+fn entities_of_size(record_bytes: usize) -> u64 {
+    u64::try_from(record_bytes.div_ceil(THROTTLE_ENTITY_BYTES)).unwrap_or(u64::MAX).max(1)
 }
 
 /// The encoded key of the partition that all ranges lie in, if it is only one.
@@ -155,7 +182,7 @@ fn partition_is_busy() -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::TableName;
+    use model::{EdmValue, KeyText, TableName};
     use std::ops::Bound;
     use std::time::Duration;
 
@@ -214,6 +241,29 @@ mod tests {
         assert!(throttle.admit(keys, 1, started + Duration::from_millis(210)).is_ok());
         let other = throttle.keys(&account("orchard"), Some((&harvest, b"b")));
         assert!(throttle.admit(other, 100, started).is_ok(), "the account has enough");
+    }
+
+    #[test]
+    fn large_entities_count_by_their_size() {
+        for (bytes, entities) in [(0, 1), (1, 1), (1024, 1), (1025, 2), (1 << 20, 1024)] {
+            assert_eq!(entities_of_size(bytes), entities, "{bytes}");
+        }
+        let targets = Targets { account_entities_per_second: 1_000_000, partition_entities_per_second: 100 };
+        let throttle = Throttle::new(targets, Instant::now());
+        let harvest = table("harvest");
+        let mutation = |partition, bytes: usize| {
+            let mut properties = RecordBuilder::default();
+            properties.push("Text", EdmValue::String(&"x".repeat(bytes)));
+            let [partition, row] = [partition, "1"].map(|key| KeyText::new(key).unwrap());
+            Mutation::InsertOrReplace { key: EntityKey { partition, row }, properties }
+        };
+        let admit = |partition, bytes| message(throttle.admit_mutations(&harvest, &[mutation(partition, bytes)]));
+        assert_eq!(admit("a", 1000 * 1024), None, "a full bucket lets everything in");
+        assert!(admit("a", 1).is_some(), "ten seconds are owed");
+        assert_eq!(admit("b", 1), None);
+        let key = mutation("c", 0).key().clone();
+        throttle.admit_get(&harvest, &key).unwrap().found(400 * 1024);
+        assert!(message(throttle.admit_get(&harvest, &key).map(|_| ())).is_some());
     }
 
     #[test]
