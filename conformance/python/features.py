@@ -99,7 +99,7 @@ FEATURES = [
         test_headers::test_method_override_delete test_headers::test_method_override_errors
         test_headers::test_method_override_given_twice
         """, "test_headers::test_method_override_delete"),
-    feature("HTTP: malformed and oversized requests", "test_bad_input"),
+    feature("HTTP: malformed and oversized requests", "test_bad_input test_refused_bodies"),
     feature("HTTP: versions (`x-ms-version`)", """
         test_authentication::test_known_versions test_authentication::test_newer_versions
         test_authentication::test_malformed_version test_headers::test_version_is_echoed

@@ -30,6 +30,14 @@ pub const REQUEST_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const REQUEST_BODY_BYTES_PER_SECOND_MIN: usize = 1024;
 /// Time over which the speed of a body is measured, in seconds.
 pub const REQUEST_BODY_PROGRESS_SECONDS: usize = 5;
+/// Maximum amount that a client may still send after its request was refused before its body was read, in bytes: 64 MiB. It is read
+/// and dropped, because a client that sends its whole body first never sees the response otherwise. The largest transaction that
+/// client libraries make of entities that each fit is far smaller than 16 bodies of the maximum size.
+pub const LINGERING_BYTES_MAX: usize = 16 * REQUEST_BODY_BYTES_MAX;
+/// Maximum time for that, in seconds: as long as a body may take.
+pub const LINGERING_SECONDS_MAX: u64 = 30;
+/// Maximum pause of the client within that time, in seconds.
+pub const LINGERING_PAUSE_SECONDS_MAX: u64 = 5;
 /// Most operations of one entity group transaction (05 §1).
 pub const TRANSACTION_OPERATIONS_MAX: usize = 100;
 /// Longest boundary of a multipart body, in characters (05 §2).

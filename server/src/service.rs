@@ -166,6 +166,9 @@ impl<E: Engine> Service<E> {
             }
             Err(BodyFailure::Aborted) => false,
         };
+        if is_last {
+            in_progress.linger();
+        }
         let (response, outcome) = match result {
             Ok((response, memory)) => {
                 let outcome = Outcome::Responded { status: response.status, code: response.failed_by };

@@ -1,9 +1,11 @@
 //! Connections: accepted (`listener.rs`), encrypted (`tls.rs`), refused if they should be and are not (`plain_http.rs`), and
-//! ended when they are idle (`idle_timeout.rs`) or do not go on (`watch.rs`, `slow_reader.rs`).
+//! ended when they are idle (`idle_timeout.rs`) or make no progress (`watch.rs`, `slow_reader.rs`). After a refusal a
+//! connection stays open until the client has read the response (`lingering.rs`).
 //!
 //! This folder hands requests to the service and must not know what is in them.
 
 pub(crate) mod idle_timeout;
+pub(crate) mod lingering;
 pub(crate) mod listener;
 mod plain_http;
 pub(crate) mod slow_reader;

@@ -1,6 +1,7 @@
 //! Clients that keep a connection and do not go on: with the head of a request, or with reading a response.
 
 use super::idle_timeout::IdleTimeout;
+use super::lingering::LingeringStream;
 use super::slow_reader::{MonitoredStream, SendMonitor};
 use crate::limits::connections::ConnectionState;
 use hyper::body::{Body, Incoming};
@@ -40,6 +41,9 @@ impl fmt::Display for GivenUp {
     }
 }
 
+/// A stream as the HTTP library gets it.
+pub(crate) type WatchedIo<S> = TokioIo<MonitoredStream<LingeringStream<S>>>;
+
 /// Serves HTTP on a stream once it is polled, and watches it. The time is how long it may be idle between two requests; the
 /// bytes are those of the longest head.
 pub(crate) fn serve_watched<S, H>(
@@ -47,11 +51,12 @@ pub(crate) fn serve_watched<S, H>(
     state: Arc<ConnectionState>,
     (idle_time, head_bytes_max): (Duration, usize),
     handler: H,
-) -> (http1::Connection<TokioIo<MonitoredStream<S>>, H>, ConnectionWatch)
+) -> (http1::Connection<WatchedIo<S>, H>, ConnectionWatch)
 where
     S: AsyncRead + AsyncWrite + Unpin,
     H: HttpService<Incoming, Error: Into<BoxError>, ResBody: Body<Error: Into<BoxError>> + 'static>,
 {
+    let stream = LingeringStream::new(stream, Arc::clone(&state));
     let (stream, monitor) = MonitoredStream::new(stream, Arc::clone(&state));
     let connection = http1::Builder::new()
         .timer(IdleTimeout)

@@ -1,11 +1,11 @@
 //! The open connections of a listener: how many there may be, how much memory the heads of their requests may take, and which
 //! connection is closed when either is short.
 //!
-//! That is, of those without a request in progress, one on which no valid credential came, or else one on which some did; of
-//! these the one that has waited longest. So clients that only hold connections cannot keep others out, those without a
-//! credential take no connection from those with one, and a request is never cut off for another connection. Every connection
-//! has a quarter of a second for its first request before it is closed for the place of another one, so clients that connect
-//! again as fast as they can do not drive out one that has only just come.
+//! Of the connections without a request in progress, the first to be closed is one that lingers after a refusal, then one that never
+//! sent a valid credential, then one that did; among equals, the one that has waited longest. So clients that only hold
+//! connections cannot keep others out, those without a credential take no connection from those with one, and a request is never
+//! cut off for another connection. Every connection has a quarter of a second for its first request before it is closed for the
+//! place of another one, so clients that connect again as fast as they can do not drive out one that has only just come.
 //!
 //! This module must not know HTTP.
 
@@ -61,6 +61,8 @@ pub(crate) struct ConnectionState {
     is_used: AtomicBool,
     /// Whether a request had a valid credential.
     is_authenticated: AtomicBool,
+    /// Whether the connection ends after its current response, while the client may still be sending.
+    is_lingering: AtomicBool,
     /// Bytes of the head that is being received, or whose request is in progress.
     head_bytes: AtomicUsize,
     task: Mutex<Option<AbortHandle>>,
@@ -122,6 +124,7 @@ impl ConnectionRegistry {
             since: AtomicU64::new(self.milliseconds(clock::instant())),
             is_used: AtomicBool::new(false),
             is_authenticated: AtomicBool::new(false),
+            is_lingering: AtomicBool::new(false),
             head_bytes: AtomicUsize::new(0),
             task: Mutex::default(),
         });
@@ -201,12 +204,24 @@ impl ConnectionState {
 
     /// Whether the connection was opened after this instant and has had no request.
     fn is_new(&self, since: u64) -> bool {
-        self.since.load(Ordering::Relaxed) > since && !self.is_used.load(Ordering::Relaxed)
+        let has_had_its_chance = self.is_used.load(Ordering::Relaxed) || self.is_lingering.load(Ordering::Relaxed);
+        self.since.load(Ordering::Relaxed) > since && !has_had_its_chance
     }
 
     /// The least is closed first.
-    fn rank(&self, new_since: u64) -> (bool, bool, u64) {
-        (self.is_authenticated.load(Ordering::Relaxed), self.is_new(new_since), self.since.load(Ordering::Relaxed))
+    fn rank(&self, new_since: u64) -> (bool, bool, bool, u64) {
+        let is_serving = !self.is_lingering.load(Ordering::Relaxed);
+        let is_authenticated = self.is_authenticated.load(Ordering::Relaxed);
+        (is_serving, is_authenticated, self.is_new(new_since), self.since.load(Ordering::Relaxed))
+    }
+
+    /// Returns true if the connection must not be closed before its client had time to send the rest of what was refused: a
+    /// body, or a head that is malformed or too long.
+    pub(crate) fn lingers(&self) -> bool {
+        if self.is_waiting() && self.head_bytes.load(Ordering::Relaxed) > 0 {
+            self.is_lingering.store(true, Ordering::Relaxed);
+        }
+        self.is_lingering.load(Ordering::Relaxed)
     }
 
     /// If the connection waits for the head of its first request, or for the rest of one: since when.
@@ -247,6 +262,11 @@ impl RequestInProgress {
         if !self.0.is_authenticated.load(Ordering::Relaxed) {
             self.0.is_authenticated.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Notes that the connection ends after the response, and that the client may still be sending.
+    pub(crate) fn linger(&self) {
+        self.0.is_lingering.store(true, Ordering::Relaxed);
     }
 }
 
@@ -385,6 +405,25 @@ mod tests {
         assert_eq!((is_closed(&first), is_closed(&third)), (true, false));
         assert_eq!(registry.counters.displaced.load(Ordering::Relaxed), 2);
         assert_eq!(registry.counters.open.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lingering_connection_gives_its_place_before_all_others() {
+        let registry = registry(3, None);
+        let anonymous = open(&registry).await;
+        let lingering = open(&registry).await;
+        let malformed = open(&registry).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let request = lingering.begin_request(clock::instant()).unwrap();
+        request.authenticate();
+        request.linger();
+        assert!(!anonymous.lingers() && lingering.lingers());
+        drop(request);
+        let _fourth = open(&registry).await;
+        assert_eq!((is_closed(&anonymous), is_closed(&lingering), is_closed(&malformed)), (false, true, false));
+        assert!(malformed.receive(1) && malformed.lingers(), "its head was refused");
+        let _fifth = open(&registry).await;
+        assert_eq!((is_closed(&anonymous), is_closed(&malformed)), (false, true));
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,5 +6,6 @@ pub(crate) mod client;
 mod delegation;
 mod issuer;
 pub(crate) mod process;
+mod refused_bodies;
 mod settings;
 pub(crate) mod tls;

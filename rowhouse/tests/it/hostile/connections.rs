@@ -2,7 +2,9 @@
 
 use super::attacker::Attacker;
 use super::scene::{MEMORY_BYTES_MAX, Scene, peak_bytes};
-use super::traffic::{AT_ONE_TIME, Ongoing, reconnect_again_and_again, send_again_and_again, send_on_each};
+use super::traffic::{
+    AT_ONE_TIME, Ongoing, reconnect_again_and_again, send_again_and_again, send_on_each, send_without_end,
+};
 use crate::black_box::client::{self, Request};
 use crate::black_box::process::Folder;
 use crate::black_box::tls;
@@ -64,6 +66,12 @@ pub(super) fn open_connections(attacker: &Attacker) -> Ongoing {
     reconnect_again_and_again(&attacker.address, 2 * CONNECTIONS_MAX, b"")
 }
 
+/// Bodies that are refused for want of a credential and sent all the same, on more connections than the server admits.
+pub(super) fn send_refused_bodies(attacker: &Attacker) -> Ongoing {
+    let refused = b"POST /hostile/tiny HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000000000\r\n\r\n";
+    send_without_end(&attacker.address, 2 * CONNECTIONS_MAX, refused, vec![b' '; 16 * 1024])
+}
+
 /// Requests without end, whose responses nobody reads.
 pub(super) fn pipeline(attacker: &Attacker) -> Ongoing {
     let requests = attacker.account.head("GET", "/Tables", &[]).repeat(200).into_bytes();
@@ -101,6 +109,11 @@ fn bodies_that_are_announced_and_do_not_come() {
 #[test]
 fn bodies_in_tiny_chunks() {
     with_table().withstand(send_tiny_chunks);
+}
+
+#[test]
+fn bodies_that_are_refused_and_do_not_end() {
+    with_few_connections().withstand(send_refused_bodies);
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub(crate) fn prepare(attacker: &Attacker) {
 /// Attacks in a way that chance chooses, also a server whose disk fails or that is gone. What the attack holds, such as
 /// connections, it holds until `wait` returns.
 pub(crate) fn attack(attacker: &Attacker, random: &mut Random, wait: impl FnOnce()) {
-    let kind = random.below(14);
+    let kind = random.below(15);
     println!("attack {kind}");
     match kind {
         0 => responses::read_with_a_long_host(attacker),
@@ -42,6 +42,7 @@ pub(crate) fn attack(attacker: &Attacker, random: &mut Random, wait: impl FnOnce
         11 => hold(&connections::open_connections(attacker), wait),
         12 => hold(&connections::pipeline(attacker), wait),
         _ => {
+        13 => hold(&connections::send_refused_bodies(attacker), wait),
             let kinds = [requests::filters, requests::strange_heads, requests::anonymous];
             let mut requests = kinds[random.index(kinds.len())](attacker);
             let chosen = requests.swap_remove(random.index(requests.len()));

@@ -129,6 +129,26 @@ pub(super) fn reconnect_again_and_again(address: &str, connections: usize, bytes
     })
 }
 
+/// Keeps a number of connections open on each of which this was sent, and sends more and more on them, whatever the server
+/// answers; what the server closes is opened again.
+pub(super) fn send_without_end(address: &str, connections: usize, first: &'static [u8], more: Vec<u8>) -> Ongoing {
+    let address: SocketAddr = address.parse().unwrap();
+    let mut streams: Vec<TcpStream> = Vec::new();
+    Ongoing::start(move || {
+        streams.retain_mut(|stream| match stream.write(&more) {
+            Ok(_) => true,
+            Err(error) => error.kind() == ErrorKind::WouldBlock,
+        });
+        while streams.len() < connections {
+            // The server's queue of connections may be full, and the server gone at the end.
+            let Ok(mut stream) = TcpStream::connect_timeout(&address, CONNECT_TIME) else { return };
+            stream.set_nonblocking(true).unwrap();
+            let _ = stream.write(first);
+            streams.push(stream);
+        }
+    })
+}
+
 fn is_open(stream: &mut TcpStream) -> bool {
     match stream.read(&mut [0; 1024]) {
         Ok(read) => read > 0,

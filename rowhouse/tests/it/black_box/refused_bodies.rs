@@ -1,0 +1,51 @@
+//! Refusals of requests whose body nobody reads: a client that sends everything before it reads gets the response.
+
+use super::client::{Answer, Client, Request, key};
+use super::process::Folder;
+use super::tls;
+use crate::PROGRAM;
+use model::limits::REQUEST_BODY_BYTES_MAX;
+use test_support::{ACCOUNT, Client as PlainClient};
+
+const SIZES: [usize; 4] = [100_000, 1_000_000, 4_000_000, 13_000_000];
+/// More than the server reads of a head, in bytes.
+const ENDLESS_HEAD_BYTES: usize = 2_000_000;
+
+/// Checks that a refusal ends the connection.
+fn check_refusal(answer: &Answer, status: u16, code: &str) {
+    assert_eq!((answer.status, answer.header("x-ms-error-code")), (status, Some(code)), "{answer:?}");
+    assert_eq!(answer.header("connection"), Some("close"));
+}
+
+#[test]
+fn refusals_arrive_over_tls() {
+    let folder = Folder::new();
+    let (server, trusted) = tls::start(&folder, &[]);
+    let mut client = Client::tls(server.address, &trusted).unwrap();
+    assert_eq!(client.send(Request::create_table(&key(1))).status, 201);
+    for size in SIZES {
+        let (body, path) = ("x".repeat(size), "/orchard/apples(PartitionKey='p',RowKey='r')");
+        let refusal = |number| {
+            let request = Request { method: "PUT", path, body: &body, key: &key(number) };
+            Client::tls(server.address, &trusted).unwrap().send(request)
+        };
+        check_refusal(&refusal(3), 403, "AuthenticationFailed");
+        if size > 2 * REQUEST_BODY_BYTES_MAX {
+            check_refusal(&refusal(1), 413, "RequestBodyTooLarge");
+        }
+    }
+}
+
+#[test]
+fn refusals_arrive_over_plain_http() {
+    let server = PROGRAM.start(&["--in-memory"]);
+    for size in SIZES {
+        let mut client = server.client();
+        let signature = format!("SharedKey {ACCOUNT}:AAAA");
+        let refused = client.request("POST", "/apples", &[("Authorization", &signature)], &vec![b'x'; size]);
+        assert_eq!((refused.status, refused.header("connection")), (403, Some("close")));
+    }
+    let mut client = PlainClient::connect(&server.address).unwrap();
+    client.send(format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(ENDLESS_HEAD_BYTES)).as_bytes()).unwrap();
+    assert_eq!(client.receive().unwrap().status, 431);
+}
