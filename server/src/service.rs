@@ -184,6 +184,7 @@ impl<E: Engine> Service<E> {
             Err(BodyFailure::Aborted) => (None, Outcome::Aborted),
         };
         let response = response.map(|mut response| {
+            response.headers_mut().insert(http::header::DATE, response::date::header(self.clock.now()));
             if is_last {
                 response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
             }

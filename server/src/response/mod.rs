@@ -3,6 +3,7 @@
 //! This folder must not know operations, engines or credentials.
 
 pub(crate) mod cors;
+pub(crate) mod date;
 mod operation_response;
 mod query_cost;
 mod segments;

@@ -50,6 +50,24 @@ fn the_clock_is_set_moved_stopped_and_let_go() {
 }
 
 #[test]
+fn the_date_of_responses_follows_the_clock_forward_and_back() {
+    let server = server();
+    let mut client = server.client();
+    for (now, date) in [
+        ("2031-07-01T08:00:00Z", "Tue, 01 Jul 2031 08:00:00 GMT"),
+        ("2041-07-01T08:00:00Z", "Mon, 01 Jul 2041 08:00:00 GMT"),
+        ("2031-06-30T23:59:59Z", "Mon, 30 Jun 2031 23:59:59 GMT"),
+        ("1901-01-01T00:00:00Z", "Thu, 01 Jan 1970 00:00:00 GMT"),
+    ] {
+        set(&server, &json!({ "now": now, "stopped": true }));
+        for path in ["/Tables", "/missing"] {
+            let answer = client.request("GET", path, &[], b"");
+            assert_eq!(answer.header("date"), Some(date), "{path} at {now}");
+        }
+    }
+}
+
+#[test]
 fn account_keys_work_with_the_real_time_and_timestamps_follow_the_clock() {
     let server = server();
     let mut client = server.client();
