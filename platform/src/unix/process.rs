@@ -17,6 +17,14 @@ pub fn make_new_files_private() {
     umask(before | private);
 }
 
+/// Turns huge pages off for this process and the programs that it starts, on Linux: with them, a few bytes in use keep 2 MiB
+/// resident. Other systems do not use them unasked.
+pub fn disable_huge_pages() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::thread::disable_transparent_huge_pages(true)?;
+    Ok(())
+}
+
 /// How many files this process may have open.
 pub fn open_files_limit() -> OpenFilesLimit {
     /// macOS refuses more than its `OPEN_MAX`, whatever it says that is allowed.

@@ -9,6 +9,11 @@ use std::time::Duration;
 /// New files inherit the access of their folder, so there is nothing to do.
 pub fn make_new_files_private() {}
 
+/// Turns huge pages off for this process: Windows does not use them unasked.
+pub fn disable_huge_pages() -> io::Result<()> {
+    Ok(())
+}
+
 /// How many files this process may have open: as many as it asks for.
 pub fn open_files_limit() -> OpenFilesLimit {
     OpenFilesLimit { current: None, maximum: None }

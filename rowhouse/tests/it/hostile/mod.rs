@@ -10,6 +10,7 @@ mod ordinary;
 mod requests;
 mod responses;
 pub(crate) mod scene;
+mod sequence;
 mod traffic;
 
 use attacker::Attacker;

@@ -14,7 +14,7 @@ const HOSTILE_KEY: &str = "aG9zdGlsZSBob3N0aWxlIGhvc3RpbGU=";
 pub(crate) const CACHE_MIB: u64 = 16;
 /// `--body-mib` of the servers.
 pub(crate) const BODY_MIB: u64 = 64;
-const MIB: u64 = 1024 * 1024;
+pub(super) const MIB: u64 = 1024 * 1024;
 /// What may be resident at most: the two settings, and 150 MB for everything else.
 pub(crate) const MEMORY_BYTES_MAX: u64 = (CACHE_MIB + BODY_MIB) * MIB + 150_000_000;
 /// Requests that each ordinary client must have answered before an attack, and while it goes on.
@@ -33,6 +33,11 @@ impl Scene {
     /// The address of the admin listener, for a server that has one.
     pub(super) fn admin(&self) -> String {
         self.server.admin.clone()
+    }
+
+    /// The id of the server's process.
+    pub(super) fn id(&self) -> u32 {
+        self.server.id()
     }
 
     /// A server with these options beside the usual ones.
@@ -109,9 +114,18 @@ fn serve(folder: &tempfile::TempDir, options: &[&str]) -> Server {
 
 /// The most memory that was resident at one time, in bytes.
 pub(crate) fn peak_bytes(process: u32) -> u64 {
+    status_bytes(process, "VmHWM:")
+}
+
+fn status_bytes(process: u32, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+/// What is resident now, in bytes.
+pub(super) fn resident_bytes(process: u32) -> u64 {
+    status_bytes(process, "VmRSS:")
 }
 
 /// Lets the peak begin anew with what is resident now.
