@@ -240,7 +240,7 @@ pub struct ServeArgs {
     pub cache_mib: Option<u64>,
 
     /// Free space on the disk of the data folder below which nothing but deletions is taken, in MiB [default: 256];
-    /// 0 takes everything until the disk is full
+    /// with 0 every write is accepted until the disk is full, and then none is, deletions included
     #[arg(long, env = "ROWHOUSE_MIN_FREE_SPACE", value_name = "MIB")]
     pub min_free_space: Option<u64>,
 

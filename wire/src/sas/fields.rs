@@ -78,17 +78,18 @@ pub enum Kind {
 }
 
 impl<'a> Fields<'a> {
-    /// Finds the fields in a raw query string. A raw `+` is a space or a plus; the second value is whether a signed
-    /// field contains one.
+    /// Finds the fields in a raw query string, and refuses one that is given twice. A raw `+` is a space or a plus; the second
+    /// value is whether a signed field contains one.
     ///
-    /// UNVERIFIED (08 §1): that the letter case of names does not matter, and that the first of two counts.
+    /// UNVERIFIED (08 §1): that the letter case of names does not matter, and that a repeated field is refused.
     pub(super) fn parse(query: &'a str, plus_is_space: bool) -> Result<(Self, bool), SasError> {
-        let (mut fields, mut has_plus) = (Self::default(), false);
+        let (mut fields, mut has_plus, mut found) = (Self::default(), false, Vec::new());
         for (name, value) in pairs(query) {
             let Some((slot, known_as)) = name.and_then(|name| fields.slot(&name)) else { continue };
-            if !slot.is_empty() {
-                continue;
+            if found.contains(&known_as) {
+                return Err(SasError::Repeated(known_as));
             }
+            found.push(known_as);
             if known_as == "sig" {
                 // Base64 has no spaces, so one can only have been a plus.
                 let decoded = form_decode(value).ok_or(SasError::Field(known_as))?;

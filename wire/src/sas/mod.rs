@@ -31,6 +31,8 @@ pub enum SasError {
     Kind,
     /// A field is malformed, or not allowed in this kind of token or at this signed version.
     Field(&'static str),
+    /// A field is given twice.
+    Repeated(&'static str),
     /// A field holds a control character. A line break would move the fields after it in the string to sign.
     ControlCharacter(&'static str),
     /// Neither the token nor its policy has this field.
@@ -66,6 +68,9 @@ impl fmt::Display for SasError {
         match self {
             Self::Kind => f.write_str("the query string holds no complete shared access signature"),
             Self::Field(name) => write!(f, "the field {name} of the shared access signature is malformed or misplaced"),
+            Self::Repeated(name) => {
+                write!(f, "the field {name} of the shared access signature is given twice: give it once")
+            }
             Self::ControlCharacter(name) => write!(
                 f,
                 "the field {name} of the shared access signature has a control character, such as a line break: make a \

@@ -42,8 +42,8 @@ pub(crate) fn attack(attacker: &Attacker, random: &mut Random, wait: impl FnOnce
         10 => hold(&connections::send_endless_heads(attacker), wait),
         11 => hold(&connections::open_connections(attacker), wait),
         12 => hold(&connections::pipeline(attacker), wait),
-        _ => {
         13 => hold(&connections::send_refused_bodies(attacker), wait),
+        _ => {
             let kinds = [requests::filters, requests::strange_heads, requests::anonymous];
             let mut requests = kinds[random.index(kinds.len())](attacker);
             let chosen = requests.swap_remove(random.index(requests.len()));
