@@ -466,8 +466,9 @@ fn every_changed_or_added_field_of_a_user_delegation_sas_is_noticed() {
 #[test]
 fn the_terms_of_a_key_are_those_of_the_token() {
     let seen = std::cell::RefCell::new(Vec::new());
-    let fields = "sp=r&se=2031-03-02&skdutid=d&skt=2031-03-01T01:00%2B01:00";
-    let token = delegated_token(fields);
+    let skt = "2031-03-01T01:00%2B01:00";
+    let terms = format!("sv=2025-07-05&tn=Harvest&skoid=o&sktid=t&skt={skt}&ske=2031-03-02&sks=t&skv=2025-07-05");
+    let token = token(&format!("sp=r&se=2031-03-02&skdutid=d&{terms}"));
     let verified = verify_delegated(&token, ACCOUNT, &[], |terms| {
         seen.borrow_mut().push(format!("{terms:?}"));
         keys().to_vec()
