@@ -83,6 +83,7 @@ pub(crate) fn run(args: HealthArgs) -> anyhow::Result<String> {
     let listen = args.listen.or(file.listen).unwrap_or_else(|| "127.0.0.1:10002".to_owned());
     let scheme = if args.tls_cert.or(file.tls_cert).is_some() { "https" } else { "http" };
     let response = ask(&listen, scheme, "/", timeout)?;
+    ensure!(!response.requires_https, "{listen} speaks HTTPS: give --tls-cert, as the server got it");
     // The request has no credential, so a server that works refuses it.
     ensure!(response.status < 500, "not ready: {} {}", response.status, response.body.trim());
     Ok(format!("ready: {listen} answers\n"))
@@ -91,6 +92,8 @@ pub(crate) fn run(args: HealthArgs) -> anyhow::Result<String> {
 #[derive(Debug)]
 struct HealthResponse {
     status: u16,
+    /// Whether this is what a port with TLS answers to plain HTTP.
+    requires_https: bool,
     body: String,
 }
 
@@ -131,7 +134,12 @@ async fn get(http: &HttpClient, url: &str) -> Result<HealthResponse, HttpError> 
     let mut response = http.send(request).await?;
     // The status is an answer, whatever becomes of the body.
     let body = response.read_body().await.unwrap_or_default();
-    Ok(HealthResponse { status: response.status.as_u16(), body: String::from_utf8_lossy(&body).into_owned() })
+    let requires_https = response.headers.get("x-ms-error-code").is_some_and(|code| code == "AccountRequiresHttps");
+    Ok(HealthResponse {
+        status: response.status.as_u16(),
+        requires_https,
+        body: String::from_utf8_lossy(&body).into_owned(),
+    })
 }
 
 /// The address to connect to: a server that listens everywhere is asked on this machine.

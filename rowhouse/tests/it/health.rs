@@ -79,7 +79,7 @@ fn an_https_server_is_asked_over_https() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(good, "{said}");
-    assert!(!plain.0, "plain HTTP is not what it speaks: {}", plain.1);
+    assert!(!plain.0 && plain.1.contains("speaks HTTPS"), "{}", plain.1);
 }
 
 #[test]
