@@ -18,7 +18,11 @@ fuzz_target!(|body: &[u8]| -> Corpus {
     let in_target = read_entity(body, KeyLocation::Address);
     match (in_body, in_target) {
         (Ok(entity), other) => {
-            assert_eq!(Ok(&entity.properties), other.as_ref().map(|other| &other.properties), "keys change nothing else");
+            assert_eq!(
+                Ok(&entity.properties),
+                other.as_ref().map(|other| &other.properties),
+                "keys change nothing else"
+            );
             check_written(&entity);
             Corpus::Keep
         }
