@@ -11,15 +11,10 @@ use model::limits::TRANSACTION_OPERATIONS_MAX;
 use model::transaction::TransactionError;
 use model::{Action, Mutation, Transaction, Written};
 use store::Engine;
-use tokio::task::yield_now;
 use tracing::debug;
 use wire::batch::{Changeset, PartRequest};
 use wire::error::TOO_MANY_CHANGES;
 use wire::{ErrorCode, QueryOptions, ServiceError};
-
-/// After this many bytes of bodies, other requests on the thread have their turn: some 0.3 ms of JSON. Without it, the requests
-/// of all accounts wait while the batches of one, of up to 4 MiB each, are decoded.
-const DECODED_BYTES_IN_TURN: usize = 64 * 1024;
 
 /// Why a change set was not committed.
 enum ChangesetFailure {
@@ -139,7 +134,7 @@ async fn execute<'a, E: Engine>(
         note_table(tables, batch, first);
     }
     let options: Vec<QueryOptions<'_>> = parts.iter().map(|part| options(batch, part)).collect();
-    let DecodedOperations { operations, mutations, refused: undecodable } = decode_all(batch, parts, &options).await;
+    let DecodedOperations { operations, mutations, refused: undecodable } = decode_all(batch, parts, &options);
     // An operation after one that breaks a rule is not checked, so the rules are checked on what was decoded.
     let transaction = match Transaction::new(mutations) {
         Ok(transaction) => Some(transaction),
@@ -216,7 +211,7 @@ struct DecodedOperations<'a> {
 /// Decodes operations up to the first that is refused.
 ///
 /// UNVERIFIED (05 §5.2): the code for operations on different tables.
-async fn decode_all<'a>(
+fn decode_all<'a>(
     batch: &OperationContext<'a>,
     parts: &'a [PartRequest<'a>],
     options: &'a [QueryOptions<'a>],
@@ -226,13 +221,7 @@ async fn decode_all<'a>(
         mutations: Vec::with_capacity(parts.len()),
         refused: None,
     };
-    let mut bytes_in_turn = 0;
     for (index, (part, options)) in parts.iter().zip(options).enumerate() {
-        if bytes_in_turn >= DECODED_BYTES_IN_TURN {
-            bytes_in_turn = 0;
-            yield_now().await;
-        }
-        bytes_in_turn += part.body.len();
         match open(batch, part, options).and_then(decode) {
             Ok((operation, mutation)) => {
                 let table =
