@@ -3,6 +3,7 @@
 use crate::azurite;
 use crate::cli::{Cli, Command, manual};
 use crate::config::{self, AccountKeys, Config};
+use crate::process::memory;
 use crate::{accounts, certificate, health, serve};
 use clap::Parser;
 use server::LogFormat;
@@ -16,7 +17,12 @@ use tools::{backup, check, commands, copy, export, import, print, report_error, 
 /// Runs the command that the command line names.
 pub fn run() -> ExitCode {
     platform::process::make_new_files_private();
-    match run_command(Cli::parse_from(command_line(std::env::args_os())).command) {
+    let command = Cli::parse_from(command_line(std::env::args_os())).command;
+    if matches!(command, Command::Serve(_) | Command::Azurite(_)) {
+        // Before any file is read: one that is a pipe can be read only once.
+        memory::configure_allocator();
+    }
+    match run_command(command) {
         Ok(code) => code,
         Err(error) => {
             // Printed and not logged: the log may not have been started.

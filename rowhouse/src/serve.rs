@@ -82,7 +82,6 @@ pub(crate) fn run_alone(config: Config) -> anyhow::Result<()> {
 pub(crate) fn run(config: Config, surroundings: &mut impl Surroundings) -> anyhow::Result<()> {
     server::begin_process();
     let log = server::start_log(config.log_format, &config.log, config.log_file.as_deref())?;
-    memory::disable_huge_pages();
     for warning in config.secret_files.iter().filter_map(|path| exposure(path)) {
         warn!("{warning}");
     }

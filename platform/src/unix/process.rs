@@ -4,10 +4,10 @@ use crate::access::OpenFilesLimit;
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use rustix::time::{ClockId, clock_gettime};
-use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
+use std::{env, io};
 
 /// Takes every permission of the group and of others from all files and folders that are created from now on, also by
 /// libraries. What the caller of the program took away stays away.
@@ -17,12 +17,18 @@ pub fn make_new_files_private() {
     umask(before | private);
 }
 
-/// Turns huge pages off for this process and the programs that it starts, on Linux: with them, a few bytes in use keep 2 MiB
-/// resident. Other systems do not use them unasked.
-pub fn disable_huge_pages() -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    rustix::thread::disable_transparent_huge_pages(true)?;
-    Ok(())
+/// Replaces this process with the same program and command line, and adds these variables to its environment. The process
+/// keeps its ID, its open files and its ignored signals. Returns only if that fails.
+pub fn restart_with(variables: &[(&str, &str)]) -> io::Error {
+    let mut words = env::args_os();
+    let mut program = match env::current_exe() {
+        Ok(path) => Command::new(path),
+        Err(error) => return error,
+    };
+    if let Some(name) = words.next() {
+        program.arg0(name);
+    }
+    program.args(words).envs(variables.iter().copied()).exec()
 }
 
 /// How many files this process may have open.

@@ -9,9 +9,9 @@ use std::time::Duration;
 /// New files inherit the access of their folder, so there is nothing to do.
 pub fn make_new_files_private() {}
 
-/// Turns huge pages off for this process: Windows does not use them unasked.
-pub fn disable_huge_pages() -> io::Result<()> {
-    Ok(())
+/// Replaces this process with the same program in another environment: Windows cannot do that.
+pub fn restart_with(_variables: &[(&str, &str)]) -> io::Error {
+    io::ErrorKind::Unsupported.into()
 }
 
 /// How many files this process may have open: as many as it asks for.

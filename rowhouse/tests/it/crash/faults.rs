@@ -36,15 +36,15 @@ impl Bench {
     }
 
     fn start(&self) -> Server {
-        self.start_with(&[], &[])
+        self.start_with(&[])
     }
 
     /// Starts a server with these options beside `--data`.
-    pub(crate) fn start_with(&self, options: &[&str], variables: &[(&str, &str)]) -> Server {
+    pub(crate) fn start_with(&self, options: &[&str]) -> Server {
         let environment =
             [("LD_PRELOAD", &self.injector), ("FAULT_FOLDER", &self.data), ("FAULT_CONTROL", &self.control)];
         let arguments = [&["--data", self.data.to_str().unwrap()], options].concat();
-        PROGRAM.start_with(&arguments, |command| _ = command.envs(environment).envs(variables.iter().copied()))
+        PROGRAM.start_with(&arguments, |command| _ = command.envs(environment))
     }
 
     /// Lets these kinds of operations fail from now on, as if the disk had so many free bytes.

@@ -12,11 +12,9 @@ use test_support::{ACCOUNT, Account, KEY, Server};
 const HOSTILE_KEY: &str = "aG9zdGlsZSBob3N0aWxlIGhvc3RpbGU=";
 /// `--cache-mib` of the servers.
 pub(crate) const CACHE_MIB: u64 = 16;
-/// `--body-mib` of the servers.
+/// `--body-mib` of the servers, if a test says nothing else.
 pub(crate) const BODY_MIB: u64 = 64;
 pub(super) const MIB: u64 = 1024 * 1024;
-/// What may be resident at most: the two settings, and 150 MB for everything else.
-pub(crate) const MEMORY_BYTES_MAX: u64 = (CACHE_MIB + BODY_MIB) * MIB + 150_000_000;
 /// Requests that each ordinary client must have answered before an attack, and while it goes on.
 const REQUESTS: usize = 20;
 /// Most that one attack may make the server log, in bytes.
@@ -42,12 +40,17 @@ impl Scene {
 
     /// A server with these options beside the usual ones.
     pub(super) fn start(options: &[&str]) -> Self {
+        Self::start_with_bodies(BODY_MIB, options)
+    }
+
+    /// A server with this `--body-mib` and these options.
+    pub(super) fn start_with_bodies(body_mib: u64, options: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let account = Account::new("hostile", HOSTILE_KEY);
         let account_of = |name: &str, key: &str| format!("[[account]]\nname = \"{name}\"\nkey1 = \"{key}\"\n");
         let accounts = path(&folder, "accounts.toml");
         fs::write(&accounts, account_of(ACCOUNT, KEY) + &account_of("hostile", HOSTILE_KEY)).unwrap();
-        let server = serve(&folder, options);
+        let server = serve(&folder, body_mib, options);
         let attacker = Attacker { address: server.address.clone(), account, accounts };
         Self { folder, server, attacker }
     }
@@ -66,17 +69,14 @@ impl Scene {
             let held = attack(&self.attacker);
             problems.extend(working.progress(REQUESTS));
             let peak = peak_bytes(self.server.id());
-            let mib = [before, peak, MEMORY_BYTES_MAX].map(|bytes| bytes / MIB);
+            let max = memory_bytes_max(BODY_MIB);
+            let mib = [before, peak, max].map(|bytes| bytes / MIB);
             println!(
                 "{}: {mib:?} MiB resident before, at most, and allowed",
                 thread::current().name().unwrap_or_default()
             );
-            if peak > MEMORY_BYTES_MAX {
-                problems.push(format!(
-                    "{} MiB were resident, which is more than {} MiB",
-                    peak / MIB,
-                    MEMORY_BYTES_MAX / MIB
-                ));
+            if peak > max {
+                problems.push(format!("{} MiB were resident, which is more than {} MiB", peak / MIB, max / MIB));
             }
             let Self { folder, server, .. } = self;
             let mut log = server.new_log();
@@ -88,7 +88,7 @@ impl Scene {
         if logged > LOG_BYTES_MAX {
             problems.push(format!("{logged} bytes were logged"));
         }
-        let server = serve(&folder, &[]);
+        let server = serve(&folder, BODY_MIB, &[]);
         ordinary.check(&server);
         let (status, rest) = server.stop();
         assert!(status.success(), "{rest:?}");
@@ -105,11 +105,16 @@ fn path(folder: &tempfile::TempDir, name: &str) -> String {
     folder.path().join(name).to_str().unwrap().to_owned()
 }
 
-fn serve(folder: &tempfile::TempDir, options: &[&str]) -> Server {
+fn serve(folder: &tempfile::TempDir, body_mib: u64, options: &[&str]) -> Server {
     let [data, accounts] = ["data", "accounts.toml"].map(|name| path(folder, name));
-    let [cache, body] = [CACHE_MIB, BODY_MIB].map(|mib| mib.to_string());
+    let [cache, body] = [CACHE_MIB, body_mib].map(|mib| mib.to_string());
     let usual = ["--data", &data, "--accounts", &accounts, "--cache-mib", &cache, "--body-mib", &body];
     PROGRAM.start(&[&usual, options].concat())
+}
+
+/// What may be resident at most: the two settings, and 150 MB for everything else.
+pub(crate) const fn memory_bytes_max(body_mib: u64) -> u64 {
+    (CACHE_MIB + body_mib) * MIB + 150_000_000
 }
 
 /// The most memory that was resident at one time, in bytes.

@@ -1,14 +1,18 @@
 //! Attacks that follow each other without a pause, and the rest after them.
 
 use super::attacker::Attacker;
-use super::scene::{CACHE_MIB, MIB, Scene, resident_bytes};
+use super::scene::{CACHE_MIB, MIB, Scene, memory_bytes_max, peak_bytes, resident_bytes};
 use super::{connections, responses};
-use std::thread;
+use crate::PROGRAM;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 use test_support::TIMEOUT;
 
 /// What may be resident when there are no more requests: the cache, and 100 MB for everything else.
 const IDLE_BYTES_MAX: u64 = CACHE_MIB * MIB + 100_000_000;
+/// `--body-mib` where memory alone is measured: so small that ordinary clients may get 503, and that memory which attacks
+/// leave behind exceeds the bound before their bodies do.
+const BODY_MIB: u64 = 16;
 /// How long each attack holds what it holds.
 const HELD: Duration = Duration::from_millis(500);
 const ROUNDS: usize = 2;
@@ -34,21 +38,21 @@ fn hold<T>(held: T) {
     drop(held);
 }
 
-fn prepared() -> Scene {
-    let scene = Scene::start(&[]);
-    super::prepare(&scene.attacker);
-    scene
-}
-
 #[test]
 fn attacks_that_follow_each_other() {
-    prepared().withstand(attack_in_sequence);
+    let scene = Scene::start(&[]);
+    super::prepare(&scene.attacker);
+    scene.withstand(attack_in_sequence);
 }
 
 #[test]
-fn memory_is_given_back_after_attacks() {
-    let scene = prepared();
+fn memory_is_given_back_between_attacks_and_after_them() {
+    let scene = Scene::start_with_bodies(BODY_MIB, &[]);
+    super::prepare(&scene.attacker);
     attack_in_sequence(&scene.attacker);
+    let (peak, max) = (peak_bytes(scene.id()) / MIB, memory_bytes_max(BODY_MIB) / MIB);
+    println!("{peak} MiB resident at most, and {max} allowed");
+    assert!(peak <= max, "{peak} MiB were resident, which is more than {max} MiB");
     let ended = Instant::now();
     let resident = || resident_bytes(scene.id());
     println!("resident: {} MiB when the attacks ended", resident() / MIB);
@@ -57,4 +61,12 @@ fn memory_is_given_back_after_attacks() {
         thread::sleep(Duration::from_millis(100));
     }
     println!("resident: {} MiB after {} ms", resident() / MIB, ended.elapsed().as_millis());
+}
+
+#[test]
+fn settings_of_the_allocator_are_added_unless_they_are_there() {
+    let server = PROGRAM.start_with(&["--in-memory"], |command| _ = command.env("MIMALLOC_PURGE_DELAY", "50"));
+    let environment = fs::read_to_string(format!("/proc/{}/environ", server.id())).unwrap();
+    let settings: Vec<_> = environment.split('\0').filter(|variable| variable.starts_with("MIMALLOC_")).collect();
+    assert_eq!(settings, ["MIMALLOC_ALLOW_THP=0", "MIMALLOC_PURGE_DELAY=50"]);
 }

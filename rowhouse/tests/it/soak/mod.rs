@@ -9,7 +9,7 @@ mod load;
 use crate::PROGRAM;
 use crate::crash::faults::{Bench, ENOSPC};
 use crate::hostile::attacker::Attacker;
-use crate::hostile::scene::{BODY_MIB, CACHE_MIB, MEMORY_BYTES_MAX, peak_bytes};
+use crate::hostile::scene::{BODY_MIB, CACHE_MIB, memory_bytes_max, peak_bytes};
 use crate::hostile::{attack, prepare};
 use accounts::Accounts;
 use load::Load;
@@ -59,15 +59,14 @@ impl Drop for End<'_> {
 
 /// What may be resident at most. A database that is opened again reads journals of up to 64 MiB, which happens after a full disk
 /// while readers still hold the one before.
-const PEAK_BYTES_MAX: u64 = MEMORY_BYTES_MAX + 64 * 1024 * 1024;
+const PEAK_BYTES_MAX: u64 = memory_bytes_max(BODY_MIB) + 64 * 1024 * 1024;
 
 impl Soak {
     fn start(&self) -> Server {
         let [cache, body] = [CACHE_MIB, BODY_MIB].map(|mib| mib.to_string());
         let memory = ["--cache-mib", &cache, "--body-mib", &body];
         let rest = ["--max-connections", "400", "--shutdown-seconds", "2", "--accounts", &self.accounts.file()];
-        // What is measured is the memory in use: by default the allocator keeps what was freed for another second.
-        self.bench.start_with(&[memory.as_slice(), &rest].concat(), &[("MIMALLOC_PURGE_DELAY", "0")])
+        self.bench.start_with(&[memory.as_slice(), &rest].concat())
     }
 
     fn attacker(&self, server: &Server) -> Attacker {
