@@ -10,12 +10,13 @@
 # --check     fails if they differ from what these results make
 # --out       the folder that gets comparison.md, lab/comparison.json and images/comparison-*.svg [default: docs]
 # --sizes     entities in the table [default: 1000,100000,300000]
-# --seconds   how long each line is measured, after a quarter of it that is not counted [default: 3]
+# --seconds   how long each line is measured in each of three rounds, after a quarter of it that is not counted [default: 2]
 # --folder    where the programs keep their data, on the disk to measure [default: below target/]
 # --rowhouse, --bench   programs to use in place of those that it builds with --release
 # --emulator  an installed azurite-table, in place of the one that it installs below target/
 #
-# The default run takes about ten minutes. Needs Python 3, and Node.js with npm.
+# The default run takes half an hour, of which the emulator takes most to load 300,000 entities. It waits until the machine is quiet,
+# and refuses to measure if that does not happen within ten minutes. Needs Python 3, and Node.js with npm.
 set -euo pipefail
 emulator_version=3.37.0
 

@@ -1,17 +1,18 @@
 """Measures Rowhouse and the emulator in turns, and writes what was measured as JSON.
 
 usage: measure.py --rowhouse PROGRAM --emulator PROGRAM --bench PROGRAM --results FILE [--sizes LIST] [--seconds N]
-                  [--load-seconds N] [--quick] [--seed N] [--folder DIR]
+                  [--rounds N] [--load-seconds N] [--wait-seconds N] [--quick] [--seed N] [--folder DIR]
 
---quick measures as little as will show whether all of it works. The load generator is `rowhouse-bench`, for both. A phase
-that did not end in time and a program that died are results too: then `outcome` says so, and there are no figures.
+Refuses to measure while other programs keep the machine busy. --quick does not, and measures as little as shows whether
+everything works. The load generator is `rowhouse-bench`, for both. A phase is measured in rounds, with the two programs in
+turns; its figures are medians. A phase that did not end in time and a program that died are results too: then `outcome` says
+so, and there are no figures.
 """
 
 import argparse
 import datetime
 import http.client
 import json
-import os
 import platform
 import random
 import shutil
@@ -21,8 +22,10 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
+from machine import LOAD_PER_PROCESSOR_MAX, load_average, processors, wait_until_quiet
 from programs import Connection, Ended, Server, emulator, folder_mib, rowhouse
 
 # Reads come before writes, and the filter before inserts, because they change how many entities it selects.
@@ -42,8 +45,8 @@ def note(text):
 
 
 class Comparison:
-    def __init__(self, args, folder):
-        self.args, self.folder = args, folder
+    def __init__(self, args, folder, load):
+        self.args, self.folder, self.load_before = args, folder, load
         self.programs = [rowhouse(args.rowhouse), emulator(args.emulator)]
         self.random = random.Random(args.seed)
 
@@ -105,16 +108,21 @@ class Comparison:
             run["resident_mib"] = server.memory_mib()[0]
         return "outcome" not in phase
 
-    def phases(self, server, run, phases):
-        for workload, connections in phases:
-            if server.end() is not None:
-                return
-            phase = self.bench(server, run["entities"], workload, connections, self.args.seconds)
-            run["phases"][f"{workload} at {connections}"] = phase
-            note(f"{run['program']}: {run['entities']}: {workload} at {connections}: {phase}")
+    def phase(self, loaded, workload, connections):
+        """Measures a phase of all programs, round by round."""
+        rounds = {run["program"]: [] for run, _ in loaded}
+        for _ in range(self.args.rounds):
+            for run, server in loaded:
+                measured = rounds[run["program"]]
+                if server.end() is None and not any("outcome" in one for one in measured):
+                    measured.append(self.bench(server, run["entities"], workload, connections, self.args.seconds))
+        for run, _ in loaded:
+            if measured := rounds[run["program"]]:
+                run["phases"][f"{workload} at {connections}"] = phase = combined(measured)
+                note(f"{run['program']}: {run['entities']}: {workload} at {connections}: {phase}")
 
     def size(self, entities, storage):
-        """All phases at a size: the reads of one program, those of the other, then the writes in the same way."""
+        """Measures all phases at a size."""
         runs, servers = [], []
         try:
             for program in self.programs:
@@ -123,10 +131,9 @@ class Comparison:
                 server = self.start(program, folder)
                 servers.append(server)
                 runs.append((run, server, folder, self.load(server, entities, run)))
-            for phases in (READS, WRITES):
-                for run, server, _, is_loaded in runs:
-                    if is_loaded:
-                        self.phases(server, run, phases)
+            loaded = [(run, server) for run, server, _, is_loaded in runs if is_loaded]
+            for workload, connections in READS + WRITES:
+                self.phase(loaded, workload, connections)
             for run, server, folder, is_loaded in runs:
                 if is_loaded and server.end() is None:
                     run["peak_mib"] = server.memory_mib()[1]
@@ -219,13 +226,29 @@ class Comparison:
             "emulator": self.programs[1].version,
             "node": node,
             "system": f"{platform.system()} {platform.machine()}",
-            "processors": len(os.sched_getaffinity(0)),
-            # What other programs did before this one began.
-            "load_average": round(os.getloadavg()[0], 1),
+            "processors": processors(),
+            "load_average": self.load_before,
+            "rounds": self.args.rounds,
             "seconds": self.args.seconds,
             "load_seconds": self.args.load_seconds,
             "sizes": self.args.sizes,
         }
+
+
+def combined(rounds):
+    """The medians of the figures of several rounds, and the rates of all of them; or the outcome of the round that has none."""
+    failed = next((one for one in rounds if "outcome" in one), None)
+    if failed:
+        return failed
+    figures = [name for name in rounds[0] if name not in ("errors", "entities")]
+    phase = {name: statistics.median(one[name] for one in rounds) for name in figures}
+    for name in ("operations_per_second", "entities_per_second"):
+        phase[f"{name}_rounds"] = [one[name] for one in rounds]
+    phase["entities"] = sum(one["entities"] for one in rounds)
+    errors = Counter()
+    for one in rounds:
+        errors.update(one.get("errors", {}))
+    return {"errors": dict(errors), **phase} if errors else phase
 
 
 def insert_until_killed(port, partition, acknowledged):
@@ -253,22 +276,30 @@ def arguments():
     parser.add_argument("--bench", required=True)
     parser.add_argument("--results", required=True, type=Path)
     parser.add_argument("--sizes", default=[1000, 100_000, 300_000], type=lambda text: [int(n) for n in text.split(",")])
-    parser.add_argument("--seconds", default=3, type=float)
-    parser.add_argument("--load-seconds", default=240, type=int)
+    parser.add_argument("--rounds", default=3, type=int)
+    parser.add_argument("--seconds", default=2, type=float)
+    parser.add_argument("--load-seconds", default=600, type=int)
+    parser.add_argument("--wait-seconds", default=600, type=int, help="how long it waits for the machine to become quiet")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seed", default=random.randrange(2**32), type=int)
     parser.add_argument("--folder", help="where the programs keep their data; a real disk")
     # The emulator writes its file every 5 s if something has changed.
     parser.set_defaults(memory_size=10_000, starts=5, flush_seconds=6, kills=3, kill_seconds=(2, 8))
     if "--quick" in sys.argv:
-        parser.set_defaults(sizes=[100], seconds=0.3, memory_size=100, starts=1, flush_seconds=0, kills=1, kill_seconds=(0.5, 1))
+        parser.set_defaults(sizes=[100], rounds=1, seconds=0.3, memory_size=100, starts=1, flush_seconds=0, kills=1, kill_seconds=(0.5, 1))
     return parser.parse_args()
 
 
 def main():
     args = arguments()
+    load = load_average() if args.quick else wait_until_quiet(args.wait_seconds)
+    if load is None:
+        sys.exit(
+            f"the load average is {load_average()} with {processors()} processors: other programs keep the machine busy. Stop them and "
+            f"try again, so that it is at most {LOAD_PER_PROCESSOR_MAX} for each processor. Nothing was measured."
+        )
     with tempfile.TemporaryDirectory(prefix="rowhouse-comparison-", dir=args.folder) as folder:
-        results = Comparison(args, Path(folder)).all()
+        results = Comparison(args, Path(folder), load).all()
     args.results.parent.mkdir(parents=True, exist_ok=True)
     args.results.write_text(json.dumps(results, indent=1) + "\n")
 

@@ -3,8 +3,8 @@
 usage: page.py [--check] [--complete] --results FILE --document FILE --images DIR
 
 --check     writes nothing, and fails if a table or a chart is not what the results make
---complete  fails if a phase was cut off or failed
-Always fails if Rowhouse lost an acknowledged write, or did not start again.
+--complete  fails if a phase was cut off or failed, and accepts results of a busy machine
+Refuses results of a machine that other programs kept busy. Always fails if Rowhouse lost an acknowledged write, or did not start again.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from charts import draw
+from machine import LOAD_PER_PROCESSOR_MAX, is_quiet
 
 PROGRAMS = ("rowhouse", "emulator")
 # What each phase is called; whether its rate is counted in operations or in entities.
@@ -105,6 +106,11 @@ def rate_of(value, name):
     return figure(value, name, number) + (f" ({errors:,} failed)" if errors else "")
 
 
+def spread(value, name):
+    """The slowest and the fastest round."""
+    return figure(value, f"{name}_rounds", lambda rates: f"{number(min(rates))}–{number(max(rates))}")
+
+
 def ratio(one, other, name):
     """How many times as large the first is."""
     if isinstance(one, str) or isinstance(other, str):
@@ -115,17 +121,19 @@ def ratio(one, other, name):
 def phase_rows(results, storage):
     for key, (title, connections, counted) in PHASES.items():
         for entities in results.sizes(storage):
-            own, other = (results.phase(program, entities, key, storage) for program in PROGRAMS)
+            phases = [results.phase(program, entities, key, storage) for program in PROGRAMS]
             rate = f"{counted}_per_second"
-            row = [title, str(connections), f"{entities:,}", rate_of(own, rate), rate_of(other, rate)]
-            row.append(ratio(own, other, rate))
+            row = [title, str(connections), f"{entities:,}"]
+            for phase in phases:
+                row += [rate_of(phase, rate), spread(phase, rate) if not isinstance(phase, str) else ""]
+            row.append(ratio(*phases, rate))
             for column in ("p50_us", "p99_us", "cpu_us_per_operation"):
-                row += [figure(phase, column, milliseconds) if not isinstance(phase, str) else "" for phase in (own, other)]
+                row += [figure(phase, column, milliseconds) if not isinstance(phase, str) else "" for phase in phases]
             yield row
 
 
 def phases_table(results, storage):
-    head = ["operation", "connections", "entities", "a second: R", "A", "R / A", "p50: R", "A", "p99: R", "A", "CPU each: R", "A"]
+    head = ["operation", "connections", "entities", "a second: R", "rounds", "A", "rounds", "R / A", "p50: R", "A", "p99: R", "A", "CPU each: R", "A"]
     return table(head, list(phase_rows(results, storage)))
 
 
@@ -166,13 +174,12 @@ def kills_table(results):
 def conditions(results):
     of = results.conditions
     sizes = ", ".join(f"{size:,}" for size in of["sizes"])
-    busy = of["load_average"] > of["processors"] / 4
-    state = "**Other programs kept the machine busy**, so only ratios say something, and roughly" if busy else "The machine was quiet"
     return (
         f"Measured on {of['date']}, in {of['minutes']:g} minutes: Rowhouse {of['rowhouse']} and Azurite {of['emulator']} on Node.js "
         f"{of['node']}, {of['system']}, {of['processors']} processors, which the load generator shared. "
-        f"Tables of {sizes} entities; {of['seconds']:g} seconds for each line, and at most {of['load_seconds']} for a load. "
-        f"{state} (load average before the run: {of['load_average']:g}).\n"
+        f"Tables of {sizes} entities; {of['rounds']} rounds of {of['seconds']:g} seconds for each line, and at most "
+        f"{of['load_seconds']} seconds for a load. The load average before the run was {of['load_average']:g}; above "
+        f"{LOAD_PER_PROCESSOR_MAX * of['processors']:g} the script refuses to measure.\n"
     )
 
 
@@ -246,6 +253,12 @@ def main():
         parser.add_argument(f"--{name}", type=Path, required=True)
     args = parser.parse_args()
     results = Results(json.loads(args.results.read_text()))
+    of = results.conditions
+    if not args.complete and not is_quiet(of["load_average"], of["processors"]):
+        sys.exit(
+            f"the load average was {of['load_average']:g} with {of['processors']} processors before the run, and may be "
+            f"{LOAD_PER_PROCESSOR_MAX} for each processor: other programs kept the machine busy. No page was written."
+        )
     document = args.document.read_text()
     tables = {
         "conditions": conditions(results),

@@ -1,0 +1,36 @@
+"""Whether the machine is quiet enough to measure on.
+
+The load average counts this program too, so it is read before anything is measured.
+"""
+
+import os
+import time
+
+# Above this load average for each processor, other programs take a share of the figures.
+LOAD_PER_PROCESSOR_MAX = 0.25
+POLL_SECONDS = 5
+
+
+def processors():
+    return len(os.sched_getaffinity(0))
+
+
+def load_average():
+    """Running and waiting threads, averaged over a minute."""
+    return round(os.getloadavg()[0], 2)
+
+
+def is_quiet(load, processor_count):
+    return load <= LOAD_PER_PROCESSOR_MAX * processor_count
+
+
+def wait_until_quiet(seconds_max):
+    """Waits until the load average is low, for example after a build. Returns it, or None if it stayed too high."""
+    until = time.monotonic() + seconds_max
+    while True:
+        load = load_average()
+        if is_quiet(load, processors()):
+            return load
+        if time.monotonic() >= until:
+            return None
+        time.sleep(POLL_SECONDS)
