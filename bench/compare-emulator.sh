@@ -15,7 +15,7 @@
 # --rowhouse, --bench   programs to use in place of those that it builds with --release
 # --emulator  an installed azurite-table, in place of the one that it installs below target/
 #
-# The default run takes half an hour, of which the emulator takes most to load 300,000 entities. It waits until the machine is quiet,
+# The default run takes a quarter of an hour. It waits until the machine is quiet,
 # and refuses to measure if that does not happen within ten minutes. Needs Python 3, and Node.js with npm.
 set -euo pipefail
 emulator_version=3.37.0
