@@ -3,6 +3,7 @@
 import { describe } from "./core/errors.js";
 import { describeRefusal, developmentService, readSettings, serviceOf, storeSignIn, storedSignIn } from "./session.js";
 import { SignInForm } from "./sign-in.js";
+import { TablesView } from "./tables/tables-view.js";
 import { openDialog } from "./ui/dialog.js";
 import { h, replaceChildren } from "./ui/dom.js";
 import { announce, notify } from "./ui/notify.js";
@@ -53,8 +54,14 @@ export class App extends HTMLElement {
         this.#leave();
       }
     } catch (error) {
-      replaceChildren(this.main, problemView(error).view);
+      this.#place(problemView(error).view);
     }
+  }
+
+  /** @param {HTMLElement} view */
+  #place(view) {
+    document.getElementById("loading")?.remove();
+    replaceChildren(this.main, view);
   }
 
   /** @param {TableService} service */
@@ -81,7 +88,7 @@ export class App extends HTMLElement {
       onDevelopment: async () => this.#enter(await developmentService(this.settings)),
     });
     document.title = "Sign in – Rowhouse explorer";
-    replaceChildren(this.main, h("section", { class: "card" }, h("h1", null, "Sign in"), form));
+    this.#place(h("section", { class: "card" }, h("h1", null, "Sign in"), form));
   }
 
   #showHeader() {
@@ -111,7 +118,7 @@ export class App extends HTMLElement {
       document.title = `${title} – Rowhouse explorer`;
       // After a link of the page was followed, the focus would be nowhere.
       const hadFocus = this.main.contains(document.activeElement);
-      replaceChildren(this.main, view);
+      this.#place(view);
       scrollTo(0, 0);
       if (hadFocus) {
         this.main.focus();
@@ -194,7 +201,7 @@ function problemView(error) {
 }
 
 /**
- * The view that an address names. Each is loaded when it is first opened.
+ * Returns the view that an address names. The script with the others is loaded when one of them is first opened.
  * @param {Session} session
  * @param {string} path
  * @param {URLSearchParams} query
@@ -215,7 +222,6 @@ async function viewOf(session, path, query) {
     const { AccountView } = await import("./access/account-view.js");
     return { view: new AccountView(session), title: "Account" };
   }
-  const { TablesView } = await import("./tables/tables-view.js");
   return { view: new TablesView(session), title: "Tables" };
 }
 

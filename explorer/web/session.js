@@ -20,7 +20,8 @@ const STORED = "rowhouse-sign-in";
 
 /** @returns {Promise<Settings>} */
 export async function readSettings() {
-  const response = await fetch("settings.json", { cache: "no-store", credentials: "omit" });
+  // Without options, so that the first call gets the response that index.html preloads.
+  const response = await fetch("settings.json");
   if (!response.ok) {
     throw new Error(`The explorer's settings cannot be read (${response.status}).`);
   }

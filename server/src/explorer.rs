@@ -13,7 +13,10 @@ use crate::request::IncomingRequest;
 use crate::response::OperationResponse;
 use bytes::Bytes;
 use explorer::File;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH, LOCATION, REFERRER_POLICY};
+use http::header::{
+    ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH, LOCATION,
+    REFERRER_POLICY, VARY,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -91,11 +94,17 @@ pub(crate) fn respond(
             response(200, Some(("application/json", Bytes::from(json))))
         }
         Content::File(file) => {
-            let tag = HeaderValue::from_static(file.etag);
-            let is_known = incoming.parts.headers.get_all(IF_NONE_MATCH).iter().any(|list| names(list, file.etag));
-            let content = (file.media_type, Bytes::from_static(file.content));
+            let request = &incoming.parts.headers;
+            let is_gzip = accepts_gzip(request);
+            let form = if is_gzip { file.gzip } else { file.plain };
+            let is_known = request.get_all(IF_NONE_MATCH).iter().any(|list| names(list, form.etag));
+            let content = (file.media_type, Bytes::from_static(form.content));
             let mut response = if is_known { response(304, None) } else { response(200, Some(content)) };
-            response.headers.insert(ETAG, tag);
+            response.headers.insert(ETAG, HeaderValue::from_static(form.etag));
+            response.headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+            if is_gzip && !is_known {
+                response.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            }
             response
         }
     }
@@ -112,6 +121,16 @@ enum Content {
 fn names(list: &HeaderValue, tag: &str) -> bool {
     let list = list.as_bytes().split(|b| *b == b',').map(<[u8]>::trim_ascii);
     list.map(|one| one.strip_prefix(b"W/").unwrap_or(one)).any(|one| one == b"*" || one == tag.as_bytes())
+}
+
+/// Returns true if the client accepts a body compressed with gzip (RFC 9110, section 12.5.3).
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let lists = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|list| list.to_str().ok());
+    lists.flat_map(|list| list.split(',')).any(|coding| {
+        let (name, parameters) = coding.split_once(';').unwrap_or((coding, ""));
+        let weight = parameters.trim().strip_prefix("q=").map(|weight| weight.trim_start_matches(['0', '.']));
+        name.trim().eq_ignore_ascii_case("gzip") && weight != Some("")
+    })
 }
 
 fn text(status: u16, text: &'static str) -> OperationResponse {
@@ -178,6 +197,30 @@ mod tests {
             assert_eq!(names(&HeaderValue::from_str(list).unwrap(), tag), expected, "{list}");
         }
         assert!(!names(&HeaderValue::from_bytes(b"\xFF").unwrap(), tag));
+    }
+
+    #[test]
+    fn gzip_is_for_clients_that_accept_it() {
+        for (value, expected) in [
+            ("gzip", true),
+            ("GZIP", true),
+            ("gzip, deflate, br, zstd", true),
+            ("br;q=1.0, gzip;q=0.8", true),
+            ("gzip ; q=0.001", true),
+            ("gzip;q=1", true),
+            ("gzip;q=0", false),
+            ("gzip; q=0.000", false),
+            ("identity", false),
+            ("gzipped", false),
+            ("br", false),
+            // Clients that do not name gzip may be unable to decompress it.
+            ("*", false),
+            ("", false),
+        ] {
+            let headers = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(value))]);
+            assert_eq!(accepts_gzip(&headers), expected, "{value}");
+        }
+        assert!(!accepts_gzip(&HeaderMap::new()));
     }
 
     #[test]

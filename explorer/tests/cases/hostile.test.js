@@ -15,7 +15,7 @@ async function serverWith(test, settings) {
 
 test("the policy for the content of every file is strict", async (test) => {
   const server = await serverWith(test);
-  for (const path of ["", "index.html", "main.js", "styles/base.css", "settings.json", "nothing"]) {
+  for (const path of ["", "index.html", "explorer.js", "views.js", "settings.json", "nothing"]) {
     const response = await fetch(`${server.origin}/_rowhouse/${path}`);
     assert.equal(response.status, path === "nothing" ? 404 : 200, path);
     const policy = new Map(

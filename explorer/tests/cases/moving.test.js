@@ -432,7 +432,7 @@ test("a signature that may add only cannot replace, and one that has ended stops
   const page = await openExplorer(t, other, { statuses: [403] });
   const secret = other.tableSas("Cars", ["query", "add"]);
   const signIn = { kind: "sas", account: other.account, secret };
-  await page.evaluate(async (signIn) => (await import("/_rowhouse/session.js")).storeSignIn(signIn), signIn);
+  await page.evaluate((signIn) => sessionStorage.setItem("rowhouse-sign-in", JSON.stringify(signIn)), signIn);
   await page.goto(`${other.origin}/_rowhouse/#/t/Cars`);
   await page.reload();
   const dialog = await chooseFiles(page, [["cars.jsonl", line("p", "1") + line("p", "2")]]);

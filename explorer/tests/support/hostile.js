@@ -70,7 +70,7 @@ export function answer(page, path, content, status = 200) {
 // Asserts that no element of the page was made of data: the explorer itself has none of these.
 export async function assertOnlyText(page, what) {
   const found = await page.evaluate(() => {
-    const wrong = [...document.querySelectorAll("img, iframe, object, embed, base, meta[http-equiv], script:not([src='main.js'])")];
+    const wrong = [...document.querySelectorAll("img, iframe, object, embed, base, meta[http-equiv], script:not([src='explorer.js'])")];
     const elements = [...document.querySelectorAll("*")];
     wrong.push(...elements.filter((element) => element.getAttributeNames().some((name) => name.startsWith("on"))));
     wrong.push(...elements.filter((element) => /^\s*javascript:/i.test(element.getAttribute("href") ?? element.getAttribute("src") ?? "")));

@@ -3,11 +3,12 @@
 import { describe } from "../core/errors.js";
 import { countText, numberText } from "../core/words.js";
 import { openExport } from "../moving/export.js";
-import { acceptFiles, openImport } from "../moving/import.js";
+import { openImport } from "../moving/import.js";
 import { ExplainPanel } from "../query/explain-panel.js";
 import { QueryBar } from "../query/query-bar.js";
 import { queryHash } from "../query/query.js";
 import { h, replaceChildren } from "../ui/dom.js";
+import { acceptFiles } from "../ui/files.js";
 import { announce, notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
 import { browserStore } from "../ui/storage.js";

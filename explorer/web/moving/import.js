@@ -63,33 +63,6 @@ export async function openImport({ service }, table, files = []) {
   return kind === null ? [] : run(service, imports, kind, tables);
 }
 
-/**
- * Lets files be dropped onto an element.
- * @param {HTMLElement} element
- * @param {(files: File[]) => void} onFiles
- */
-export function acceptFiles(element, onFiles) {
-  const hasFiles = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes("Files") ?? false;
-  element.addEventListener("dragover", (event) => {
-    if (hasFiles(event)) {
-      event.preventDefault();
-      element.classList.add("file-target");
-    }
-  });
-  element.addEventListener("dragleave", (event) => {
-    if (!(event.relatedTarget instanceof Node) || !element.contains(event.relatedTarget)) {
-      element.classList.remove("file-target");
-    }
-  });
-  element.addEventListener("drop", (event) => {
-    element.classList.remove("file-target");
-    if (hasFiles(event)) {
-      event.preventDefault();
-      onFiles([...(event.dataTransfer?.files ?? [])]);
-    }
-  });
-}
-
 /** @returns {Promise<File[]>} */
 function pickFiles() {
   const input = h("input", { type: "file", multiple: true, accept: ".jsonl,.ndjson,.csv,.json,.txt" });

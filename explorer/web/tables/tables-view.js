@@ -4,9 +4,9 @@ import { describe, isAborted } from "../core/errors.js";
 import { countText, numberText } from "../core/words.js";
 import { confirmText, openDialog } from "../ui/dialog.js";
 import { field, h, replaceChildren } from "../ui/dom.js";
+import { acceptFiles } from "../ui/files.js";
 import { announce, notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
-import { acceptFiles, openImport } from "../moving/import.js";
 
 /** @import { Continuation, TableService } from "../core/client.js" */
 /** @import { Session } from "../session.js" */
@@ -128,6 +128,7 @@ export class TablesView extends HTMLElement {
 
   /** @param {File[]} files each goes to a table of its own name; the user is asked for them if there are none */
   async #import(files) {
+    const { openImport } = await import("../moving/import.js");
     const written = await openImport(this.session, null, files);
     if (written.length > 0) {
       written.forEach((name) => this.counts.delete(name));

@@ -5,45 +5,68 @@ use crate::PROGRAM;
 use crate::black_box::client::{Client as TlsClient, Request, key};
 use crate::black_box::process::Folder;
 use crate::black_box::tls;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use test_support::Server;
 
 fn server() -> Server {
     PROGRAM.start(&["--in-memory"])
 }
 
-fn files_below(folder: &Path) -> Vec<PathBuf> {
-    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let visible = paths.filter(|path| !path.file_name().unwrap().to_str().unwrap().starts_with('.'));
-    visible.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
-}
-
 #[test]
-fn every_file_is_served_without_a_credential_as_it_is() {
+fn every_file_is_served_without_a_credential() {
     let server = server();
     let mut client = server.client();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../explorer/web");
-    let files = files_below(&root);
-    assert!(files.iter().any(|file| file.ends_with("index.html")));
-    for file in &files {
-        let name = file.strip_prefix(&root).unwrap().to_str().unwrap();
+    for (name, media_type) in [
+        ("", "text/html"),
+        ("index.html", "text/html"),
+        ("explorer.js", "text/javascript"),
+        ("views.js", "text/javascript"),
+        ("patterns.md", "text/plain"),
+    ] {
         let path = format!("/_rowhouse/{name}");
         let response = send(&mut client, "GET", &path, "");
         assert_eq!(response.status, 200, "{path}");
-        assert!(response.body == std::fs::read(file).unwrap(), "{path}");
+        assert!(!response.body.is_empty(), "{path}");
         check_common_headers(&response, &path);
-        let media_type = match file.extension().unwrap().to_str().unwrap() {
-            "html" => "text/html; charset=utf-8",
-            "js" => "text/javascript; charset=utf-8",
-            "css" => "text/css; charset=utf-8",
-            "svg" => "image/svg+xml",
-            other => panic!("{other}"),
-        };
-        assert_eq!(response.header("content-type"), Some(media_type), "{path}");
+        let media_type = format!("{media_type}; charset=utf-8");
+        assert_eq!(response.header("content-type"), Some(&*media_type), "{path}");
     }
     let page = send(&mut client, "GET", "/_rowhouse/", "");
     let index = send(&mut client, "GET", "/_rowhouse/index.html", "");
     assert_eq!((&page.body, page.header("etag")), (&index.body, index.header("etag")));
+    let guide = send(&mut client, "GET", "/_rowhouse/patterns.md", "");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/patterns.md");
+    assert!(guide.body == std::fs::read(source).unwrap());
+}
+
+#[test]
+fn files_are_compressed_for_clients_that_accept_it() {
+    let server = server();
+    let mut client = server.client();
+    for name in ["", "explorer.js", "views.js", "patterns.md"] {
+        let path = format!("/_rowhouse/{name}");
+        let plain = send(&mut client, "GET", &path, "Accept-Encoding: gzip;q=0, br\r\n");
+        assert_eq!((plain.status, plain.header("content-encoding")), (200, None), "{path}");
+        let gzip = send(&mut client, "GET", &path, "Accept-Encoding: gzip, deflate, br, zstd\r\n");
+        assert_eq!((gzip.status, gzip.header("content-encoding")), (200, Some("gzip")), "{path}");
+        assert!(gzip.body.starts_with(&[0x1F, 0x8B]) && gzip.body.len() < plain.body.len(), "{path}");
+        assert_eq!(gzip.header("content-type"), plain.header("content-type"), "{path}");
+        // Caches must not mix up the two forms.
+        assert_ne!(gzip.header("etag"), plain.header("etag"), "{path}");
+        for response in [&plain, &gzip] {
+            assert_eq!(response.header("vary"), Some("Accept-Encoding"), "{path}");
+            check_common_headers(response, &path);
+        }
+        let tag = gzip.header("etag").unwrap();
+        let headers = format!("Accept-Encoding: gzip\r\nIf-None-Match: {tag}\r\n");
+        let known = send(&mut client, "GET", &path, &headers);
+        assert_eq!(
+            (known.status, known.header("etag"), known.header("vary")),
+            (304, Some(tag), Some("Accept-Encoding"))
+        );
+        let other_form = send(&mut client, "GET", &path, &format!("If-None-Match: {tag}\r\n"));
+        assert!((other_form.status, &other_form.body) == (200, &plain.body), "{path}");
+    }
 }
 
 #[test]

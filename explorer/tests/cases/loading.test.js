@@ -1,0 +1,72 @@
+// How the page loads: with few requests and bytes, and not without a word.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { openBrowser } from "../support/browser.js";
+import { startServer } from "../support/server.js";
+
+const REQUESTS_MAX = 4;
+const BYTES_MAX = 60_000;
+const TABLE_REQUESTS_MAX = 6;
+const TABLE_BYTES_MAX = 120_000;
+
+// A new page, in a browser context without a cache, of a server with a table.
+async function newPage(test) {
+  const server = await startServer();
+  test.after(() => server.stop());
+  await server.createTable("cars", [{ partitionKey: "ford", rowKey: "1", Model: "Focus" }]);
+  const context = await (await openBrowser()).newContext();
+  test.after(() => context.close());
+  return { server, page: await context.newPage() };
+}
+
+// Counts the requests of a page, and the bytes of the responses with their headers.
+async function measure(page) {
+  const session = await page.context().newCDPSession(page);
+  const sent = { urls: [], bytes: 0 };
+  session.on("Network.requestWillBeSent", ({ request }) => request.url.startsWith("http") && sent.urls.push(request.url));
+  session.on("Network.loadingFinished", ({ encodedDataLength }) => (sent.bytes += encodedDataLength));
+  await session.send("Network.enable");
+  return sent;
+}
+
+test("the first view takes few requests and bytes", async (test) => {
+  const { server, page } = await newPage(test);
+  const sent = await measure(page);
+  await page.goto(`${server.origin}/_rowhouse/`);
+  await page.getByRole("link", { name: "cars", exact: true }).waitFor();
+  await page.waitForLoadState("networkidle");
+  test.diagnostic(`${sent.urls.length} requests, ${sent.bytes} bytes`);
+  assert.ok(sent.urls.length <= REQUESTS_MAX, sent.urls.join("\n"));
+  assert.ok(sent.bytes > 0 && sent.bytes <= BYTES_MAX, `${sent.bytes} bytes`);
+});
+
+test("a link to a table takes few requests and bytes", async (test) => {
+  const { server, page } = await newPage(test);
+  const sent = await measure(page);
+  await page.goto(`${server.origin}/_rowhouse/#/t/cars`);
+  await page.getByRole("gridcell", { name: "Focus" }).waitFor();
+  await page.waitForLoadState("networkidle");
+  test.diagnostic(`${sent.urls.length} requests, ${sent.bytes} bytes`);
+  assert.ok(sent.urls.length <= TABLE_REQUESTS_MAX, sent.urls.join("\n"));
+  assert.ok(sent.bytes > 0 && sent.bytes <= TABLE_BYTES_MAX, `${sent.bytes} bytes`);
+});
+
+test("the page says at once that it loads", async (test) => {
+  const { server, page } = await newPage(test);
+  let release;
+  const isReleased = new Promise((resolve) => (release = resolve));
+  await page.route("**/explorer.js", async (route) => {
+    await isReleased;
+    await route.continue();
+  });
+  const settings = page.waitForRequest("**/settings.json");
+  await page.goto(`${server.origin}/_rowhouse/`, { waitUntil: "commit" });
+  const loading = page.getByText("Loading the explorer…");
+  await loading.waitFor();
+  // The settings are asked for while the script is on its way.
+  await settings;
+  release();
+  await page.getByRole("link", { name: "cars", exact: true }).waitFor();
+  assert.equal(await loading.count(), 0);
+});
