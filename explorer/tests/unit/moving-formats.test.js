@@ -296,7 +296,14 @@ test("a preview and an import can read at the same time", async () => {
 });
 
 test("a preview guesses the types of columns without any", async () => {
-  const file = new File(["PartitionKey,RowKey,A,B,C,D,E\np,1,1,1,007,true,\np,2,2147483648,1.5,x,FALSE,\n"], "a.csv");
+  const file = new File(
+    [
+      "PartitionKey,RowKey,A,B,C,D,E,F,G\n",
+      "p,1,1,1,007,true,,9223372036854775808,1.5\n",
+      "p,2,2147483648,1.5,x,FALSE,,1,9007199254740993\n",
+    ],
+    "a.csv",
+  );
   const { properties } = await new EntitySource(file, "csv", new Map()).preview(1);
   assert.deepEqual(
     properties.map(({ name, guess }) => [name, guess]),
@@ -306,6 +313,18 @@ test("a preview guesses the types of columns without any", async () => {
       ["C", "Edm.String"],
       ["D", "Edm.Boolean"],
       ["E", "Edm.String"],
+      // A Double would round these.
+      ["F", "Edm.String"],
+      ["G", "Edm.String"],
     ],
   );
+  const source = new EntitySource(file, "csv", new Map());
+  await source.guessTypes();
+  assert.deepEqual(
+    [...source.types],
+    properties.map(({ name, guess }) => [name, guess]),
+  );
+  const typed = new EntitySource(new File(["PartitionKey,RowKey,A,A@type\np,1,1,Edm.Int64\n"], "b.csv"), "csv", new Map());
+  await typed.guessTypes();
+  assert.deepEqual([...typed.types], [], "the file has the types");
 });

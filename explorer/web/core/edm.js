@@ -180,12 +180,14 @@ export function fromHex(text) {
  */
 export function guessType(text) {
   if (/^-?(0|[1-9]\d*)$/.test(text)) {
-    return ["Edm.Int32", "Edm.Int64"].map(asType).find((type) => isOfType(type, text)) ?? "Edm.Double";
+    return ["Edm.Int32", "Edm.Int64"].map(asType).find((type) => isOfType(type, text)) ?? "Edm.String";
   }
   if (/^(true|false)$/i.test(text)) {
     return "Edm.Boolean";
   }
-  if (/^-?\d+(\.\d+)?(e[+-]?\d+)?$/i.test(text) && !/^-?0\d/.test(text)) {
+  // Leading zeros are those of a code, and a Double would round more digits.
+  const isExact = text.replace(/e.*/i, "").replace(/\D/g, "").length <= 15;
+  if (/^-?\d+(\.\d+)?(e[+-]?\d+)?$/i.test(text) && !/^-?0\d/.test(text) && isExact && isOfType("Edm.Double", text)) {
     return "Edm.Double";
   }
   if (text.length >= 20 && text.endsWith("Z") && isOfType("Edm.DateTime", text)) {

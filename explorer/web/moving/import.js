@@ -177,7 +177,7 @@ function panelOf(one, tables, mayCreate) {
     FORMATS.map(([value, label]) => h("option", { value }, label)),
   );
   format.addEventListener("change", () => {
-    source.format = /** @type {FileFormat} */ (format.value);
+    source.useFormat(/** @type {FileFormat} */ (format.value));
     void showPreview(preview, source);
   });
   void showPreview(preview, source);
@@ -222,6 +222,7 @@ async function run(service, imports, kind, tables) {
       const result = { import: one, outcome: writer.outcome, isRead: false };
       results.push(result);
       await createIfMissing(service, one.table, tables);
+      await one.source.guessTypes();
       for await (const records of one.source.read()) {
         await writer.add(records);
         signal.throwIfAborted();

@@ -30,7 +30,7 @@ const newest = new WeakMap();
  * @param {EntitySource} source
  */
 export async function showPreview(place, source) {
-  const preview = source.preview(RECORDS);
+  const preview = source.guessTypes().then(() => source.preview(RECORDS));
   newest.set(place, preview);
   /** @type {(Node | null)[]} */
   let content;
@@ -42,7 +42,7 @@ export async function showPreview(place, source) {
       records.length === 0 ? "The file has no entities." : problems === 0 ? "" : `${problems} of these lines cannot be imported.`;
     content = [
       h("p", { role: "status", class: problems > 0 ? "problem" : null }, summary),
-      guessButton(source, properties, again),
+      guessNote(source, properties, again),
       records.length > 0 ? table(source, records, properties, again) : null,
     ];
   } catch (error) {
@@ -71,16 +71,18 @@ function scrolled(label, heads, lines) {
  * @param {PropertyPreview[]} properties
  * @param {() => void} again
  */
-function guessButton(source, properties, again) {
+function guessNote(source, properties, again) {
   const untyped = properties.filter(({ typeAt }) => typeAt < 0);
   if (source.format !== "csv" || untyped.length === 0) {
     return null;
   }
-  const guess = () => {
-    untyped.forEach(({ name, guess }) => source.types.set(name, guess));
+  const asStrings = () => {
+    untyped.forEach(({ name }) => source.types.set(name, "Edm.String"));
     again();
   };
-  return h("button", { type: "button", onclick: guess }, "Guess types from these lines");
+  return h("p", null,
+    "The types are guessed from the beginning of the file. ",
+    h("button", { type: "button", onclick: asStrings }, "Import all as strings"));
 }
 
 /**

@@ -32,6 +32,8 @@ export class EntitySource {
   header = null;
   /** How many bytes have been read. */
   bytesRead = 0;
+  /** @type {Promise<void> | null} */
+  #guess = null;
 
   /**
    * @param {File} file
@@ -104,6 +106,27 @@ export class EntitySource {
     }
   }
 
+  /** @param {FileFormat} format */
+  useFormat(format) {
+    this.format = format;
+    this.types.clear();
+    this.#guess = null;
+  }
+
+  /** Chooses types once for the columns of CSV that have none, by the beginning of the file. */
+  guessTypes() {
+    return (this.#guess ??= this.#chooseTypes());
+  }
+
+  async #chooseTypes() {
+    if (this.format !== "csv") return;
+    // Whoever reads the file next reports that it cannot be read.
+    const { properties } = await this.preview(0).catch(() => ({ properties: [] }));
+    for (const { name, typeAt, guess } of properties) {
+      if (typeAt < 0) this.types.set(name, guess);
+    }
+  }
+
   /**
    * The first records, and the properties that the beginning of the file has.
    * @param {number} count
@@ -173,10 +196,11 @@ function commonType(types) {
   if (types.size === 1 && only) {
     return only;
   }
-  /** @type {EdmType[]} */
-  const numbers = ["Edm.Int32", "Edm.Int64", "Edm.Double"];
-  const isNumeric = types.size > 0 && [...types].every((type) => numbers.includes(type));
-  return !isNumeric ? "Edm.String" : types.has("Edm.Double") ? "Edm.Double" : "Edm.Int64";
+  // A Double would round an Int64.
+  const wider = [...types].filter((type) => type !== "Edm.Int32");
+  return types.size === 2 && (wider[0] === "Edm.Int64" || wider[0] === "Edm.Double") && wider.length === 1
+    ? wider[0]
+    : "Edm.String";
 }
 
 /**

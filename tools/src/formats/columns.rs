@@ -175,6 +175,14 @@ impl CsvHeader {
         self.columns.iter().any(|column| matches!(column, Column::Property { name, .. } if name == property))
     }
 
+    /// Returns the positions and names of properties that have no column of types.
+    pub(crate) fn untyped(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.columns.iter().enumerate().filter_map(|(at, column)| match column {
+            Column::Property { name, type_at: None, .. } => Some((at, name.as_str())),
+            _ => None,
+        })
+    }
+
     /// Reads a record: an entity that any service accepts.
     pub(crate) fn entity(&self, fields: &[Field<'_>]) -> Result<PropertyBag, LineError> {
         if fields.len() != self.columns.len() {

@@ -5,6 +5,7 @@
 mod columns;
 mod csv;
 mod csv_spool;
+mod guess;
 mod json;
 mod line_error;
 mod lines;
@@ -14,6 +15,7 @@ mod value;
 pub(crate) use columns::{Columns, CsvHeader, too_many_columns};
 pub(crate) use csv::parse as parse_csv_record;
 pub(crate) use csv_spool::CsvSpool;
+pub(crate) use guess::TypeGuess;
 pub(crate) use json::{read_line, too_long, write_line};
 pub(crate) use line_error::LineError;
 pub(crate) use lines::{Framing, Lines};

@@ -16,7 +16,7 @@ Examples:
   ROWHOUSE_TO_KEY='<key>' rowhouse import --from ./backup --to https://orchard.table.core.windows.net --mode replace
       into an account in the cloud, where existing entities are replaced; the key does not appear in the list of processes
   rowhouse import --from people.csv --types Age=Edm.Int32,Born=Edm.DateTime --to ./rowhouse-data --table people
-      CSV without columns of types: what --types does not name becomes a string
+      CSV without columns of types: what --types does not name becomes a string, or with --guess-types what its values are
   jq -c 'select(.Doors > 4)' cars.jsonl | rowhouse import --from - --to ./rowhouse-data --table cars
       from a pipe
   rowhouse import --from cars.jsonl --to ./rowhouse-data --skip-bad 100 --bad-lines bad.jsonl
@@ -90,6 +90,10 @@ pub struct ImportArgs {
     /// Types of properties for CSV without columns of types, as NAME=Edm.Int32, separated by commas
     #[arg(long, value_name = "NAME=TYPE", value_delimiter = ',')]
     pub(super) types: Vec<String>,
+
+    /// Guess the types of CSV columns that have none in the file or in --types from the first 4000 records
+    #[arg(long)]
+    pub(super) guess_types: bool,
 
     /// Most lines that are skipped because they are not entities, or because --mode insert finds a different entity
     #[arg(long, value_name = "COUNT", default_value_t = 0)]

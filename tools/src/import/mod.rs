@@ -41,9 +41,10 @@ pub fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
 async fn import(args: &ImportArgs) -> anyhow::Result<()> {
     let files = ImportFiles::find("--from", &args.from, &args.tables, args.format)?;
     let types = args.types.iter().map(|text| parse_typed_name(text)).collect::<anyhow::Result<Vec<_>>>()?;
+    let option = if args.guess_types { "--guess-types" } else { "--types" };
     ensure!(
-        types.is_empty() || files.tables.iter().any(|table| table.format == FileFormat::Csv),
-        "--types is for CSV, and {} is not: JSON lines have the types themselves",
+        (types.is_empty() && !args.guess_types) || files.tables.iter().any(|table| table.format == FileFormat::Csv),
+        "{option} is for CSV, and {} is not: JSON lines have the types themselves",
         args.from.display()
     );
     ensure!(
@@ -63,7 +64,12 @@ async fn import(args: &ImportArgs) -> anyhow::Result<()> {
         account: args.account.clone(),
         file_format: args.format,
         types: args.types.clone(),
+        guess_types: args.guess_types,
     };
+    ensure!(
+        !args.guess_types || !is_standard_input,
+        "--guess-types reads the beginning of a file twice, which a pipe does not allow; save it to a file, or use --types"
+    );
     let state = ImportState::open((!is_standard_input).then_some(path), options)?;
     if let (Some(path), Some(table)) = (&bad_lines, files.tables.first()) {
         bad_lines::refuse_foreign_file(path, state.bad_lines_bytes(&table.table, path))?;
@@ -117,6 +123,7 @@ impl ImportRun<'_> {
             account,
             mode: args.mode.into(),
             types: Arc::new(types),
+            guesses_types: args.guess_types,
             is_only_table: tables.len() == 1,
             with_policies: !args.skip_policies,
             bad_lines: BadLines::new(args.skip_bad, state.bad_lines(), bad_lines, Arc::clone(&progress)),

@@ -3,7 +3,9 @@
 use super::bad_lines::BadLine;
 use super::files::{Input, TableInput};
 use super::state::ImportProgress;
-use crate::formats::{CsvHeader, FileFormat, Framing, LineError, Lines, parse_csv_record, read_line, too_long};
+use crate::formats::{
+    CsvHeader, FileFormat, Framing, LineError, Lines, TypeGuess, parse_csv_record, read_line, too_long,
+};
 use anyhow::{Context, bail};
 use client::PropertyBag;
 use model::limits::{IMPORT_WINDOW_BYTES_MAX, IMPORT_WINDOW_ENTITIES_MAX};
@@ -53,6 +55,7 @@ impl WindowReader {
         table: &TableInput,
         progress: &ImportProgress,
         types: &[(String, EdmType)],
+        guesses_types: bool,
         keeps_raw: bool,
     ) -> anyhow::Result<Self> {
         let framing = match table.format {
@@ -67,7 +70,7 @@ impl WindowReader {
             pending: None,
         };
         if table.format == FileFormat::Csv {
-            reader.read_header(table, types)?;
+            reader.read_header(table, types, guesses_types)?;
         }
         if progress.offset > 0 {
             reader.lines = Lines::new(open(table, progress.offset)?, framing, progress.offset, progress.line);
@@ -75,15 +78,26 @@ impl WindowReader {
         Ok(reader)
     }
 
-    fn read_header(&mut self, table: &TableInput, types: &[(String, EdmType)]) -> anyhow::Result<()> {
+    fn read_header(
+        &mut self,
+        table: &TableInput,
+        types: &[(String, EdmType)],
+        guesses_types: bool,
+    ) -> anyhow::Result<()> {
         let Some(line) = self.lines.next().with_context(|| format!("reading {}", table.name()))? else {
             bail!("{} is empty: the first line of CSV names the columns", table.name());
         };
         // A byte order mark is not part of the first field.
         let bytes = line.bytes.strip_prefix("\u{FEFF}".as_bytes()).unwrap_or(line.bytes);
-        let header = parse_csv_record(bytes).and_then(|fields| CsvHeader::read(&fields, types));
-        let header =
-            header.map_err(|LineError { column, reason }| anyhow::anyhow!("{}:1:{column}: {reason}", table.name()))?;
+        let read = |types: &[_]| {
+            let header = parse_csv_record(bytes).and_then(|fields| CsvHeader::read(&fields, types));
+            header.map_err(|LineError { column, reason }| anyhow::anyhow!("{}:1:{column}: {reason}", table.name()))
+        };
+        let mut header = read(types)?;
+        if guesses_types {
+            // The first type that a list has for a name counts, so the types that were given do.
+            header = read(&[types, &guess_types(table, &header)?].concat())?;
+        }
         self.header_text = Some(bytes.to_vec());
         self.header = Some(header);
         Ok(())
@@ -146,6 +160,25 @@ impl WindowReader {
     }
 }
 
+/// Guesses the types of columns without any from as many records as a window has. The same file always has the same types, so an
+/// import continues with those that it began with.
+fn guess_types(table: &TableInput, header: &CsvHeader) -> anyhow::Result<Vec<(String, EdmType)>> {
+    let mut guesses: Vec<_> = header.untyped().map(|(at, name)| (at, name, TypeGuess::default())).collect();
+    let mut lines = Lines::new(open(table, 0)?, Framing::CsvRecords, 0, 0);
+    lines.next()?;
+    for _ in 0..IMPORT_WINDOW_ENTITIES_MAX {
+        let Some(line) = lines.next()? else { break };
+        // A bad line is reported when it is read again.
+        let Ok(fields) = parse_csv_record(line.bytes) else { continue };
+        for (at, _, guess) in &mut guesses {
+            if let Some(field) = fields.get(*at).filter(|field| field.is_quoted || !field.text.is_empty()) {
+                guess.add(&field.text);
+            }
+        }
+    }
+    Ok(guesses.into_iter().map(|(_, name, guess)| (name.to_owned(), guess.edm_type())).collect())
+}
+
 fn read(header: Option<&CsvHeader>, line: &[u8]) -> Result<PropertyBag, LineError> {
     match header {
         None => read_line(line),
@@ -174,7 +207,7 @@ mod tests {
         let path = folder.path().join("cars.csv");
         std::fs::write(&path, text).unwrap();
         let files = ImportFiles::find("--from", &path, &[], None).unwrap();
-        (folder, WindowReader::open(&files.tables[0], &ImportProgress::default(), &[], keeps_raw))
+        (folder, WindowReader::open(&files.tables[0], &ImportProgress::default(), &[], false, keeps_raw))
     }
 
     #[test]

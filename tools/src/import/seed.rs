@@ -69,6 +69,7 @@ async fn load<E: Engine>(engine: E, folder: &Path, account: &AccountName) -> any
         account: None,
         file_format: None,
         types: Vec::new(),
+        guess_types: false,
     };
     let endpoint = Arc::new(EngineEndpoint(engine));
     let progress = Arc::new(Progress::new("loading", files.tables.len()));
@@ -77,6 +78,7 @@ async fn load<E: Engine>(engine: E, folder: &Path, account: &AccountName) -> any
         account: account.clone(),
         mode: mode.into(),
         types: Arc::default(),
+        guesses_types: false,
         is_only_table: false,
         with_policies: true,
         bad_lines: BadLines::none(Arc::clone(&progress)),

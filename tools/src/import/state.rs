@@ -24,6 +24,8 @@ pub(super) struct ImportOptions {
     pub(super) account: Option<String>,
     pub(super) file_format: Option<FileFormat>,
     pub(super) types: Vec<String>,
+    #[serde(default)]
+    pub(super) guess_types: bool,
 }
 
 /// The options, and the file that keeps bad lines: what it holds was written by this import.
@@ -63,7 +65,7 @@ impl ImportState {
             ensure!(
                 known.options == given.options,
                 "the state file {shown} belongs to an import from {} to {} in another mode or between other places, or \
-                 with another --account, --format or --types; name another with --state, or delete it to begin anew",
+                 with another --account, --format, --types or --guess-types; name another with --state, or delete it to begin anew",
                 known.options.from,
                 known.options.to
             );
@@ -131,7 +133,15 @@ mod tests {
 
     fn options() -> ImportOptions {
         let (from, to) = ("a".to_owned(), "b".to_owned());
-        ImportOptions { from, to, mode: ImportMode::Insert, account: None, file_format: None, types: Vec::new() }
+        ImportOptions {
+            from,
+            to,
+            mode: ImportMode::Insert,
+            account: None,
+            file_format: None,
+            types: Vec::new(),
+            guess_types: false,
+        }
     }
 
     #[test]
@@ -148,6 +158,7 @@ mod tests {
             ImportOptions { account: Some("x".to_owned()), ..options() },
             ImportOptions { file_format: Some(FileFormat::Csv), ..options() },
             ImportOptions { types: vec!["Age=Edm.Int32".to_owned()], ..options() },
+            ImportOptions { guess_types: true, ..options() },
         ] {
             let shown = format!("{other:?}");
             assert!(open(other).is_err(), "{shown}");
@@ -170,6 +181,7 @@ mod tests {
   "account": null,
   "file_format": null,
   "types": [],
+  "guess_types": false,
   "bad_lines": "/bad",
   "tables": {
     "cars": {

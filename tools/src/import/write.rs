@@ -28,6 +28,7 @@ pub(super) struct FileImport {
     pub(super) account: AccountName,
     pub(super) mode: WriteMode,
     pub(super) types: Arc<Vec<(String, EdmType)>>,
+    pub(super) guesses_types: bool,
     /// Whether there is one file only. Then it must have all properties that `types` names.
     pub(super) is_only_table: bool,
     pub(super) with_policies: bool,
@@ -62,7 +63,8 @@ impl FileImport {
             block_in_place(|| input.check())?;
             self.prepare(&table, &input).await?;
             self.progress.add_work(progress.offset);
-            let reader = WindowReader::open(&input, &progress, &self.types, self.bad_lines.has_file())?;
+            let keeps_raw = self.bad_lines.has_file();
+            let reader = WindowReader::open(&input, &progress, &self.types, self.guesses_types, keeps_raw)?;
             if let Some(name) = reader.missing_column(&self.types).filter(|_| self.is_only_table) {
                 bail!("{} has no column '{name}', which --types names", input.name());
             }

@@ -54,6 +54,10 @@ fn files_of_other_tools_and_pipes() {
     let lines = "{\"PartitionKey\":\"ann\",\"RowKey\":\"1\",\"Age\":41,\"Name\":\"Ann, the first\"}\n\
         {\"PartitionKey\":\"bob\",\"RowKey\":\"1\",\"Name\":\"\"}\n";
     assert_eq!(ran.stdout, lines);
+    let guessed = ["--guess-types", "--types", "Name=Edm.String"];
+    done(&folder, "import", &[&["--from", "people.csv", "--to", "guessed"][..], &guessed].concat());
+    let ran = done(&folder, "export", &["--from", "guessed", "--to", "-"]);
+    assert_eq!(ran.stdout, lines);
     let mut command = Command::new(PROGRAM.path());
     command
         .env_clear()
@@ -65,6 +69,30 @@ fn files_of_other_tools_and_pipes() {
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
     let ran = done(&folder, "export", &["--from", "piped", "--to", "-"]);
     assert_eq!(ran.stdout, lines);
+}
+
+#[test]
+fn types_of_csv_are_guessed_from_its_beginning() {
+    let folder = PROGRAM.folder();
+    let header = "PartitionKey,RowKey,Age,Code,Born,Score,Known,Known@type,Note\n";
+    let first = "p,1,41,007,2031-04-01T06:30:00Z,1,5,Edm.Int64,true\n";
+    let second = "p,2,,8,,1.5,x,,\"\"\n";
+    write(folder.path("people.csv"), [header, first, second].concat()).unwrap();
+    done(&folder, "import", &["--from", "people.csv", "--to", "data", "--guess-types"]);
+    let ran = done(&folder, "export", &["--from", "data", "--to", "-"]);
+    assert_eq!(
+        ran.stdout,
+        "{\"PartitionKey\":\"p\",\"RowKey\":\"1\",\"Age\":41,\"Code\":\"007\",\"Born@odata.type\":\"Edm.DateTime\",\
+         \"Born\":\"2031-04-01T06:30:00Z\",\"Score@odata.type\":\"Edm.Double\",\"Score\":1.0,\"Known@odata.type\":\"Edm.Int64\",\
+         \"Known\":\"5\",\"Note\":\"true\"}\n\
+         {\"PartitionKey\":\"p\",\"RowKey\":\"2\",\"Code\":\"8\",\"Score@odata.type\":\"Edm.Double\",\"Score\":1.5,\
+         \"Known\":\"x\",\"Note\":\"\"}\n"
+    );
+    // A value beyond the beginning that is of another type is a bad line.
+    let many: String = (0..4000).map(|row| format!("q,{row},5\n")).collect();
+    write(folder.path("many.csv"), format!("PartitionKey,RowKey,Age\n{many}q,last,old\n")).unwrap();
+    let said = refused(&folder, "import", &["--from", "many.csv", "--to", "data", "--guess-types"]);
+    assert!(said.contains("many.csv:4002:8: the value of 'Age' is not Edm.Int32"), "{said}");
 }
 
 #[test]
@@ -98,6 +126,8 @@ fn mistakes_are_explained_and_change_nothing() {
         ("export", &["--from", &service, "--to", "by-hand"], "by-hand/vans.jsonl is there already"),
         ("import", &["--from", "out", "--to", "new", "--types", "Age=Int"], "--types"),
         ("import", &["--from", "out", "--to", "new", "--types", "Age=Edm.Int32"], "--types is for CSV"),
+        ("import", &["--from", "out", "--to", "new", "--guess-types"], "--guess-types is for CSV"),
+        ("import", &["--from", "-", "--to", "new", "--table", "people", "--format", "csv", "--guess-types"], "a pipe"),
         ("import", &["--from", "people.csv", "--to", "new", "--types", "age=Edm.Int32"], "no column 'age'"),
         ("import", &["--from", "quotes.csv", "--to", "new", "--skip-bad", "2"], "2 lines, and this record has 3"),
         ("import", &["--from", "out", "--to", "new", "--bad-lines", "bad"], "keeps the lines of one table"),
