@@ -73,6 +73,7 @@ export class App extends HTMLElement {
       settings: this.settings,
       signOut: () => this.#leave(),
       navigate: (hash) => location.assign(hash),
+      tables: null,
     };
     this.#showHeader();
     void this.#show();
@@ -158,7 +159,7 @@ export class App extends HTMLElement {
     if (this.session?.service !== service) {
       return;
     }
-    const text = `The server refuses the credential. ${describeRefusal(service.credential, error)}`;
+    const text = `The server refuses the credential. ${describeRefusal(service, error)}`;
     const [label, run] = ["Sign in again", () => this.#renew(service)];
     // A dialog covers the banner, and what was typed in it must not be lost.
     if (document.querySelector("dialog[open]") && !document.querySelector("dialog[open] .notice")) {

@@ -2,7 +2,7 @@
 
 import { BearerCredential, DEVELOPMENT_ACCOUNT, KeyCredential, SasCredential, parseConnectionString } from "./core/credential.js";
 import { TableService } from "./core/client.js";
-import { ValueError, describe } from "./core/errors.js";
+import { ServiceError, ValueError, describe } from "./core/errors.js";
 import { tabStore } from "./ui/storage.js";
 
 /** @import { Credential } from "./core/credential.js" */
@@ -13,7 +13,8 @@ import { tabStore } from "./ui/storage.js";
  */
 /**
  * What views work with.
- * @typedef {{service: TableService, settings: Settings, signOut: () => void, navigate: (hash: string) => void}} Session
+ * @typedef {{service: TableService, settings: Settings, signOut: () => void, navigate: (hash: string) => void,
+ *   tables: string[] | null}} Session `tables` are the names that were listed last
  */
 
 const STORED = "rowhouse-sign-in";
@@ -98,13 +99,21 @@ function hostOf({ hostname, port }) {
 }
 
 /**
- * Why a credential is refused, in words.
- * @param {Credential} credential
+ * Explains why the server refused a credential, and what to do about it.
+ * @param {TableService} service
  * @param {unknown} error
  */
-export function describeRefusal(credential, error) {
-  const fault = credential instanceof SasCredential ? credential.faultAt(new Date()) : "";
-  return fault ? `${fault} ${describe(error)}` : describe(error);
+export function describeRefusal({ account, credential }, error) {
+  if (!(error instanceof ServiceError) || error.code !== "AuthenticationFailed") {
+    return describe(error);
+  }
+  const advice =
+    credential instanceof SasCredential
+      ? credential.faultAt(new Date()) || `The signature is not valid for the account ${account}. Copy the whole signature again.`
+      : credential instanceof KeyCredential
+        ? `The account ${account} does not exist, or this is not its key. Check the name, and copy the key again.`
+        : `The token is not valid for the account ${account}, or it has expired. Get a new token.`;
+  return `${advice} (${error.code}, ${error.status})`;
 }
 
 /** @returns {SignIn | null} */

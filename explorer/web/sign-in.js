@@ -89,7 +89,7 @@ export class SignInForm extends HTMLElement {
     try {
       const service = await serviceOf(this.settings, signIn);
       await tryOut(service).catch((error) => {
-        throw new Error(describeRefusal(service.credential, error));
+        throw new Error(describeRefusal(service, error));
       });
       storeSignIn(this.isKept.input.checked ? signIn : null);
       this.onService(service);

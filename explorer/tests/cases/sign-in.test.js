@@ -138,14 +138,14 @@ test("what is wrong with a credential is said, and can be mended", async (test) 
   const page = await openExplorer(test, server, { statuses: [403] });
   const other = Buffer.from("another key").toString("base64");
   const wrong = [
-    [{ kind: "Account and key", account, secret: other }, "AuthenticationFailed"],
+    [{ kind: "Account and key", account, secret: other }, "The account orchard does not exist, or this is not its key. Check the name, and copy the key again. (AuthenticationFailed, 403)"],
     [{ kind: "Account and key", account, secret: "no base64!" }, "The account key is not Base64."],
     [{ kind: "Account and key", account: "no account!", secret: key }, "The name of an account has"],
-    [{ kind: "Account and key", account: "nobody", secret: key }, "403"],
+    [{ kind: "Account and key", account: "nobody", secret: key }, "The account nobody does not exist"],
     [{ kind: "Connection string", secret: "AccountName=orchard" }, "neither AccountKey nor SharedAccessSignature"],
     [{ kind: "Connection string", secret: "nonsense" }, "A connection string has parts such as"],
     [{ kind: "Shared access signature", account, secret: "sv=2019-02-02" }, "not a shared access signature"],
-    [{ kind: "Shared access signature", account, secret: `${server.accountSas(["query", "list"])}AAAA` }, "AuthenticationFailed"],
+    [{ kind: "Shared access signature", account, secret: `${server.accountSas(["query", "list"])}AAAA` }, "The signature is not valid for the account orchard. Copy the whole signature again. (AuthenticationFailed, 403)"],
     [{ kind: "Shared access signature", account, secret: "https://orchard.example/apples?sv=2019-02-02&sig=A" }, "of orchard.example"],
     [{ kind: "Bearer token", account, secret: "two words" }, "This is not a bearer token."],
   ];

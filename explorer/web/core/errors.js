@@ -42,12 +42,25 @@ export class ValueError extends Error {
 }
 
 /**
- * An error in words.
+ * Refusals whose message from the service does not tell people what to do.
+ * @type {Record<string, string>}
+ */
+const EXPLANATIONS = {
+  AuthenticationFailed: "The server does not accept the credential. Sign in again with the right account and credential.",
+  NotImplemented: "The service does not support this request. If it has a filter, check its operators and literals.",
+};
+
+/**
+ * Describes an error to the user.
  * @param {unknown} error
  * @returns {string}
  */
 export function describe(error) {
   if (error instanceof ServiceError) {
+    const explanation = EXPLANATIONS[error.code];
+    if (explanation) {
+      return `${explanation} (${error.code}, ${error.status})`;
+    }
     // The service ends its messages with the id and the time of the request.
     const text = error.message.split("\n")[0]?.trim() ?? "";
     return text ? `${text} (${error.code}, ${error.status})` : `${error.code} (${error.status})`;

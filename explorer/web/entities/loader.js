@@ -2,6 +2,7 @@
 
 import { PAGE_ENTITIES_MAX } from "../core/batch.js";
 import { isAborted } from "../core/errors.js";
+import { checkFilter } from "../query/filter-text.js";
 import { order } from "./changes.js";
 
 /** @import { Entity } from "../core/edm.js" */
@@ -97,6 +98,7 @@ export class EntityLoader {
 
   async #page() {
     const { filter, select, top } = this.query;
+    checkFilter(filter);
     const signal = AbortSignal.any([this.#abort.signal, this.#pause.signal]);
     const began = performance.now();
     const left = top === null ? null : Math.min(PAGE_ENTITIES_MAX, top - this.#returned);

@@ -4,6 +4,7 @@
 
 import { describe } from "../core/errors.js";
 import { countText, numberText } from "../core/words.js";
+import { checkFilter } from "../query/filter-text.js";
 import { openDialog } from "../ui/dialog.js";
 import { checkbox, h, uniqueId } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
@@ -126,6 +127,7 @@ async function run(service, { table, query, entities }, options) {
  * @returns {AsyncGenerator<Entity[], void, void>}
  */
 async function* pagesOf(service, table, { filter, select, top }, { names }, signal) {
+  checkFilter(filter);
   const needed = select ?? (names && names.join().length <= SELECT_LENGTH_MAX ? names : null);
   let rest = top ?? Infinity;
   /** @type {Continuation | null} */

@@ -62,7 +62,7 @@ export class FilterInput extends HTMLElement {
   }
 
   /**
-   * Marks the mistakes; those that typing on may remove are left out unless `all` are wanted.
+   * Marks the mistakes, and returns true if there are none. Without `all`, leaves out those that further typing may remove.
    * @param {boolean} all
    */
   check(all) {
@@ -75,6 +75,7 @@ export class FilterInput extends HTMLElement {
     const said = messages.join(" ");
     // Nothing is said again while it stays the same.
     if (this.problem.textContent !== said) this.problem.textContent = said;
+    return errors.length === 0;
   }
 
   #typed() {

@@ -1,6 +1,7 @@
 // The grammar of a filter: from its text to a tree, with every mistake at its place; and literals as text.
-// The service is the judge of a filter; this module knows the language in order to help, and must not know pages or requests.
+// It accepts what the service accepts, which a case in Chromium compares. This module must not know pages or requests.
 
+import { ValueError } from "../core/errors.js";
 import { tokenize, WORDS } from "./filter-lex.js";
 
 /** @import { EdmType } from "../core/edm.js" */
@@ -45,6 +46,16 @@ export function parseFilter(text) {
   const filter = parser.whole();
   errors.sort((a, b) => a.start - b.start);
   return { filter: errors.length ? null : filter, errors, tokens };
+}
+
+/**
+ * Throws a message for the user if a filter has a mistake, so that no request is sent with it.
+ * @param {string} text
+ * @throws {ValueError}
+ */
+export function checkFilter(text) {
+  const [error] = parseFilter(text).errors;
+  if (error) throw new ValueError(`The query was not sent, because its filter has a mistake at character ${error.start + 1}.`);
 }
 
 /** Ends the reading of a text that makes no sense from here on. */

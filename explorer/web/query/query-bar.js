@@ -123,11 +123,14 @@ export class QueryBar extends HTMLElement {
     if (!this.fields.hidden) this.#showFields(true);
   }
 
-  /** Runs the query. A filter with a mistake is run, too, since the service is the judge; fields that cannot be read are not. */
+  /** Runs the query, unless the filter, its fields or the limit have a mistake. */
   run() {
     if ((!this.fields.hidden && !this.fields.check()) || !this.take.reportValidity()) return;
     const query = this.query;
-    this.filter.check(true);
+    if (!this.filter.check(true)) {
+      this.filter.text.focus();
+      return announce(`The query was not sent. ${this.filter.problem.textContent}`);
+    }
     this.#queries.add(query);
     this.dispatchEvent(new CustomEvent("run", { detail: query, bubbles: true }));
   }

@@ -1,0 +1,16 @@
+// What the page says about refusals of the service.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ServiceError, describe } from "../../web/core/errors.js";
+
+const REFUSED = "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly.\nRequestId:1";
+
+test("refusals whose message helps no user are explained", () => {
+  const refused = describe(new ServiceError(403, "AuthenticationFailed", REFUSED));
+  assert.match(refused, /^The server does not accept the credential\. Sign in again .* \(AuthenticationFailed, 403\)$/);
+  const unsupported = describe(new ServiceError(501, "NotImplemented", "The requested operation is not implemented."));
+  assert.match(unsupported, /^The service does not support this request\. .* \(NotImplemented, 501\)$/);
+  const other = describe(new ServiceError(409, "TableAlreadyExists", "The table specified already exists.\nRequestId:1"));
+  assert.equal(other, "The table specified already exists. (TableAlreadyExists, 409)");
+});
