@@ -3,6 +3,7 @@
 import { describe } from "./core/errors.js";
 import { describeRefusal, developmentService, readSettings, serviceOf, storeSignIn, storedSignIn } from "./session.js";
 import { SignInForm } from "./sign-in.js";
+import { TableList } from "./tables/table-list.js";
 import { TablesView } from "./tables/tables-view.js";
 import { openDialog } from "./ui/dialog.js";
 import { h, replaceChildren } from "./ui/dom.js";
@@ -20,12 +21,15 @@ export class App extends HTMLElement {
   settings = { version: "", development: false, hostAccount: null };
   /** @type {Session | null} */
   session = null;
+  /** Counts the views that were asked for. */
+  turn = 0;
 
   constructor() {
     super();
     this.header = h("header", { class: "top" });
     this.banner = h("div", { class: "banner", role: "alert", hidden: true });
     this.main = h("main", { id: "main", tabindex: "-1" });
+    this.side = h("div", { class: "side" });
   }
 
   connectedCallback() {
@@ -34,7 +38,7 @@ export class App extends HTMLElement {
       this.main.focus();
     };
     const link = h("a", { class: "skip", href: "#main", onclick: skip }, "Skip to the content");
-    this.append(link, this.header, this.banner, this.main);
+    this.append(link, this.header, this.banner, h("div", { class: "frame" }, this.side, this.main));
     addEventListener("hashchange", () => void this.#show());
     // A file that is dropped beside its place must not take the place of the page.
     addEventListener("dragover", (event) => event.preventDefault());
@@ -58,10 +62,11 @@ export class App extends HTMLElement {
     }
   }
 
-  /** @param {HTMLElement} view */
-  #place(view) {
+  /** @param {HTMLElement} view @param {HTMLElement | null} [side] */
+  #place(view, side = null) {
     document.getElementById("loading")?.remove();
     replaceChildren(this.main, view);
+    replaceChildren(this.side, side);
   }
 
   /** @param {TableService} service */
@@ -113,13 +118,14 @@ export class App extends HTMLElement {
     const address = location.hash.replace(/^#/, "");
     const at = address.indexOf("?");
     const [path, query] = at < 0 ? [address, ""] : [address.slice(0, at), address.slice(at + 1)];
-    const { view, title } = await viewOf(session, path, new URLSearchParams(query)).catch(problemView);
-    // Another address may have been opened while the view was loaded.
-    if (this.session === session && address === location.hash.replace(/^#/, "")) {
+    const turn = (this.turn += 1);
+    const { view, title, table = "" } = await viewOf(session, path, new URLSearchParams(query)).catch(problemView);
+    // Another address may have been opened while the view was loaded, or the same one again.
+    if (this.session === session && this.turn === turn) {
       document.title = `${title} – Rowhouse explorer`;
       // After a link of the page was followed, the focus would be nowhere.
       const hadFocus = this.main.contains(document.activeElement);
-      this.#place(view);
+      this.#place(view, table ? new TableList(session, table) : null);
       scrollTo(0, 0);
       if (hadFocus) {
         this.main.focus();
@@ -198,7 +204,8 @@ customElements.define("rowhouse-explorer", App);
  */
 function problemView(error) {
   const retry = h("button", { type: "button", onclick: () => location.reload() }, "Try again");
-  return { view: h("div", null, h("p", { class: "problem", role: "alert" }, describe(error)), retry), title: "Problem" };
+  const view = h("div", null, h("p", { class: "problem", role: "alert" }, describe(error)), retry);
+  return { view, title: "Problem", table: "" };
 }
 
 /**
@@ -206,18 +213,18 @@ function problemView(error) {
  * @param {Session} session
  * @param {string} path
  * @param {URLSearchParams} query
- * @returns {Promise<{view: HTMLElement, title: string}>}
+ * @returns {Promise<{view: HTMLElement, title: string, table?: string}>}
  */
 async function viewOf(session, path, query) {
   const [, kind = "", name = "", part = ""] = path.split("/");
   const table = decode(name);
   if (kind === "t" && part === "access") {
     const { TableAccessView } = await import("./access/table-access-view.js");
-    return { view: new TableAccessView(session, { table }), title: `Access to ${table}` };
+    return { view: new TableAccessView(session, { table }), title: `Access to ${table}`, table };
   }
   if (kind === "t") {
     const { EntitiesView } = await import("./entities/entities-view.js");
-    return { view: new EntitiesView(session, { table, query: queryOf(query) }), title: table };
+    return { view: new EntitiesView(session, { table, query: queryOf(query) }), title: table, table };
   }
   if (kind === "account") {
     const { AccountView } = await import("./access/account-view.js");

@@ -29,6 +29,7 @@ export class TablesView extends HTMLElement {
     const oninput = () => this.#showTables();
     this.search = h("input", { type: "search", "aria-label": "Search tables", placeholder: "Search", oninput });
     this.status = h("p", { class: "status", role: "status" });
+    this.next = h("div", { class: "toolbar" });
     this.list = h("ul", { class: "tables", "aria-label": "Tables" });
   }
 
@@ -46,7 +47,7 @@ export class TablesView extends HTMLElement {
       h("div", { class: "heading" }, h("h1", null, "Tables"),
         h("div", { class: "toolbar" },
           this.search, refresh, service.may("add") ? importFiles : null, service.may("create") ? create : null)),
-      this.status, this.list);
+      this.status, this.next, this.list);
     service.addEventListener("reachable", () => this.#load(), { signal: this.controller.signal });
     void this.#load();
   }
@@ -86,6 +87,7 @@ export class TablesView extends HTMLElement {
         tables.push(...page.tables);
         next = page.next;
         this.tables = tables;
+        this.session.tables = tables;
         this.#showTables(next !== null);
       } while (next !== null);
     } catch (error) {
@@ -103,6 +105,19 @@ export class TablesView extends HTMLElement {
     const all = countText(total, "table", "tables");
     const count = wanted ? `${numberText(shown.length)} of ${numberText(total)} tables` : all;
     this.status.textContent = total === 0 && !isLoading ? "There is no table yet." : `${count}${isLoading ? ", loading…" : ""}`;
+    const button = (/** @type {string} */ label, /** @type {() => void} */ onclick) =>
+      h("button", { type: "button", onclick }, label);
+    const { service } = this.session;
+    const isEmpty = total === 0 && !isLoading;
+    const clear = () => {
+      this.search.value = "";
+      this.#showTables();
+      this.search.focus();
+    };
+    replaceChildren(this.next,
+      isEmpty && service.may("create") ? button("Create the first table", () => this.#create()) : null,
+      isEmpty && service.may("add") ? button("Import files", () => this.#import([])) : null,
+      total > 0 && shown.length === 0 ? button("Show all tables", clear) : null);
     const showAll = () => this.#showTables(false, Infinity);
     const more = h("button", { type: "button", onclick: showAll }, `Show all ${numberText(shown.length)}`);
     const items = shown.slice(0, most).map((name) => this.#item(name));

@@ -1,0 +1,49 @@
+// The tables of the account, at the side of the view of one of them. Knows no entities.
+
+import { h, replaceChildren } from "../ui/dom.js";
+
+/** @import { Session } from "../session.js" */
+
+/** Tables in the list; the view of all tables has a search. */
+const SHOWN_MAX = 500;
+/** As in base.css: a narrower page has no room for the list, so the tables are not read. */
+const WIDE = "(min-width: 1000px)";
+
+export class TableList extends HTMLElement {
+  /** @param {Session} session @param {string} current */
+  constructor(session, current) {
+    super();
+    this.session = session;
+    this.current = current;
+  }
+
+  connectedCallback() {
+    if (this.session.tables) {
+      this.#show();
+    } else if (this.session.service.may("list") && matchMedia(WIDE).matches) {
+      void this.#load();
+    }
+  }
+
+  async #load() {
+    try {
+      const { tables } = await this.session.service.listTables();
+      this.session.tables = tables;
+      this.#show();
+    } catch {
+      // The view of the table reports what is wrong with the server or the credential.
+    }
+  }
+
+  #show() {
+    const tables = this.session.tables ?? [];
+    const isCurrent = (/** @type {string} */ name) => name.toLowerCase() === this.current.toLowerCase();
+    const link = (/** @type {string} */ name) =>
+      h("a", { href: `#/t/${encodeURIComponent(name)}`, "aria-current": isCurrent(name) ? "page" : null, title: name }, name);
+    const items = tables.slice(0, SHOWN_MAX).map((name) => h("li", null, link(name)));
+    replaceChildren(this, h("nav", { "aria-label": "Tables of the account" }, h("ul", { class: "plain" }, items)));
+    this.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+  }
+}
+
+customElements.define("table-list", TableList);
