@@ -7,7 +7,7 @@ import { announce } from "../ui/notify.js";
 import { isKey } from "./columns.js";
 import { visibleText } from "./display.js";
 
-/** @import { Column, Columns } from "./columns.js" */
+/** @import { Column, Columns, Sort } from "./columns.js" */
 /** @import { EntityGrid } from "./grid.js" */
 
 /** @param {Columns} columns @param {{changed: () => void, reset: () => void}} actions */
@@ -91,9 +91,9 @@ export function openColumns(columns, { changed, reset }) {
  * @param {Columns} columns
  * @param {string} name
  * @param {HTMLElement} opener
- * @param {{changed: () => void, all: () => void}} actions
+ * @param {{changed: () => void, all: () => void, sort: (sort: Sort | null) => void}} actions
  */
-export function openColumnMenu(grid, columns, name, opener, { changed, all }) {
+export function openColumnMenu(grid, columns, name, opener, { changed, all, sort }) {
   const column = columns.get(name);
   if (!column) return;
   const pinned = isKey(column.kind);
@@ -106,8 +106,19 @@ export function openColumnMenu(grid, columns, name, opener, { changed, all }) {
     columns.local = !columns.local;
     changed();
   };
+  /** @param {boolean} descending */
+  const sortItem = (descending) => {
+    const checked = columns.sort?.name === name && columns.sort.descending === descending;
+    return {
+      label: descending ? "Sort descending" : "Sort ascending",
+      checked,
+      run: () => sort(checked ? null : { name, descending }),
+    };
+  };
   const isTime = column.kind === "timestamp" || column.types.has("Edm.DateTime");
   openMenu(opener, [
+    sortItem(false),
+    sortItem(true),
     { label: "Hide", run: hide },
     { label: "Move left", disabled: pinned, run: () => grid.moveColumn(name, -1) },
     { label: "Move right", disabled: pinned, run: () => grid.moveColumn(name, 1) },

@@ -10,7 +10,9 @@
  * @property {Set<EdmType>} types  the types that its values have among what is loaded
  * @property {number} width
  * @property {boolean} hidden
+ * @property {boolean} isFitted  whether the width was chosen by the user or by what the column shows
  */
+/** The column that orders the entities that are loaded. @typedef {{name: string, descending: boolean}} Sort */
 
 /** @type {Record<Column["kind"], number>} */
 const WIDTHS_NEW = { partitionKey: 150, rowKey: 150, timestamp: 250, property: 170 };
@@ -56,6 +58,8 @@ export class Columns {
   #hidden;
   /** @type {Map<string, number>} */
   #widths;
+  /** @type {Sort | null} */
+  sort = null;
 
   /** @param {Layout} [layout] */
   constructor(layout = emptyLayout()) {
@@ -71,8 +75,10 @@ export class Columns {
 
   /** @param {string} name @param {Column["kind"]} kind */
   #create(name, kind) {
-    const width = limited(this.#widths.get(name) ?? WIDTHS_NEW[kind]);
-    const column = { name, kind, types: new Set(), width, hidden: this.#hidden.has(name) };
+    const saved = this.#widths.get(name);
+    const width = limited(saved ?? WIDTHS_NEW[kind]);
+    /** @type {Column} */
+    const column = { name, kind, types: new Set(), width, hidden: this.#hidden.has(name), isFitted: saved !== undefined };
     this.#byName.set(name, column);
     this.#ordered.push(column);
     return column;
@@ -149,7 +155,18 @@ export class Columns {
     const column = this.#byName.get(name);
     if (!column) return;
     column.width = limited(width);
+    column.isFitted = true;
     this.#widths.set(name, column.width);
+  }
+
+  /** Gives columns that have no width yet the one that fits. @param {(column: Column) => number} widthOf */
+  fit(widthOf) {
+    for (const column of this.shown) {
+      // Its first value decides.
+      if (column.isFitted || (column.kind === "property" && column.types.size === 0)) continue;
+      column.width = limited(widthOf(column));
+      column.isFitted = true;
+    }
   }
 
   /** Whether a column could be moved to the place of another one; keys stay first. @param {string} name @param {string} target */

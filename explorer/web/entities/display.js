@@ -1,4 +1,4 @@
-// Values and keys as text that can be read safely, cut for display only, and values in another type if they mean the same in it.
+// Values, keys and JSON as text that can be read safely, and values in another type if they mean the same in it.
 // Knows no document.
 
 import { fromBytes, readValue, toBytes } from "../core/edm.js";
@@ -27,15 +27,67 @@ function picture(character) {
   return `\u2039U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}\u203a`;
 }
 
+/** Emoji joined to one picture, such as a family. Their joiners are part of it. */
+const JOINED_EMOJI = /(?:\p{Extended_Pictographic}[\ufe0f\u{1f3fb}-\u{1f3ff}]?\u200d)+\p{Extended_Pictographic}/gu;
+
+/** Writes unsafe characters as JSON does inside of strings; line breaks stay. @param {string} json */
+export function escapeUnsafe(json) {
+  return replaceUnsafe(json, (character) =>
+    character === "\n" ? character : `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+/** @param {string} text @param {(character: string) => string} write */
+function replaceUnsafe(text, write) {
+  if (!text.includes("\u200d")) return text.replace(UNSAFE, write);
+  const emoji = text.match(JOINED_EMOJI) ?? [];
+  return text
+    .split(JOINED_EMOJI)
+    .map((part, at) => part.replace(UNSAFE, write) + (emoji[at] ?? ""))
+    .join("");
+}
+
 /** The text with invisible characters and spaces at its ends made visible. @param {string} text @param {number} [max] */
 export function visibleText(text, max = 240) {
   const cut = text.length > max;
-  const shown = (cut ? text.slice(0, max) : text).replace(UNSAFE, picture);
+  // A cut inside of a character or an emoji sequence leaves no half of it.
+  const shown = replaceUnsafe(cut ? text.slice(0, max).replace(/[\ud800-\udbff\u200d]+$/, "") : text, picture);
   const start = shown.length - shown.trimStart().length;
   const end = cut ? shown.length : shown.trimEnd().length;
   if (start === 0 && end === shown.length) return cut ? `${shown}\u2026` : shown;
   if (start === shown.length) return "\u2423".repeat(start);
   return "\u2423".repeat(start) + shown.slice(start, end) + "\u2423".repeat(shown.length - end) + (cut ? "\u2026" : "");
+}
+
+const JSON_TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
+
+/** Returns true if a string is a JSON object or array. @param {string} text */
+export function isJson(text) {
+  if (!/^\s*[[{]/.test(text)) return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Returns JSON with line breaks and indentation. Its numbers keep their digits. @param {string} json */
+export function prettyJson(json) {
+  let out = "";
+  let indent = "\n";
+  let before = "";
+  for (const [token] of json.matchAll(JSON_TOKEN)) {
+    const opens = before === "{" || before === "[";
+    if (token === "}" || token === "]") {
+      indent = indent.slice(0, -2);
+      if (!opens) out += indent;
+    } else if (opens || before === ",") out += indent;
+    out += token === ":" ? ": " : token;
+    if (token === "{" || token === "[") indent += "  ";
+    before = token;
+  }
+  return out;
 }
 
 /** @param {string} base64 */

@@ -5,13 +5,17 @@ import { h, uniqueId } from "../ui/dom.js";
 import { timeText, visibleText } from "./display.js";
 import { TypedField, textArea } from "./value-field.js";
 
-/** @import { Entity, Value } from "../core/edm.js" */
+/** @import { EdmType, Entity, Value } from "../core/edm.js" */
 /** @typedef {{element: HTMLElement, name: () => string, field: TypedField}} PropertyRow */
+
+const OFFERED_MAX = 30;
+
 /**
  * @typedef {object} EditorOptions
  * @property {string} title
  * @property {Entity} entity  what is shown first
  * @property {"new" | "edit" | "read"} mode
+ * @property {ReadonlyMap<string, EdmType>} [offered]  properties with fields that may stay empty
  * @property {string} [note]  said above the properties
  * @property {boolean} [keepProperties]  properties cannot be removed, since a merge does not remove any
  * @property {string} action  the label of the button that saves
@@ -92,7 +96,7 @@ class PropertyRows {
   #problem = h("p", { class: "problem", role: "alert" });
 
   /** @param {EditorOptions} options */
-  constructor({ entity, mode, keepProperties = false }) {
+  constructor({ entity, mode, keepProperties = false, offered = new Map() }) {
     this.readOnly = mode === "read";
     this.keepProperties = keepProperties;
     const add = () => this.#add("", { type: "Edm.String", text: "" }, true).querySelector("input")?.focus();
@@ -100,16 +104,18 @@ class PropertyRows {
       "fieldset",
       { class: "properties" },
       h("legend", null, "Properties"),
+      offered.size > 0 ? h("small", null, "Properties that stay empty are not added.") : null,
       this.#list,
       this.#problem,
       this.readOnly ? null : h("button", { type: "button", onclick: add }, "Add property"),
     );
     for (const [name, value] of entity.properties) this.#add(name, value, mode === "new");
+    for (const [name, type] of [...offered].slice(0, OFFERED_MAX)) this.#add(name, { type, text: "" }, false, true);
     if (mode === "read" && entity.properties.size === 0) this.#list.append("No properties.");
   }
 
-  /** @param {string} first @param {Value} value @param {boolean} isNew */
-  #add(first, value, isNew) {
+  /** @param {string} first @param {Value} value @param {boolean} isNew @param {boolean} [isOptional] */
+  #add(first, value, isNew, isOptional = false) {
     const input =
       isNew && !this.readOnly
         ? h("input", {
@@ -124,8 +130,9 @@ class PropertyRows {
     const field = new TypedField(value, {
       label: () => visibleText(name(), 60) || "the new property",
       readOnly: this.readOnly,
+      isOptional,
     });
-    const removable = !this.readOnly && (isNew || !this.keepProperties);
+    const removable = !this.readOnly && !isOptional && (isNew || !this.keepProperties);
     const remove = removable
       ? h("button", { type: "button", class: "quiet remove", onclick: () => this.#remove(row) }, "Remove")
       : null;
@@ -169,6 +176,7 @@ class PropertyRows {
     const properties = new Map();
     this.#problem.textContent = "";
     for (const { element, name, field } of this.#rows) {
+      if (field.isLeftOut) continue;
       const problem =
         (element.querySelector(":scope > input") && nameProblem(name())) ||
         (properties.has(name()) && "Two properties have the same name.");

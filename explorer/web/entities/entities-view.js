@@ -7,29 +7,37 @@ import { openImport } from "../moving/import.js";
 import { ExplainPanel } from "../query/explain-panel.js";
 import { QueryBar } from "../query/query-bar.js";
 import { queryHash } from "../query/query.js";
-import { h, replaceChildren } from "../ui/dom.js";
+import { h } from "../ui/dom.js";
 import { acceptFiles } from "../ui/files.js";
 import { announce, notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
 import { browserStore } from "../ui/storage.js";
 import { applyPairs } from "./changes.js";
+import { openCellMenu } from "./cell-menu.js";
 import { openColumnMenu, openColumns } from "./columns-dialog.js";
 import { Columns, LayoutStore, emptyLayout } from "./columns.js";
+import { visibleText } from "./display.js";
 import { EntityActions } from "./entity-actions.js";
 import { EntityGrid } from "./grid.js";
 import { Selection } from "./grid-keys.js";
+import { showTail } from "./grid-tail.js";
+import { openEntityJson } from "./json-view.js";
 import { EntityLoader } from "./loader.js";
+import { sorted } from "./sorting.js";
 
 /** @import { Session } from "../session.js" */
 /** @import { Entity } from "../core/edm.js" */
 /** @import { Query } from "../query/query.js" */
 /** @import { Pair } from "./changes.js" */
+/** @import { Sort } from "./columns.js" */
 
 export class EntitiesView extends HTMLElement {
   #session;
   #table;
   /** @type {EntityLoader} */
   #loader;
+  /** What the grid shows. @type {Entity[]} */
+  #list = [];
   #layouts;
   #columns;
   /** @type {Selection<Entity>} */
@@ -57,7 +65,7 @@ export class EntitiesView extends HTMLElement {
     this.#loader = this.#newLoader(query);
     this.#actions = new EntityActions(session.service, table, {
       loader: () => this.#loader,
-      names: () => [...this.#columns.properties.keys()],
+      properties: () => this.#columns.properties,
       apply: (pairs, loader) => this.#apply(pairs, loader),
       undoChanged: () => this.#showState(),
       refocus: () => {
@@ -78,7 +86,6 @@ export class EntitiesView extends HTMLElement {
     this.append(
       this.#heading(),
       this.#query,
-      this.#explain,
       h("div", { class: "toolbar entity-tools", role: "toolbar", "aria-label": "Entities" }, Object.values(tools)),
       this.#grid,
       h(
@@ -88,6 +95,7 @@ export class EntitiesView extends HTMLElement {
         h("button", { type: "button", class: "quiet load-all", onclick: () => this.#loadAll() }, "Load all"),
         stop,
       ),
+      this.#explain,
     );
     addEventListener("keydown", this.#onKey);
     this.#session.service.addEventListener("reachable", this.#onReachable);
@@ -111,7 +119,7 @@ export class EntitiesView extends HTMLElement {
       openExport(this.#session, {
         table: this.#table,
         query: this.#loader.query,
-        entities: this.#loader.entities,
+        entities: this.#list,
         visible: this.#columns.shown.filter((column) => column.kind === "property").map((column) => column.name),
       });
     return h(
@@ -140,6 +148,7 @@ export class EntitiesView extends HTMLElement {
       ["duplicate", "Duplicate", () => Promise.all(this.#targets().map((entity) => actions.duplicate(entity)))],
       ["remove", "Delete", () => this.#remove()],
       ["property", "Edit property of selected", () => actions.editProperty(this.#targets())],
+      ["json", "JSON", () => this.#targets().forEach(openEntityJson)],
       ["columns", "Columns", () => this.#openColumns()],
       ["refresh", "Refresh", () => this.#run(this.#loader.query)],
       ["undo", "Undo", () => actions.undo()],
@@ -157,7 +166,7 @@ export class EntitiesView extends HTMLElement {
     const handlers = {
       "near-end": () => this.#loader.state === "idle" && void this.#loader.more(),
       "entity-open": (line) => {
-        const entity = this.#loader.entities[line];
+        const entity = this.#list[line];
         if (entity) this.#actions.open(entity);
       },
       "entities-delete": () => this.#may("delete") && this.#try(() => this.#remove()),
@@ -175,7 +184,18 @@ export class EntitiesView extends HTMLElement {
         openColumnMenu(this.#grid, this.#columns, name, opener, {
           changed: () => this.#columnsChanged(),
           all: () => this.#openColumns(),
+          sort: (sort) => this.#sort(sort),
         }),
+      "cell-menu": ({ line, column, opener }) => {
+        const entity = this.#list[line];
+        if (!entity) return;
+        openCellMenu(opener, entity, column, {
+          filter: this.#loader.query.filter,
+          run: (filter) => this.#runFilter(filter),
+          open: () => this.#actions.open(entity),
+          openLabel: this.#may("update") ? "Edit" : "View",
+        });
+      },
     };
     for (const [kind, handle] of Object.entries(handlers)) {
       this.#grid.addEventListener(kind, (event) => handle(/** @type {CustomEvent} */ (event).detail));
@@ -199,6 +219,9 @@ export class EntitiesView extends HTMLElement {
       page: (entities, report) => {
         this.#explain.add(report);
         this.#addColumns(entities);
+        if (!this.#columns.sort) return;
+        this.#arrange();
+        this.#grid.replaceList(this.#list, -1);
       },
       state: () => {
         this.#showState();
@@ -212,7 +235,7 @@ export class EntitiesView extends HTMLElement {
 
   /** @param {Entity[]} entities */
   #addColumns(entities) {
-    if (!this.#columns.add(entities)) return;
+    if (!this.#columns.add(entities) && this.#columns.all.every((column) => column.isFitted)) return;
     this.#grid.columnsChanged();
     this.#query.properties = this.#columns.properties;
   }
@@ -228,7 +251,9 @@ export class EntitiesView extends HTMLElement {
     // A result may come when the view is gone.
     if (!this.isConnected) return;
     this.#loader.stop();
+    const { sort } = this.#columns;
     this.#columns = new Columns(this.#columns.layout);
+    this.#columns.sort = sort;
     this.#start(this.#newLoader(query));
   }
 
@@ -237,7 +262,8 @@ export class EntitiesView extends HTMLElement {
     this.#loader = loader;
     this.#selection = new Selection();
     this.#explain.reset(loader.query);
-    this.#grid.show(loader.entities, this.#columns, this.#selection);
+    this.#arrange();
+    this.#grid.show(this.#list, this.#columns, this.#selection);
     this.#showState();
     void loader.more();
   }
@@ -253,17 +279,36 @@ export class EntitiesView extends HTMLElement {
     this.#selection.follow(replaced);
     const changed = [...replaced.values(), ...pairs.map((pair) => pair.after)].filter((entity) => entity !== null);
     this.#addColumns(changed);
+    this.#arrange();
     const [first] = pairs;
-    const place = pairs.length === 1 && first?.after ? list.findIndex((entity) => sameKeys(entity, first.after)) : -1;
-    this.#grid.replaceList(list, place);
+    const place = pairs.length === 1 && first?.after ? this.#list.findIndex((entity) => sameKeys(entity, first.after)) : -1;
+    this.#grid.replaceList(this.#list, place);
     if (same && later > 0) announce(`${countText(later)} added after those that are loaded`);
     this.#showState();
   }
 
+  /** Puts what is loaded into the order that the user chose; without one it stays in the order of the service. */
+  #arrange() {
+    const { sort } = this.#columns;
+    const column = sort && this.#columns.get(sort.name);
+    this.#list = column ? sorted(this.#loader.entities, column, sort.descending) : this.#loader.entities;
+  }
+
+  /** @param {Sort | null} sort */
+  #sort(sort) {
+    this.#columns.sort = sort;
+    this.#arrange();
+    this.#grid.replaceList(this.#list, -1);
+    this.#grid.columnsChanged();
+    this.#showState();
+    const rest = this.#loader.state === "complete" ? "" : " Only the entities that are loaded are sorted.";
+    announce(sort ? `Sorted by ${visibleText(sort.name, 60)}.${rest}` : "In the order of the keys.");
+  }
+
   /** The selected entities, or the active one. */
   #targets() {
-    if (this.#selection.size > 0) return this.#selection.of(this.#loader.entities);
-    const entity = this.#loader.entities[this.#grid.activeLine];
+    if (this.#selection.size > 0) return this.#selection.of(this.#list);
+    const entity = this.#list[this.#grid.activeLine];
     return entity ? [entity] : [];
   }
 
@@ -275,6 +320,7 @@ export class EntitiesView extends HTMLElement {
   #countText() {
     const { entities, state, query } = this.#loader;
     const count = entities.length;
+    if (state === "failed") return count === 0 ? "No entities loaded" : `${countText(count)} loaded; the rest could not be read`;
     if (state !== "complete")
       return state === "loading" && count === 0 ? "Loading\u2026" : `${countText(count)} loaded, more follow`;
     if (count === 0) return query.filter ? "No entity matches" : "The table has no entities";
@@ -282,50 +328,53 @@ export class EntitiesView extends HTMLElement {
   }
 
   #showState() {
-    const { state, entities, error, projected } = this.#loader;
+    const { state, projected } = this.#loader;
+    const { sort } = this.#columns;
     const chosen = this.#selection.size;
     this.#status.textContent =
       this.#countText() +
       (chosen > 0 ? `, ${numberText(chosen)} selected` : "") +
-      (projected ? ", some properties only" : "");
+      (projected ? ", some properties only" : "") +
+      (sort ? `, sorted by ${visibleText(sort.name, 60)}` : "");
     const all = this.querySelector(".load-all");
-    if (all instanceof HTMLElement) all.hidden = state === "complete" || entities.length === 0;
-    const targets = chosen || (entities[this.#grid.activeLine] ? 1 : 0);
-    const { add, edit, duplicate, remove, property, undo, importing, stop } = this.#buttons;
+    if (all instanceof HTMLElement) all.hidden = state === "complete" || this.#list.length === 0;
+    const targets = chosen || (this.#list[this.#grid.activeLine] ? 1 : 0);
+    const { add, edit, duplicate, json, remove, property, undo, importing, stop } = this.#buttons;
     for (const button of [add, duplicate, importing]) if (button) button.hidden = !this.#may("add");
     if (remove) remove.hidden = !this.#may("delete");
     if (property) property.hidden = !this.#may("update");
     if (edit) edit.textContent = this.#may("update") ? "Edit" : "View";
     if (stop) stop.hidden = state !== "loading";
-    for (const button of [edit, duplicate]) if (button) button.disabled = targets !== 1;
+    for (const button of [edit, duplicate, json]) if (button) button.disabled = targets !== 1;
     for (const button of [remove, property]) if (button) button.disabled = targets === 0;
     if (undo) {
       undo.hidden = this.#actions.undoLabel === null;
       undo.textContent = this.#actions.undoLabel ?? "";
     }
-    this.#showTail(state, error);
+    this.#showTail();
   }
 
-  /** @param {import("./loader.js").LoaderState} state @param {unknown} error */
-  #showTail(state, error) {
-    const { tail } = this.#grid;
-    const text = state === "loading" ? "Loading\u2026" : state === "complete" ? `End: ${this.#countText()}` : state;
-    if (tail.dataset["shown"] === text) return;
-    tail.dataset["shown"] = text;
-    const again = () => {
-      this.#loader.ask();
-      void this.#loader.more();
-      this.#grid.focus();
-    };
-    if (state === "failed") {
-      replaceChildren(
-        tail,
-        h("p", { class: "problem", role: "alert" }, describe(error)),
-        h("button", { type: "button", onclick: again }, "Try again"),
-      );
-    } else if (state === "paused") {
-      replaceChildren(tail, h("p", null, "More may follow."), h("button", { type: "button", onclick: again }, "Read on"));
-    } else replaceChildren(tail, state === "idle" ? "" : text);
+  #showTail() {
+    const { state, error, entities, query } = this.#loader;
+    const may = this.#may("add");
+    const shown = { state, error, text: this.#countText(), isEmpty: entities.length === 0, hasFilter: query.filter !== "" };
+    showTail(this.#grid.tail, shown, {
+      again: () => {
+        this.#loader.ask();
+        void this.#loader.more();
+        this.#grid.focus();
+      },
+      edit: () => this.#query.filter.text.focus(),
+      everything: () => this.#runFilter(""),
+      add: may ? () => this.#actions.add() : null,
+      importFiles: may ? () => this.#import() : null,
+    });
+  }
+
+  /** @param {string} filter */
+  #runFilter(filter) {
+    this.#query.query = { ...this.#loader.query, filter };
+    this.#query.run();
   }
 
   async #loadAll() {

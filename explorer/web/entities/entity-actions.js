@@ -9,14 +9,14 @@ import { askConflict, askPropertyEdit, showReport, withProperty } from "./dialog
 import { entityName } from "./display.js";
 import { ask, openEditor } from "./editor.js";
 
-/** @import { Entity } from "../core/edm.js" */
+/** @import { EdmType, Entity } from "../core/edm.js" */
 /** @import { TableService } from "../core/client.js" */
 /** @import { Change, Failure, Outcome, Pair, Step } from "./changes.js" */
 /** @import { EntityLoader } from "./loader.js" */
 /**
  * @typedef {object} Host
  * @property {() => EntityLoader} loader  of what is shown
- * @property {() => string[]} names  names of properties that are known
+ * @property {() => ReadonlyMap<string, EdmType>} properties  the properties that are known
  * @property {(pairs: Pair[], loader: EntityLoader) => void} apply  shows a change of what was loaded then
  * @property {() => void} undoChanged
  * @property {() => void} refocus
@@ -51,7 +51,8 @@ export class EntityActions {
   }
 
   add() {
-    this.#openNew("Add an entity", { partitionKey: "", rowKey: "", timestamp: "", etag: "", properties: new Map() });
+    const entity = { partitionKey: "", rowKey: "", timestamp: "", etag: "", properties: new Map() };
+    this.#openNew("Add an entity", entity, this.host.properties());
   }
 
   /** @param {Entity} entity */
@@ -61,12 +62,12 @@ export class EntityActions {
     this.#openNew("Duplicate an entity", { ...whole, timestamp: "", etag: "", properties: new Map(whole.properties) });
   }
 
-  /** @param {string} title @param {Entity} entity */
-  #openNew(title, entity) {
+  /** @param {string} title @param {Entity} entity @param {ReadonlyMap<string, EdmType>} [offered] */
+  #openNew(title, entity, offered) {
     const loader = this.host.loader();
     const began = Date.now();
     const save = (/** @type {Entity} */ mine) => this.#solve("add", { before: null, after: mine }, loader, began);
-    this.#refocusAfter(openEditor({ title, entity, mode: "new", action: "Add", save }));
+    this.#refocusAfter(openEditor({ title, entity, mode: "new", action: "Add", save, ...(offered && { offered }) }));
   }
 
   /** @param {Entity} entity */
@@ -179,7 +180,7 @@ export class EntityActions {
     const loader = this.host.loader();
     const edit = await askPropertyEdit({
       count: entities.length,
-      names: this.host.names(),
+      names: [...this.host.properties().keys()],
       removable: !loader.projected,
       known: (name) => {
         const values = entities.map((entity) => entity.properties.get(name) ?? null);

@@ -1,11 +1,11 @@
 // The header of the grid, whose columns are widened at their edge and moved by dragging. Knows no entities.
 
 import { h, replaceChildren } from "../ui/dom.js";
-import { isKey } from "./columns.js";
-import { shortType, visibleText } from "./display.js";
+import { headerTag } from "./column-fit.js";
+import { visibleText } from "./display.js";
 import { cellCount, columnAt, fitCells, layOut } from "./grid-line.js";
 
-/** @import { Column } from "./columns.js" */
+/** @import { Column, Sort } from "./columns.js" */
 /** @import { Frame } from "./grid-line.js" */
 /**
  * @typedef {object} HeaderActions
@@ -52,7 +52,7 @@ export class Header {
     this.cells.forEach((cell, place) => {
       layOut(cell, frame, place);
       const column = frame.columns[columnAt(frame, place) - 1];
-      if (column) writeHeader(cell, column);
+      if (column) writeHeader(cell, column, frame.sort);
       else writeSelectAll(cell);
     });
   }
@@ -106,12 +106,12 @@ export class Header {
   }
 }
 
-/** @param {HTMLElement} cell @param {Column} column */
-function writeHeader(cell, { name, kind, types }) {
-  const [type] = types;
-  // Keys are always strings.
-  const tag =
-    kind === "timestamp" ? "DateTime" : isKey(kind) ? "" : types.size === 1 && type ? shortType(type) : "several types";
+/** @param {HTMLElement} cell @param {Column} column @param {Sort | null} sort */
+function writeHeader(cell, column, sort) {
+  const { name } = column;
+  const tag = headerTag(column);
+  const direction = sort?.name === name ? (sort.descending ? "descending" : "ascending") : "none";
+  cell.setAttribute("aria-sort", direction);
   cell.title = `${visibleText(name)}. Enter: menu; Alt+arrow: move; Shift+arrow: widen or narrow.`;
   cell.classList.remove("select-cell");
   replaceChildren(
@@ -119,6 +119,7 @@ function writeHeader(cell, { name, kind, types }) {
     h("span", { class: "header-name", dir: "auto" }, visibleText(name)),
     " ",
     tag && h("span", { class: "type-tag" }, tag),
+    direction !== "none" && h("span", { "aria-hidden": "true" }, direction === "ascending" ? "\u2191" : "\u2193"),
     h("span", { class: "resizer" }),
   );
 }
@@ -126,6 +127,7 @@ function writeHeader(cell, { name, kind, types }) {
 /** @param {HTMLElement} cell */
 function writeSelectAll(cell) {
   cell.classList.add("select-cell");
+  cell.removeAttribute("aria-sort");
   cell.title = "";
   cell.replaceChildren(h("span", { class: "visually-hidden" }, "Select all that are loaded"));
 }

@@ -5,7 +5,7 @@ import { h, replaceChildren } from "../ui/dom.js";
 import { shortType, showValue, valueTitle } from "./display.js";
 
 /** @import { Entity, Value } from "../core/edm.js" */
-/** @import { Column } from "./columns.js" */
+/** @import { Column, Sort } from "./columns.js" */
 /**
  * @typedef {object} Frame
  * @property {Column[]} columns  the shown ones, of which `pinned` lead every line, and those before `to` are drawn
@@ -14,12 +14,26 @@ import { shortType, showValue, valueTitle } from "./display.js";
  * @property {number} to
  * @property {number[]} offsets  where each column begins, and the end
  * @property {boolean} local
+ * @property {Sort | null} sort
  * @property {number} structure  changes whenever cells have to be laid out anew
  * @property {number} version  changes whenever what cells say may have changed
  */
 
 /** The width of the cell that selects. */
 export const SELECT_WIDTH = 40;
+
+/** @type {Frame} */
+export const EMPTY_FRAME = {
+  columns: [],
+  pinned: 0,
+  from: 0,
+  to: 0,
+  offsets: [SELECT_WIDTH],
+  local: false,
+  sort: null,
+  structure: 0,
+  version: 0,
+};
 
 /** The column at a place among the drawn cells, of which the first one selects. @param {Frame} frame @param {number} place */
 export function columnAt(frame, place) {
@@ -172,8 +186,8 @@ function writeCell(cell, entity, column, local) {
   write(cell, shown.text, column.types.size > 1 ? type : "", shown.mark);
 }
 
-/** @param {Entity} entity @param {Column} column @returns {Value | undefined} */
-function valueIn(entity, { kind, name }) {
+/** @param {Entity} entity @param {Pick<Column, "kind" | "name">} column @returns {Value | undefined} */
+export function valueIn(entity, { kind, name }) {
   if (kind === "property") return entity.properties.get(name);
   if (kind === "timestamp") return entity.timestamp ? { type: "Edm.DateTime", text: entity.timestamp } : undefined;
   return { type: "Edm.String", text: kind === "rowKey" ? entity.rowKey : entity.partitionKey };

@@ -2,9 +2,10 @@
 // wants. Nothing here is proportional to what is loaded. Knows no service.
 
 import { h } from "../ui/dom.js";
+import { fittingWidth, textMeasure } from "./column-fit.js";
 import { Header } from "./grid-header.js";
 import { Selection, command, lineAfter } from "./grid-keys.js";
-import { LINE_HEIGHT, Line, SELECT_WIDTH, cellText, cellTitle, columnsInView, linesInView } from "./grid-line.js";
+import { EMPTY_FRAME, LINE_HEIGHT, Line, SELECT_WIDTH, cellText, cellTitle, columnsInView, linesInView } from "./grid-line.js";
 import { visibleText } from "./display.js";
 import { Columns } from "./columns.js";
 
@@ -25,7 +26,7 @@ export class EntityGrid extends HTMLElement {
   #selection = new Selection();
   #complete = false;
   /** @type {Frame} */
-  #frame = { columns: [], pinned: 0, from: 0, to: 0, offsets: [SELECT_WIDTH], local: false, structure: 0, version: 0 };
+  #frame = { ...EMPTY_FRAME };
   /** @type {Line[]} */
   #lines = [];
   #active = { line: 0, column: 1 };
@@ -62,6 +63,7 @@ export class EntityGrid extends HTMLElement {
       onclick: (/** @type {MouseEvent} */ event) => this.#click(event),
       // A range of lines is selected, and no text.
       onmousedown: (/** @type {MouseEvent} */ event) => event.shiftKey && event.preventDefault(),
+      oncontextmenu: (/** @type {MouseEvent} */ event) => this.#menu(event),
       ondblclick: (/** @type {MouseEvent} */ event) => this.#doubleClick(event),
       oncopy: (/** @type {ClipboardEvent} */ event) => this.#copy(event),
       onfocusin: (/** @type {FocusEvent} */ event) => this.#focusIn(event),
@@ -128,15 +130,24 @@ export class EntityGrid extends HTMLElement {
   }
 
   columnsChanged() {
+    this.#fitColumns();
     const columns = this.#columns.shown;
     const offsets = [SELECT_WIDTH];
     for (const column of columns) offsets.push(/** @type {number} */ (offsets.at(-1)) + column.width);
     const pinned = Columns.pinned(columns);
-    this.#frame = { ...this.#frame, columns, pinned, from: pinned, to: pinned, offsets, local: this.#columns.local };
+    const { local, sort } = this.#columns;
+    this.#frame = { ...this.#frame, columns, pinned, from: pinned, to: pinned, offsets, local, sort };
     this.#frame.structure += 1;
     this.#frame.version += 1;
     this.#active.column = Math.min(this.#active.column, columns.length);
     this.#schedule();
+  }
+
+  /** The width of a column is chosen once it has something to show. */
+  #fitColumns() {
+    if (!this.isConnected || this.#entities.length === 0) return;
+    const measure = textMeasure(this);
+    this.#columns.fit((column) => fittingWidth(column, this.#entities, this.#columns.local, measure));
   }
 
   get tail() {
@@ -316,6 +327,16 @@ export class EntityGrid extends HTMLElement {
   #doubleClick(event) {
     const hit = this.#at(event.target);
     if (hit && hit.line >= 0 && hit.column > 0) this.#tell("entity-open", hit.line);
+  }
+
+  /** Opens the menu of a cell, by mouse or by keyboard. @param {MouseEvent} event */
+  #menu(event) {
+    const hit = this.#at(event.target);
+    const column = hit && this.#frame.columns[hit.column - 1];
+    if (!hit || !column || !this.#entities[hit.line]) return;
+    event.preventDefault();
+    this.focusCell(hit.line, hit.column);
+    this.#tell("cell-menu", { line: hit.line, column, opener: hit.cell });
   }
 
   /** @param {KeyboardEvent} event */

@@ -3,7 +3,8 @@
 import { EDM_TYPES, asType, fromBytes, fromHex, readValue, toBytes, toHex } from "../core/edm.js";
 import { describe } from "../core/errors.js";
 import { h, replaceChildren, uniqueId } from "../ui/dom.js";
-import { binarySize, convert, localTime, restoreLineEndings, shortType, visibleText } from "./display.js";
+import { binarySize, convert, isJson, localTime, restoreLineEndings, shortType, visibleText } from "./display.js";
+import { openJson } from "./json-view.js";
 
 /** @import { EdmType, Value } from "../core/edm.js" */
 /** @typedef {{parts: HTMLElement[], input: HTMLElement, read: () => Value}} Field */
@@ -28,14 +29,18 @@ const stringField = (value, attributes) => {
   const marked = visibleText(value.text, 2000);
   const isMarked = marked !== value.text && marked.replace(/\u21b5/g, "\n") !== value.text && value.text.length <= 2000;
   const note = isMarked ? h("small", null, `With what is invisible: ${marked}`) : null;
-  return { parts: note ? [area, note] : [area], input: area, read: () => ({ type: "Edm.String", text: read() }) };
+  const show = () => openJson("The value as JSON", read());
+  const json = isJson(value.text) ? h("button", { type: "button", onclick: show }, "Show as JSON") : null;
+  const parts = [area, json, note].filter((part) => part !== null);
+  return { parts, input: area, read: () => ({ type: "Edm.String", text: read() }) };
 };
 
 /** @type {FieldMaker} */
 const booleanField = (value, attributes) => {
   const select = h(
     "select",
-    { ...attributes, disabled: attributes["readonly"] === true, value: value.text || "false" },
+    { ...attributes, disabled: attributes["readonly"] === true, value: value.text },
+    value.text === "" ? h("option", { value: "" }, "not set") : null,
     h("option", { value: "true" }, "true"),
     h("option", { value: "false" }, "false"),
   );
@@ -173,10 +178,11 @@ export class TypedField {
   #holder = h("div", { class: "value-parts" });
   #message = h("p", { class: "problem", id: uniqueId("value"), "aria-live": "polite" });
 
-  /** @param {Value} value @param {{label: () => string, readOnly?: boolean}} options */
-  constructor(value, { label, readOnly = false }) {
+  /** @param {Value} value @param {{label: () => string, readOnly?: boolean, isOptional?: boolean}} options */
+  constructor(value, { label, readOnly = false, isOptional = false }) {
     this.label = label;
     this.readOnly = readOnly;
+    this.isOptional = isOptional;
     this.#type = value.type;
     this.#origin = value;
     this.select = h(
@@ -213,7 +219,7 @@ export class TypedField {
       const value = convert(origin, type);
       this.#origin = origin;
       this.#type = type;
-      this.#field = this.#show(value ?? { type, text: type === "Edm.Boolean" ? "false" : "" });
+      this.#field = this.#show(value ?? { type, text: type === "Edm.Boolean" && !this.isOptional ? "false" : "" });
       this.#say("");
     } catch (error) {
       this.select.value = this.#type;
@@ -228,10 +234,15 @@ export class TypedField {
     this.#field.input.setAttribute("aria-invalid", String(message !== ""));
   }
 
+  /** Whether the field may stay empty and is. */
+  get isLeftOut() {
+    return this.isOptional && textOf(this.#field) === "";
+  }
+
   /** Whether the value is one of its type; if not, the field says why. */
   check() {
     try {
-      this.#field.read();
+      if (!this.isLeftOut) this.#field.read();
       this.#say("");
       return true;
     } catch (error) {

@@ -23,7 +23,7 @@ export class ExplainPanel extends HTMLElement {
     this.content = h("div", { class: "explain-content" });
     this.details = h(
       "details",
-      { hidden: true, ontoggle: () => this.#showDetails() },
+      { hidden: true, ontoggle: () => this.#toggled() },
       h("summary", null, "What it cost and why"),
       this.content,
     );
@@ -62,6 +62,12 @@ export class ExplainPanel extends HTMLElement {
     if (this.line.textContent !== line) this.line.textContent = line;
     this.details.hidden = false;
     this.#showDetails();
+  }
+
+  /** The panel is at the end of the page. */
+  #toggled() {
+    this.#showDetails();
+    if (this.details.open) this.details.scrollIntoView({ block: "nearest" });
   }
 
   #showDetails() {
@@ -129,7 +135,13 @@ function facts(cost) {
 
 /** @param {Advice} advice */
 function adviceItem({ words, guide }) {
-  return h("li", null, nodes(words), guide ? h("small", null, `docs/patterns.md: ${guide}`) : null);
+  return h("li", null, nodes(words), guide ? h("small", null, "Guide: ", guideLink(guide)) : null);
+}
+
+/** A link to a heading of the guide, which the server has beside this page. @param {string} heading */
+function guideLink(heading) {
+  const text = encodeURIComponent(`## ${heading}`).replaceAll("-", "%2D");
+  return h("a", { href: `patterns.md#:~:text=${text}`, target: "_blank" }, heading);
 }
 
 /** @param {Words} words */

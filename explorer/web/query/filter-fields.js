@@ -75,6 +75,19 @@ export function writeConditions(conditions) {
   return conditions.map(writeCondition).join(" and ");
 }
 
+/**
+ * Returns a filter that also demands a condition.
+ * @param {string} filter
+ * @param {Condition} condition
+ */
+export function addCondition(filter, condition) {
+  const { filter: tree } = parseFilter(filter);
+  const added = writeCondition(condition);
+  if (!tree) return added;
+  const text = filter.trim();
+  return tree.kind === "or" && !tree.group ? `(${text}) and ${added}` : `${text} and ${added}`;
+}
+
 /** @param {Condition} condition */
 function writeCondition({ property, operator, type, text }) {
   if (operator !== "startsWith") return `${property} ${operator} ${writeLiteral({ type, text })}`;

@@ -8,9 +8,10 @@ import { h } from "./dom.js";
  * Opens a menu below the button that was pressed.
  * @param {HTMLElement} opener
  * @param {MenuItem[]} items
+ * @param {string} [label]
  */
-export function openMenu(opener, items) {
-  const elements = items.map(({ label, run, disabled, checked, separator }) => {
+export function openMenu(opener, items, label = opener.textContent?.trim() ?? "") {
+  const elements = items.map(({ label: text, run, disabled, checked, separator }) => {
     if (separator) {
       return h("hr", { role: "separator" });
     }
@@ -19,10 +20,9 @@ export function openMenu(opener, items) {
       close(true);
       run?.();
     };
-    return h("button", { type: "button", role, tabindex: "-1", "aria-checked": checked, disabled, onclick: choose }, label);
+    return h("button", { type: "button", role, tabindex: "-1", "aria-checked": checked, disabled, onclick: choose }, text);
   });
-  const name = opener.textContent?.trim() ?? "";
-  const menu = h("div", { class: "menu", role: "menu", tabindex: "-1", "aria-label": name, onkeydown: move }, elements);
+  const menu = h("div", { class: "menu", role: "menu", tabindex: "-1", "aria-label": label, onkeydown: move }, elements);
   const buttons = elements.filter((element) => element instanceof HTMLButtonElement && !element.disabled);
 
   /** @param {boolean} isFocusBack */

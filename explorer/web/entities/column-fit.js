@@ -1,0 +1,70 @@
+// How wide a column must be for what it shows. Knows no grid.
+
+import { isKey } from "./columns.js";
+import { shortType, showValue, visibleText } from "./display.js";
+import { valueIn } from "./grid-line.js";
+
+/** @import { Entity } from "../core/edm.js" */
+/** @import { Column } from "./columns.js" */
+/** @typedef {"text" | "mono" | "bold" | "small"} Font */
+/** Returns the width of a text in pixels. @typedef {(text: string, font: Font) => number} Measure */
+
+/** Later entities do not change a width, so the grid does not move while it is read. */
+const ENTITIES_MAX = 200;
+const PIXELS_MAX = 360;
+/** The padding of a cell and its border. */
+const CELL_PIXELS = 20;
+/** The space, padding and border of a tag. */
+const TAG_PIXELS = 18;
+/** Types in the font with digits of one width. */
+const MONO = new Set(["Edm.Binary", "Edm.Guid", "Edm.DateTime", "Edm.Int32", "Edm.Int64", "Edm.Double"]);
+
+/** @param {Column} column @param {Entity[]} entities @param {boolean} local @param {Measure} measure */
+export function fittingWidth(column, entities, local, measure) {
+  const tag = headerTag(column);
+  let widest = measure(visibleText(column.name), "bold") + tagWidth(tag, measure);
+  for (const entity of entities.slice(0, ENTITIES_MAX)) {
+    const value = valueIn(entity, column);
+    if (!value) continue;
+    const { text, mark } = showValue(value, local);
+    const width =
+      measure(text, MONO.has(value.type) ? "mono" : "text") +
+      tagWidth(column.types.size > 1 ? shortType(value.type) : "", measure) +
+      tagWidth(mark, measure);
+    if (width > widest) widest = width;
+  }
+  return Math.min(PIXELS_MAX, Math.ceil(widest) + CELL_PIXELS);
+}
+
+/** @param {string} tag @param {Measure} measure */
+function tagWidth(tag, measure) {
+  return tag ? measure(tag, "small") + TAG_PIXELS : 0;
+}
+
+/** The type that the header of a column names. @param {Column} column */
+export function headerTag({ kind, types }) {
+  const [type] = types;
+  if (kind === "timestamp") return "DateTime";
+  // Keys are always strings.
+  if (isKey(kind)) return "";
+  return types.size === 1 && type ? shortType(type) : "several types";
+}
+
+/** Measures text as the cells of an element show it. @param {HTMLElement} element @returns {Measure} */
+export function textMeasure(element) {
+  const { fontFamily, fontSize } = getComputedStyle(element);
+  const mono = getComputedStyle(element).getPropertyValue("--mono");
+  const size = parseFloat(fontSize);
+  /** @type {Record<Font, string>} */
+  const fonts = {
+    text: `${size}px ${fontFamily}`,
+    mono: `${size * 0.85}px ${mono}`,
+    bold: `600 ${size}px ${fontFamily}`,
+    small: `italic ${size * 0.8}px ${fontFamily}`,
+  };
+  const context = /** @type {OffscreenCanvasRenderingContext2D} */ (new OffscreenCanvas(1, 1).getContext("2d"));
+  return (text, font) => {
+    context.font = fonts[font];
+    return context.measureText(text).width;
+  };
+}

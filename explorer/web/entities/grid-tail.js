@@ -1,0 +1,51 @@
+// What follows the last line of the grid: that more is loading, why it is not, or what to do with an empty table.
+
+import { ValueError, describe } from "../core/errors.js";
+import { h, replaceChildren } from "../ui/dom.js";
+
+/** @import { LoaderState } from "./loader.js" */
+/**
+ * @typedef {object} TailActions
+ * @property {() => void} again  reads on
+ * @property {() => void} edit  goes to the filter
+ * @property {() => void} everything  runs the query without its filter
+ * @property {(() => unknown) | null} add  null if the credential does not allow it
+ * @property {(() => unknown) | null} importFiles
+ */
+
+/** @param {string} label @param {() => unknown} onclick */
+const button = (label, onclick) => h("button", { type: "button", onclick }, label);
+
+/**
+ * @param {HTMLElement} tail
+ * @param {{state: LoaderState, error: unknown, text: string, isEmpty: boolean, hasFilter: boolean}} shown
+ * @param {TailActions} actions
+ */
+export function showTail(tail, { state, error, text, isEmpty, hasFilter }, actions) {
+  const { again, edit, everything, add, importFiles } = actions;
+  const what = state === "complete" && isEmpty ? text : state;
+  if (tail.dataset["shown"] === what) return;
+  tail.dataset["shown"] = what;
+  if (state === "failed") {
+    const isMistake = error instanceof ValueError;
+    replaceChildren(
+      tail,
+      h("p", { class: "problem", role: "alert" }, describe(error)),
+      isMistake ? button("Correct the filter", edit) : button("Try again", again),
+    );
+  } else if (state === "paused") {
+    replaceChildren(tail, h("p", null, "More may follow."), button("Read on", again));
+  } else if (state === "complete" && isEmpty) {
+    replaceChildren(
+      tail,
+      h("p", null, `${text}.`),
+      h(
+        "div",
+        { class: "toolbar" },
+        hasFilter ? button("Show all entities", everything) : null,
+        !hasFilter && add ? button("Add an entity", add) : null,
+        !hasFilter && importFiles ? button("Import a file", importFiles) : null,
+      ),
+    );
+  } else replaceChildren(tail, state === "loading" ? "Loading\u2026" : "");
+}
