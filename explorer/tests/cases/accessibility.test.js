@@ -307,6 +307,7 @@ test("Tab reaches everything on a page, and shows where it is", async (test) => 
     "button Edit",
     "button Duplicate",
     "button Delete",
+    "button JSON",
     "button Columns",
     "button Refresh",
   ];
@@ -367,7 +368,7 @@ test("entities are read, added, changed and deleted by keyboard alone", async (t
   assert.equal(await focusedName(page), "columnheader PartitionKey");
   await page.keyboard.press("Enter");
   await page.getByRole("menu").waitFor();
-  assert.equal(await focusedName(page), "menuitem Hide");
+  assert.equal(await focusedName(page), "menuitemcheckbox Sort ascending");
   await page.keyboard.press("Escape");
   assert.equal(await focusedName(page), "columnheader PartitionKey");
 });

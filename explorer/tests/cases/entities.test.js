@@ -294,7 +294,7 @@ test("a read-only signature is not offered what it cannot do", async (t) => {
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await cell(page, "to read").click();
   const tools = page.getByRole("toolbar", { name: "Entities" });
-  assert.deepEqual(await tools.getByRole("button").allTextContents(), ["View", "Columns", "Refresh"]);
+  assert.deepEqual(await tools.getByRole("button").allTextContents(), ["View", "JSON", "Columns", "Refresh"]);
   await page.keyboard.press("Delete");
   assert.equal(await page.getByRole("dialog").count(), 0);
   await page.keyboard.press("Enter");

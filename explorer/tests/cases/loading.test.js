@@ -52,6 +52,26 @@ test("a link to a table takes few requests and bytes", async (test) => {
   assert.ok(sent.bytes > 0 && sent.bytes <= TABLE_BYTES_MAX, `${sent.bytes} bytes`);
 });
 
+test("a table that is opened twice while its script loads is read once", async (test) => {
+  const { server, page } = await newPage(test);
+  let release;
+  const isReleased = new Promise((resolve) => (release = resolve));
+  await page.route("**/views.js", async (route) => {
+    await isReleased;
+    await route.continue();
+  });
+  const queries = [];
+  page.on("request", (request) => request.url().includes("cars()") && queries.push(request.url()));
+  const script = page.waitForRequest("**/views.js");
+  await page.goto(`${server.origin}/_rowhouse/#/t/cars`);
+  await script;
+  await page.evaluate(() => dispatchEvent(new Event("hashchange")));
+  release();
+  await page.getByRole("gridcell", { name: "Focus" }).waitFor();
+  await page.waitForLoadState("networkidle");
+  assert.equal(queries.length, 1, queries.join("\n"));
+});
+
 test("the page says at once that it loads", async (test) => {
   const { server, page } = await newPage(test);
   let release;

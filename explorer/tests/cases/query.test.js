@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { assertAccessible, assertNoSidewaysScroll, focusedName } from "../support/accessibility.js";
 import { parseFilter } from "../../web/query/filter-text.js";
 import { openExplorer } from "../support/browser.js";
-import { assertOnlyText, MARKUP } from "../support/hostile.js";
+import { answer, assertOnlyText, MARKUP } from "../support/hostile.js";
 import { startServer } from "../support/server.js";
 
 const COUNT = 30;
@@ -110,13 +110,43 @@ test("mistakes are marked where they are while one types, and what is unfinished
   assert.equal(await filterOf(page).getAttribute("aria-invalid"), "false");
 });
 
-test("a filter with a mistake can be run, and the service says what it thinks", async (test) => {
+test("a filter with a mistake is not sent", async (test) => {
   const server = await serverWithCars(test);
-  const page = await openCars(test, server, { statuses: [400] });
+  const page = await openCars(test, server);
+  const sent = [];
+  page.on("request", (request) => request.url().includes("cars()") && sent.push(request.url()));
   await filterOf(page).fill("Doors eq");
   await page.keyboard.press("Control+Enter");
-  await page.getByText("Syntax error at position 8 in 'Doors eq'.").first().waitFor();
+  await page.getByText(/^The query was not sent\. Character 9: /).waitFor({ state: "attached" });
   assert.match(await problem(page).textContent(), /too early/);
+  assert.match(await focusedName(page), /Filter$/);
+  // What was found before is still there.
+  await page.locator(".entities-foot").getByText("all 30 entities").waitFor();
+  assert.doesNotMatch(page.url(), /filter=/);
+
+  // A link with such a filter is not sent either, and neither is an export of everything that it finds.
+  await page.goto(`${server.origin}/_rowhouse/#/t/cars?filter=${encodeURIComponent("Doors EQ 1")}`);
+  await page.getByRole("alert").getByText("The query was not sent, because its filter has a mistake at character 7.").waitFor();
+  await page.locator(".entities-foot").getByText("No entities loaded", { exact: true }).waitFor();
+  await button(page, "Correct the filter").click();
+  assert.match(await focusedName(page), /Filter$/);
+  await button(page, "Export").click();
+  await page.getByRole("dialog").getByRole("button", { name: "Export" }).click();
+  await page.getByText(/^The export failed: The query was not sent/).waitFor();
+  assert.deepEqual(sent, []);
+});
+
+test("a query that the service does not support is explained in the page's words", async (test) => {
+  const server = await serverWithCars(test);
+  const page = await openCars(test, server, { statuses: [501] });
+  const message = { lang: "en-US", value: "The requested operation is not implemented on the specified resource." };
+  await answer(page, "cars()", { "odata.error": { code: "NotImplemented", message } }, 501);
+  await filterOf(page).fill("Doors eq 1");
+  await page.keyboard.press("Enter");
+  await page.getByRole("alert").getByText(/^The service does not support this request\. .*check its operators/).waitFor();
+  await page.locator(".entities-foot").getByText("No entities loaded", { exact: true }).waitFor();
+  assert.equal(await page.getByText("more follow").count(), 0);
+  assert.equal(await page.getByText("requested operation").count(), 0);
 });
 
 test("the page calls a mistake what the service refuses", async (test) => {
@@ -280,7 +310,10 @@ test("what a query cost is shown with the reasons and advice", async (test) => {
   await advice.getByText("Without a filter the table is read from its beginning").waitFor();
   await run(page, "Model eq 'ford 3'", "The whole table: 30 examined, 1 returned, 1 page");
   await advice.getByText("This reads the whole table: 30 entities examined for 1 returned. Add PartitionKey eq '…' to read one partition.").waitFor();
-  await advice.getByText("docs/patterns.md: Inter-partition secondary index").waitFor();
+  const guide = advice.getByRole("link", { name: "Inter-partition secondary index" });
+  const [opened] = await Promise.all([page.context().waitForEvent("page"), guide.click()]);
+  await opened.getByText("### Inter-partition secondary index").waitFor();
+  await opened.close();
   await run(page, "PartitionKey eq 'ford' and Model eq 'ford 3'", "10 examined, 1 returned");
   await advice.getByText("A RowKey range would read less: put Model into the RowKey").waitFor();
   await panel.getByText("PartitionKey = 'ford', every RowKey").waitFor();

@@ -43,10 +43,14 @@ test("invisible characters, line ends and spaces at the ends are shown", () => {
     ["   ", "\u2423\u2423\u2423"],
     ["\ud800x", "\u2039U+D800\u203ax"],
     ["\u{1f600}", "\u{1f600}"],
+    ["\u{1f468}\u200d\u{1f469}\u200d\u{1f467} \u2764\ufe0f\u200d\u{1f525}", "\u{1f468}\u200d\u{1f469}\u200d\u{1f467} \u2764\ufe0f\u200d\u{1f525}"],
+    ["\u{1f44b}\u{1f3fd}\u200d", "\u{1f44b}\u{1f3fd}\u2039U+200D\u203a"],
+    ["a\u200db\u200d\u{1f600}", "a\u2039U+200D\u203ab\u2039U+200D\u203a\u{1f600}"],
   ]) {
     assert.equal(visibleText(text), shown);
   }
   assert.equal(visibleText("x".repeat(2000), 10), `${"x".repeat(10)}\u2026`);
+  assert.equal(visibleText("\u{1f468}\u200d\u{1f469}", 3), "\u{1f468}\u2026");
 });
 
 test("a value is shown as what its type is", () => {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { complete } from "../../web/query/completion.js";
-import { readConditions, successor, writeConditions } from "../../web/query/filter-fields.js";
+import { addCondition, readConditions, successor, writeConditions } from "../../web/query/filter-fields.js";
 import { isFilterName, parseFilter, writeLiteral } from "../../web/query/filter-text.js";
 
 const compare = (property, operator, type, text) => ({ kind: "compare", property, operator, literal: { type: `Edm.${type}`, text } });
@@ -147,6 +147,18 @@ test("a filter of conditions is shown as fields, and written again", () => {
   assert.equal(writeConditions(conditions), text);
   assert.equal(writeConditions(readConditions("Ready and (3 lt Age)").conditions), "Ready eq true and Age gt 3");
   // Not the end of "ab".
+  const condition = { property: "B", operator: "eq", type: "Edm.String", text: "it's" };
+  for (const [filter, expected] of [
+    ["", "B eq 'it''s'"],
+    [" A eq 1 ", "A eq 1 and B eq 'it''s'"],
+    ["A eq 1 or C", "(A eq 1 or C) and B eq 'it''s'"],
+    ["(A eq 1 or C)", "(A eq 1 or C) and B eq 'it''s'"],
+    ["A eq 1 and (C or D)", "A eq 1 and (C or D) and B eq 'it''s'"],
+    ["not A", "not A and B eq 'it''s'"],
+  ]) {
+    assert.equal(addCondition(filter, condition), expected);
+    assert.deepEqual(parseFilter(expected).errors, []);
+  }
   assert.equal(readConditions("A ge 'ab' and A lt 'ad'").conditions.length, 2);
   assert.deepEqual(readConditions(" "), { conditions: [] });
 });
