@@ -15,6 +15,8 @@ import { toggleTheme } from "./ui/theme.js";
 
 /** How often a server that is gone is looked for. */
 const LOOK_MS = 2000;
+/** How long the view that is left stays while the next one is loaded. */
+const SLOW_MS = 300;
 
 export class App extends HTMLElement {
   /** @type {Settings} */
@@ -119,12 +121,14 @@ export class App extends HTMLElement {
     const at = address.indexOf("?");
     const [path, query] = at < 0 ? [address, ""] : [address.slice(0, at), address.slice(at + 1)];
     const turn = (this.turn += 1);
+    // After a link of the page was followed, the focus would be nowhere.
+    const hadFocus = this.main.contains(document.activeElement);
+    const slow = setTimeout(() => replaceChildren(this.main, h("p", { role: "status" }, "Loading…")), SLOW_MS);
     const { view, title, table = "" } = await viewOf(session, path, new URLSearchParams(query)).catch(problemView);
+    clearTimeout(slow);
     // Another address may have been opened while the view was loaded, or the same one again.
     if (this.session === session && this.turn === turn) {
       document.title = `${title} – Rowhouse explorer`;
-      // After a link of the page was followed, the focus would be nowhere.
-      const hadFocus = this.main.contains(document.activeElement);
       this.#place(view, table ? new TableList(session, table) : null);
       scrollTo(0, 0);
       if (hadFocus) {

@@ -72,6 +72,22 @@ test("a table that is opened twice while its script loads is read once", async (
   assert.equal(queries.length, 1, queries.join("\n"));
 });
 
+test("a view that takes long to load says so", async (test) => {
+  const { server, page } = await newPage(test);
+  let release;
+  const isReleased = new Promise((resolve) => (release = resolve));
+  await page.route("**/views.js", async (route) => {
+    await isReleased;
+    await route.continue();
+  });
+  await page.goto(`${server.origin}/_rowhouse/`);
+  await page.getByRole("link", { name: "cars", exact: true }).click();
+  await page.getByRole("main").getByText("Loading…", { exact: true }).waitFor();
+  release();
+  await page.getByRole("gridcell", { name: "Focus" }).waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+});
+
 test("the page says at once that it loads", async (test) => {
   const { server, page } = await newPage(test);
   let release;

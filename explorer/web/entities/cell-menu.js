@@ -3,17 +3,23 @@
 import { toBytes, toHex } from "../core/edm.js";
 import { copyText } from "../query/clipboard.js";
 import { addCondition } from "../query/filter-fields.js";
-import { isFilterName } from "../query/filter-text.js";
+import { parseFilter } from "../query/filter-text.js";
 import { openMenu } from "../ui/menu.js";
 import { isJson, visibleText } from "./display.js";
 import { cellText, valueIn } from "./grid-line.js";
 import { openEntityJson, openJson } from "./json-view.js";
 
-/** @import { Entity } from "../core/edm.js" */
+/** @import { Entity, Value } from "../core/edm.js" */
 /** @import { Column } from "./columns.js" */
 
 /** Longer values make a filter longer than the service accepts. */
 const FILTER_VALUE_CHARACTERS_MAX = 2000;
+
+/** @param {string} filter @param {string} property @param {Value} value */
+function withValue(filter, property, { type, text }) {
+  const literal = type === "Edm.Binary" ? toHex(toBytes(text)) : text;
+  return addCondition(filter, { property, operator: "eq", type, text: literal });
+}
 
 /**
  * @param {HTMLElement} opener
@@ -24,17 +30,14 @@ const FILTER_VALUE_CHARACTERS_MAX = 2000;
  */
 export function openCellMenu(opener, entity, column, { filter, run, open, openLabel }) {
   const value = valueIn(entity, column);
-  const canFilter = value && isFilterName(column.name) && value.text.length <= FILTER_VALUE_CHARACTERS_MAX;
-  const filterByValue = () => {
-    if (!value) return;
-    const text = value.type === "Edm.Binary" ? toHex(toBytes(value.text)) : value.text;
-    run(addCondition(filter, { property: column.name, operator: "eq", type: value.type, text }));
-  };
+  const narrowed = value && value.text.length <= FILTER_VALUE_CHARACTERS_MAX ? withValue(filter, column.name, value) : "";
+  // A filter cannot name every property.
+  const canFilter = narrowed !== "" && parseFilter(narrowed).errors.length === 0;
   const name = visibleText(column.name, 60);
   openMenu(
     opener,
     [
-      { label: "Filter by this value", disabled: !canFilter, run: filterByValue },
+      { label: "Filter by this value", disabled: !canFilter, run: () => run(narrowed) },
       { label: "Copy value", disabled: !value, run: () => void copyText(cellText(entity, column), "The value") },
       ...(value?.type === "Edm.String" && isJson(value.text)
         ? [{ label: "Show value as JSON", run: () => openJson(`JSON in ${name}`, value.text) }]

@@ -162,8 +162,7 @@ export class Columns {
   /** Gives columns that have no width yet the one that fits. @param {(column: Column) => number} widthOf */
   fit(widthOf) {
     for (const column of this.shown) {
-      // Its first value decides.
-      if (column.isFitted || (column.kind === "property" && column.types.size === 0)) continue;
+      if (column.isFitted) continue;
       column.width = limited(widthOf(column));
       column.isFitted = true;
     }

@@ -145,7 +145,7 @@ export class EntityGrid extends HTMLElement {
 
   /** The width of a column is chosen once it has something to show. */
   #fitColumns() {
-    if (!this.isConnected || this.#entities.length === 0) return;
+    if (!this.isConnected || this.#entities.length === 0 || this.#columns.shown.every(({ isFitted }) => isFitted)) return;
     const measure = textMeasure(this);
     this.#columns.fit((column) => fittingWidth(column, this.#entities, this.#columns.local, measure));
   }

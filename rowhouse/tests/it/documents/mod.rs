@@ -48,7 +48,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The files that belong to the repository and whose names end so.
+/// The files that belong to the repository and whose names end so. Symbolic links are left out: their targets are in the list.
 fn files(ending: &str) -> Vec<String> {
     let listed = process::Command::new("git")
         // Whoever owns the folder: nothing of it is executed.
@@ -58,7 +58,8 @@ fn files(ending: &str) -> Vec<String> {
     let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
     let found: Vec<_> = listed.lines().filter(|name| name.ends_with(ending)).map(str::to_owned).collect();
     assert!(!found.is_empty(), "no file of the repository ends with {ending}");
-    found.into_iter().filter(|name| root().join(name).exists()).collect()
+    let is_file = |name: &String| root().join(name).symlink_metadata().is_ok_and(|found| found.is_file());
+    found.into_iter().filter(is_file).collect()
 }
 
 /// Whether a program is there; a test that needs it says so when it is not.

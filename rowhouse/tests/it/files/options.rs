@@ -89,7 +89,7 @@ fn types_of_csv_are_guessed_from_its_beginning() {
          \"Known\":\"x\",\"Note\":\"\"}\n"
     );
     // A value beyond the beginning that is of another type is a bad line.
-    let many: String = (0..4000).map(|row| format!("q,{row},5\n")).collect();
+    let many = (0..4000).map(|row| format!("q,{row},5\n")).collect::<Vec<_>>().concat();
     write(folder.path("many.csv"), format!("PartitionKey,RowKey,Age\n{many}q,last,old\n")).unwrap();
     let said = refused(&folder, "import", &["--from", "many.csv", "--to", "data", "--guess-types"]);
     assert!(said.contains("many.csv:4002:8: the value of 'Age' is not Edm.Int32"), "{said}");
