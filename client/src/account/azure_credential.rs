@@ -5,7 +5,7 @@ use crate::BoxFuture;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// A credential of the `azure_core` crate, such as those of `azure_identity`, as a source of tokens.
+/// A credential of the `azure_core` crate, such as one from `azure_identity`, as a token source.
 ///
 /// ```
 /// use azure_core::credentials::TokenCredential;
@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime};
 pub struct AzureCredential(Arc<dyn azure_core::credentials::TokenCredential>);
 
 impl AzureCredential {
-    /// Takes a credential.
+    /// Wraps a credential.
     ///
     /// ```
     /// # use azure_core::credentials::TokenCredential;
