@@ -1,4 +1,4 @@
-//! Query Entities on one address: a point read (specification 02 §5.7).
+//! Query Entities with both keys in the URL: a point read (specification 02 §5.7).
 
 use crate::request::{Failure, OperationContext, address_key};
 use crate::response::OperationResponse;
@@ -14,7 +14,7 @@ use wire::size::{EntityBounds, UnwrittenEntity};
 
 /// Reads one entity.
 ///
-/// An empty `$select` is no projection here (02 §5.7); on a set it is shown in the context address.
+/// An empty `$select` is not a projection here (02 §5.7); in a query for a set it appears in the context URL.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
