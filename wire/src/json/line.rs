@@ -1,9 +1,9 @@
-//! An entity as one line of text: the JSON of a service at minimal metadata, exact in every bit.
+//! An entity as one line of text: the JSON of a service at minimal metadata, without any loss of precision.
 //!
-//! Client libraries read such a line as they read an entity of a page. Doubles are annotated, so that `5.0` stays a double
-//! in every reader, and a negative zero keeps its sign, which no response of the service shows (01 §6.2).
+//! Client libraries can read such a line like an entity of a page. Doubles are annotated, so `5.0` stays a double in
+//! every reader. A negative zero keeps its sign, unlike in responses of the service (01 §6.2).
 //!
-//! Invariant: what is written is read back equal in every bit.
+//! Invariant: reading a written entity returns exactly the same bits.
 //!
 //! This module must not know files.
 
@@ -20,9 +20,9 @@ pub struct SystemProperties<'a> {
     pub partition: &'a str,
     /// The row key.
     pub row: &'a str,
-    /// The instant of the last write; `None` omits Timestamp and `ETag`.
+    /// The time of the last write; `None` omits Timestamp and `ETag`.
     pub timestamp: Option<DateTime>,
-    /// Its `ETag`; `None` for the one that follows from the Timestamp.
+    /// The `ETag`; `None` derives it from the Timestamp.
     pub etag: Option<&'a str>,
 }
 
