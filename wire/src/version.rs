@@ -1,4 +1,4 @@
-//! Service versions: the `x-ms-version` of a request and what it changes (specification 02 §7).
+//! Service versions: the `x-ms-version` of a request and the features that depend on it (specification 02 §7).
 //!
 //! This module must not know what an operation does with a version.
 
@@ -13,21 +13,21 @@ pub struct Version {
 }
 
 impl Version {
-    /// The oldest version; also what a request without a version gets.
+    /// The oldest version, which also applies to requests without a version.
     pub const OLDEST: Self = Self::of(2009, 4, 14);
-    /// Answers name their version.
+    /// Responses include their version.
     pub const VERSION_HEADER: Self = Self::of(2009, 9, 19);
     /// Upserts and projection.
     pub const UPSERT: Self = Self::of(2011, 8, 18);
-    /// Shared access signatures and stored access policies of tables.
+    /// Shared access signatures and stored access policies for tables.
     pub const TABLE_SAS: Self = Self::of(2012, 2, 12);
     /// JSON and `Prefer`.
     pub const JSON: Self = Self::of(2013, 8, 15);
-    /// Service properties can be set in part, and have CORS rules.
+    /// Partial updates of service properties, and CORS rules.
     pub const PARTIAL_PROPERTIES: Self = Self::of(2013, 8, 15);
-    /// The string to sign of a table SAS names the service.
+    /// The string to sign of a table SAS includes the service.
     pub const SERVICE_IN_SAS: Self = Self::of(2015, 2, 21);
-    /// Account SAS, and addresses and protocols in every SAS.
+    /// Account SAS, and address and protocol restrictions in every SAS.
     pub const ACCOUNT_SAS: Self = Self::of(2015, 4, 5);
     /// `odata.etag` at minimal metadata.
     pub const ETAG_IN_MINIMAL: Self = Self::of(2015, 4, 5);
@@ -37,14 +37,14 @@ impl Version {
     pub const ENCRYPTION_SCOPE: Self = Self::of(2020, 12, 6);
     /// Anonymous requests are challenged with 401.
     pub const CHALLENGE: Self = Self::of(2020, 12, 6);
-    /// User delegation keys, and signatures made with them.
+    /// User delegation keys and signatures made with them.
     pub const USER_DELEGATION: Self = Self::of(2025, 7, 5);
 
     const fn of(year: u16, month: u8, day: u8) -> Self {
         Self { year, month, day }
     }
 
-    /// Reads a version that this service accepts: a known one, or any date after the newest known one.
+    /// Parses a version that this service accepts: a known one, or any date after the newest known one.
     ///
     /// Client libraries are upgraded before servers, so a newer version is treated as the newest.
     pub fn parse(text: &str) -> Option<Self> {
@@ -71,7 +71,7 @@ impl Version {
 }
 
 impl Version {
-    /// The text form; every version has four digits of the year.
+    /// Returns the text form; the year always has four digits.
     pub fn text(self) -> [u8; 10] {
         let digit = |number: u16| b'0' + u8::try_from(number % 10).unwrap_or(0);
         let (year, month, day) = (self.year, u16::from(self.month), u16::from(self.day));
@@ -82,11 +82,11 @@ impl Version {
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(std::str::from_utf8(&self.text()).expect("only ASCII was written"))
+        f.write_str(std::str::from_utf8(&self.text()).expect("the output is ASCII"))
     }
 }
 
-/// The versions that the documentation or a client library lists, oldest first (02 §7).
+/// The versions listed in the documentation or by a client library, oldest first (02 §7).
 const KNOWN: &[Version] = &[
     Version::OLDEST,
     Version::of(2009, 7, 17),
