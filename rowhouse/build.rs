@@ -1,6 +1,7 @@
-//! Tells the program which revision of the source it is built from.
+//! Provides the program with the source revision that it is built from.
 //!
-//! The variable `ROWHOUSE_REVISION` says so, else the repository if this is a clone. A build from a release file knows none.
+//! The revision comes from the variable `ROWHOUSE_REVISION`, or else from the repository if this is a clone. A build
+//! from a release archive has none.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,20 +17,20 @@ fn main() {
     }
 }
 
-/// The commit of the clone that this folder belongs to, if it is one.
+/// Returns the commit of the clone that contains this folder, if there is one.
 fn of_clone() -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
-    // A release file may have been unpacked inside another repository.
+    // A release archive may have been unpacked inside another repository.
     let top = git(root, &["rev-parse", "--show-toplevel"])?;
     if Path::new(&top).canonicalize().ok()? != root.canonicalize().ok()? {
         return None;
     }
     let revision = git(root, &["rev-parse", "HEAD"])?;
-    // These change with each commit, and with nothing else.
+    // These files change with each commit, and only then.
     let branch = git(root, &["symbolic-ref", "--quiet", "HEAD"]);
     for name in ["HEAD", "packed-refs"].into_iter().chain(branch.as_deref()) {
         let path = root.join(git(root, &["rev-parse", "--git-path", name])?);
-        // Without this condition, a file that does not exist would make every build a new one.
+        // A path that does not exist would make Cargo rebuild every time.
         if path.exists() {
             println!("cargo:rerun-if-changed={}", path.display());
         }
