@@ -1,4 +1,4 @@
-//! The figures are those of what was sent.
+//! Tests that the metrics match the traffic.
 
 use super::page::page;
 use crate::PROGRAM;
@@ -88,7 +88,7 @@ fn operations_statuses_codes_and_bytes_are_those_of_what_was_sent() {
     assert!(page.0["process_resident_memory_bytes"] > 1e6 && page.0["process_cpu_seconds_total"] > 0.0);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
     assert!((now - 120.0..now).contains(&page.0["process_start_time_seconds"]));
-    // With the table go its counters.
+    // The counters of a table are removed with it.
     assert_eq!(client.request("DELETE", "/Tables('CARS')", &[], b"").status, 204);
     assert_eq!(super::page::page(&server).sum("rowhouse_table_requests_total"), 0);
     eventually("the purge", || (super::page::page(&server).count("rowhouse_purge_backlog_tables") == 0).then_some(()));
@@ -131,7 +131,7 @@ fn a_batch_whose_first_operation_has_no_table_counts_for_no_table() {
     create(&mut client, "Cars");
     let rows: Vec<String> = (0..90).map(|number| format!("{number:0500}")).collect();
     let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
-    // The first operation is one on tables, and one on a table that cannot be.
+    // The first operation is one on tables, or one on an invalid table name.
     for (place, code, times) in [("Tables", "InvalidInput", 50), ("1", "CommandsInBatchActOnDifferentPartitions", 1)] {
         let refused = batch(&rows).replacen("/Cars HTTP", &format!("/{place} HTTP"), 1);
         for _ in 0..times {
@@ -156,7 +156,7 @@ fn a_table_that_the_body_names_is_known_when_the_request_fails() {
     let kind = [("Content-Type", "multipart/mixed; boundary=b")];
     let rows: Vec<String> = (0..100).map(|row| row.to_string()).collect();
     let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
-    // The first one uses up what the partition has for more than a minute and a half.
+    // The first batch uses up the partition's capacity for more than a minute and a half.
     for status in [202, 503] {
         assert_eq!(client.request("POST", "/$batch", &kind, batch(&rows).as_bytes()).status, status);
     }
@@ -189,7 +189,7 @@ fn aborted_requests_are_counted_separately() {
     client.send(head("POST", "/Cars", &[("Content-Length", "100"), ("Expect", "100-continue")]).as_bytes()).unwrap();
     assert_eq!(client.receive().unwrap().status, 100);
     assert_eq!(page(&server).count("rowhouse_requests_in_flight"), 1);
-    // The one over which the table was created ends when the server sees it.
+    // The connection over which the table was created closes once the server notices.
     eventually("one connection", || (page(&server).count("rowhouse_connections_open") == 1).then_some(()));
     drop(client);
     eventually("the end of the request", || {
@@ -205,7 +205,7 @@ fn aborted_requests_are_counted_separately() {
 fn refused_requests_are_counted_by_the_resource_that_was_missing() {
     let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0", "--body-mib", "16"]);
     let mut client = server.client();
-    // A body of 4 MiB whose end does not come holds all the memory that an account can hold, until it is given up.
+    // A body of 4 MiB that never ends holds all the memory that an account can hold, until the server gives it up.
     let mut refused = || {
         let mut held = TcpStream::connect(&server.address).unwrap();
         held.write_all(head("POST", "/Cars", &[("Content-Length", "4194304")]).as_bytes()).unwrap();
@@ -213,7 +213,7 @@ fn refused_requests_are_counted_by_the_resource_that_was_missing() {
         eventually("the body", || (page(&server).count("rowhouse_admission_memory_bytes") > 7 << 20).then_some(()));
         client.request("GET", "/Cars()", &[], b"").status
     };
-    // On a slow machine it may have been given up before the query.
+    // On a slow machine, it may have been given up before the query.
     assert!((0..10).any(|_| refused() == 503));
     let page = page(&server);
     assert_eq!(page.count(r#"rowhouse_admission_refused_total{resource="memory"}"#), 1);
