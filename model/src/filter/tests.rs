@@ -49,7 +49,7 @@ pub(crate) fn matches(filter: &Filter, entity: &Entity) -> bool {
     filter.matches(&EntityView::of(&entity.key, &entity.record).unwrap()).unwrap()
 }
 
-/// The results of `eq ne lt le gt ge`, as a text of `1` and `0`.
+/// Returns the results of `eq ne lt le gt ge` as a string of `1` and `0`.
 fn answers(value: EdmValue<'_>, literal: &Literal) -> String {
     let entity = entity("p", "r", &[("P", value)]);
     let answer = |operator| if matches(&compare("P", operator, literal.clone()), &entity) { '1' } else { '0' };
@@ -95,7 +95,7 @@ fn values_of_one_type_order_as_specified() {
     }
 }
 
-/// Specification 04 §3.3: a literal is widened to the property's type, never the reverse.
+/// 04 §3.3: a literal is widened to the property's type, never the reverse.
 #[test]
 fn literals_are_promoted_and_properties_are_not() {
     for (value, literal, expected) in [
@@ -114,7 +114,7 @@ fn literals_are_promoted_and_properties_are_not() {
     }
 }
 
-/// Specification 04 §3.2: a value of another type behaves as if it were smaller.
+/// 04 §3.2: a value of another type behaves as if it were smaller.
 #[test]
 fn a_value_of_another_type_is_smaller_than_the_literal() {
     let id = guid("0b0c0d0e-1111-4222-8333-444455556666");
@@ -256,7 +256,7 @@ fn tables_are_compared_without_regard_to_case() {
     }
 }
 
-/// Few texts, so that equal keys, prefixes and both sides of a bound occur often.
+/// Uses a small alphabet, so that equal keys, prefixes and both sides of a bound occur often.
 pub(crate) fn key_text() -> impl Strategy<Value = String> {
     let character = prop_oneof![Just('a'), Just('b'), Just(' '), Just('\u{E000}'), Just('😀')];
     proptest::collection::vec(character, 0..3).prop_map(|characters| characters.into_iter().collect())
@@ -312,7 +312,7 @@ pub(crate) fn any_entity() -> impl Strategy<Value = Entity> {
     })
 }
 
-/// Evaluates operand by operand, each with a fresh memory of properties and without short cuts.
+/// Evaluates the filter operand by operand, with a new property cache for each operand and without short-circuiting.
 fn matches_simply(filter: &Filter, entity: &Entity) -> bool {
     match filter {
         Filter::And(operands) => operands.iter().filter(|f| matches_simply(f, entity)).count() == operands.len(),
