@@ -1,4 +1,4 @@
-//! What a durable engine has in memory is there again after a restart.
+//! The in-memory state of a durable engine is restored after a restart.
 
 use crate::support::*;
 use model::service_properties::{Logging, RetentionDays};

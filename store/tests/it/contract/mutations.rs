@@ -1,4 +1,4 @@
-//! Cases about what a commit does.
+//! Tests of the effects of a commit.
 
 use crate::support::*;
 use model::{Condition, ETag, EdmValue, Mutation, MutationError, Transaction, Written};
@@ -12,7 +12,7 @@ async fn with_table<E: Engine>(engine: &E) -> TableKey {
     table
 }
 
-/// Each kind of mutation of an entity, each setting `value` to 2.
+/// Returns each kind of mutation of an entity, each of which sets `value` to 2.
 fn each_kind(row: &str) -> [(&'static str, Mutation); 6] {
     let (key, properties, condition) = (key("p", row), properties(&[("value", 2)]), Condition::Any);
     [
@@ -148,7 +148,7 @@ pub(crate) async fn timestamps_grow_when_the_clock_goes_back<E: Engine>(engine: 
     let mut last = stamp(commit_one(&*engine, &table, upsert("p", "r", 0)).await.unwrap());
     for (n, offset) in [0, 0, 100, -1_000_000, -500_000, 200, 200].into_iter().enumerate() {
         clock.set(START_TICKS + offset);
-        // The same entity and others: the order holds for the whole engine.
+        // Write to the same entity and to others: the order holds for the whole engine.
         for row in ["r".to_owned(), format!("new{n}")] {
             let next = stamp(commit_one(&*engine, &table, upsert("p", &row, 1)).await.unwrap());
             assert!(next > last, "{next:?} after {last:?}");
@@ -157,9 +157,9 @@ pub(crate) async fn timestamps_grow_when_the_clock_goes_back<E: Engine>(engine: 
     }
     clock.set(START_TICKS + 1_000_000);
     let next = stamp(commit_one(&*engine, &table, upsert("p", "r", 1)).await.unwrap());
-    // An engine of several servers keeps the low bits for their numbers.
+    // An engine for several servers reserves the low bits for the server's slot.
     let ahead = next.ticks() - START_TICKS - 1_000_000;
-    assert!((0..64).contains(&ahead), "the clock is followed when it runs ahead, and not {ahead} ticks after it");
+    assert!((0..64).contains(&ahead), "Timestamps follow a clock that runs ahead, and are not {ahead} ticks after it");
 }
 
 pub(crate) async fn timestamps_differ_between_concurrent_transactions<E: Engine>(engine: Arc<E>, _: ManualClock) {

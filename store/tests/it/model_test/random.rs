@@ -1,4 +1,4 @@
-//! Chance: tables, keys, transactions, scans and filters that often meet each other.
+//! Random tables, keys, transactions, scans and filters that often coincide.
 
 use crate::support::*;
 use model::filter::{Comparison, Literal, Operator, PropertyName};
@@ -117,7 +117,7 @@ impl Choices {
         Scan { ranges, from, filter, limit, bytes_expected, ..scan_all() }
     }
 
-    /// Any filter, nested so deep at most.
+    /// Returns any filter with at most this nesting depth.
     pub(crate) fn filter(&mut self, depth: usize) -> Filter {
         let kinds = if depth == 0 { 2 } else { 6 };
         match self.below(kinds) {
