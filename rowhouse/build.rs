@@ -11,14 +11,14 @@ const VARIABLE: &str = "ROWHOUSE_REVISION";
 fn main() {
     println!("cargo:rerun-if-env-changed={VARIABLE}");
     println!("cargo:rerun-if-changed=build.rs");
-    let revision = std::env::var(VARIABLE).ok().filter(|revision| !revision.is_empty()).or_else(of_clone);
+    let revision = std::env::var(VARIABLE).ok().filter(|revision| !revision.is_empty()).or_else(clone_commit);
     if let Some(revision) = revision {
         println!("cargo:rustc-env={VARIABLE}={revision}");
     }
 }
 
 /// Returns the commit of the clone that contains this folder, if there is one.
-fn of_clone() -> Option<String> {
+fn clone_commit() -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
     // A release archive may have been unpacked inside another repository.
     let top = git(root, &["rev-parse", "--show-toplevel"])?;

@@ -243,12 +243,12 @@ mod tests {
             let selected = (0..entities).filter(|number| {
                 let record = dataset.record(*number, 3).finish(DateTime::MIN);
                 let key = dataset.key(*number);
-                filter.matches(&model::EntityView::of(&key, &record).unwrap()).unwrap()
+                filter.matches(&model::EntityView::from_parts(&key, &record).unwrap()).unwrap()
             });
             assert_eq!(selected.count() as u64, dataset.one_percent(), "of {entities}");
             assert!(!(0..entities).any(|number| {
                 let record = dataset.record(number, 3).finish(DateTime::MIN);
-                empty.matches(&model::EntityView::of(&dataset.key(number), &record).unwrap()).unwrap()
+                empty.matches(&model::EntityView::from_parts(&dataset.key(number), &record).unwrap()).unwrap()
             }));
         }
     }

@@ -143,7 +143,7 @@ fn entity(dataset: &Dataset, number: u64) -> Vec<u8> {
     let response = JsonContext { base: "", account: &account, level: wire::MetadataLevel::Minimal };
     let context = JsonEntityContext { response, table: "Bench", select: None, etag_in_minimal: true };
     let mut out = Vec::new();
-    let view = EntityView::of(&key, &record).expect("the record was just built");
+    let view = EntityView::from_parts(&key, &record).expect("the record was just built");
     write_entity_in_set(&mut out, &context, &view, &mut EncoderCache::default()).expect("the record was just built");
     out
 }

@@ -153,7 +153,7 @@ impl Error {
     ///
     /// ```
     /// # use rowhouse_client::{Error, ErrorKind};
-    /// # fn of(error: &Error) {
+    /// # fn example(error: &Error) {
     /// match error.kind() {
     ///     ErrorKind::PreconditionFailed => println!("the entity has changed: read it again"),
     ///     ErrorKind::Throttled => println!("the service is busy: try again later"),
@@ -180,7 +180,7 @@ impl Error {
     ///
     /// ```
     /// # use rowhouse_client::Error;
-    /// # fn of(error: &Error) {
+    /// # fn example(error: &Error) {
     /// if let Some(refusal) = error.refusal() {
     ///     println!("after {} attempts: {}", refusal.attempts, refusal.message);
     /// }
@@ -196,7 +196,7 @@ impl Error {
     /// Returns the HTTP status, if the service refused the request.
     ///
     /// ```
-    /// # fn of(error: &rowhouse_client::Error) -> bool {
+    /// # fn example(error: &rowhouse_client::Error) -> bool {
     /// error.status() == Some(413)
     /// # }
     /// ```
@@ -207,7 +207,7 @@ impl Error {
     /// Returns the service's error code, such as `TableNotFound`.
     ///
     /// ```
-    /// # fn of(error: &rowhouse_client::Error) -> bool {
+    /// # fn example(error: &rowhouse_client::Error) -> bool {
     /// error.code() == Some("TableNotFound")
     /// # }
     /// ```
@@ -218,7 +218,7 @@ impl Error {
     /// Returns the first line of the service's error message.
     ///
     /// ```
-    /// # fn of(error: &rowhouse_client::Error) {
+    /// # fn example(error: &rowhouse_client::Error) {
     /// println!("{}", error.message().unwrap_or("no message"));
     /// # }
     /// ```
@@ -229,7 +229,7 @@ impl Error {
     /// Returns the id that the service assigned to the request.
     ///
     /// ```
-    /// # fn of(error: &rowhouse_client::Error) {
+    /// # fn example(error: &rowhouse_client::Error) {
     /// println!("look for {:?} in the server's log", error.request_id());
     /// # }
     /// ```
@@ -240,7 +240,7 @@ impl Error {
     /// Returns the zero-based index of the failed operation, if the request was a transaction.
     ///
     /// ```
-    /// # fn of(error: &rowhouse_client::Error) {
+    /// # fn example(error: &rowhouse_client::Error) {
     /// if let Some(operation) = error.operation_index() {
     ///     println!("operation {operation} failed, so none was executed");
     /// }

@@ -199,7 +199,7 @@ impl HttpClient {
     /// ```
     /// # use bytes::Bytes;
     /// # use rowhouse_client::http::{HttpClient, HttpError};
-    /// # async fn of(client: HttpClient, request: http::Request<Bytes>) -> Result<(), HttpError> {
+    /// # async fn example(client: HttpClient, request: http::Request<Bytes>) -> Result<(), HttpError> {
     /// let response = client.send(request).await?;
     /// println!("{}", response.status);
     /// # Ok(()) }
@@ -214,7 +214,7 @@ impl HttpClient {
     /// # use bytes::Bytes;
     /// # use rowhouse_client::http::{HttpClient, HttpError};
     /// # use std::time::Duration;
-    /// # async fn of(client: HttpClient, request: http::Request<Bytes>) -> Result<(), HttpError> {
+    /// # async fn example(client: HttpClient, request: http::Request<Bytes>) -> Result<(), HttpError> {
     /// let response = client.send_within(request, Duration::from_secs(2)).await?;
     /// println!("{}", response.status);
     /// # Ok(()) }
@@ -233,7 +233,8 @@ impl HttpClient {
         let (options, sent) = (HttpOptions { request_time_max, ..self.options }, Instant::now());
         let exchange = self.http.request(request.map(Full::new));
         let response = timeout(options.request_time_max, exchange).await;
-        let response = response.map_err(|_| HttpError::TimedOut(options.request_time_max))?.map_err(HttpError::of)?;
+        let response =
+            response.map_err(|_| HttpError::TimedOut(options.request_time_max))?.map_err(HttpError::from_hyper)?;
         let (head, body) = response.into_parts();
         Ok(HttpResponse { status: head.status, headers: head.headers, body, sent, options })
     }
@@ -244,7 +245,7 @@ impl HttpResponse {
     ///
     /// ```
     /// # use rowhouse_client::http::{HttpError, HttpResponse};
-    /// # async fn of(mut response: HttpResponse) -> Result<(), HttpError> {
+    /// # async fn example(mut response: HttpResponse) -> Result<(), HttpError> {
     /// let body = response.read_body().await?;
     /// println!("{} bytes", body.len());
     /// # Ok(()) }
@@ -278,12 +279,12 @@ impl HttpError {
     pub(crate) fn is_permanent(&self) -> bool {
         match self {
             Self::Address => true,
-            Self::Tls(error) => tls_failure::of(error.as_ref()).is_some_and(tls_failure::is_permanent),
+            Self::Tls(error) => tls_failure::find(error.as_ref()).is_some_and(tls_failure::is_permanent),
             _ => false,
         }
     }
 
-    fn of(error: legacy::Error) -> Self {
+    fn from_hyper(error: legacy::Error) -> Self {
         // The connector wraps TCP errors in its own type; TLS errors are plain I/O errors.
         let is_tls = matches!(error.source(), Some(source) if source.is::<io::Error>());
         match error.is_connect() {
@@ -301,7 +302,7 @@ impl fmt::Display for HttpError {
             Self::Connect(error) => write!(f, "connecting failed: {}", cause(error.as_ref())),
             Self::Tls(error) => {
                 f.write_str("the TLS handshake failed: ")?;
-                match tls_failure::of(error.as_ref()) {
+                match tls_failure::find(error.as_ref()) {
                     Some(failure) => tls_failure::explain(failure, f),
                     None => write!(f, "{}", cause(error.as_ref())),
                 }

@@ -30,7 +30,7 @@ impl<'a> EntityView<'a> {
     }
 
     /// Returns a view of an entity that owns its data.
-    pub fn of(key: &'a EntityKey, record: &'a Record) -> Result<Self, DamagedRecord> {
+    pub fn from_parts(key: &'a EntityKey, record: &'a Record) -> Result<Self, DamagedRecord> {
         let key = KeyView { partition: key.partition.as_str().into(), row: key.row.as_str().into() };
         Ok(Self { key, record: record.view()? })
     }

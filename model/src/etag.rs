@@ -13,7 +13,7 @@ pub struct ETag(DateTime);
 
 impl ETag {
     /// Returns the ETag of an entity with this Timestamp.
-    pub fn of(timestamp: DateTime) -> Self {
+    pub fn from_timestamp(timestamp: DateTime) -> Self {
         Self(timestamp)
     }
 
@@ -86,7 +86,7 @@ impl Condition {
             Self::Any => true,
             Self::Matches(quoted) => {
                 let mut current = Vec::with_capacity(48);
-                ETag::of(timestamp).write_to(&mut current);
+                ETag::from_timestamp(timestamp).write_to(&mut current);
                 current.get(2..) == Some(quoted.as_bytes())
             }
         }
@@ -100,13 +100,13 @@ mod tests {
     #[test]
     fn the_text_is_the_trimmed_timestamp_with_escaped_colons() {
         let timestamp = DateTime::parse("2021-03-04T05:06:07.0801000Z").unwrap();
-        assert_eq!(ETag::of(timestamp).to_string(), "W/\"datetime'2021-03-04T05%3A06%3A07.0801Z'\"");
+        assert_eq!(ETag::from_timestamp(timestamp).to_string(), "W/\"datetime'2021-03-04T05%3A06%3A07.0801Z'\"");
     }
 
     #[test]
     fn conditions() {
         let timestamp = DateTime::parse("2021-03-04T05:06:07.0801Z").unwrap();
-        let current = ETag::of(timestamp).to_string();
+        let current = ETag::from_timestamp(timestamp).to_string();
         assert!(Condition::parse("*").unwrap().holds_for(timestamp));
         assert!(Condition::parse(&current).unwrap().holds_for(timestamp));
         assert!(Condition::parse(&current.replace("W/", "w/")).unwrap().holds_for(timestamp));

@@ -155,7 +155,7 @@ pub enum Denial {
 
 impl<'a> Action<'a> {
     /// Returns the action that corresponds to a mutation of an entity.
-    pub fn of(mutation: &'a Mutation, table: &'a str) -> Self {
+    pub fn from_mutation(mutation: &'a Mutation, table: &'a str) -> Self {
         let access = match mutation {
             Mutation::Insert { .. } => EntityAccess::Insert,
             Mutation::Replace { .. } | Mutation::Merge { .. } => EntityAccess::Update,
@@ -304,13 +304,13 @@ mod tests {
     }
 
     fn on_table(letters: &str, range: KeyRange) -> Grant {
-        grant(Scope::Table { table: "harvest".into(), permissions: Permissions::of_table(letters).unwrap(), range })
+        grant(Scope::Table { table: "harvest".into(), permissions: Permissions::parse_table(letters).unwrap(), range })
     }
 
     /// Returns the same grant as a user delegation SAS whose delegator may do everything.
     fn delegated(grant: Grant) -> Grant {
         let Scope::Table { table, permissions, range } = grant.scope else { return grant };
-        let mut roles = RoleScope::of("someone".into());
+        let mut roles = RoleScope::new("someone".into());
         roles.allow(None, crate::roles::DataActions::ALL);
         Grant { scope: Scope::Delegated { table, permissions, range, roles }, ..grant }
     }
@@ -318,7 +318,7 @@ mod tests {
     fn on_account(resources: &str, letters: &str) -> Grant {
         let has = |letter| resources.contains(letter);
         let resources = ResourceTypes { service: has('s'), container: has('c'), object: has('o') };
-        grant(Scope::Account { resources, permissions: Permissions::of_account(letters).unwrap() })
+        grant(Scope::Account { resources, permissions: Permissions::parse_account(letters).unwrap() })
     }
 
     fn key(partition: &str, row: &str) -> EntityKey {
@@ -352,10 +352,10 @@ mod tests {
     fn a_delegated_sas_allows_what_its_letters_and_the_roles_of_the_delegator_both_allow() {
         use crate::roles::DataActions;
         for actions in [DataActions::NONE, DataActions::READER, DataActions::ADD_ENTITIES, DataActions::ALL] {
-            let mut roles = RoleScope::of("someone".into());
+            let mut roles = RoleScope::new("someone".into());
             roles.allow(crate::roles::TablePattern::parse("harvest").as_ref(), actions);
             for letters in ["", "r", "a", "raud"] {
-                let permissions = Permissions::of_table(letters).unwrap();
+                let permissions = Permissions::parse_table(letters).unwrap();
                 let (table, range) = (Box::from("harvest"), KeyRange::all());
                 let delegated =
                     grant(Scope::Delegated { table, permissions, range: range.clone(), roles: roles.clone() });
@@ -461,7 +461,7 @@ mod tests {
             ];
             let needed = ["a", "u", "u", "au", "au", "d"];
             for (mutation, needed) in mutations.iter().zip(needed) {
-                let allowed = grant.check(Action::of(mutation, "harvest")).is_ok();
+                let allowed = grant.check(Action::from_mutation(mutation, "harvest")).is_ok();
                 prop_assert_eq!(allowed, inside && needed.chars().all(|c| letters.contains(c)), "{:?}", mutation);
             }
             let read = Action::Entities { table: "harvest", access: EntityAccess::Read, key: Some(&key) };

@@ -30,7 +30,7 @@ impl MetricsTable {
     }
 
     /// Returns the table with this name, in any letter case. One of the tables has two names.
-    pub fn of_name(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         if !name.starts_with('$') {
             return None;
         }
@@ -66,12 +66,12 @@ mod tests {
     #[test]
     fn names() {
         for table in MetricsTable::ALL {
-            assert_eq!(MetricsTable::of_name(table.name()), Some(table));
-            assert_eq!(MetricsTable::of_name(&table.name().to_lowercase()), Some(table));
+            assert_eq!(MetricsTable::from_name(table.name()), Some(table));
+            assert_eq!(MetricsTable::from_name(&table.name().to_lowercase()), Some(table));
         }
-        assert_eq!(MetricsTable::of_name("$MetricsTransactionsTable"), Some(MetricsTable::HourPrimary));
+        assert_eq!(MetricsTable::from_name("$MetricsTransactionsTable"), Some(MetricsTable::HourPrimary));
         for other in ["", "$", "harvest", "$MetricsCapacityBlob", "$MetricsHourPrimaryTransactionsBlob"] {
-            assert_eq!(MetricsTable::of_name(other), None, "{other}");
+            assert_eq!(MetricsTable::from_name(other), None, "{other}");
         }
     }
 }

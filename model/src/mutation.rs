@@ -269,7 +269,7 @@ mod tests {
     fn every_mutation_against_missing_and_existing() {
         let existing = properties(&[("b", 2), ("a", 1)]).finish(at(10));
         let stale = Condition::Matches("\"stale\"".into());
-        let current = Condition::parse(&ETag::of(at(10)).to_string()).unwrap();
+        let current = Condition::parse(&ETag::from_timestamp(at(10)).to_string()).unwrap();
         let new = || properties(&[("c", 3), ("a", 9)]);
         let cases: Vec<(&str, Mutation, Expected<'_>, Expected<'_>)> = vec![
             (

@@ -83,13 +83,13 @@ impl TableName {
     }
 
     /// Returns the name of a metrics table.
-    pub fn of_metrics(table: MetricsTable) -> Self {
+    pub fn from_metrics_table(table: MetricsTable) -> Self {
         Self { spelling: Box::from(table.name()), folded: table.name().to_ascii_lowercase().into_boxed_str() }
     }
 
     /// Validates a stored name: one that users may choose, or the name of a metrics table.
     pub fn stored(name: &str) -> Result<Self, TableNameError> {
-        MetricsTable::of_name(name).map_or_else(|| Self::new(name), |table| Ok(Self::of_metrics(table)))
+        MetricsTable::from_name(name).map_or_else(|| Self::new(name), |table| Ok(Self::from_metrics_table(table)))
     }
 
     /// Returns whether this is the name of a metrics table.
@@ -209,7 +209,7 @@ mod tests {
         for table in MetricsTable::ALL {
             assert_eq!(TableName::new(table.name()).unwrap_err(), TableNameError::Characters);
             let stored = TableName::stored(table.name()).unwrap();
-            assert!(stored == TableName::of_metrics(table) && stored.is_of_metrics());
+            assert!(stored == TableName::from_metrics_table(table) && stored.is_of_metrics());
             assert!(stored.folded() < TABLE_NAMES_FROM);
         }
         let stored = TableName::stored("Aaa").unwrap();

@@ -44,9 +44,9 @@ impl Permissions {
     /// Parses the letters of a table SAS or a policy. Returns `None` if a letter is not in `raud`.
     ///
     /// UNVERIFIED (08 §3): the order of the letters and repeated letters do not matter.
-    pub fn of_table(letters: &str) -> Option<Self> {
+    pub fn parse_table(letters: &str) -> Option<Self> {
         letters.chars().try_fold(Self::NONE, |known, letter| {
-            Self::of_letter(letter)
+            Self::from_letter(letter)
                 .filter(|permission| Self::ENTITIES.contains(*permission))
                 .map(|new| known.union(new))
         })
@@ -55,14 +55,14 @@ impl Permissions {
     /// Parses the letters of an account SAS. Returns `None` if a letter is not a permission of any service.
     ///
     /// Letters that are meaningless to the Table service are ignored (08 §3.2).
-    pub fn of_account(letters: &str) -> Option<Self> {
-        letters.chars().try_fold(Self::NONE, |known, letter| match Self::of_letter(letter) {
+    pub fn parse_account(letters: &str) -> Option<Self> {
+        letters.chars().try_fold(Self::NONE, |known, letter| match Self::from_letter(letter) {
             Some(new) => Some(known.union(new)),
             None => Self::LETTERS_OF_OTHER_SERVICES.contains(letter).then_some(known),
         })
     }
 
-    fn of_letter(letter: char) -> Option<Self> {
+    fn from_letter(letter: char) -> Option<Self> {
         Self::LETTERS.iter().find(|(known, _)| *known == letter).map(|(_, permission)| *permission)
     }
 
@@ -105,15 +105,15 @@ mod tests {
 
     #[test]
     fn letters() {
-        assert_eq!(Permissions::of_table("raud"), Some(Permissions::ENTITIES));
-        assert_eq!(Permissions::of_table("duar"), Some(Permissions::ENTITIES), "the order does not matter");
-        assert_eq!(Permissions::of_table(""), Some(Permissions::NONE));
+        assert_eq!(Permissions::parse_table("raud"), Some(Permissions::ENTITIES));
+        assert_eq!(Permissions::parse_table("duar"), Some(Permissions::ENTITIES), "the order does not matter");
+        assert_eq!(Permissions::parse_table(""), Some(Permissions::NONE));
         for refused in ["l", "w", "rx", "R", "r "] {
-            assert_eq!(Permissions::of_table(refused), None, "{refused}");
+            assert_eq!(Permissions::parse_table(refused), None, "{refused}");
         }
-        assert_eq!(Permissions::of_account("rwdlacupyxtfi").unwrap().to_string(), "raudlcw");
+        assert_eq!(Permissions::parse_account("rwdlacupyxtfi").unwrap().to_string(), "raudlcw");
         for refused in ["z", "r,w", "R"] {
-            assert_eq!(Permissions::of_account(refused), None, "{refused}");
+            assert_eq!(Permissions::parse_account(refused), None, "{refused}");
         }
     }
 }

@@ -53,7 +53,7 @@ pub enum PlanKind {
 
 impl PlanKind {
     /// Returns the kind of a plan that reads these disjoint, non-empty ranges.
-    pub fn of(ranges: &[KeyRange]) -> Self {
+    pub fn from_ranges(ranges: &[KeyRange]) -> Self {
         match ranges {
             [] => Self::Nothing,
             [KeyRange { start, end: None }] if start.is_empty() => Self::TableScan,
@@ -85,7 +85,7 @@ pub fn plan(filter: Option<&Filter>) -> Plan {
         None => vec![KeyRange::all()],
         Some(filter) => disjoint(areas(filter, true, entity_bound).iter().map(Area::range).collect()),
     };
-    Plan { kind: PlanKind::of(&ranges), ranges }
+    Plan { kind: PlanKind::from_ranges(&ranges), ranges }
 }
 
 /// A range of lower-case table names.
@@ -171,7 +171,7 @@ impl<'f> Interval<'f> {
     const ALL: Self = Self { lower: Bound::Unbounded, upper: Bound::Unbounded };
 
     /// Returns the strings for which a comparison with this string is true, as intervals.
-    fn of(operator: Operator, text: Cow<'f, str>) -> Vec<Self> {
+    fn matching(operator: Operator, text: Cow<'f, str>) -> Vec<Self> {
         let below = |upper| Self { lower: Bound::Unbounded, upper };
         let above = |lower| Self { lower, upper: Bound::Unbounded };
         // The bytes that structure encoded keys occur in no key. A string that contains one therefore equals no key; it
@@ -321,7 +321,7 @@ fn areas(filter: &Filter, wanted: bool, key_bound: KeyBound) -> Vec<Area<'_>> {
                 Axis::Partition => Area { partitions: interval, rows: Interval::ALL },
                 Axis::Row => Area { partitions: Interval::ALL, rows: interval },
             };
-            Interval::of(operator, text).into_iter().map(area).collect()
+            Interval::matching(operator, text).into_iter().map(area).collect()
         }
         Filter::IsTrue(_) => vec![Area::ALL],
         Filter::Constant(value) if *value == wanted => vec![Area::ALL],

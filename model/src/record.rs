@@ -258,7 +258,7 @@ pub struct PropertyHeader {
 
 impl PropertyHeader {
     /// Returns the header of a property.
-    pub fn of(property: &Property<'_>) -> Self {
+    pub fn new(property: &Property<'_>) -> Self {
         let mut header = Self { bytes: Vec::new(), name: 0..0, edm_type: property.edm_type };
         header.replace(property);
         header
@@ -579,7 +579,7 @@ pub(crate) mod tests {
             let record = builder.finish(DateTime::MIN);
             let all: Vec<Property<'_>> = record.view().unwrap().properties().map(Result::unwrap).collect();
             for of in &all {
-                let header = PropertyHeader::of(of);
+                let header = PropertyHeader::new(of);
                 let mut rest = record.view().unwrap().properties();
                 for property in &all {
                     let before = rest.rest;

@@ -176,7 +176,7 @@ pub struct RoleScope {
 
 impl RoleScope {
     /// Returns a scope that allows this caller nothing.
-    pub fn of(caller: Arc<str>) -> Self {
+    pub fn new(caller: Arc<str>) -> Self {
         Self { caller, ..Self::default() }
     }
 
@@ -218,7 +218,7 @@ mod tests {
     ];
 
     fn on_account(actions: DataActions) -> RoleScope {
-        let mut scope = RoleScope::of("someone".into());
+        let mut scope = RoleScope::new("someone".into());
         scope.allow(None, actions);
         scope
     }
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_grant_on_a_table_stays_there() {
-        let mut scope = RoleScope::of("someone".into());
+        let mut scope = RoleScope::new("someone".into());
         scope.allow(TablePattern::parse("Harvest").as_ref(), DataActions::ALL);
         scope.allow(TablePattern::parse("log*").as_ref(), DataActions::READER);
         for required in ALL_REQUIRED {

@@ -39,7 +39,7 @@ pub struct AccountKeys<'t> {
 
 impl<'t> AccountKeys<'t> {
     /// Returns the value of the server's own variable.
-    pub fn of_server(text: &'t str) -> Self {
+    pub fn from_server_variable(text: &'t str) -> Self {
         Self { variable: ACCOUNT_KEYS_VARIABLE, text }
     }
 }
@@ -221,7 +221,7 @@ impl Config {
 
     /// Like [`Self::new`], with the secrets from the environment.
     pub fn from_environment(args: ServeArgs) -> anyhow::Result<Self> {
-        Self::new(args, account_keys().as_deref().map(AccountKeys::of_server)).map(Self::with_password)
+        Self::new(args, account_keys().as_deref().map(AccountKeys::from_server_variable)).map(Self::with_password)
     }
 
     /// Adds the database password from the environment if there is no other.

@@ -78,8 +78,10 @@ fn with_log(levels: &str, command: impl FnOnce() -> anyhow::Result<ExitCode>) ->
 
 /// Creates a shared access signature with the keys that the server would use.
 fn sign(args: SasArgs) -> anyhow::Result<ExitCode> {
-    let (accounts, _) =
-        config::accounts(args.account_file(), config::account_keys().as_deref().map(AccountKeys::of_server))?;
+    let (accounts, _) = config::accounts(
+        args.account_file(),
+        config::account_keys().as_deref().map(AccountKeys::from_server_variable),
+    )?;
     let accounts: Vec<SigningAccount> =
         accounts.all().map(|(name, keys)| SigningAccount { name: name.clone(), keys: keys.to_vec() }).collect();
     sas::run(args, &accounts, SystemTime::now())

@@ -11,12 +11,12 @@
 use std::time::{Duration, Instant, SystemTime};
 
 /// Returns the operating system's time of day. It belongs to the process, not to the service.
-pub(crate) fn of_system() -> SystemTime {
+pub(crate) fn system_time() -> SystemTime {
     SystemTime::now()
 }
 
 /// Returns the time of day by which clients date their requests, even if a test has moved the clock in the settings.
-pub(crate) fn of_clients() -> SystemTime {
+pub(crate) fn client_time() -> SystemTime {
     SystemTime::now()
 }
 
@@ -51,7 +51,7 @@ mod tests {
                 assert!(!product.contains(call), "{} calls {call} and not crate::clock", path.display());
             }
             let may_read_system = path.ends_with("process.rs");
-            assert!(may_read_system || !product.contains("of_system"), "{} ignores the set clock", path.display());
+            assert!(may_read_system || !product.contains("system_time"), "{} ignores the set clock", path.display());
         }
     }
 }

@@ -57,7 +57,7 @@ pub(crate) enum Address<'r> {
 
 impl<'r> Address<'r> {
     /// Parses a path; returns `None` if it does not belong to the explorer.
-    pub(crate) fn of(path: &'r str) -> Option<Self> {
+    pub(crate) fn parse(path: &'r str) -> Option<Self> {
         let rest = path.strip_prefix(ROOT)?;
         if rest.is_empty() { Some(Self::Root) } else { rest.strip_prefix('/').map(Self::Below) }
     }
@@ -154,7 +154,7 @@ mod tests {
             ("*", None),
             ("", None),
         ] {
-            assert_eq!(Address::of(path), expected, "{path}");
+            assert_eq!(Address::parse(path), expected, "{path}");
         }
     }
 

@@ -124,7 +124,7 @@ impl<E: Engine> Service<E> {
         let (parts, mut body) = request.into_parts();
         let now = self.clock.now().to_system_time();
         let incoming = IncomingRequest {
-            now_of_clients: self.is_test_clock.then(clock::of_clients),
+            now_of_clients: self.is_test_clock.then(clock::client_time),
             ..IncomingRequest::new(&parts, connection, (started, now), &self.domains)
         };
         let accounts = self.accounts.current();
@@ -165,14 +165,14 @@ impl<E: Engine> Service<E> {
         let (response, outcome) = match result {
             Ok((response, memory)) => {
                 let outcome = Outcome::Responded { status: response.status, code: response.failed_by };
-                (Some(response::of_success(response, memory, &context)), outcome)
+                (Some(response::success(response, memory, &context)), outcome)
             }
             Err(BodyFailure::Failed(failure) | BodyFailure::FailedForGood(failure)) => {
                 self.failure_log.write(&failure, &context);
                 let code = failure.error.code;
                 let now = self.clock.now();
                 let outcome = Outcome::Responded { status: code.status(), code: Some(code) };
-                (Some(response::of_failure(&failure, &context, now)), outcome)
+                (Some(response::failure(&failure, &context, now)), outcome)
             }
             Err(BodyFailure::Aborted) => (None, Outcome::Aborted),
         };
@@ -203,7 +203,7 @@ impl<E: Engine> Service<E> {
 
     /// Returns true if the path belongs to the explorer and the explorer is served.
     fn is_for_explorer(&self, path: &str) -> bool {
-        self.has_explorer && explorer::Address::of(path).is_some()
+        self.has_explorer && explorer::Address::parse(path).is_some()
     }
 
     /// Returns true if the response to a successful operation is to be lost. A batch succeeds even if nothing of it
@@ -246,7 +246,7 @@ impl<E: Engine> Service<E> {
         let incoming = context.incoming;
         incoming.check_head()?;
         if self.has_explorer
-            && let Some(address) = explorer::Address::of(incoming.parts.uri.path())
+            && let Some(address) = explorer::Address::parse(incoming.parts.uri.path())
         {
             context.operation = OperationKind::Explorer;
             let response = explorer::respond(incoming, address, || self.page_settings(incoming, accounts));
@@ -278,7 +278,7 @@ impl<E: Engine> Service<E> {
             &grant.account,
             self.throttle.as_ref(),
             self.rehearsal.as_deref(),
-            self.quotas.of_account(accounts, &grant.account),
+            self.quotas.account_quota(accounts, &grant.account),
             self.analytics.as_ref().map(|analytics| analytics.has_secondary),
         );
         let result = self.execute(context, requested, &grant, &tables, body).await;
@@ -296,7 +296,7 @@ impl<E: Engine> Service<E> {
     ) -> Result<RequestedOperation<'a>, Failure> {
         let IncomingRequest { parts, head, options, target, .. } = context.incoming;
         let front_end = |error| Failure::at(Layer::FrontEnd, error);
-        let headers = Headers::of(head, accept).map_err(front_end)?;
+        let headers = Headers::parse(head, accept).map_err(front_end)?;
         let (named, max) = (headers.data_service_version, headers.max_data_service_version);
         let data_service_version = DataServiceVersion::effective(version, named, max);
         let data_service_version = data_service_version.map_err(|code| front_end(code.into()))?;
@@ -346,7 +346,7 @@ impl<E: Engine> Service<E> {
         let info = kind.info();
         let incoming = context.incoming;
         let base = incoming.base();
-        let memory = self.memory.of_request(&grant.account, incoming.credential(grant));
+        let memory = self.memory.for_request(&grant.account, incoming.credential(grant));
         let (body, body_format) =
             self.read_body(kind, context, (body, &memory), headers.content_type, &preferences).await?;
         // Acquired after the body was read, so that a client that sends slowly does not hold a permit.

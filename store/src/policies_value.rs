@@ -32,7 +32,7 @@ pub(crate) fn decode_from(rest: &mut &[u8]) -> Option<StoredAccessPolicies> {
         (policy.expiry, *rest) = take_time(rest)?;
         policy.permissions = match take_text(rest)? {
             "-" => None,
-            letters => Some(Permissions::of_table(letters)?),
+            letters => Some(Permissions::parse_table(letters)?),
         };
         policies.push(policy);
     }

@@ -37,7 +37,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    pub(crate) fn of(totals: RequestTotals) -> Self {
+    pub(crate) fn from_totals(totals: RequestTotals) -> Self {
         Self {
             requests: totals.requests,
             entities_examined: totals.entities_examined,

@@ -175,7 +175,7 @@ impl TestServer {
     /// # }
     /// ```
     pub fn costs(&self) -> Costs {
-        Costs::of(self.metrics.totals())
+        Costs::from_totals(self.metrics.totals())
     }
 
     /// Saves the current tables, entities, policies and service properties of all accounts. This takes the same short

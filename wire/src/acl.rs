@@ -32,7 +32,7 @@ fn read_identifier(identifier: &Element) -> Result<StoredAccessPolicy, Malformed
     let [start, expiry, permission] = content.children_by_name(["Start", "Expiry", "Permission"])?;
     policy.start = read_value(start, parse_time)?;
     policy.expiry = read_value(expiry, parse_time)?;
-    policy.permissions = read_value(permission, Permissions::of_table)?;
+    policy.permissions = read_value(permission, Permissions::parse_table)?;
     Ok(policy)
 }
 

@@ -229,14 +229,14 @@ mod tests {
             now: DateTime::MAX,
         };
         let select = Select::parse("missing,é,another").unwrap();
-        let view = EntityView::of(key, record).unwrap();
+        let view = EntityView::from_parts(key, record).unwrap();
         for select in [Some(&select), None] {
             let context = EntityContext { response, table: "cars", select };
             let mut out = Vec::new();
             write_single_entity(&mut out, &context, &view).unwrap();
-            let most = EntityBounds::of(&context).measured(&UnwrittenEntity::stored(&view), context.select);
+            let most = EntityBounds::new(&context).measured(&UnwrittenEntity::stored(&view), context.select);
             assert!(out.len() <= most, "{} bytes instead of at most {most}", out.len());
-            assert!(most <= EntityBounds::of(&context).unmeasured(&UnwrittenEntity::stored(&view)));
+            assert!(most <= EntityBounds::new(&context).unmeasured(&UnwrittenEntity::stored(&view)));
             if select.is_none() {
                 return out;
             }
@@ -308,7 +308,7 @@ mod tests {
                 for shape in &shapes {
                     let names: std::collections::BTreeMap<_, _> = shape.iter().map(|(name, value)| (NAMES[*name], value)).collect();
                     let record = named_record(names.into_iter());
-                    let entity = EntityView::of(&key, &record).unwrap();
+                    let entity = EntityView::from_parts(&key, &record).unwrap();
                     let (mut among, mut alone) = (Vec::new(), Vec::new());
                     write_entity_in_set(&mut among, &context, &entity, &mut cache, true).unwrap();
                     write_entity_in_set(&mut alone, &context, &entity, &mut EncoderCache::default(), true).unwrap();

@@ -65,7 +65,7 @@ pub struct EntityBounds {
 
 impl EntityBounds {
     /// Returns the bounds for this context.
-    pub fn of(context: &EntityContext<'_>) -> Self {
+    pub fn new(context: &EntityContext<'_>) -> Self {
         let base = context.response.base.len() + context.table.len() + context.response.account.as_str().len();
         let missing = context.select.map_or(0, |select| {
             let names = select.names().iter().map(|name| ESCAPE_BYTES_MAX * name.len() + PROPERTY_FRAME_BYTES_MAX);
@@ -135,7 +135,7 @@ mod tests {
         let record = properties.finish(DateTime::MIN);
         let text = |text| KeyText::new(text).unwrap();
         let key = EntityKey { partition: text("p"), row: text("r") };
-        let view = EntityView::of(&key, &record).unwrap();
+        let view = EntityView::from_parts(&key, &record).unwrap();
         let account = AccountName::new("acct").unwrap();
         let format = Format::Json(MetadataLevel::Full);
         let base = "http://127.0.0.1:10002/acct";
@@ -144,7 +144,7 @@ mod tests {
         for (list, counts) in [("small", false), ("small,large", true), ("*", true)] {
             let select = Select::parse(list).unwrap();
             let context = EntityContext { response, table: "cars", select: Some(&select) };
-            let most = EntityBounds::of(&context).measured(&UnwrittenEntity::stored(&view), Some(&select));
+            let most = EntityBounds::new(&context).measured(&UnwrittenEntity::stored(&view), Some(&select));
             assert_eq!(most > 60_000, counts, "{list}: {most}");
         }
     }

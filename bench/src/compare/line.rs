@@ -108,7 +108,7 @@ pub(crate) fn lines() -> Vec<Line> {
 
 impl Figure {
     /// Returns the figure in a report, or `None` if it was not measured.
-    pub(crate) fn of(self, report: &Report) -> Option<f64> {
+    pub(crate) fn value_in(self, report: &Report) -> Option<f64> {
         match self {
             Self::CpuPerOperation => report.cpu.as_ref().map(|cpu| cpu.us_per_operation),
             Self::CpuPerEntity => report.cpu.as_ref().map(|cpu| cpu.us_per_entity),

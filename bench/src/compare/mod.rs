@@ -133,7 +133,7 @@ impl Comparison {
             }
         }
         let rows = line.checks.iter().map(|(figure, budget)| {
-            let of = |reports: &[Report]| median(reports.iter().filter_map(|report| figure.of(report)));
+            let of = |reports: &[Report]| median(reports.iter().filter_map(|report| figure.value_in(report)));
             let names = (line.name(), line.reference.to_string());
             let values = (of(&references), of(&servers));
             Row {

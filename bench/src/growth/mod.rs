@@ -108,13 +108,14 @@ impl<'a> GrowthRun<'a> {
             let measurement = self.measurement(kind, reach, entities, per_partition);
             let mut rounds = Vec::new();
             for _ in 0..self.args.rounds {
-                let of_reference = self.measurement(kind.of_reference(), reach, entities, per_partition);
-                let reference = run::measure(&self.reference(kind).target, &of_reference).context("the reference")?;
+                let reference_measurement = self.measurement(kind.reference_kind(), reach, entities, per_partition);
+                let reference =
+                    run::measure(&self.reference(kind).target, &reference_measurement).context("the reference")?;
                 let own = run::measure(&server.target, &measurement)?;
                 rounds.push((own, reference));
             }
             report_failures(&rounds)?;
-            let point = Point::of((layout, kind, reach), entities, &rounds).context("a figure is missing")?;
+            let point = Point::from_rounds((layout, kind, reach), entities, &rounds).context("a figure is missing")?;
             points.push(point.clone());
             print_line(self.args, &table::line(&point, points))?;
         }

@@ -78,7 +78,7 @@ impl Kind {
     }
 
     /// Returns the operation of the reference, which does not support filters.
-    pub(crate) fn of_reference(self) -> Self {
+    pub(crate) fn reference_kind(self) -> Self {
         if self == Self::Scan { Self::Page } else { self }
     }
 
@@ -104,7 +104,7 @@ impl fmt::Display for Layout {
 
 impl Point {
     /// Creates a point from the medians over the rounds of a line. Returns `None` if a figure is missing.
-    pub(crate) fn of(
+    pub(crate) fn from_rounds(
         (layout, kind, reach): (Layout, Kind, Reach),
         entities: u64,
         rounds: &[(Report, Report)],

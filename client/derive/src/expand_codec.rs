@@ -42,7 +42,7 @@ impl Expansion<'_> {
         quote! {
             fn to_bag(&self) -> ::core::result::Result<#krate::entity::PropertyBag, #krate::entity::EntityError> {
                 #[allow(unused_mut)]
-                let mut __bag = #krate::entity::PropertyBag::of(#krate::entity::Entity::key(self)?);
+                let mut __bag = #krate::entity::PropertyBag::from_key(#krate::entity::Entity::key(self)?);
                 #(#writes)*
                 ::core::result::Result::Ok(__bag)
             }

@@ -27,7 +27,7 @@ impl AzureCredential {
     /// # use azure_core::credentials::TokenCredential;
     /// # use rowhouse_client::AzureCredential;
     /// # use std::sync::Arc;
-    /// fn of(identity: Arc<dyn TokenCredential>) -> AzureCredential {
+    /// fn credential(identity: Arc<dyn TokenCredential>) -> AzureCredential {
     ///     AzureCredential::new(identity)
     /// }
     /// ```

@@ -43,7 +43,7 @@ impl PropertyBag {
     /// # Ok::<(), EntityError>(())
     /// ```
     pub fn new(partition_key: &str, row_key: &str) -> Result<Self, EntityError> {
-        derive_support::key(partition_key, row_key).map(Self::of)
+        derive_support::key(partition_key, row_key).map(Self::from_key)
     }
 
     /// Creates an entity that has only this key.
@@ -52,10 +52,10 @@ impl PropertyBag {
     /// use rowhouse_client::entity::{EntityKey, PropertyBag};
     ///
     /// let key = EntityKey::new("Berlin", "0042")?;
-    /// assert!(PropertyBag::of(key).properties.is_empty());
+    /// assert!(PropertyBag::from_key(key).properties.is_empty());
     /// # Ok::<(), rowhouse_client::entity::KeyError>(())
     /// ```
-    pub fn of(key: EntityKey) -> Self {
+    pub fn from_key(key: EntityKey) -> Self {
         Self { key, properties: Properties::default(), timestamp: None, etag: None }
     }
 
@@ -70,7 +70,7 @@ impl PropertyBag {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn of_properties(key: EntityKey, properties: impl Into<Properties>) -> Self {
-        Self { properties: properties.into(), ..Self::of(key) }
+        Self { properties: properties.into(), ..Self::from_key(key) }
     }
 
     /// Adds or changes a property, and returns the entity. Fails like [`Properties::set`].

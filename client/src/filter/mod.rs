@@ -86,7 +86,7 @@ impl<E> Filter<E> {
     /// assert_eq!(filter.to_string(), "Level eq 1");
     /// ```
     pub fn for_type<F>(self) -> Filter<F> {
-        Filter::of(self.filter)
+        Filter::from_result(self.filter)
     }
 
     /// Hidden: used by the queries of this crate and of the workspace.
@@ -98,17 +98,17 @@ impl<E> Filter<E> {
     /// Hidden: creates a filter from a parsed one.
     #[doc(hidden)]
     pub fn from_model(filter: model::Filter) -> Self {
-        Self::of(Ok(filter))
+        Self::from_result(Ok(filter))
     }
 
-    fn of(filter: Result<model::Filter, Box<EntityError>>) -> Self {
+    fn from_result(filter: Result<model::Filter, Box<EntityError>>) -> Self {
         Self { filter, entity: PhantomData }
     }
 
     /// Compares a property with a literal.
     fn compare(property: PropertyName, operator: Operator, literal: Result<Literal, EntityError>) -> Self {
         let compare = |literal| model::Filter::Compare(Comparison { property, operator, literal });
-        Self::of(literal.map(compare).map_err(Box::new))
+        Self::from_result(literal.map(compare).map_err(Box::new))
     }
 
     /// Limits a property to the range between two literals.
@@ -160,7 +160,7 @@ impl<E> BitAnd for Filter<E> {
     /// Selects entities that match both filters.
     fn bitand(self, other: Self) -> Self {
         let and = |a, b| model::Filter::And([conjuncts(a), conjuncts(b)].concat());
-        Self::of(self.filter.and_then(|a| other.filter.map(|b| and(a, b))))
+        Self::from_result(self.filter.and_then(|a| other.filter.map(|b| and(a, b))))
     }
 }
 
@@ -170,7 +170,7 @@ impl<E> BitOr for Filter<E> {
     /// Selects entities that match at least one of the filters.
     fn bitor(self, other: Self) -> Self {
         let or = |a, b| model::Filter::Or([disjuncts(a), disjuncts(b)].concat());
-        Self::of(self.filter.and_then(|a| other.filter.map(|b| or(a, b))))
+        Self::from_result(self.filter.and_then(|a| other.filter.map(|b| or(a, b))))
     }
 }
 
@@ -179,7 +179,7 @@ impl<E> Not for Filter<E> {
 
     /// Selects entities that do not match the filter. These include entities without the compared property.
     fn not(self) -> Self {
-        Self::of(self.filter.map(|filter| match filter {
+        Self::from_result(self.filter.map(|filter| match filter {
             model::Filter::Not(operand) => *operand,
             filter => model::Filter::Not(Box::new(filter)),
         }))
@@ -188,7 +188,7 @@ impl<E> Not for Filter<E> {
 
 impl<E> Clone for Filter<E> {
     fn clone(&self) -> Self {
-        Self::of(self.filter.clone())
+        Self::from_result(self.filter.clone())
     }
 }
 

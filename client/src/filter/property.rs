@@ -149,7 +149,7 @@ impl<E, T: PropertyField, N: AsRef<str>> Property<E, T, N> {
     {
         match self.check() {
             Ok(()) => Filter::prefix(&self.property_name(), prefix.as_ref()),
-            Err(error) => Filter::of(Err(Box::new(error))),
+            Err(error) => Filter::from_result(Err(Box::new(error))),
         }
     }
 

@@ -7,7 +7,7 @@ use std::error::Error as StdError;
 use std::{fmt, io};
 
 /// Returns the TLS failure that caused a connection error; `None` if the connection itself failed.
-pub(super) fn of<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
+pub(super) fn find<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(failure) = error.downcast_ref::<Error>() {

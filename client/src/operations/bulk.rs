@@ -83,7 +83,7 @@ struct Group {
 ///
 /// ```
 /// # use rowhouse_client::Table;
-/// # async fn of(orders: Table) {
+/// # async fn example(orders: Table) {
 /// let report = orders.bulk().finish().await;
 /// for failure in &report.failures {
 ///     println!("{}: {}", failure.key.row.as_str(), failure.error);
@@ -134,7 +134,7 @@ impl Table {
     ///
     /// ```
     /// # use rowhouse_client::Table;
-    /// # async fn of(orders: Table) {
+    /// # async fn example(orders: Table) {
     /// let report = orders.bulk().finish().await;
     /// assert_eq!(report.written, 0);
     /// # }
@@ -160,7 +160,7 @@ impl BulkWriter {
     ///
     /// ```
     /// # use rowhouse_client::Table;
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// let bulk = orders.bulk().concurrency(16);
     /// # }
     /// ```
@@ -172,7 +172,7 @@ impl BulkWriter {
     ///
     /// ```
     /// # use rowhouse_client::Table;
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// let bulk = orders.bulk().on_progress(|report| println!("{} written", report.written));
     /// # }
     /// ```
@@ -185,7 +185,7 @@ impl BulkWriter {
     ///
     /// ```
     /// # use rowhouse_client::{Error, PropertyBag, Table};
-    /// # async fn of(orders: Table, order: PropertyBag) -> Result<(), Error> {
+    /// # async fn example(orders: Table, order: PropertyBag) -> Result<(), Error> {
     /// let mut bulk = orders.bulk();
     /// bulk.insert(&order).await?;
     /// bulk.finish().await;
@@ -199,7 +199,7 @@ impl BulkWriter {
     ///
     /// ```
     /// # use rowhouse_client::{Error, PropertyBag, Table};
-    /// # async fn of(orders: Table, order: PropertyBag) -> Result<(), Error> {
+    /// # async fn example(orders: Table, order: PropertyBag) -> Result<(), Error> {
     /// let mut bulk = orders.bulk();
     /// bulk.insert_or_replace(&order).await?;
     /// bulk.finish().await;
@@ -213,7 +213,7 @@ impl BulkWriter {
     ///
     /// ```
     /// # use rowhouse_client::{Error, PropertyBag, Table};
-    /// # async fn of(orders: Table, order: PropertyBag) -> Result<(), Error> {
+    /// # async fn example(orders: Table, order: PropertyBag) -> Result<(), Error> {
     /// let mut bulk = orders.bulk();
     /// bulk.insert_or_merge(&order).await?;
     /// bulk.finish().await;
@@ -227,7 +227,7 @@ impl BulkWriter {
     ///
     /// ```
     /// # use rowhouse_client::{Error, IfMatch, PropertyBag, Table};
-    /// # async fn of(orders: Table, order: PropertyBag) -> Result<(), Error> {
+    /// # async fn example(orders: Table, order: PropertyBag) -> Result<(), Error> {
     /// let mut bulk = orders.bulk();
     /// bulk.replace(&order, IfMatch::Any).await?;
     /// bulk.finish().await;
@@ -241,7 +241,7 @@ impl BulkWriter {
     ///
     /// ```
     /// # use rowhouse_client::{Error, IfMatch, PropertyBag, Table};
-    /// # async fn of(orders: Table, order: PropertyBag) -> Result<(), Error> {
+    /// # async fn example(orders: Table, order: PropertyBag) -> Result<(), Error> {
     /// let mut bulk = orders.bulk();
     /// bulk.merge(&order, IfMatch::Any).await?;
     /// bulk.finish().await;
@@ -255,7 +255,7 @@ impl BulkWriter {
     ///
     /// ```
     /// # use rowhouse_client::{Error, IfMatch, Table};
-    /// # async fn of(orders: Table) -> Result<(), Error> {
+    /// # async fn example(orders: Table) -> Result<(), Error> {
     /// let mut bulk = orders.bulk();
     /// bulk.delete("2031", "0001", IfMatch::Any).await?;
     /// bulk.finish().await;
@@ -276,7 +276,7 @@ impl BulkWriter {
     ///
     /// ```
     /// # use rowhouse_client::Table;
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// assert_eq!(orders.bulk().report().written, 0);
     /// # }
     /// ```
@@ -289,7 +289,7 @@ impl BulkWriter {
     ///
     /// ```
     /// # use rowhouse_client::Table;
-    /// # async fn of(orders: Table) {
+    /// # async fn example(orders: Table) {
     /// let report = orders.bulk().finish().await;
     /// assert_eq!(report.failed, 0);
     /// # }
@@ -414,7 +414,7 @@ async fn write_group(table: Table, changes: Vec<Change>) -> Outcome {
             continue;
         }
         outcome.transactions += 1;
-        let Err(error) = table.commit(Transaction::of(changes.clone())).await else {
+        let Err(error) = table.commit(Transaction::from_changes(changes.clone())).await else {
             outcome.written += changes.len() as u64;
             continue;
         };

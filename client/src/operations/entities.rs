@@ -401,7 +401,7 @@ impl Table {
         let bag = self.encrypted(write, entity.to_bag()?, E::ENCRYPTED).await?;
         let operation = self.write_operation(write, &bag, condition.as_ref())?;
         let response = self.pipeline.execute(&operation).await?;
-        Ok(Written::of(response.header("etag").unwrap_or_default()))
+        Ok(Written::from_etag(response.header("etag").unwrap_or_default()))
     }
 
     fn write_operation(
@@ -470,7 +470,7 @@ pub(crate) fn bag(operation: &Operation, stored: StoredEntity) -> Result<Propert
     let (partition, row) =
         body.partition.zip(body.row).ok_or_else(|| unreadable(operation, "an entity has no keys"))?;
     let time = time.or_else(|| timestamp(etag.as_deref()?));
-    let mut bag = PropertyBag::of(EntityKey { partition, row });
+    let mut bag = PropertyBag::from_key(EntityKey { partition, row });
     bag.properties = body.properties.into();
     bag.timestamp = time;
     bag.etag = etag.map(ETag::from);

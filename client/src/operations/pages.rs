@@ -24,7 +24,7 @@ pub(super) type Read<T> = Arc<dyn Fn(PropertyBag) -> Result<T, EntityError> + Se
 ///
 /// ```
 /// # use rowhouse_client::{PropertyBag, Table};
-/// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+/// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
 /// let mut pages = orders.query::<PropertyBag>().pages();
 /// while let Some(page) = pages.next().await {
 ///     println!("{} entities", page?.items.len());
@@ -100,7 +100,7 @@ impl<T> PageRequest<T> {
 ///
 /// ```
 /// # use rowhouse_client::{PropertyBag, Table};
-/// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+/// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
 /// let mut pages = orders.query::<PropertyBag>().pages();
 /// while let Some(page) = pages.next().await {
 ///     println!("{} entities", page?.items.len());
@@ -130,7 +130,7 @@ impl<T: Send + 'static> Pages<T> {
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
     /// if let Some(page) = orders.query::<PropertyBag>().pages().next().await {
     ///     println!("{} entities", page?.items.len());
     /// }
@@ -185,7 +185,7 @@ impl<T> fmt::Debug for Pages<T> {
 ///
 /// ```
 /// # use rowhouse_client::{PropertyBag, Table};
-/// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+/// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
 /// let mut all = orders.query::<PropertyBag>().stream();
 /// while let Some(order) = all.next().await {
 ///     println!("{}", order?.key.row.as_str());
@@ -200,7 +200,7 @@ pub struct Results<T> {
 }
 
 impl<T: Send + 'static> Results<T> {
-    pub(super) fn of(pages: Pages<T>) -> Self {
+    pub(super) fn new(pages: Pages<T>) -> Self {
         Self { pages, page: VecDeque::new() }
     }
 
@@ -208,7 +208,7 @@ impl<T: Send + 'static> Results<T> {
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
     /// let first = orders.query::<PropertyBag>().stream().next().await.transpose()?;
     /// # Ok(()) }
     /// ```

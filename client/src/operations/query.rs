@@ -102,7 +102,7 @@ impl<E: Entity, T> Query<E, T> {
     /// #     #[entity(row_key)] id: String,
     /// #     visits: i32,
     /// # }
-    /// # fn of(customers: Table) {
+    /// # fn example(customers: Table) {
     /// let query = customers.query::<Customer>().filter(|c| c.visits.ge(10) | c.city.eq("Turin"));
     /// # }
     /// ```
@@ -120,7 +120,7 @@ impl<E: Entity, T> Query<E, T> {
     /// #     #[entity(row_key)] id: String,
     /// #     visits: i32,
     /// # }
-    /// # fn of(customers: Table) {
+    /// # fn example(customers: Table) {
     /// fn regulars() -> Filter<Customer> {
     ///     Customer::PROPERTIES.visits.gt(5)
     /// }
@@ -140,7 +140,7 @@ impl<E: Entity, T> Query<E, T> {
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// let query = orders.query::<PropertyBag>().filter_text("Total gt 100L and not (State eq 'paid')");
     /// # }
     /// ```
@@ -153,7 +153,7 @@ impl<E: Entity, T> Query<E, T> {
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// let query = orders.query::<PropertyBag>().partition("2031");
     /// # }
     /// ```
@@ -165,7 +165,7 @@ impl<E: Entity, T> Query<E, T> {
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// let query = orders.query::<PropertyBag>().partitions("2031".."2035");
     /// # }
     /// ```
@@ -177,7 +177,7 @@ impl<E: Entity, T> Query<E, T> {
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// let query = orders.query::<PropertyBag>().partition_prefix("eu-");
     /// # }
     /// ```
@@ -190,7 +190,7 @@ impl<E: Entity, T> Query<E, T> {
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// let query = orders.query::<PropertyBag>().partition("2031").rows("0100".."0200");
     /// # }
     /// ```
@@ -203,7 +203,7 @@ impl<E: Entity, T> Query<E, T> {
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// let query = orders.query::<PropertyBag>().partition("2031").row_prefix("01");
     /// # }
     /// ```
@@ -215,7 +215,7 @@ impl<E: Entity, T> Query<E, T> {
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
     /// let first_ten = orders.query::<PropertyBag>().take(10).collect().await?;
     /// # Ok(()) }
     /// ```
@@ -227,7 +227,7 @@ impl<E: Entity, T> Query<E, T> {
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// let pages = orders.query::<PropertyBag>().page_size(50).pages();
     /// # }
     /// ```
@@ -239,7 +239,7 @@ impl<E: Entity, T> Query<E, T> {
     ///
     /// ```
     /// # use rowhouse_client::{Continuation, PropertyBag, Table};
-    /// # async fn of(orders: Table, continuation: Continuation) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table, continuation: Continuation) -> Result<(), rowhouse_client::Error> {
     /// let rest = orders.query::<PropertyBag>().resume(continuation).collect().await?;
     /// # Ok(()) }
     /// ```
@@ -257,7 +257,7 @@ impl<E: Entity, T> Query<E, T> {
     /// #     #[entity(row_key)] id: String,
     /// #     visits: i32,
     /// # }
-    /// # async fn of(customers: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(customers: Table) -> Result<(), rowhouse_client::Error> {
     /// let visits: Vec<(String, i32)> = customers.query::<Customer>().select(|c| (c.id, c.visits)).collect().await?;
     /// # Ok(()) }
     /// ```
@@ -283,7 +283,7 @@ impl<E: Entity, T> Query<E, T> {
     ///     id: String,
     ///     name: String,
     /// }
-    /// # async fn of(customers: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(customers: Table) -> Result<(), rowhouse_client::Error> {
     /// let badges = customers.query::<PropertyBag>().select_as::<Badge>().collect().await?;
     /// # Ok(()) }
     /// ```
@@ -298,7 +298,7 @@ impl<E: Entity, T> Query<E, T> {
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
     /// let lines: Vec<String> = orders
     ///     .query::<PropertyBag>()
     ///     .resolve(&["Total"], |bag| Ok(format!("{}: {}", bag.key.row.as_str(), bag.get::<i64>("Total")?)))
@@ -335,7 +335,7 @@ impl<E: Entity, T> Query<E, T> {
     /// #     #[entity(row_key)] id: String,
     /// #     visits: i64,
     /// # }
-    /// # fn of(customers: Table) -> Result<(), rowhouse_client::EntityError> {
+    /// # fn example(customers: Table) -> Result<(), rowhouse_client::EntityError> {
     /// let query = customers.query::<Customer>().partition("L'Aquila").filter(|c| c.visits.gt(5));
     /// assert_eq!(query.text()?.as_deref(), Some("PartitionKey eq 'L''Aquila' and visits gt 5L"));
     /// # Ok(()) }
@@ -360,7 +360,7 @@ impl<E: Entity, T> Query<E, T> {
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
     /// let mut pages = orders.query::<PropertyBag>().pages();
     /// while let Some(page) = pages.next().await {
     ///     let page = page?;
@@ -393,7 +393,7 @@ impl<E: Entity, T> Query<E, T> {
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
     /// let mut all = orders.query::<PropertyBag>().stream();
     /// while let Some(order) = all.next().await {
     ///     println!("{}", order?.key.row.as_str());
@@ -404,14 +404,14 @@ impl<E: Entity, T> Query<E, T> {
     where
         T: Send + 'static,
     {
-        Results::of(self.pages())
+        Results::new(self.pages())
     }
 
     /// Runs the query and collects all results, however many there are.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
     /// let orders = orders.query::<PropertyBag>().partition("2031").collect().await?;
     /// # Ok(()) }
     /// ```
@@ -431,7 +431,7 @@ impl<E: Entity, T> Query<E, T> {
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
     /// let newest = orders.query::<PropertyBag>().partition("2031").first().await?;
     /// # Ok(()) }
     /// ```
@@ -488,7 +488,7 @@ impl Table {
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
     /// let all = orders.query::<PropertyBag>().collect().await?;
     /// # Ok(()) }
     /// ```

@@ -222,7 +222,7 @@ impl TableService {
     /// Reads the state of replication to the secondary. The request goes to the secondary.
     ///
     /// ```no_run
-    /// # async fn of(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
     /// println!("{:?}", service.statistics().await?);
     /// # Ok(()) }
     /// ```
@@ -350,7 +350,7 @@ impl fmt::Debug for TableServiceBuilder {
 /// The tables of an account, in the service's spelling and order. They are read page by page.
 ///
 /// ```
-/// # async fn of(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
+/// # async fn example(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
 /// for name in service.tables().all().await? {
 ///     println!("{name}");
 /// }
@@ -369,7 +369,7 @@ impl TableList {
     /// Selects only tables whose names start with a prefix.
     ///
     /// ```
-    /// # fn of(service: rowhouse_client::TableService) {
+    /// # fn example(service: rowhouse_client::TableService) {
     /// let orders = service.tables().prefix("orders");
     /// # }
     /// ```
@@ -381,7 +381,7 @@ impl TableList {
     /// Returns the next page of names; `None` after the last one.
     ///
     /// ```
-    /// # async fn of(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
     /// let mut tables = service.tables();
     /// while let Some(names) = tables.next().await {
     ///     println!("{} tables", names?.len());
@@ -400,7 +400,7 @@ impl TableList {
     /// Returns the names of all tables.
     ///
     /// ```
-    /// # async fn of(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
     /// println!("{} tables", service.tables().all().await?.len());
     /// # Ok(()) }
     /// ```

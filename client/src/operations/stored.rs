@@ -123,7 +123,7 @@ impl From<&Written> for IfMatch {
 
 impl Written {
     /// Parses an `ETag` header. The `ETag`s of the service and its emulators contain the time of the write (01 §8).
-    pub(crate) fn of(etag: &str) -> Self {
+    pub(crate) fn from_etag(etag: &str) -> Self {
         Self { etag: ETag::from(etag), timestamp: timestamp(etag) }
     }
 }
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn an_etag_tells_the_timestamp() {
         let instant = DateTime::parse("2031-04-01T06:30:00.1234567Z").unwrap();
-        assert_eq!(timestamp(&model::ETag::of(instant).to_string()), Some(instant));
+        assert_eq!(timestamp(&model::ETag::from_timestamp(instant).to_string()), Some(instant));
         for other in ["", "*", "W/\"datetime'x'\"", "\"0x8D\"", "W/\"7\""] {
             assert_eq!(timestamp(other), None, "{other}");
         }

@@ -96,7 +96,7 @@ impl Table {
     /// Returns the same table with a different timeout for each attempt of an operation.
     ///
     /// ```
-    /// # fn of(orders: rowhouse_client::Table) {
+    /// # fn example(orders: rowhouse_client::Table) {
     /// let hurried = orders.with_timeout(std::time::Duration::from_millis(800));
     /// # }
     /// ```
@@ -110,7 +110,7 @@ impl Table {
     /// Returns the same table with a different retry policy.
     ///
     /// ```
-    /// # fn of(orders: rowhouse_client::Table) {
+    /// # fn example(orders: rowhouse_client::Table) {
     /// let once = orders.with_retry(rowhouse_client::RetryPolicy::none());
     /// # }
     /// ```

@@ -200,7 +200,7 @@ impl Transaction {
         Self { may_repeat: true, ..self }
     }
 
-    pub(crate) fn of(changes: Vec<Change>) -> Self {
+    pub(crate) fn from_changes(changes: Vec<Change>) -> Self {
         Self { operations: changes.into_iter().map(Ok).collect(), may_repeat: false }
     }
 
@@ -286,7 +286,7 @@ impl Table {
         };
         let response = self.pipeline.execute(&operation).await?;
         let parts = response.parts(&operation)?;
-        Ok(parts.iter().map(|part| Written::of(part.etag.unwrap_or_default())).collect())
+        Ok(parts.iter().map(|part| Written::from_etag(part.etag.unwrap_or_default())).collect())
     }
 
     async fn add(&self, changeset: &mut ChangesetWriter, endpoint: &str, change: Change) -> Result<(), Error> {

@@ -182,6 +182,6 @@ proptest! {
 fn matches<E>(filter: &Filter<E>, bag: &PropertyBag) -> bool {
     let text = filter.text().unwrap();
     let record = bag.properties.clone().into_record_builder().finish(DateTime::MIN);
-    let entity = model::EntityView::of(&bag.key, &record).unwrap();
+    let entity = model::EntityView::from_parts(&bag.key, &record).unwrap();
     wire::filter::parse(&text).unwrap().matches(&entity).unwrap()
 }

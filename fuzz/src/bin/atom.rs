@@ -61,7 +61,7 @@ fn written(entity: &EntityBody, record: &Record, format: Format) -> Vec<u8> {
     let account = AccountName::new("acct").expect("the name is valid");
     let context = EntityContext { response: response(&account, format), table: "tab", select: None };
     let mut out = Vec::new();
-    write_single_entity(&mut out, &context, &EntityView::of(&key, record).expect("a new record is intact"))
+    write_single_entity(&mut out, &context, &EntityView::from_parts(&key, record).expect("a new record is intact"))
         .expect("a new record is intact");
     out
 }

@@ -31,7 +31,7 @@ fn is_deep(printed: &str) -> bool {
 }
 
 fn check_plan(filter: &Filter, key: &EntityKey, record: &Record) {
-    let view = EntityView::of(key, record).expect("a new record is intact");
+    let view = EntityView::from_parts(key, record).expect("a new record is intact");
     let plan = plan(Some(filter));
     assert!(plan.ranges.len() <= PLAN_RANGES_MAX);
     let planned = plan.ranges.iter().any(|range| range.contains(&key.encode()));

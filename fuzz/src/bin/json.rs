@@ -68,7 +68,7 @@ fn entity_body(entity: &EntityBody, record: &Record, level: MetadataLevel) -> Ve
     let account = AccountName::new("acct").expect("the name is valid");
     let response = JsonContext { base: "http://127.0.0.1:1/acct", account: &account, level };
     let context = JsonEntityContext { response, table: "tab", select: None, etag_in_minimal: true };
-    let view = EntityView::of(&key, record).expect("a new record is intact");
+    let view = EntityView::from_parts(&key, record).expect("a new record is intact");
     let mut out = Vec::new();
     write_single_entity(&mut out, &context, &view).expect("a new record is intact");
     out

@@ -46,7 +46,7 @@ fn guid(text: &str) -> Guid {
 }
 
 pub(crate) fn matches(filter: &Filter, entity: &Entity) -> bool {
-    filter.matches(&EntityView::of(&entity.key, &entity.record).unwrap()).unwrap()
+    filter.matches(&EntityView::from_parts(&entity.key, &entity.record).unwrap()).unwrap()
 }
 
 /// Returns the results of `eq ne lt le gt ge` as a string of `1` and `0`.
@@ -206,7 +206,7 @@ fn only_what_decides_is_read() {
     bytes.truncate(bytes.len() - 2);
     let record = Record::from_bytes(bytes);
     let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
-    let view = EntityView::of(&key, &record).unwrap();
+    let view = EntityView::from_parts(&key, &record).unwrap();
     let a = compare("A", Operator::Equal, Literal::Int32(1));
     let b = compare("B", Operator::Equal, Literal::Int32(2));
     assert_eq!(a.matches(&view), Ok(true));
@@ -224,7 +224,7 @@ fn a_stored_string_that_is_not_utf8_never_panics() {
     *bytes.last_mut().unwrap() = 0xFF;
     let record = Record::from_bytes(bytes);
     let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
-    let view = EntityView::of(&key, &record).unwrap();
+    let view = EntityView::from_parts(&key, &record).unwrap();
     assert_eq!(compare("S", Operator::Equal, text("abc")).matches(&view), Ok(false));
     assert_eq!(compare("S", Operator::LessThan, text("abc")).matches(&view), Err(DamagedRecord));
 }

@@ -84,7 +84,7 @@ pub struct FileIdentity {
 
 impl FileIdentity {
     /// Identifies the file at a path, following links.
-    pub fn of(path: &Path) -> io::Result<Self> {
+    pub fn from_path(path: &Path) -> io::Result<Self> {
         let metadata = std::fs::metadata(path)?;
         Ok(Self { device: metadata.dev(), number: metadata.ino() })
     }

@@ -55,7 +55,7 @@ pub struct FileIdentity(PathBuf);
 
 impl FileIdentity {
     /// Identifies the file at a path, following links.
-    pub fn of(path: &Path) -> io::Result<Self> {
+    pub fn from_path(path: &Path) -> io::Result<Self> {
         Ok(Self(path.canonicalize()?))
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
     let accounts = of_emulator.clone().or_else(config::account_keys);
     let keys = match (&of_emulator, &accounts) {
         (Some(text), _) => Some(AccountKeys { variable: ACCOUNTS_VARIABLE, text }),
-        (None, text) => text.as_deref().map(AccountKeys::of_server),
+        (None, text) => text.as_deref().map(AccountKeys::from_server_variable),
     };
     let asked = serve.listen.clone().unwrap_or_default();
     let mut config = Config::new(serve, keys)?.with_password();
@@ -66,14 +66,14 @@ pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
         std::fs::create_dir_all(folder).with_context(|| format!("creating the folder {}", folder.display()))?;
     }
     let has_public_key = config.accounts.have_well_known_key();
-    remarks.extend(of_network(&config, has_public_key));
+    remarks.extend(network_warning(&config, has_public_key));
     if let Storage::Folder { path, .. } = &config.storage {
-        remarks.extend(of_tables_left_behind(location.as_deref().unwrap_or(Path::new(".")), path));
+        remarks.extend(leftover_tables_warning(location.as_deref().unwrap_or(Path::new(".")), path));
     }
 
     let (found, missing): (Vec<_>, Vec<_>) =
         [Program::blob(blob), Program::queue(queue)].into_iter().partition(Program::is_installed);
-    remarks.extend(of_missing(&missing));
+    remarks.extend(missing_programs_warning(&missing));
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let mut emulator =
         Emulator { asked: format!("{scheme}://{asked}"), remarks, programs: Programs::new(found, scheme, accounts) };
@@ -162,7 +162,7 @@ impl Surroundings for Emulator {
 }
 
 /// Warns about what others can do with this server.
-fn of_network(config: &Config, has_public_key: bool) -> Option<Remark> {
+fn network_warning(config: &Config, has_public_key: bool) -> Option<Remark> {
     let listen = config.exposure.listen;
     let is_open = !listen.ip().is_loopback() && (has_public_key || config.oauth.is_some());
     is_open.then(|| {
@@ -174,7 +174,7 @@ fn of_network(config: &Config, has_public_key: bool) -> Option<Remark> {
 }
 
 /// Warns at the first start in a folder that the emulator's tables in it are not read.
-fn of_tables_left_behind(location: &Path, data: &Path) -> Option<Remark> {
+fn leftover_tables_warning(location: &Path, data: &Path) -> Option<Remark> {
     let left = location.join(EMULATOR_TABLES);
     (left.exists() && !data.exists()).then(|| {
         Remark::Warning(format!(
@@ -192,7 +192,7 @@ fn data_folder(location: &Path) -> PathBuf {
 }
 
 /// Warns about services that are not served, and explains how to get them.
-fn of_missing(missing: &[Program]) -> Option<Remark> {
+fn missing_programs_warning(missing: &[Program]) -> Option<Remark> {
     let services: Vec<_> = missing.iter().map(Program::service).collect();
     let programs: Vec<_> = missing.iter().map(Program::name).collect();
     (!missing.is_empty()).then(|| {

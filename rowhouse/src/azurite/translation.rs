@@ -120,7 +120,7 @@ fn blob(args: &AzuriteArgs) -> Vec<OsString> {
     words.value("--blobHost", args.blob_host.as_ref());
     words.value("--blobPort", args.blob_port.map(|port| port.to_string()));
     words.value("--blobKeepAliveTimeout", args.blob_keep_alive_timeout.map(|seconds| seconds.to_string()));
-    words.of_both(args);
+    words.add_common_options(args);
     words.0
 }
 
@@ -128,7 +128,7 @@ fn queue(args: &AzuriteArgs) -> Vec<OsString> {
     let mut words = Words::default();
     words.value("--queueHost", args.queue_host.as_ref());
     words.value("--queuePort", args.queue_port.map(|port| port.to_string()));
-    words.of_both(args);
+    words.add_common_options(args);
     words.0
 }
 
@@ -142,7 +142,7 @@ impl Words {
         }
     }
 
-    fn of_both(&mut self, args: &AzuriteArgs) {
+    fn add_common_options(&mut self, args: &AzuriteArgs) {
         self.value("--location", args.location.as_ref());
         self.value("--debug", args.debug.as_ref());
         self.value("--oauth", args.oauth.map(|_| "basic"));

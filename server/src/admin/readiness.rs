@@ -26,7 +26,7 @@ pub(super) struct ReadinessReport(Vec<ReadinessCheck>);
 
 impl ReadinessReport {
     /// Runs all checks, which takes at most a few seconds.
-    pub(super) async fn of(admin: &Admin) -> Self {
+    pub(super) async fn collect(admin: &Admin) -> Self {
         let stage = admin.stage();
         let stage_problem = (stage != ServerStage::Serving).then(|| format!("the server is {}", stage.name()));
         let mut checks = vec![ReadinessCheck { name: "stage", trouble: stage_problem, decides: true }];
@@ -126,12 +126,12 @@ mod tests {
     async fn a_disk_that_hangs_is_reported_and_blocks_one_thread() {
         let (works_again, disk) = mpsc::channel();
         let hanging = Arc::new(Hanging { disk: Mutex::new(disk), asked: AtomicUsize::new(0) });
-        let admin = Admin::new(LogControl::of_nothing(), Arc::new(Metrics::new(false)), Arc::default(), None);
+        let admin = Admin::new(LogControl::disabled(), Arc::new(Metrics::new(false)), Arc::default(), None);
         admin.serve(Arc::clone(&hanging) as Arc<dyn ObservedService>, None);
         for _ in 0..3 {
             let later = tokio::time::advance(STORAGE_TIME_MAX + Duration::from_millis(1));
             let (one, other, ()) =
-                tokio::join!(biased; ReadinessReport::of(&admin), ReadinessReport::of(&admin), later);
+                tokio::join!(biased; ReadinessReport::collect(&admin), ReadinessReport::collect(&admin), later);
             for checks in [one, other] {
                 assert!(!checks.is_ready());
                 assert_eq!(checks.brief(), "not ready: the storage did not respond within 2 s\n");
@@ -139,6 +139,6 @@ mod tests {
         }
         assert!(hanging.asked.load(Ordering::Relaxed) <= 1);
         drop(works_again);
-        assert_eq!(ReadinessReport::of(&admin).await.brief(), "ok\n");
+        assert_eq!(ReadinessReport::collect(&admin).await.brief(), "ok\n");
     }
 }

@@ -68,7 +68,7 @@ async fn route(admin: &Admin, request: Request<Incoming>) -> Response<Full<Bytes
 }
 
 async fn readiness(admin: &Admin, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-    let checks = ReadinessReport::of(admin).await;
+    let checks = ReadinessReport::collect(admin).await;
     let status = if checks.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let accepts = |value: &HeaderValue| value.to_str().is_ok_and(|value| value.contains(JSON));
     let is_verbose = request.uri().query().is_some_and(|query| {

@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_condition_makes_an_upsert_an_update() {
-        let mut roles = RoleScope::of("someone".into());
+        let mut roles = RoleScope::new("someone".into());
         roles.allow(None, DataActions::UPDATE_ENTITIES);
         let grant = Grant { account: AccountName::new("orchardacct").unwrap(), scope: Scope::Roles(roles) };
         let resource = Resource::Entity { table: "harvest".into(), partition: "".into(), row: "".into() };

@@ -54,7 +54,7 @@ impl Inserted {
     /// Returns the maximum length of the response, which also holds for a part of a batch.
     pub(super) fn response_bytes_max(&self, context: &OperationContext<'_>) -> usize {
         let entity = UnwrittenEntity::unstored(&self.key, self.echo.as_ref());
-        EntityBounds::of(&context.entity_context(None)).measured(&entity, None)
+        EntityBounds::new(&context.entity_context(None)).measured(&entity, None)
     }
 
     /// Returns the response to the insert, which stored the entity with this Timestamp.
@@ -73,7 +73,7 @@ impl Inserted {
         if let Some(echo) = echo {
             let record: Record = echo.finish(timestamp);
             content.reserve(record.as_bytes().len() * 2);
-            write_single_entity(&mut content, &context.entity_context(None), &EntityView::of(&key, &record)?)?;
+            write_single_entity(&mut content, &context.entity_context(None), &EntityView::from_parts(&key, &record)?)?;
         }
         let content_type = context.content_type(ContentKind::Entry);
         let created = OperationResponse::created(context.preference, location, content_type, || content);

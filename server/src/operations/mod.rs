@@ -82,7 +82,7 @@ async fn commit<E: Engine>(
     context: &OperationContext<'_>,
     mutation: Mutation,
 ) -> Result<Option<DateTime>, Failure> {
-    context.allow(Action::of(&mutation, context.table()))?;
+    context.allow(Action::from_mutation(&mutation, context.table()))?;
     let written = tables.commit(context.table(), Transaction::single(mutation)).await?;
     Ok(written.first().and_then(|written| match written {
         Written::Stored(timestamp) => Some(*timestamp),

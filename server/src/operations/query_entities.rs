@@ -41,7 +41,7 @@ pub(super) async fn run<E: Engine>(
     let kind = plan.kind;
     let ranges = context.grant.confine(addressed(&context.resource, plan.ranges));
     let range_count = ranges.len();
-    let cost = context.headers.explain.then(|| (QueryCost::of(&ranges), clock::instant()));
+    let cost = context.headers.explain.then(|| (QueryCost::new(&ranges), clock::instant()));
     let deadline = context.query_deadline;
     // With a projection, it is not known how much of an entity will be written.
     let bytes_expected = if select.as_ref().is_none_or(Select::is_all) { PAGE_BODY_BYTES_MAX } else { usize::MAX };
@@ -165,7 +165,7 @@ impl PageWriter {
             select,
         };
         Self {
-            bounds: EntityBounds::of(&form.entity_context()),
+            bounds: EntityBounds::new(&form.entity_context()),
             form,
             cache: EncoderCache::default(),
             full: Vec::new(),

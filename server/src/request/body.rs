@@ -64,7 +64,7 @@ pub(crate) async fn discard(body: &mut Incoming) {
 
 /// Reads a body of at most 4 MiB. Acquires memory for it as it arrives.
 pub(crate) async fn read(body: &mut Incoming, memory: &RequestMemory<'_>) -> Result<Bytes, BodyFailure> {
-    let mut buffer = BodyBuffer::of(body, memory);
+    let mut buffer = BodyBuffer::new(body, memory);
     let began = Instant::from(clock::instant());
     let (mut interval_end, mut received_before) = (began + PROGRESS_INTERVAL, 0);
     while buffer.received <= REQUEST_BODY_BYTES_MAX + DRAINED_BYTES_MAX {
@@ -96,7 +96,7 @@ struct BodyBuffer<'m> {
 }
 
 impl<'m> BodyBuffer<'m> {
-    fn of(body: &Incoming, memory: &'m RequestMemory<'m>) -> Self {
+    fn new(body: &Incoming, memory: &'m RequestMemory<'m>) -> Self {
         let announced = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
         let announced = announced.unwrap_or(REQUEST_BODY_BYTES_MAX).min(REQUEST_BODY_BYTES_MAX);
         Self { memory, bytes: Vec::new(), received: 0, announced, refused: None }

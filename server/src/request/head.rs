@@ -41,7 +41,7 @@ pub(crate) struct Head<'r> {
 }
 
 impl<'r> Head<'r> {
-    pub(crate) fn of(headers: &'r HeaderMap) -> Self {
+    pub(crate) fn from_headers(headers: &'r HeaderMap) -> Self {
         let mut head = Self::default();
         for (name, value) in headers {
             let slot = match name.as_str() {
@@ -94,7 +94,7 @@ pub(crate) struct Headers<'a> {
 
 impl<'a> Headers<'a> {
     /// Reads the headers of a request. `accept` is the result of [`joined_accept`].
-    pub(crate) fn of(head: &Head<'a>, accept: Option<&'a str>) -> Result<Self, ServiceError> {
+    pub(crate) fn parse(head: &Head<'a>, accept: Option<&'a str>) -> Result<Self, ServiceError> {
         let text = |value: Option<&'a HeaderValue>| {
             value.map(HeaderValue::to_str).transpose().map_err(|_| ServiceError::from(ErrorCode::InvalidHeaderValue))
         };
@@ -158,7 +158,7 @@ mod tests {
             }
             headers.append("another", HeaderValue::from_static("value"));
         }
-        let head = Head::of(&headers);
+        let head = Head::from_headers(&headers);
         assert!(head.is_accept_repeated && head.is_host_repeated && head.is_transfer_encoding_repeated);
         let picked = [
             head.accept,

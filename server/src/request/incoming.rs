@@ -38,7 +38,7 @@ impl<'r> IncomingRequest<'r> {
         (started, now): (Instant, SystemTime),
         domains: &[String],
     ) -> Self {
-        let head = Head::of(&parts.headers);
+        let head = Head::from_headers(&parts.headers);
         let (host, raw_query) = (host(parts, &head), parts.uri.query().unwrap_or_default());
         let options = QueryOptions::parse(raw_query);
         let target = Target::parse(host, parts.uri.path(), domains);

@@ -100,7 +100,11 @@ impl BodyMemory {
     }
 
     /// Returns the memory of a request, which holds nothing yet.
-    pub(crate) fn of_request<'s>(&'s self, account: &'s AccountName, credential: Option<&'s str>) -> RequestMemory<'s> {
+    pub(crate) fn for_request<'s>(
+        &'s self,
+        account: &'s AccountName,
+        credential: Option<&'s str>,
+    ) -> RequestMemory<'s> {
         RequestMemory { memory: self, account, credential, permit: Mutex::default() }
     }
 
@@ -239,7 +243,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_missing_is_waited_for_and_then_refused() {
         let (memory, orchard) = (BodyMemory::new(16 * MIB), account("orchard"));
-        let (first, second) = (memory.of_request(&orchard, None), memory.of_request(&orchard, None));
+        let (first, second) = (memory.for_request(&orchard, None), memory.for_request(&orchard, None));
         first.acquire(UNCOUNTED_BYTES).await.unwrap();
         assert_eq!(held(&memory), 0, "small amounts are not counted");
         first.acquire(5 * MIB).await.unwrap();
@@ -257,7 +261,7 @@ mod tests {
         assert_eq!(held(&memory), 4 * MIB);
         drop((permit, first, second));
         assert_eq!(held(&memory), 0);
-        let large = memory.of_request(&orchard, None);
+        let large = memory.for_request(&orchard, None);
         large.acquire(100 * MIB).await.unwrap();
         assert_eq!(held(&memory), 8 * MIB, "more than an account can hold counts as the maximum");
     }
@@ -268,7 +272,7 @@ mod tests {
         let hold = async |account, credential| {
             let mut all = Vec::new();
             loop {
-                let request = memory.of_request(account, credential);
+                let request = memory.for_request(account, credential);
                 if request.acquire(4 * MIB).await.is_err() {
                     return all;
                 }
@@ -277,7 +281,7 @@ mod tests {
         };
         let by_signature = hold(&orchard, Some("signature")).await;
         assert_eq!(by_signature.len(), 4, "a signature holds a quarter");
-        let by_another = memory.of_request(&orchard, Some("another"));
+        let by_another = memory.for_request(&orchard, Some("another"));
         by_another.acquire(4 * MIB).await.unwrap();
         let by_key = hold(&orchard, None).await;
         assert_eq!(held(&memory), 32 * MIB, "an account holds half");
@@ -290,10 +294,10 @@ mod tests {
     #[tokio::test]
     async fn holders_that_hold_nothing_are_forgotten() {
         let (memory, orchard) = (BodyMemory::new(64 * MIB), account("orchard"));
-        let holder = memory.of_request(&orchard, Some("first"));
+        let holder = memory.for_request(&orchard, Some("first"));
         holder.acquire(MIB).await.unwrap();
         for number in 0..3 * HOLDERS_KEPT {
-            memory.of_request(&orchard, Some(&number.to_string())).acquire(MIB).await.unwrap();
+            memory.for_request(&orchard, Some(&number.to_string())).acquire(MIB).await.unwrap();
         }
         let known = lock(&memory.holders);
         assert!(known.len() <= HOLDERS_KEPT + 2, "{} are known", known.len());

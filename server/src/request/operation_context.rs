@@ -123,7 +123,7 @@ impl<'a> OperationContext<'a> {
     /// Returns the context of a part of this batch that requests this operation on this resource.
     ///
     /// Everything else comes from the batch: the caller, the version, the time and the deadline.
-    pub(crate) fn of_part(
+    pub(crate) fn for_part(
         &self,
         part: &'a PartRequest<'a>,
         (kind, resource): (OperationKind, Resource<'a>),

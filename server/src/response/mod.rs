@@ -28,7 +28,7 @@ use wire::{ErrorBodyFormat, ErrorCode, Format, MetadataLevel};
 
 const SERVER_NAME: HeaderValue = HeaderValue::from_static(concat!("Rowhouse-Table/", env!("CARGO_PKG_VERSION")));
 
-pub(crate) fn of_success(
+pub(crate) fn success(
     response: OperationResponse,
     memory: MemoryPermit,
     context: &RequestContext<'_>,
@@ -41,7 +41,7 @@ pub(crate) fn of_success(
     }
     if let Some(timestamp) = response.etag {
         let mut etag = Vec::with_capacity(48);
-        ETag::of(timestamp).write_to(&mut etag);
+        ETag::from_timestamp(timestamp).write_to(&mut etag);
         insert_bytes(&mut headers, ETAG, &etag);
     }
     if let Some(location) = response.location {
@@ -69,7 +69,7 @@ pub(crate) fn of_success(
     respond(response.status, headers, segments)
 }
 
-pub(crate) fn of_failure(failure: &Failure, context: &RequestContext<'_>, now: DateTime) -> Response<Segments> {
+pub(crate) fn failure(failure: &Failure, context: &RequestContext<'_>, now: DateTime) -> Response<Segments> {
     let layer = match failure.layer {
         Layer::Format | Layer::Query | Layer::Service if context.is_front_end => Layer::FrontEnd,
         layer => layer,

@@ -27,8 +27,8 @@ pub(crate) struct QueryCost {
 
 impl QueryCost {
     /// Starts with the ranges that will be read: those of the filter, restricted to the URL and the credential.
-    pub(crate) fn of(ranges: &[KeyRange]) -> Self {
-        let mut json = format!("{{\"plan\":\"{}\",\"ranges\":[", PlanKind::of(ranges));
+    pub(crate) fn new(ranges: &[KeyRange]) -> Self {
+        let mut json = format!("{{\"plan\":\"{}\",\"ranges\":[", PlanKind::from_ranges(ranges));
         for (index, range) in ranges.iter().take(EXPLAIN_RANGES_MAX).enumerate() {
             let length = json.len();
             if index > 0 {
@@ -60,7 +60,7 @@ fn push(json: &mut String, arguments: std::fmt::Arguments<'_>) {
 }
 
 fn push_range(json: &mut String, range: &KeyRange) {
-    let is_point = PlanKind::of(std::slice::from_ref(range)) == PlanKind::Point;
+    let is_point = PlanKind::from_ranges(std::slice::from_ref(range)) == PlanKind::Point;
     json.push_str("{\"from\":");
     push_bound(json, Some(&range.start), is_point);
     json.push_str(",\"to\":");
@@ -120,7 +120,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn parsed(ranges: &[KeyRange]) -> Value {
-        let header = QueryCost::of(ranges).header(u64::MAX, u64::MAX, Duration::MAX);
+        let header = QueryCost::new(ranges).header(u64::MAX, u64::MAX, Duration::MAX);
         assert!(header.len() <= EXPLAIN_HEADER_BYTES_MAX, "{}", header.len());
         serde_json::from_str(header.to_str().unwrap()).unwrap()
     }

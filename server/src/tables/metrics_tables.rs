@@ -14,8 +14,8 @@ pub(super) struct MetricsTables {
 impl MetricsTables {
     /// Returns the metrics table with this name, if there is one.
     pub(super) fn table(self, name: &str) -> Option<TableName> {
-        let table = MetricsTable::of_name(name).filter(|table| self.has_secondary || !table.is_secondary());
-        table.map(TableName::of_metrics)
+        let table = MetricsTable::from_name(name).filter(|table| self.has_secondary || !table.is_secondary());
+        table.map(TableName::from_metrics_table)
     }
 }
 

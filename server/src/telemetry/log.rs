@@ -69,7 +69,7 @@ pub fn start(format: LogFormat, levels: &str, file: Option<&Path>) -> anyhow::Re
 impl LogControl {
     /// Creates a control without a log, for tests.
     #[cfg(test)]
-    pub(crate) fn of_nothing() -> Self {
+    pub(crate) fn disabled() -> Self {
         Self { start: String::new(), current: Mutex::default(), reload: Box::new(|_| Ok(())) }
     }
 
@@ -102,7 +102,7 @@ fn filter(levels: &str) -> anyhow::Result<EnvFilter> {
             ensure!(is_level, "'{levels}' {FORM}: '{word}' is not one of off, error, warn, info, debug and trace");
         }
     }
-    let directives: Vec<String> = directives.into_iter().map(of_crates).collect();
+    let directives: Vec<String> = directives.into_iter().map(with_crate_names).collect();
     EnvFilter::try_new(format!("{LIBRARIES},{}", directives.join(",")))
         .map_err(|error| anyhow!("'{levels}' {FORM}: {error}"))
 }
@@ -110,7 +110,7 @@ fn filter(levels: &str) -> anyhow::Result<EnvFilter> {
 /// Replaces the component name that users know with the crate name. For users the program is one component, although
 /// it consists of several crates. Two components whose crates have longer names have their own short names. All crate
 /// names except one begin with `rowhouse`.
-fn of_crates(directive: &str) -> String {
+fn with_crate_names(directive: &str) -> String {
     let directive = directive.trim();
     match directive.split_once(['=', ':']) {
         Some(("server" | "store", _)) => format!("rowhouse_{directive}"),

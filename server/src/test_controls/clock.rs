@@ -260,7 +260,7 @@ mod tests {
         let began = tokio::time::Instant::now();
         set("2031-03-14T09:00:00Z");
         let account = AccountName::new("orchard").unwrap();
-        let table = TableKey { account, name: TableName::of_metrics(MetricsTable::HourPrimary) };
+        let table = TableKey { account, name: TableName::from_metrics_table(MetricsTable::HourPrimary) };
         let text = |text| KeyText::new(text).unwrap();
         let key = EntityKey { partition: text("20310314T0800"), row: text("user;All") };
         while !matches!(engine.get(&table, &key).await, Ok(Some(_))) {

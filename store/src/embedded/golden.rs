@@ -21,7 +21,7 @@ fn table(name: &str) -> TableKey {
 fn policies() -> StoredAccessPolicies {
     let mut policy = StoredAccessPolicy::new("reader").unwrap();
     policy.start = DateTime::from_ticks(1);
-    policy.permissions = Permissions::of_table("r");
+    policy.permissions = Permissions::parse_table("r");
     StoredAccessPolicies::new(vec![policy]).unwrap()
 }
 

@@ -215,7 +215,7 @@ mod tests {
         let mut full = StoredAccessPolicy::new("é1").unwrap();
         full.start = DateTime::from_ticks(1);
         full.expiry = DateTime::from_ticks(2);
-        full.permissions = Permissions::of_table("ur");
+        full.permissions = Permissions::parse_table("ur");
         StoredAccessPolicies::new(vec![full, StoredAccessPolicy::new("x").unwrap()]).unwrap()
     }
 

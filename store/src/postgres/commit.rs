@@ -47,7 +47,7 @@ struct Named {
 }
 
 impl Named {
-    fn of(table: DatabaseTableId, transaction: &Transaction) -> Self {
+    fn new(table: DatabaseTableId, transaction: &Transaction) -> Self {
         let mut named = Self { table, partition: Vec::new(), rows: Vec::new(), longest: 0 };
         let mut longest_bytes = 0;
         for (index, mutation) in transaction.mutations().iter().enumerate() {
@@ -191,7 +191,7 @@ impl<C: Clock> PostgresState<C> {
         loop {
             self.check_open().map_err(CommitError::Fault)?;
             let id = self.id(table).await.map_err(CommitError::Fault)?.ok_or(CommitError::TableNotFound)?;
-            let named = Named::of(id, &transaction);
+            let named = Named::new(id, &transaction);
             let ended = if changed < ATTEMPTS_WITHOUT_LOCKS {
                 self.try_commit(&named, &transaction, &mut known).await
             } else {

@@ -13,15 +13,18 @@ pub(super) enum Dialect {
 
 impl Dialect {
     /// Queries the database for its kind.
-    pub(super) async fn of(client: &Client, place: &str) -> Result<Self, StoreError> {
-        let row = client.query_one("SELECT version()", &[]).await.map_err(|error| StoreError::of(place, &error))?;
-        let version: String = row.try_get(0).map_err(|error| StoreError::of(place, &error))?;
+    pub(super) async fn detect(client: &Client, place: &str) -> Result<Self, StoreError> {
+        let row = client
+            .query_one("SELECT version()", &[])
+            .await
+            .map_err(|error| StoreError::from_postgres(place, &error))?;
+        let version: String = row.try_get(0).map_err(|error| StoreError::from_postgres(place, &error))?;
         let dialect = Self::named(&version);
         if dialect != Self::PostgreSql {
             return Ok(dialect);
         }
         let citus = client.query_opt("SELECT 1 FROM pg_extension WHERE extname = 'citus'", &[]).await;
-        let citus = citus.map_err(|error| StoreError::of(place, &error))?;
+        let citus = citus.map_err(|error| StoreError::from_postgres(place, &error))?;
         Ok(if citus.is_some() { Self::Citus } else { dialect })
     }
 

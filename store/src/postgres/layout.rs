@@ -68,7 +68,7 @@ pub(super) enum Bounds {
 
 impl Bounds {
     /// Returns the bounds for a range of key bytes in a table.
-    pub(super) fn of(table: DatabaseTableId, range: &KeyRange) -> Self {
+    pub(super) fn new(table: DatabaseTableId, range: &KeyRange) -> Self {
         let (first, row) = split(&range.start);
         let has_row = first.len() < range.start.len();
         let from = (table.partition(first), row.to_vec());
@@ -154,7 +154,7 @@ mod tests {
                 let key = EntityKey { partition: KeyText::new(partition).unwrap(), row: KeyText::new(row).unwrap() };
                 let (bytes, columns) = (key.encode(), columns(TABLE, &key));
                 for range in &ranges {
-                    let bounds = Bounds::of(TABLE, range);
+                    let bounds = Bounds::new(TABLE, range);
                     assert_eq!(contains(&bounds, &columns), range.contains(&bytes), "{key:?} in {range:?}: {bounds:?}");
                     let pairs = bounds.into_pairs();
                     assert_eq!(contains(&pairs, &columns), range.contains(&bytes), "{key:?} in {range:?}: {pairs:?}");
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn ranges_of_one_partition_name_it() {
-        let rows = |range: &KeyRange| matches!(Bounds::of(TABLE, range), Bounds::Rows { .. });
+        let rows = |range: &KeyRange| matches!(Bounds::new(TABLE, range), Bounds::Rows { .. });
         assert!(rows(&KeyRange::rows("p", Bound::Unbounded, Bound::Unbounded)));
         assert!(rows(&KeyRange::rows("p", Bound::Included("r"), Bound::Included("r"))));
         assert!(!rows(&KeyRange::all()));
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn other_tables_are_out_of_bounds() {
-        let all = Bounds::of(TABLE, &KeyRange::all());
+        let all = Bounds::new(TABLE, &KeyRange::all());
         for (id, expected) in [(0x0101, false), (0x0102, true), (0x0103, false)] {
             let key = EntityKey { partition: KeyText::new("").unwrap(), row: KeyText::new("").unwrap() };
             assert_eq!(contains(&all, &columns(DatabaseTableId(id), &key)), expected, "{id}");

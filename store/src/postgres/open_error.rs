@@ -103,7 +103,7 @@ impl StoreError {
     }
 
     /// Returns the error for a failed connection, or for a failed statement during opening.
-    pub(super) fn of(place: &str, error: &tokio_postgres::Error) -> Self {
+    pub(super) fn from_postgres(place: &str, error: &tokio_postgres::Error) -> Self {
         let (place, what) = (place.to_owned(), describe(error));
         match error.code() {
             Some(&(SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION)) => {

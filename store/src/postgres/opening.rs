@@ -43,10 +43,10 @@ pub(super) async fn prepare(settings: &Settings, distribute: bool) -> Result<(Di
 
 async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, Names), StoreError> {
     let place = &settings.place;
-    let error = |error| StoreError::of(place, &error);
+    let error = |error| StoreError::from_postgres(place, &error);
     let session = Session::open(settings, &settings.config).await?;
     let client = &session.client;
-    let dialect = Dialect::of(client, place).await?;
+    let dialect = Dialect::detect(client, place).await?;
     if distribute && dialect != Dialect::Citus {
         return Err(StoreError::NotCitus { place: place.clone() });
     }
@@ -71,7 +71,7 @@ async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, 
         change(&session.client, dialect, is_to_be_distributed, settings).await?;
         session.close().await;
     }
-    let names = Names::of(client, dialect).await.map_err(error)?;
+    let names = Names::query(client, dialect).await.map_err(error)?;
     if let Ok(row) = client.query_one("SHOW synchronous_commit", &[]).await
         && row.try_get(0).is_ok_and(|value: &str| value == "off")
     {
@@ -86,7 +86,7 @@ async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, 
 /// Creates, upgrades and distributes the tables as needed.
 async fn change(client: &Client, dialect: Dialect, distribute: bool, settings: &Settings) -> Result<(), StoreError> {
     let place = &settings.place;
-    let error = |error| StoreError::of(place, &error);
+    let error = |error| StoreError::from_postgres(place, &error);
     // A worker that has not been added yet considers itself a coordinator, and would get its own tables.
     if distribute && settings.nodes.len() > 1 {
         let others: i64 = client.query_one(OTHERS, &[]).await.and_then(|row| row.try_get(0)).map_err(error)?;
@@ -119,7 +119,7 @@ impl Session {
                 place: settings.place.clone(),
                 what: "no response in time".to_owned(),
             })?
-            .map_err(|error| StoreError::of(&settings.place, &error))?;
+            .map_err(|error| StoreError::from_postgres(&settings.place, &error))?;
         let connection = tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "the connection used for opening broke");

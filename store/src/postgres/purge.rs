@@ -137,7 +137,7 @@ impl<C: Clock> PostgresState<C> {
 
     /// Removes some entities of a table. Returns whether there may be more.
     async fn remove_entities(&self, id: DatabaseTableId) -> Result<bool, Trouble> {
-        let Bounds::Pairs { from, to } = Bounds::of(id, &KeyRange::all()) else { return Ok(false) };
+        let Bounds::Pairs { from, to } = Bounds::new(id, &KeyRange::all()) else { return Ok(false) };
         let began = monotonic::now();
         let lease = self.pool.take().await?;
         let rows = read(&lease, statements::ENTITY_AT, &[&from.0, &from.1, &to.0, &to.1, &STEP_ENTITIES_MAX]).await?;

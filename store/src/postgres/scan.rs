@@ -65,13 +65,13 @@ impl<C: Clock> PostgresState<C> {
         sink: S,
     ) -> Result<(S, ScanEnd), ReadError> {
         let ranges = ranges_to_visit(&scan);
-        let mut size = ChunkSize::of(&scan, self.known_row_bytes(table));
+        let mut size = ChunkSize::new(&scan, self.known_row_bytes(table));
         let mut attempts = Attempts::new(&self.pool.counts);
         let mut shard_attempts = 0;
         let (mut parts, mut bounds) = loop {
             self.check_open().map_err(ReadError::Fault)?;
             let id = self.id(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
-            let bounds: VecDeque<_> = ranges.iter().map(|range| Bounds::of(id, range)).collect();
+            let bounds: VecDeque<_> = ranges.iter().map(|range| Bounds::new(id, range)).collect();
             match self.begin(id, &bounds, &mut size, shard_attempts < SHARD_ATTEMPTS_MAX).await {
                 Ok(Begun::Requested(parts)) => break (parts, bounds),
                 // The table was deleted, and perhaps created again under another id.

@@ -46,7 +46,7 @@ pub(super) struct ChunkSize {
 
 impl ChunkSize {
     /// Creates the chunk sizes for a scan. A page without a filter needs as many rows as its limit, and one more.
-    pub(super) fn of(scan: &Scan, known_average: Option<usize>) -> Self {
+    pub(super) fn new(scan: &Scan, known_average: Option<usize>) -> Self {
         let has_filter = scan.filter.is_some();
         let rows_needed = if has_filter { usize::MAX } else { scan.limit.saturating_add(1) };
         let bytes_expected = scan.bytes_expected;
@@ -289,7 +289,7 @@ mod tests {
     }
 
     fn size(limit: usize, has_filter: bool) -> ChunkSize {
-        ChunkSize::of(&scan(limit, has_filter), None)
+        ChunkSize::new(&scan(limit, has_filter), None)
     }
 
     #[test]
@@ -310,15 +310,15 @@ mod tests {
 
     #[test]
     fn a_known_size_lets_one_chunk_be_the_page() {
-        assert_eq!(ChunkSize::of(&scan(1000, false), Some(1100)).next(0), 1001);
+        assert_eq!(ChunkSize::new(&scan(1000, false), Some(1100)).next(0), 1001);
         let bounded = Scan { bytes_expected: 11_000, ..scan(1000, false) };
-        assert_eq!(ChunkSize::of(&bounded, Some(1100)).next(0), 12, "as many as expected, and one more");
-        let mut longer = ChunkSize::of(&bounded, None);
+        assert_eq!(ChunkSize::new(&bounded, Some(1100)).next(0), 12, "as many as expected, and one more");
+        let mut longer = ChunkSize::new(&bounded, None);
         (0..64).for_each(|_| longer.count(STORE_CHUNK_BYTES / 16));
         assert_eq!(longer.next(64), 18, "a chunk of the usual size, once the page takes more than expected");
-        assert_eq!(ChunkSize::of(&scan(1000, false), Some(ENTITY_BYTES_MAX)).next(0), 4);
-        assert_eq!(ChunkSize::of(&scan(1000, true), Some(1024)).next(0), 1024);
-        let mut wrong = ChunkSize::of(&scan(4000, false), Some(1));
+        assert_eq!(ChunkSize::new(&scan(1000, false), Some(ENTITY_BYTES_MAX)).next(0), 4);
+        assert_eq!(ChunkSize::new(&scan(1000, true), Some(1024)).next(0), 1024);
+        let mut wrong = ChunkSize::new(&scan(4000, false), Some(1));
         assert_eq!(wrong.next(0), 4001);
         (0..64).for_each(|_| wrong.count(64 * 1024));
         assert_eq!(wrong.next(0), 64, "the rows that were read count more");
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn connections_share_a_page_and_one_that_has_more_of_it_is_asked_for_more() {
-        let mut shared = ChunkSize::of(&scan(1000, false), Some(1000));
+        let mut shared = ChunkSize::new(&scan(1000, false), Some(1000));
         shared.share(4);
         assert_eq!(shared.next(0), 250 + 2 * 15 + 1);
         assert_eq!(shared.next(281), 562);

@@ -124,7 +124,7 @@ impl Names {
     }
 
     /// Queries the database for the names.
-    pub(super) async fn of(client: &Client, dialect: Dialect) -> Result<Self, Error> {
+    pub(super) async fn query(client: &Client, dialect: Dialect) -> Result<Self, Error> {
         let names = Self::undistributed(client).await?;
         if dialect != Dialect::Citus {
             return Ok(names);
@@ -164,7 +164,7 @@ pub(super) async fn migrate(client: &Client, dialect: Dialect, place: &str) -> R
                 let _no_transaction = client.batch_execute("ROLLBACK").await;
                 attempt += 1;
                 if attempt == ATTEMPTS_MAX || !is_a_race(&error) {
-                    return Err(StoreError::of(place, &error));
+                    return Err(StoreError::from_postgres(place, &error));
                 }
                 tokio::time::sleep(jittered(ATTEMPT_WAIT)).await;
             }
@@ -268,7 +268,7 @@ pub(super) async fn is_to_be_distributed(client: &Client, is_asked_for: bool) ->
 /// not depend on the coordinator. The small tables are copied to every node. Tables that are already distributed are
 /// not changed. Servers take turns.
 pub(super) async fn distribute(client: &Client, place: &str) -> Result<(), StoreError> {
-    let error = |error| StoreError::of(place, &error);
+    let error = |error| StoreError::from_postgres(place, &error);
     client.batch_execute(begin(Dialect::Citus)).await.map_err(error)?;
     let steps = [
         ("rowhouse_tables", "SELECT create_reference_table('rowhouse_tables')"),
@@ -287,7 +287,7 @@ pub(super) async fn distribute(client: &Client, place: &str) -> Result<(), Store
             tracing::info!(table, "the table was distributed over the Citus nodes");
         }
     }
-    let names = Names::of(client, Dialect::Citus).await.map_err(error)?;
+    let names = Names::query(client, Dialect::Citus).await.map_err(error)?;
     client.batch_execute(&function::definition(&names)).await.map_err(error)?;
     let distributed = format!(
         "SELECT create_distributed_function('{}.{}', '_partition', colocate_with => 'rowhouse_entities')",

@@ -87,7 +87,7 @@ impl TableRestore<'_> {
         let stop = stop_signal()?;
         let state = CopyState::open(None, CopyEndpoints { from: self.from_name, to: to.to_string() })?;
         let to = open_endpoint(EndpointOption::Into, to, false, PARALLEL_DEFAULT).await?;
-        let plan = Plan::of_tables(self.tables, to.only_account());
+        let plan = Plan::from_tables(self.tables, to.only_account());
         let run = CopyRun {
             from,
             to: Arc::clone(&to),

@@ -37,7 +37,7 @@ pub(super) struct CopySelection {
 impl Plan {
     /// Selects the given tables. If the target has only one account, they are copied into that account. Targets must
     /// be distinct.
-    pub(super) fn of_tables(mut tables: Vec<TableCopy>, only: Option<&AccountName>) -> anyhow::Result<Self> {
+    pub(super) fn from_tables(mut tables: Vec<TableCopy>, only: Option<&AccountName>) -> anyhow::Result<Self> {
         let (mut sources, mut targets) = (HashSet::new(), HashSet::new());
         for table in &mut tables {
             if let Some(only) = only {

@@ -20,7 +20,7 @@ impl ExportTarget {
             return Ok((Self::StandardOutput, format.unwrap_or(FileFormat::Jsonl)));
         }
         ensure!(!to.as_os_str().is_empty(), "--to is empty");
-        let by_name = FileFormat::of(to).filter(|_| !to.is_dir());
+        let by_name = FileFormat::from_path(to).filter(|_| !to.is_dir());
         match (by_name, format) {
             (Some(by_name), Some(format)) if by_name != format => {
                 bail!("the extension of --to {} does not match --format {}", to.display(), format.extension())

@@ -76,7 +76,8 @@ pub(crate) fn decode_policies(policies: &[ExportedPolicy]) -> anyhow::Result<Sto
         read.start = policy.start.as_ref().map(time).transpose()?;
         read.expiry = policy.expiry.as_ref().map(time).transpose()?;
         let letters = |letters: &String| {
-            Permissions::of_table(letters).with_context(|| format!("'{letters}' are not valid permissions of a policy"))
+            Permissions::parse_table(letters)
+                .with_context(|| format!("'{letters}' are not valid permissions of a policy"))
         };
         read.permissions = policy.permissions.as_ref().map(letters).transpose()?;
         anyhow::Ok(read)
@@ -122,7 +123,7 @@ mod tests {
         let mut full = StoredAccessPolicy::new("a & b").unwrap();
         full.start = Some(DateTime::parse("2031-03-01T09:30:00.1234567Z").unwrap());
         full.expiry = Some(DateTime::parse("2031-04-01T00:00:00Z").unwrap());
-        full.permissions = Permissions::of_table("raud");
+        full.permissions = Permissions::parse_table("raud");
         let policies = StoredAccessPolicies::new(vec![full, StoredAccessPolicy::new("open").unwrap()]).unwrap();
         let text = serde_json::to_string(&encode_policies(&policies)).unwrap();
         assert_eq!(decode_policies(&serde_json::from_str::<Vec<_>>(&text).unwrap()).unwrap(), policies);

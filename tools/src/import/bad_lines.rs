@@ -115,7 +115,7 @@ pub(super) fn resolve_path(path: &Path, files: &ImportFiles) -> anyhow::Result<P
         let folder = absolute.parent().with_context(what)?.canonicalize().with_context(what)?;
         folder.join(absolute.file_name().with_context(what)?)
     };
-    let identity = |path: &Path| FileIdentity::of(path).ok();
+    let identity = |path: &Path| FileIdentity::from_path(path).ok();
     let bad_lines = identity(&path);
     let is_input = |table: &TableInput| match &table.input {
         Input::StandardInput => false,

@@ -113,7 +113,7 @@ fn folder_inputs(folder: &Path, format: Option<FileFormat>) -> anyhow::Result<Ve
             continue;
         }
         let path = file.path();
-        if FileFormat::of(&path).is_some_and(|known| format.is_none_or(|wanted| wanted == known)) {
+        if FileFormat::from_path(&path).is_some_and(|known| format.is_none_or(|wanted| wanted == known)) {
             inputs.push(file_input(table_of(&path)?, path, format));
         }
     }
@@ -129,7 +129,7 @@ fn folder_inputs(folder: &Path, format: Option<FileFormat>) -> anyhow::Result<Ve
 }
 
 fn file_input(table: TableName, path: PathBuf, format: Option<FileFormat>) -> TableInput {
-    let format = format.or_else(|| FileFormat::of(&path)).unwrap_or(FileFormat::Jsonl);
+    let format = format.or_else(|| FileFormat::from_path(&path)).unwrap_or(FileFormat::Jsonl);
     TableInput { table, input: Input::File(path), format, policies: None, sha256: None }
 }
 

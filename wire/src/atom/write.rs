@@ -288,7 +288,7 @@ mod tests {
         let account = account();
         let context = AtomEntityContext { response: context(&account, is_old), table: "cars", select };
         let mut out = Vec::new();
-        write_single_entity(&mut out, &context, &EntityView::of(key, record).unwrap()).unwrap();
+        write_single_entity(&mut out, &context, &EntityView::from_parts(key, record).unwrap()).unwrap();
         String::from_utf8(out).unwrap()
     }
 

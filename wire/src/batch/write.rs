@@ -91,7 +91,7 @@ pub fn write_head(out: &mut Vec<u8>, head: &PartHead<'_>) {
 /// Writes an `ETag` header derived from this Timestamp. It is the last header of a response without continuation.
 pub fn write_etag(out: &mut Vec<u8>, timestamp: DateTime) {
     out.extend_from_slice(b"ETag: ");
-    ETag::of(timestamp).write_to(out);
+    ETag::from_timestamp(timestamp).write_to(out);
     out.extend_from_slice(b"\r\n");
 }
 

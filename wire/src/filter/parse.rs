@@ -62,7 +62,7 @@ impl Pending {
 }
 
 impl BinaryOperator {
-    fn of(token: Token<'_>) -> Option<Self> {
+    fn from_token(token: Token<'_>) -> Option<Self> {
         if token.kind != TokenKind::Identifier {
             return None;
         }
@@ -245,7 +245,7 @@ impl<'t> Parser<'t> {
     /// Parses everything that may follow an operand. Returns true if another operand must follow.
     fn operator(&mut self) -> Result<bool, FilterError> {
         loop {
-            if let Some(operator) = BinaryOperator::of(self.token) {
+            if let Some(operator) = BinaryOperator::from_token(self.token) {
                 let pending = Pending::Binary(operator);
                 self.reduce(pending.precedence());
                 self.pending.push(pending);

@@ -326,7 +326,7 @@ fn the_deepest_filter_fits_the_stack_of_a_thread() {
     assert_eq!(parse(&print(&filter)).as_ref(), Ok(&filter));
     let key = EntityKey { partition: KeyText::new("b").unwrap(), row: KeyText::new("r").unwrap() };
     let record = RecordBuilder::default().finish(DateTime::MIN);
-    assert_eq!(filter.clone().matches(&EntityView::of(&key, &record).unwrap()), Ok(false));
+    assert_eq!(filter.clone().matches(&EntityView::from_parts(&key, &record).unwrap()), Ok(false));
     assert!(!filter.matches_table("abc") && !filter.names_only_table_name());
     assert_eq!(model::plan::plan(Some(&filter)).ranges.len(), 2);
     assert!(!model::plan::plan_tables(Some(&filter)).is_empty());
@@ -368,7 +368,7 @@ fn the_worked_example_of_the_specification() {
         let filter = parse(input).unwrap();
         let found: Vec<_> = (1..)
             .zip(&records)
-            .filter(|(_, record)| filter.matches(&EntityView::of(&key, record).unwrap()).unwrap())
+            .filter(|(_, record)| filter.matches(&EntityView::from_parts(&key, record).unwrap()).unwrap())
             .map(|(k, _)| k.to_string())
             .collect();
         assert_eq!(found.join(" "), expected, "{input}");

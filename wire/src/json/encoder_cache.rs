@@ -45,7 +45,11 @@ impl EncoderCache {
             kept.text.clear();
             kept.text.extend_from_slice(text);
         } else {
-            self.prefixes.push(PropertyPrefix { header: PropertyHeader::of(property), is_quoted, text: text.to_vec() });
+            self.prefixes.push(PropertyPrefix {
+                header: PropertyHeader::new(property),
+                is_quoted,
+                text: text.to_vec(),
+            });
         }
     }
 }

@@ -34,7 +34,7 @@ pub fn write_entity_line(
 ) -> Result<(), DamagedRecord> {
     out.push(b'{');
     if let Some(timestamp) = key.timestamp {
-        let etag = key.etag.map_or_else(|| ETag::of(timestamp).to_string(), str::to_owned);
+        let etag = key.etag.map_or_else(|| ETag::from_timestamp(timestamp).to_string(), str::to_owned);
         write_member(out, "odata.etag", &etag);
     }
     write_member(out, PARTITION_KEY, key.partition);
@@ -95,7 +95,10 @@ mod tests {
             \"RowKey\":\"\",\"Timestamp@odata.type\":\"Edm.DateTime\",\"Timestamp\":\"2031-04-01T06:30:00.1Z\"}";
         assert_eq!(stamped.to_lowercase(), expected.to_lowercase());
         let read = read_stored_entity(stamped.as_bytes()).unwrap();
-        assert_eq!((read.timestamp, read.etag.as_deref()), (Some(stamp), Some(&*ETag::of(stamp).to_string())));
+        assert_eq!(
+            (read.timestamp, read.etag.as_deref()),
+            (Some(stamp), Some(&*ETag::from_timestamp(stamp).to_string()))
+        );
     }
 
     proptest! {

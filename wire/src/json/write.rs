@@ -419,7 +419,7 @@ mod tests {
         let context = JsonContext { base: "https://acct.table.example", account: &account, level };
         let context = JsonEntityContext { response: context, table: "cars", select, etag_in_minimal: true };
         let mut out = Vec::new();
-        write_single_entity(&mut out, &context, &EntityView::of(key, record).unwrap()).unwrap();
+        write_single_entity(&mut out, &context, &EntityView::from_parts(key, record).unwrap()).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -478,7 +478,7 @@ mod tests {
         assert_eq!(out, br#"{"odata.metadata":"http://h/acct/$metadata#cars","value":[]}"#);
         let mut out = Vec::new();
         let (key, record) = (key("", ""), record("{}"));
-        let view = EntityView::of(&key, &record).unwrap();
+        let view = EntityView::from_parts(&key, &record).unwrap();
         write_entity_in_set(&mut out, &context, &view, &mut EncoderCache::default()).unwrap();
         assert_eq!(out, br#"{"PartitionKey":"","RowKey":"","Timestamp":"2023-11-05T06:31:02.1234567Z"}"#);
     }

@@ -74,8 +74,8 @@ impl<'a> Sas<'a> {
             return Err(SasError::Field(if fields.sources.is_empty() { "spr" } else { "sip" }));
         }
         let permissions = match kind {
-            Kind::Table | Kind::UserDelegation => Permissions::of_table,
-            Kind::Account => Permissions::of_account,
+            Kind::Table | Kind::UserDelegation => Permissions::parse_table,
+            Kind::Account => Permissions::parse_account,
         };
         let terms = Terms {
             start: optional("st", &fields.start, parse_time)?,

@@ -34,7 +34,7 @@ fn policy(id: &str, start: &str, expiry: &str, permissions: &str) -> StoredAcces
     let mut policy = StoredAccessPolicy::new(id).unwrap();
     policy.start = parse_time(start);
     policy.expiry = parse_time(expiry);
-    policy.permissions = (!permissions.is_empty()).then(|| Permissions::of_table(permissions).unwrap());
+    policy.permissions = (!permissions.is_empty()).then(|| Permissions::parse_table(permissions).unwrap());
     policy
 }
 
@@ -180,13 +180,13 @@ fn a_raw_plus_is_a_space_or_a_plus_as_the_signature_says() {
 #[test]
 fn what_tokens_allow() {
     let table = |letters, range| {
-        Ok(Scope::Table { table: "Harvest".into(), permissions: Permissions::of_table(letters).unwrap(), range })
+        Ok(Scope::Table { table: "Harvest".into(), permissions: Permissions::parse_table(letters).unwrap(), range })
     };
     assert_eq!(scope(WORKED_EXAMPLES[0].1, vec![]), table("raud", KeyRange::all()));
     let range = KeyRange::pairs(Some(("north", Some("001"))), Some(("north", Some("050"))));
     assert_eq!(scope(WORKED_EXAMPLES[1].1, vec![]), table("ra", range));
     let entities = ResourceTypes { object: true, ..ResourceTypes::default() };
-    let permissions = Permissions::of_table("rau").unwrap();
+    let permissions = Permissions::parse_table("rau").unwrap();
     assert_eq!(scope(WORKED_EXAMPLES[5].1, vec![]), Ok(Scope::Account { resources: entities, permissions }));
     assert_eq!(scope(WORKED_EXAMPLES[4].1, vec![]), Ok(Scope::Nothing(Denial::Protocol)), "HTTPS is required");
     let other_services = token("sv=2019-02-02&ss=bqf&srt=o&sp=r&se=2032-01-01");
@@ -435,7 +435,7 @@ fn a_user_delegation_sas() {
     assert_eq!(delegation.key.delegator, "11111111-2222-3333-4444-555555555555");
     let used = SasContext { is_https: true, ..used("2031-03-01T06:30:00Z") };
     let range = KeyRange::pairs(Some(("north", None)), Some(("north", None)));
-    let permissions = Permissions::of_table("ra").unwrap();
+    let permissions = Permissions::parse_table("ra").unwrap();
     let expected = Scope::Delegated { table: "Harvest".into(), permissions, range, roles: RoleScope::default() };
     assert_eq!(sas.scope(&StoredAccessPolicies::default(), used), Ok(expected));
 }

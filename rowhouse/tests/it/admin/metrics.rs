@@ -10,11 +10,11 @@ fn requests(operation: &str, status: u16, code: &str) -> String {
     format!(r#"rowhouse_requests_total{{operation="{operation}",status="{status}",code="{code}"}}"#)
 }
 
-fn of_operation(metric: &str, operation: &str) -> String {
+fn operation_series(metric: &str, operation: &str) -> String {
     format!(r#"{metric}{{operation="{operation}"}}"#)
 }
 
-fn of_table(table: &str, outcome: &str) -> String {
+fn table_series(table: &str, outcome: &str) -> String {
     format!(r#"rowhouse_table_requests_total{{account="{ACCOUNT}",table="{table}",outcome="{outcome}"}}"#)
 }
 
@@ -64,13 +64,13 @@ fn operations_statuses_codes_and_bytes_are_those_of_what_was_sent() {
         (requests("QueryEntity", 404, "ResourceNotFound"), 1),
         (requests("Unknown", 403, "AuthenticationFailed"), 1),
         (requests("DeleteEntity", 204, ""), 1),
-        (of_operation("rowhouse_request_bytes_total", "InsertEntity"), sent as u64),
-        (of_operation("rowhouse_response_bytes_total", "InsertEntity"), received as u64),
-        (of_operation("rowhouse_response_bytes_total", "QueryEntities"), page_bytes as u64),
-        (of_operation("rowhouse_request_duration_seconds_count", "InsertEntity"), 4),
+        (operation_series("rowhouse_request_bytes_total", "InsertEntity"), sent as u64),
+        (operation_series("rowhouse_response_bytes_total", "InsertEntity"), received as u64),
+        (operation_series("rowhouse_response_bytes_total", "QueryEntities"), page_bytes as u64),
+        (operation_series("rowhouse_request_duration_seconds_count", "InsertEntity"), 4),
         (r#"rowhouse_authentication_failures_total{kind="shared_key"}"#.to_owned(), 1),
-        (of_table("cars", "success"), 10),
-        (of_table("cars", "client_error"), 2),
+        (table_series("cars", "success"), 10),
+        (table_series("cars", "client_error"), 2),
         (format!(r#"rowhouse_account_requests_total{{account="{ACCOUNT}",outcome="success"}}"#), 10),
         (format!(r#"rowhouse_account_requests_total{{account="{ACCOUNT}",outcome="client_error"}}"#), 4),
         ("rowhouse_connections_open".to_owned(), 1),
@@ -119,8 +119,8 @@ fn a_batch_counts_once_for_its_table_and_a_failed_one_by_its_code() {
     let page = page(&server);
     assert_eq!(page.count(&requests("EntityGroupTransaction", 202, "")), 1);
     assert_eq!(page.count(&requests("EntityGroupTransaction", 202, "EntityAlreadyExists")), 1);
-    assert_eq!(page.count(&of_table("cars", "success")), 2, "Create Table and the batch");
-    assert_eq!(page.count(&of_table("cars", "client_error")), 1);
+    assert_eq!(page.count(&table_series("cars", "success")), 2, "Create Table and the batch");
+    assert_eq!(page.count(&table_series("cars", "client_error")), 1);
     assert!(!page.0.contains_key("rowhouse_commit_transactions_total"), "the memory engine has no committer");
 }
 
@@ -140,7 +140,7 @@ fn a_batch_whose_first_operation_has_no_table_counts_for_no_table() {
         }
         let page = page(&server);
         assert_eq!(page.count(&requests("EntityGroupTransaction", 202, code)), times);
-        assert_eq!(page.0.get(&of_table("cars", "client_error")), None, "{place}");
+        assert_eq!(page.0.get(&table_series("cars", "client_error")), None, "{place}");
     }
 }
 
@@ -152,7 +152,7 @@ fn a_table_that_the_body_names_is_known_when_the_request_fails() {
     create(&mut client, "Cars");
     let again = client.request("POST", "/Tables", &[], br#"{"TableName":"cars"}"#);
     assert_eq!(again.status, 409);
-    assert_eq!(page(&server).count(&of_table("cars", "client_error")), 1);
+    assert_eq!(page(&server).count(&table_series("cars", "client_error")), 1);
     let kind = [("Content-Type", "multipart/mixed; boundary=b")];
     let rows: Vec<String> = (0..100).map(|row| row.to_string()).collect();
     let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
@@ -165,9 +165,9 @@ fn a_table_that_the_body_names_is_known_when_the_request_fails() {
     assert_eq!(client.request("POST", "/$batch", &kind, query.as_bytes()).status, 202);
     let page = page(&server);
     assert_eq!(page.count(&requests("EntityGroupTransaction", 202, "ResourceNotFound")), 1);
-    assert_eq!(page.count(&of_table("cars", "success")), 2, "Create Table and the first batch");
-    assert_eq!(page.count(&of_table("cars", "throttled")), 1);
-    assert_eq!(page.count(&of_table("cars", "client_error")), 2, "Create Table and the query");
+    assert_eq!(page.count(&table_series("cars", "success")), 2, "Create Table and the first batch");
+    assert_eq!(page.count(&table_series("cars", "throttled")), 1);
+    assert_eq!(page.count(&table_series("cars", "client_error")), 2, "Create Table and the query");
 }
 
 #[test]

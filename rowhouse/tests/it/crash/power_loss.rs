@@ -30,7 +30,7 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) {
 /// Writes to `after` what is left of `watched`, which was a copy of `before` when the log began. Returns the data that
 /// had been written to the journals and synced.
 pub(crate) fn lose_power(before: &Path, watched: &Path, log: &Path, after: &Path, random: &mut Random) -> Vec<u8> {
-    let mut disk = Disk::of(before, watched);
+    let mut disk = Disk::new(before, watched);
     let bytes = fs::read(log).unwrap();
     let mut records = Records(&bytes);
     while let Some(record) = records.next() {
@@ -136,7 +136,7 @@ struct Disk {
 }
 
 impl Disk {
-    fn of(before: &Path, watched: &Path) -> Self {
+    fn new(before: &Path, watched: &Path) -> Self {
         let mut disk = Self { root: watched.canonicalize().unwrap(), ..Self::default() };
         disk.add(before, &disk.root.clone());
         disk.seen = disk.certain.iter().map(|(path, node)| (path.clone(), *node)).collect();

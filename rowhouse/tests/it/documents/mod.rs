@@ -145,5 +145,5 @@ fn accept_server(words: &[String], environment: &[(String, String)]) -> Result<C
     *store_password_file = store_password_file.take().and_then(|_| file("password", "secret\n"));
     let keys =
         environment.iter().find(|(name, _)| name == "ROWHOUSE_ACCOUNT_KEYS").map(|_| format!("orchard:{secret}"));
-    Config::new(*args, keys.as_deref().map(AccountKeys::of_server)).map_err(|error| format!("{error:#}"))
+    Config::new(*args, keys.as_deref().map(AccountKeys::from_server_variable)).map_err(|error| format!("{error:#}"))
 }

@@ -47,7 +47,7 @@ impl Accounts {
         self.folder.path().join("accounts.toml").to_str().unwrap().to_owned()
     }
 
-    pub(super) fn of_loads(&self) -> impl Iterator<Item = Account> {
+    pub(super) fn load_accounts(&self) -> impl Iterator<Item = Account> {
         self.loads.iter().map(|load| load.account.clone())
     }
 

@@ -158,7 +158,7 @@ fn nothing_is_lost_whatever_happens() {
     let began = Instant::now();
     let mut random = Random::from_environment(SEED);
     let accounts = Accounts::new(&mut random);
-    let mut loads: Vec<_> = accounts.of_loads().map(|account| Load::new(account, &mut random)).collect();
+    let mut loads: Vec<_> = accounts.load_accounts().map(|account| Load::new(account, &mut random)).collect();
     let mut soak = Soak { bench: Bench::new(), accounts, random, figures: Figures::default() };
     let mut server = soak.start();
     for load in &loads {

@@ -246,7 +246,7 @@ mod tests {
         needs: RequiredActions,
         table: Option<&str>,
     ) -> bool {
-        let mut scope = RoleScope::of("x".into());
+        let mut scope = RoleScope::new("x".into());
         assignments.allow(&mut scope, issuer, principal, &AccountName::new("orchardacct").unwrap());
         scope.permits(needs, table)
     }

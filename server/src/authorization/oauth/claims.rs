@@ -53,7 +53,7 @@ impl Principal {
     }
 
     /// Returns a principal of which only the ID is known.
-    pub(crate) fn of_subject(claim: SubjectClaim, id: &str) -> Self {
+    pub(crate) fn from_subject(claim: SubjectClaim, id: &str) -> Self {
         match claim {
             SubjectClaim::Oid => Self { oid: Some(id.to_owned()), ..Self::default() },
             SubjectClaim::Sub => Self { sub: Some(id.to_owned()), ..Self::default() },

@@ -70,7 +70,7 @@ impl KeySet {
     pub(crate) fn parse(json: &[u8]) -> Result<Self, MalformedKeySet> {
         let raw: RawKeySet = serde_json::from_slice(json).map_err(|_| MalformedKeySet)?;
         let keys = raw.keys.into_iter().filter_map(|value| serde_json::from_value(value).ok());
-        Ok(Self { keys: keys.filter_map(Key::of).take(KEYS_MAX).collect() })
+        Ok(Self { keys: keys.filter_map(Key::from_raw).take(KEYS_MAX).collect() })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -100,7 +100,7 @@ impl Key {
         &self.material
     }
 
-    fn of(raw: RawKey) -> Option<Self> {
+    fn from_raw(raw: RawKey) -> Option<Self> {
         if raw.usage.as_deref().is_some_and(|usage| usage != "sig") {
             return None;
         }

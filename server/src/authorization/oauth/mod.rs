@@ -193,7 +193,7 @@ impl OAuth {
     }
 
     fn roles_of(&self, issuer: usize, principal: &Principal, account: &AccountName) -> RoleScope {
-        let mut scope = RoleScope::of(Arc::clone(&principal.description));
+        let mut scope = RoleScope::new(Arc::clone(&principal.description));
         if self.takes_unverified_tokens {
             scope.allow(
                 None,
@@ -211,7 +211,7 @@ impl OAuth {
         let description =
             format!("principal {:?} of {:?} by a user delegation key", subject.id, self.name(subject.issuer));
         let principal =
-            Principal { description: description.into(), ..Principal::of_subject(subject.claim, subject.id) };
+            Principal { description: description.into(), ..Principal::from_subject(subject.claim, subject.id) };
         self.roles_of(subject.issuer, &principal, account)
     }
 

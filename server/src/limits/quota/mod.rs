@@ -87,13 +87,13 @@ impl Quotas {
         }
     }
 
-    fn of(&self, accounts: &Accounts, account: &AccountName) -> Quota {
+    fn quota(&self, accounts: &Accounts, account: &AccountName) -> Quota {
         accounts.quota(account).or(self.default)
     }
 
     /// Returns the quota of an account, or `None` if it has no limit.
-    pub(crate) fn of_account(&self, accounts: &Accounts, account: &AccountName) -> Option<AccountQuota<'_>> {
-        let quota = self.of(accounts, account);
+    pub(crate) fn account_quota(&self, accounts: &Accounts, account: &AccountName) -> Option<AccountQuota<'_>> {
+        let quota = self.quota(accounts, account);
         (!quota.is_none()).then_some(AccountQuota { quotas: self, quota })
     }
 
@@ -139,7 +139,7 @@ impl Quotas {
     /// Returns the accounts whose entities or bytes are limited, and forgets the usage of all others.
     fn keep_bounded(&self, accounts: &Accounts) -> HashSet<AccountName> {
         let names = accounts.all().map(|(account, _)| account);
-        let bounded: HashSet<_> = names.filter(|name| self.of(accounts, name).is_of_content()).cloned().collect();
+        let bounded: HashSet<_> = names.filter(|name| self.quota(accounts, name).is_of_content()).cloned().collect();
         self.failed().retain(|account, _| bounded.contains(account));
         self.counted().retain(|account, _| bounded.contains(account));
         self.creation().retain(|account, _| accounts.keys(account).is_some());
@@ -217,7 +217,7 @@ impl<'a> AccountQuota<'a> {
         if !self.quota.is_of_content() {
             return Ok(None);
         }
-        let reserved = self.quotas.reserve(self.quota, table, UsageChange::of(mutations))?;
+        let reserved = self.quotas.reserve(self.quota, table, UsageChange::from_mutations(mutations))?;
         Ok(Some(QuotaReservation(Some(reserved))))
     }
 
@@ -284,12 +284,12 @@ mod tests {
             let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new(&row.to_string()).unwrap() };
             Mutation::Insert { key, properties: RecordBuilder::default() }
         };
-        UsageChange::of(&(0..count).map(insert).collect::<Vec<_>>())
+        UsageChange::from_mutations(&(0..count).map(insert).collect::<Vec<_>>())
     }
 
     fn deletion() -> UsageChange {
         let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
-        UsageChange::of(&[Mutation::Delete { key, condition: Condition::Any }])
+        UsageChange::from_mutations(&[Mutation::Delete { key, condition: Condition::Any }])
     }
 
     fn quota(entities: u64) -> Quota {

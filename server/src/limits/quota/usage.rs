@@ -32,7 +32,7 @@ impl ContentSize {
         self.bytes = self.bytes.saturating_sub(other.bytes);
     }
 
-    fn of(key: &EntityKey, properties: &RecordBuilder) -> Self {
+    fn new(key: &EntityKey, properties: &RecordBuilder) -> Self {
         Self { entities: 1, bytes: entity_bytes(key.partition.as_str(), key.row.as_str(), properties.record_bytes()) }
     }
 }
@@ -54,16 +54,16 @@ pub(super) struct UsageChange {
 }
 
 impl UsageChange {
-    pub(super) fn of(mutations: &[Mutation]) -> Self {
+    pub(super) fn from_mutations(mutations: &[Mutation]) -> Self {
         let mut change = Self::default();
         for mutation in mutations {
             match mutation {
-                Mutation::Insert { key, properties } => change.inserted.add(ContentSize::of(key, properties)),
+                Mutation::Insert { key, properties } => change.inserted.add(ContentSize::new(key, properties)),
                 Mutation::InsertOrReplace { key, properties } | Mutation::InsertOrMerge { key, properties } => {
-                    change.possible.add(ContentSize::of(key, properties));
+                    change.possible.add(ContentSize::new(key, properties));
                 }
                 Mutation::Replace { key, properties, .. } | Mutation::Merge { key, properties, .. } => {
-                    change.possible.add(ContentSize { entities: 0, ..ContentSize::of(key, properties) });
+                    change.possible.add(ContentSize { entities: 0, ..ContentSize::new(key, properties) });
                 }
                 Mutation::Delete { .. } => change.deleted += 1,
             }
@@ -233,21 +233,25 @@ mod tests {
     }
 
     fn insert(rows: &[&str]) -> UsageChange {
-        UsageChange::of(
+        UsageChange::from_mutations(
             &rows.iter().map(|row| Mutation::Insert { key: key(row), properties: properties() }).collect::<Vec<_>>(),
         )
     }
 
     fn upsert() -> UsageChange {
-        UsageChange::of(&[Mutation::InsertOrReplace { key: key("r"), properties: properties() }])
+        UsageChange::from_mutations(&[Mutation::InsertOrReplace { key: key("r"), properties: properties() }])
     }
 
     fn update() -> UsageChange {
-        UsageChange::of(&[Mutation::Merge { key: key("r"), properties: properties(), condition: Condition::Any }])
+        UsageChange::from_mutations(&[Mutation::Merge {
+            key: key("r"),
+            properties: properties(),
+            condition: Condition::Any,
+        }])
     }
 
     fn delete() -> UsageChange {
-        UsageChange::of(&[Mutation::Delete { key: key("r"), condition: Condition::Any }])
+        UsageChange::from_mutations(&[Mutation::Delete { key: key("r"), condition: Condition::Any }])
     }
 
     fn happened(usage: &mut AccountUsage, table: &str, change: &UsageChange) {

@@ -99,7 +99,7 @@ fn respond_refused(
     debug!(target: "rowhouse::batch", operations = parts.len(), index, code = failure.error.code.as_str(), "refused");
     let is_indexed = parts.len() > 1 || !(was_executed && is_of_execution(failure.error.code));
     let error = if is_indexed { failure.error.at_index(*index) } else { failure.error.clone() };
-    let form = parts.get(*index).map_or_else(FailureForm::default, |part| FailureForm::of(batch, part));
+    let form = parts.get(*index).map_or_else(FailureForm::default, |part| FailureForm::new(batch, part));
     // If storage refuses an operation, the service echoes the Content-ID of the last one (recorded; 05 §5).
     let content_id = match refused_by {
         Stage::Decoding | Stage::Transaction => form.content_id,
@@ -256,6 +256,6 @@ fn decode(context: OperationContext<'_>) -> Result<(DecodedOperation<'_>, Mutati
         // UNVERIFIED (05 §5.2): the code for a query in a changeset.
         _ => return Err(Failure::query(ErrorCode::InvalidInput)),
     };
-    context.allow(Action::of(&mutation, context.table()))?;
+    context.allow(Action::from_mutation(&mutation, context.table()))?;
     Ok((DecodedOperation { context, inserted }, mutation))
 }

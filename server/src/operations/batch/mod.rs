@@ -84,7 +84,7 @@ async fn run_query<'a, E: Engine>(
         Err(failure) if is_fault(&failure) => return Err(failure),
         Err(failure) => {
             let was_executed = failure.layer == Layer::Service;
-            let form = FailureForm { was_executed, preference: None, ..FailureForm::of(batch, request) };
+            let form = FailureForm { was_executed, preference: None, ..FailureForm::new(batch, request) };
             response.failure(&failure.error.at_index(0), failure.layer, form);
         }
     }

@@ -18,7 +18,7 @@ pub(super) fn open<'a>(
 ) -> Result<OperationContext<'a>, Failure> {
     let (kind, resource) = operation(batch, request, options)?;
     authorize_part(batch.grant, kind, &resource)?;
-    batch.of_part(request, (kind, resource), options)
+    batch.for_part(request, (kind, resource), options)
 }
 
 /// Records the table of the batch for log, metrics and analytics: the table that its first part names.

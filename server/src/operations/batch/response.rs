@@ -43,7 +43,7 @@ pub(super) struct FailureForm<'a> {
 
 impl<'a> FailureForm<'a> {
     /// Returns the form that a part requests.
-    pub(super) fn of(batch: &OperationContext<'_>, part: &PartRequest<'a>) -> Self {
+    pub(super) fn new(batch: &OperationContext<'_>, part: &PartRequest<'a>) -> Self {
         Self {
             content_id: part.content_id,
             format: batch.part_format(part, &options(batch, part)).ok(),

@@ -58,7 +58,7 @@ const MINUTE_TICKS: i64 = 60 * 10_000_000;
 
 impl Interval {
     /// Returns the interval that contains a time.
-    pub(super) fn of(table: MetricsTable, at: DateTime) -> Self {
+    pub(super) fn containing(table: MetricsTable, at: DateTime) -> Self {
         let minutes = if table.is_hourly() { MINUTES_OF_HOUR } else { 1 };
         let minute = at.ticks().div_euclid(MINUTE_TICKS);
         Self { begin: minute - minute.rem_euclid(minutes), minutes }
@@ -137,7 +137,7 @@ impl Accumulator {
     /// Counts a request that ended at this time.
     pub(super) fn record(&mut self, sample: &Sample<'_>, properties: &ServiceProperties, at: DateTime) {
         for (table, level) in measured(properties, sample.is_secondary) {
-            let key = IntervalKey { account: sample.account.clone(), table, interval: Interval::of(table, at) };
+            let key = IntervalKey { account: sample.account.clone(), table, interval: Interval::containing(table, at) };
             self.totals.entry(key).or_default().add(sample, level);
         }
     }
@@ -151,7 +151,7 @@ impl Accumulator {
         now: DateTime,
     ) {
         for (table, _) in measured(properties, is_secondary) {
-            let interval = Interval::of(table, now).before();
+            let interval = Interval::containing(table, now).before();
             // Otherwise it was already taken, or ended before this server started.
             if self.taken_until.is_some_and(|until| !interval.is_over(until)) {
                 self.totals.entry(IntervalKey { account: account.clone(), table, interval }).or_default();

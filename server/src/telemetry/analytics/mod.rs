@@ -74,7 +74,7 @@ impl Analytics {
             is_secondary: summary.is_secondary,
             origin: Origin::User,
             operation: summary.operation,
-            figures: RequestFigures::of(summary),
+            figures: RequestFigures::from_summary(summary),
         };
         let at = DateTime::from_system_time(summary.began_at + summary.duration);
         self.accumulator().record(&sample, properties, at);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use wire::ErrorCode;
 
 impl RequestFigures {
-    pub(super) fn of(summary: &RequestSummary<'_>) -> Self {
+    pub(super) fn from_summary(summary: &RequestSummary<'_>) -> Self {
         Self {
             result: result(summary.outcome, summary.operation, summary.has_own_timeout),
             caller: caller(summary.credential),

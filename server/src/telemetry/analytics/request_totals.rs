@@ -178,7 +178,7 @@ impl RequestTotals {
 
     /// Returns the sums from which properties were computed. A property that is missing, or of another type, counts as
     /// zero.
-    pub(super) fn of_record(record: &RecordView<'_>) -> Result<Self, DamagedRecord> {
+    pub(super) fn from_record(record: &RecordView<'_>) -> Result<Self, DamagedRecord> {
         let count = |name| {
             Ok(match record.get(name)? {
                 Some(EdmValue::Int64(value)) => u64::try_from(value).unwrap_or(0),
@@ -357,7 +357,7 @@ mod tests {
             (ResultKind::NetworkError, CallerKind::Sas, 1),
         ]);
         let record = one.to_properties().finish(DateTime::MIN);
-        let mut both = RequestTotals::of_record(&record.view().unwrap()).unwrap();
+        let mut both = RequestTotals::from_record(&record.view().unwrap()).unwrap();
         assert_eq!(both, one);
         let slow =
             RequestFigures { end_to_end_milliseconds: 20.0, ..figures(ResultKind::Success, CallerKind::Anonymous) };

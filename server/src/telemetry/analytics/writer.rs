@@ -34,13 +34,13 @@ pub(super) enum WriteError {
 }
 
 impl WriteError {
-    fn of_write(fault: &Fault) -> Self {
+    fn from_fault(fault: &Fault) -> Self {
         if fault.is_without_effect() { Self::NotYet(fault.to_string()) } else { Self::Unknown(fault.to_string()) }
     }
 }
 
 pub(super) fn table_key(account: &AccountName, table: MetricsTable) -> TableKey {
-    TableKey { account: account.clone(), name: TableName::of_metrics(table) }
+    TableKey { account: account.clone(), name: TableName::from_metrics_table(table) }
 }
 
 /// Adds totals to the stored totals of the interval. Either all entities are written, or none.
@@ -63,7 +63,7 @@ pub(super) async fn write(engine: &impl Engine, key: &IntervalKey, totals: &Inte
                 MutationError::AlreadyExists | MutationError::NotFound | MutationError::ConditionNotMet,
             )) => {}
             Err(CommitError::Refused(_, error)) => return Err(WriteError::Unknown(format!("{error:?}"))),
-            Err(CommitError::Fault(fault)) => return Err(WriteError::of_write(&fault)),
+            Err(CommitError::Fault(fault)) => return Err(WriteError::from_fault(&fault)),
         }
     }
     Err(WriteError::NotYet("other servers kept changing the same entities".to_owned()))
@@ -83,7 +83,8 @@ fn mutations(
             Some((timestamp, stored)) => {
                 let mut sum = stored.clone();
                 sum.merge(totals);
-                let condition = Condition::parse(&ETag::of(*timestamp).to_string()).expect("an ETag is a condition");
+                let condition =
+                    Condition::parse(&ETag::from_timestamp(*timestamp).to_string()).expect("an ETag is a condition");
                 Some(Mutation::Replace { key, properties: sum.to_properties(), condition })
             }
         }
@@ -113,7 +114,7 @@ struct StoredRows {
 
 impl EntitySink for StoredRows {
     fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
-        let Ok(totals) = RequestTotals::of_record(&entity.record) else {
+        let Ok(totals) = RequestTotals::from_record(&entity.record) else {
             self.is_damaged = true;
             return Intake::TakenLast;
         };

@@ -48,7 +48,7 @@ pub(super) struct TableCounters {
     /// In lower case, because table names are case-insensitive.
     pub(super) table: Box<str>,
     pub(super) counters: RequestCounters,
-    of_account: Arc<RequestCounters>,
+    account_counters: Arc<RequestCounters>,
     is_gone: AtomicBool,
     /// In seconds of Unix time.
     used_at: AtomicU64,
@@ -196,7 +196,7 @@ impl TableCounters {
     }
 
     fn count(&self, summary: &RequestSummary<'_>, now: u64) {
-        self.of_account.count(summary);
+        self.account_counters.count(summary);
         if !self.table.is_empty() {
             self.counters.count(summary);
         }
@@ -224,7 +224,7 @@ impl CountersByName {
         if !self.has_room(folded) {
             return None;
         }
-        let of_account = match self.accounts.get(account) {
+        let account_counters = match self.accounts.get(account) {
             Some(counters) => Arc::clone(counters),
             None if self.accounts.len() >= METRICS_ACCOUNTS_MAX => Arc::clone(&self.other_accounts),
             None => Arc::clone(self.accounts.entry(account.clone()).or_default()),
@@ -234,7 +234,7 @@ impl CountersByName {
             account: account.clone(),
             table: folded.into(),
             counters: RequestCounters::default(),
-            of_account,
+            account_counters,
             is_gone: AtomicBool::new(false),
             used_at: AtomicU64::new(now),
         });

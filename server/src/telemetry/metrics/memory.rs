@@ -44,7 +44,7 @@ pub(super) fn write(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) 
     let help = "Resident memory of the process by use; allocator is the remainder: freed memory that the allocator \
                 keeps, and what is not counted";
     page.gauge("memory_bytes", help, |family| {
-        let mut parts = parts(resident, Counted::of(snapshot)).into_iter();
+        let mut parts = parts(resident, Counted::from_snapshot(snapshot)).into_iter();
         parts.try_for_each(|(part, bytes)| family.value(&[("part", part)], bytes))
     })?;
     let help = "Peak resident memory of the process";
@@ -67,7 +67,7 @@ impl Resident {
 }
 
 impl Counted {
-    fn of(snapshot: &MetricsSnapshot) -> Self {
+    fn from_snapshot(snapshot: &MetricsSnapshot) -> Self {
         let connections = snapshot.connections.open.load(Ordering::Relaxed) * CONNECTION_BYTES;
         let Some((figures, limits)) = &snapshot.service else { return Self { connections, ..Self::default() } };
         let tree = figures.tree.as_ref().map(|tree| tree.memory).unwrap_or_default();

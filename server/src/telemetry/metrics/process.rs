@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-static STARTED: LazyLock<SystemTime> = LazyLock::new(clock::of_system);
+static STARTED: LazyLock<SystemTime> = LazyLock::new(clock::system_time);
 
 /// Records the start time of the process.
 pub fn begin() {

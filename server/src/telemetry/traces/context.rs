@@ -14,7 +14,7 @@ pub(super) struct ClientSpan {
 
 impl ClientSpan {
     /// Returns the span that the headers name, or `None` if they name none or are malformed.
-    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+    pub(super) fn from_headers(headers: &HeaderMap) -> Option<Self> {
         let mut parents = headers.get_all("traceparent").iter();
         let (Some(parent), None) = (parents.next(), parents.next()) else { return None };
         let (trace_id, span_id, is_sampled) = parse(parent.to_str().ok()?)?;
@@ -68,7 +68,7 @@ mod tests {
                 http::HeaderName::from_static("traceparent"),
                 HeaderValue::from_str(&parent).unwrap(),
             )]);
-            let remote = ClientSpan::of(&headers);
+            let remote = ClientSpan::from_headers(&headers);
             assert_eq!(remote.as_ref().map(|remote| remote.is_sampled), expected, "{parent}");
             if let Some(remote) = remote {
                 assert_eq!(

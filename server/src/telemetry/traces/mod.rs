@@ -89,7 +89,7 @@ impl Tracer {
 
     /// Begins the trace of a request, or returns `None` if the request is not sampled.
     pub(crate) fn begin(&self, headers: &HeaderMap, began: Instant) -> Option<Arc<Trace>> {
-        let remote = ClientSpan::of(headers);
+        let remote = ClientSpan::from_headers(headers);
         let trace_id = remote.as_ref().map_or_else(new_trace_id, |remote| remote.trace_id);
         if !self.sampler.samples(trace_id, remote.as_ref().map(|remote| remote.is_sampled)) {
             return None;

@@ -45,7 +45,7 @@ pub(crate) async fn tables_are_listed_in_order_from_a_name_on<E: Engine>(engine:
 }
 
 pub(crate) async fn metrics_tables_are_like_others_but_not_listed<E: Engine>(engine: Arc<E>, _: ManualClock) {
-    let metrics = TableKey { name: TableName::of_metrics(MetricsTable::HourPrimary), ..table("any") };
+    let metrics = TableKey { name: TableName::from_metrics_table(MetricsTable::HourPrimary), ..table("any") };
     assert!(engine.table(&metrics).await.unwrap().is_none());
     engine.create_table(&metrics).await.unwrap();
     engine.create_table(&table("Alpha")).await.unwrap();

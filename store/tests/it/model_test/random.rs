@@ -56,7 +56,7 @@ impl Choices {
             return Condition::Any;
         }
         let recent = stamps.len() - 1 - self.below(stamps.len().min(20));
-        Condition::parse(&ETag::of(stamps[recent]).to_string()).unwrap()
+        Condition::parse(&ETag::from_timestamp(stamps[recent]).to_string()).unwrap()
     }
 
     fn mutation(&mut self, key: EntityKey, stamps: &[DateTime]) -> Mutation {
