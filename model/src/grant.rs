@@ -4,7 +4,7 @@
 //!
 //! 1. [`Grant::check`] is the only place that decides whether an action is allowed.
 //! 2. No grant gives access to an entity outside its key range. Point operations are checked one by one, and a query
-//!    scans only the ranges that [`Grant::confine`] leaves.
+//!    scans only the ranges that [`Grant::restrict`] leaves.
 //!
 //! This module must not know how a credential is written or verified. Each kind of credential is a [`Scope`].
 
@@ -148,7 +148,7 @@ pub enum Denial {
     /// The credential is for another table.
     Table,
     /// The entity to read lies outside the key range. It is reported as missing.
-    Invisible,
+    OutsideReadRange,
     /// The entity to write lies outside the key range.
     Range,
 }
@@ -203,7 +203,7 @@ impl Grant {
     }
 
     /// Returns the parts of the ranges that a query may scan.
-    pub fn confine(&self, ranges: Vec<KeyRange>) -> Vec<KeyRange> {
+    pub fn restrict(&self, ranges: Vec<KeyRange>) -> Vec<KeyRange> {
         match &self.scope {
             Scope::Owner | Scope::Account { .. } | Scope::Roles(_) => ranges,
             Scope::Table { range: own, .. } | Scope::Delegated { range: own, .. } => {
@@ -223,7 +223,7 @@ fn check_table(own: &str, permissions: Permissions, range: &KeyRange, action: Ac
         return Err(Denial::Table);
     }
     if key.is_some_and(|key| !range.contains(&key.encode())) {
-        return Err(if access == EntityAccess::Read { Denial::Invisible } else { Denial::Range });
+        return Err(if access == EntityAccess::Read { Denial::OutsideReadRange } else { Denial::Range });
     }
     Ok(())
 }
@@ -410,7 +410,7 @@ mod tests {
             assert_eq!(owner.check(action), if is_for_principals { Err(Denial::Operation) } else { Ok(()) });
             assert_eq!(refused.check(action), Err(Denial::Protocol));
         }
-        assert!(refused.confine(vec![KeyRange::all()]).is_empty());
+        assert!(refused.restrict(vec![KeyRange::all()]).is_empty());
     }
 
     fn text() -> impl Strategy<Value = String> {
@@ -468,7 +468,7 @@ mod tests {
             prop_assert_eq!(grant.check(read).is_ok(), inside && letters.contains('r'));
             // A query from any position returns the entities that are inside the range and not before the position.
             let position = crate::Position::new(&page.0, &page.1);
-            let ranges = grant.confine(vec![KeyRange::all()]);
+            let ranges = grant.restrict(vec![KeyRange::all()]);
             let seen = ranges.iter().any(|range| range.from_position(&position).contains(&key.encode()));
             prop_assert_eq!(seen, inside && key.encode().as_slice() >= position.as_bytes());
         }

@@ -38,13 +38,13 @@ fn utf8_byte(byte: u8) -> u8 {
 
 /// Returns whether the UTF-8 bytes and their encoding are the same. Testing all bytes is faster than stopping at the
 /// first match.
-fn keeps_its_bytes(bytes: &[u8]) -> bool {
+fn is_encoded_as_itself(bytes: &[u8]) -> bool {
     bytes.iter().copied().fold(0, u8::max) < 0xEE
 }
 
 /// Appends the order-preserving encoding of a string.
 pub fn encode_ordinal(text: &str, out: &mut Vec<u8>) {
-    if keeps_its_bytes(text.as_bytes()) {
+    if is_encoded_as_itself(text.as_bytes()) {
         out.extend_from_slice(text.as_bytes());
     } else {
         out.extend(text.bytes().map(ordinal_byte));
@@ -53,7 +53,7 @@ pub fn encode_ordinal(text: &str, out: &mut Vec<u8>) {
 
 /// Decodes an order-preserving encoding. Returns `None` if the bytes are not valid.
 pub fn decode_ordinal(bytes: &[u8]) -> Option<Cow<'_, str>> {
-    if keeps_its_bytes(bytes) {
+    if is_encoded_as_itself(bytes) {
         std::str::from_utf8(bytes).ok().map(Cow::Borrowed)
     } else {
         let utf8 = bytes.iter().map(|b| utf8_byte(*b)).collect();

@@ -40,7 +40,7 @@ pub use filter::Filter;
 pub use grant::{Action, Denial, Grant, Scope};
 pub use key::{EntityKey, KeyText};
 pub use metrics_table::MetricsTable;
-pub use mutation::{Mutation, MutationError, Written};
+pub use mutation::{Mutation, MutationError, MutationResult};
 pub use name::{AccountName, TableName};
 pub use permissions::Permissions;
 pub use policy::{StoredAccessPolicies, StoredAccessPolicy};

@@ -155,7 +155,7 @@ pub const STORE_IDLE_TRANSACTION_SECONDS_MAX: u64 = 30;
 /// Target number of bytes that a page reads from a shared database at once, if the average entity size is known.
 pub const STORE_CHUNK_BYTES: usize = 1024 * 1024;
 /// Maximum number of shared-database tables whose ids a server caches in memory. Beyond it, the cache is cleared.
-pub const STORE_TABLES_KNOWN_MAX: usize = 100_000;
+pub const STORE_TABLES_CACHED_MAX: usize = 100_000;
 /// Default throttling target for an account, in entities per second: the published target of the service.
 pub const ACCOUNT_ENTITIES_PER_SECOND_DEFAULT: u64 = 20_000;
 /// Default throttling target for a partition, in entities per second: the published target of the service.
@@ -181,15 +181,15 @@ pub const REHEARSAL_CHANGES_MAX: usize = 10_000;
 /// Maximum number of consecutive empty pages that `--rehearse` inserts before entities.
 pub const REHEARSAL_EMPTY_PAGES_MAX: usize = 3;
 /// Interval at which accounts are checked for whether their quota requires a new count, in milliseconds.
-pub const QUOTA_LOOK_MILLISECONDS: u64 = 500;
+pub const QUOTA_CHECK_MILLISECONDS: u64 = 500;
 /// Maximum number of accounts whose usage is counted for quotas concurrently.
 pub const QUOTA_COUNTS_MAX: usize = 4;
 /// Time for which a count of an account's usage stays valid if the account is far from its quota, in seconds.
 pub const QUOTA_COUNT_SECONDS: u64 = 60;
 /// Minimum ratio of the time between two counts to the duration of a count.
-pub const QUOTA_COUNT_SHARE: u32 = 50;
+pub const QUOTA_COUNT_INTERVAL_RATIO: u32 = 50;
 /// The same ratio if requests depend on the uncertainty of the last count.
-pub const QUOTA_DOUBT_SHARE: u32 = 4;
+pub const QUOTA_UNCERTAIN_INTERVAL_RATIO: u32 = 4;
 /// Maximum number of tables in an account whose usage is counted separately, for quotas on tables. Each takes about 100
 /// bytes.
 pub const QUOTA_TABLES_COUNTED_MAX: usize = 100_000;
@@ -252,7 +252,7 @@ pub const METRICS_TABLE_IDLE_SECONDS_MAX: u64 = 24 * 3600;
 /// strings-to-sign of typical requests. In a longer JSON line, the strings are truncated instead.
 pub const LOG_LINE_BYTES_MAX: usize = 4 * 1024;
 /// Maximum length of a string in a JSON log line that would otherwise be too long, in bytes.
-pub const LOG_TEXT_BYTES_MAX: usize = 1024;
+pub const LOG_STRING_BYTES_MAX: usize = 1024;
 /// Maximum sustained rate of logged failures of requests without a valid credential, per second.
 pub const DENIALS_LOGGED_PER_SECOND: u32 = 10;
 /// Maximum number of such failures in a burst that is logged.
@@ -273,17 +273,17 @@ pub const TRACE_TEXT_CHARS_MAX: usize = 1024;
 /// Maximum length of a `tracestate` that is propagated, in bytes: the minimum that W3C Trace Context requires.
 pub const TRACE_STATE_BYTES_MAX: usize = 512;
 /// Maximum number of bytes that are read from a collector's response.
-pub const TRACE_ANSWER_BYTES_MAX: usize = 64 * 1024;
+pub const TRACE_RESPONSE_BYTES_MAX: usize = 64 * 1024;
 /// Minimum time that a shutdown waits for analytics to be written, in seconds, even if requests have used up the
 /// shutdown timeout.
-pub const ANALYTICS_STOP_SECONDS_MIN: u64 = 2;
+pub const ANALYTICS_SHUTDOWN_SECONDS_MIN: u64 = 2;
 /// Maximum time that a shutdown waits for the last spans to be sent, in seconds.
-pub const TRACE_STOP_SECONDS_MAX: u64 = 2;
+pub const TRACE_SHUTDOWN_SECONDS_MAX: u64 = 2;
 
 /// Size of one UTF-16 code unit in the size formula, in bytes.
 pub const UTF16_UNIT_BYTES: usize = 2;
 
-const _: () = assert!(LOG_TEXT_BYTES_MAX < LOG_LINE_BYTES_MAX);
+const _: () = assert!(LOG_STRING_BYTES_MAX < LOG_LINE_BYTES_MAX);
 const _: () = assert!(READINESS_SECONDS_MAX < ADMIN_REQUEST_SECONDS_MAX);
 const _: () = assert!(KEY_UTF16_UNITS_MAX * UTF16_UNIT_BYTES == 1024);
 const _: () = assert!(STRING_UTF16_UNITS_MAX * UTF16_UNIT_BYTES == BINARY_BYTES_MAX);

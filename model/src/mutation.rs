@@ -94,7 +94,7 @@ pub enum Effect {
 
 /// The result of a mutation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
+pub enum MutationResult {
     /// The entity was stored with this Timestamp.
     Stored(DateTime),
     /// The entity was deleted.
@@ -103,10 +103,10 @@ pub enum Written {
 
 impl Effect {
     /// Returns the result for the client.
-    pub fn written(&self) -> Written {
+    pub fn written(&self) -> MutationResult {
         match self {
-            Self::Put(record) => Written::Stored(record.view().expect("the record was just built").timestamp()),
-            Self::Delete => Written::Deleted,
+            Self::Put(record) => MutationResult::Stored(record.view().expect("the record was just built").timestamp()),
+            Self::Delete => MutationResult::Deleted,
         }
     }
 }

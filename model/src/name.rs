@@ -93,7 +93,7 @@ impl TableName {
     }
 
     /// Returns whether this is the name of a metrics table.
-    pub fn is_of_metrics(&self) -> bool {
+    pub fn is_metrics_table(&self) -> bool {
         self.folded.starts_with('$')
     }
 
@@ -209,11 +209,11 @@ mod tests {
         for table in MetricsTable::ALL {
             assert_eq!(TableName::new(table.name()).unwrap_err(), TableNameError::Characters);
             let stored = TableName::stored(table.name()).unwrap();
-            assert!(stored == TableName::from_metrics_table(table) && stored.is_of_metrics());
+            assert!(stored == TableName::from_metrics_table(table) && stored.is_metrics_table());
             assert!(stored.folded() < TABLE_NAMES_FROM);
         }
         let stored = TableName::stored("Aaa").unwrap();
-        assert!(stored.folded() > TABLE_NAMES_FROM && !stored.is_of_metrics());
+        assert!(stored.folded() > TABLE_NAMES_FROM && !stored.is_metrics_table());
         assert!(TableName::stored("$other").is_err());
     }
 

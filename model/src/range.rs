@@ -94,13 +94,15 @@ impl KeyRange {
     /// Returns the range of all entities whose keys lie between two inclusive bounds. A bound is a partition key with
     /// an optional row key (08 §6), and may be any string.
     pub fn pairs(from: Option<(&str, Option<&str>)>, to: Option<(&str, Option<&str>)>) -> Self {
-        let start = from.map_or_else(Vec::new, |(partition, row)| match (possible(partition), row.map(possible)) {
-            (Ok(partition), None) => Self::partitions(Bound::Included(partition), Bound::Unbounded).start,
-            (Ok(partition), Some(Ok(row))) => Self::rows(partition, Bound::Included(row), Bound::Unbounded).start,
-            (Ok(partition), Some(Err(row))) => Self::rows(partition, Bound::Excluded(row), Bound::Unbounded).start,
-            (Err(partition), _) => Self::partitions(Bound::Excluded(partition), Bound::Unbounded).start,
+        let start = from.map_or_else(Vec::new, |(partition, row)| {
+            match (longest_key_prefix(partition), row.map(longest_key_prefix)) {
+                (Ok(partition), None) => Self::partitions(Bound::Included(partition), Bound::Unbounded).start,
+                (Ok(partition), Some(Ok(row))) => Self::rows(partition, Bound::Included(row), Bound::Unbounded).start,
+                (Ok(partition), Some(Err(row))) => Self::rows(partition, Bound::Excluded(row), Bound::Unbounded).start,
+                (Err(partition), _) => Self::partitions(Bound::Excluded(partition), Bound::Unbounded).start,
+            }
         });
-        let end = to.and_then(|(partition, row)| match (possible(partition), row.map(possible)) {
+        let end = to.and_then(|(partition, row)| match (longest_key_prefix(partition), row.map(longest_key_prefix)) {
             (Ok(partition), Some(Ok(row) | Err(row))) => {
                 Self::rows(partition, Bound::Unbounded, Bound::Included(row)).end
             }
@@ -151,7 +153,7 @@ impl KeyRange {
 /// Returns `Ok` with the string if it can be a key, or `Err` with its longest prefix that can. The bytes that structure
 /// encoded keys occur in no key. A string that contains one therefore equals no key; it sorts directly after that
 /// prefix and before every key that extends the prefix.
-fn possible(text: &str) -> Result<&str, &str> {
+fn longest_key_prefix(text: &str) -> Result<&str, &str> {
     text.split_once(['\0', '\u{1}']).map_or(Ok(text), |(head, _)| Err(head))
 }
 

@@ -35,7 +35,7 @@ pub struct ServicePropertiesUpdate {
 impl ServiceProperties {
     /// Returns the properties of a new account with analytics: hourly metrics, including metrics per operation, kept
     /// for a week.
-    pub fn measured() -> Self {
+    pub fn with_hourly_metrics() -> Self {
         let retention = RetentionDays::new(7);
         Self { hour_metrics: Metrics { level: MetricsLevel::ServiceAndApi, retention }, ..Self::default() }
     }

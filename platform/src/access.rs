@@ -23,6 +23,6 @@ pub struct OpenFilesLimit {
 }
 
 /// Returns the error for anything other than a regular file.
-pub(crate) fn not_regular() -> io::Error {
+pub(crate) fn not_regular_file_error() -> io::Error {
     io::Error::other("it is not a regular file; find out where it comes from, then remove it")
 }

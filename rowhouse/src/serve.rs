@@ -8,7 +8,7 @@ use crate::process::standard_input::StandardInput;
 use crate::process::{memory, notify, open_files};
 use anyhow::{Context, bail};
 use model::clock::{Clock, SystemClock};
-use platform::files::exposure;
+use platform::files::exposure_warning;
 use server::{LogControl, Observers, Server, Settings, TestClock, TestControlSettings};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
@@ -82,7 +82,7 @@ pub(crate) fn run_alone(config: Config) -> anyhow::Result<()> {
 pub(crate) fn run(config: Config, surroundings: &mut impl Surroundings) -> anyhow::Result<()> {
     server::begin_process();
     let log = server::start_log(config.log_format, &config.log, config.log_file.as_deref())?;
-    for warning in config.secret_files.iter().filter_map(|path| exposure(path)) {
+    for warning in config.secret_files.iter().filter_map(|path| exposure_warning(path)) {
         warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;

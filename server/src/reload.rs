@@ -5,7 +5,7 @@
 //! the files contain.
 
 use anyhow::{Context, anyhow, ensure};
-use platform::files::exposure;
+use platform::files::exposure_warning;
 use platform::signals::Hangups;
 use std::fmt;
 use std::io::Read;
@@ -200,7 +200,7 @@ fn apply<T, const N: usize>(
 
 fn warn_if_exposed<const N: usize>(files: &Files<N>) {
     let Some(path) = files.paths.last().filter(|_| files.is_secret) else { return };
-    if let Some(warning) = exposure(path) {
+    if let Some(warning) = exposure_warning(path) {
         warn!("{warning}");
     }
 }

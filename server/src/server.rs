@@ -23,7 +23,7 @@ use crate::telemetry::traces::{TraceSettings, Tracer};
 use crate::test_controls::{TestClock, TestControlSettings, TestControls, TestData};
 use anyhow::Context;
 use model::ServiceProperties;
-use model::limits::{ANALYTICS_STOP_SECONDS_MIN, TRACE_STOP_SECONDS_MAX};
+use model::limits::{ANALYTICS_SHUTDOWN_SECONDS_MIN, TRACE_SHUTDOWN_SECONDS_MAX};
 use rustls::ServerConfig;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ impl<E: Engine> Server<E> {
             Some(oauth) => Some(OAuth::start(oauth).await?),
         };
         let analytics = settings.has_analytics.then(|| {
-            engine.set_fresh_properties(ServiceProperties::measured());
+            engine.set_fresh_properties(ServiceProperties::with_hourly_metrics());
             let clock_moves = settings.test_clock.as_ref().map(TestClock::moves);
             let has_secondary = settings.secondary == Secondary::Mirror;
             Arc::new(Analytics::new(has_secondary, Arc::clone(&settings.clock), clock_moves))
@@ -197,7 +197,7 @@ impl<E: Engine> Server<E> {
         let closed = service.engine.close().await.context("closing the storage");
         // Sent after closing, because the last spans may show why closing failed.
         if let Some(tracer) = tracer {
-            tracer.stop(Duration::from_secs(TRACE_STOP_SECONDS_MAX)).await;
+            tracer.stop(Duration::from_secs(TRACE_SHUTDOWN_SECONDS_MAX)).await;
         }
         closed?;
         service.failure_log.count_left_out();
@@ -232,7 +232,7 @@ fn live_tls(tls: Option<(Files<2>, ServerConfig)>) -> anyhow::Result<Option<Arc<
 
 /// Returns the part of the shutdown time that requests have left, but never less than the minimum.
 fn time_for_analytics(shutdown_time: Duration, stopping_for: Duration) -> Duration {
-    shutdown_time.saturating_sub(stopping_for).max(Duration::from_secs(ANALYTICS_STOP_SECONDS_MIN))
+    shutdown_time.saturating_sub(stopping_for).max(Duration::from_secs(ANALYTICS_SHUTDOWN_SECONDS_MIN))
 }
 
 #[cfg(test)]

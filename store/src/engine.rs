@@ -12,7 +12,7 @@
 
 use crate::figures::Figures;
 use model::{AccountName, EntityKey, EntityView, Filter, KeyRange, MutationError, Position, Record, ServiceProperties};
-use model::{ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction, Written};
+use model::{MutationResult, ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -222,7 +222,7 @@ pub trait Engine: Send + Sync + 'static {
         &self,
         table: &TableKey,
         transaction: Transaction,
-    ) -> impl Future<Output = Result<Vec<Written>, CommitError>> + Send;
+    ) -> impl Future<Output = Result<Vec<MutationResult>, CommitError>> + Send;
 
     /// Returns the service properties of an account, even if the account has never been used.
     ///

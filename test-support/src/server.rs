@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-/// The built program. Cargo provides its path only to the integration tests of its own package.
+/// The built program. Cargo provides its path only to the integration tests of the same package.
 #[derive(Debug, Clone, Copy)]
 pub struct Program(&'static str);
 

@@ -200,7 +200,7 @@ impl TestServer {
     /// Restores a snapshot, which remains usable, in the same short time. A concurrent transaction happens completely
     /// before or after the restore.
     ///
-    /// Timestamps and ETags are those of the snapshot again; new ones are later than all issued so far. The clock does
+    /// Timestamps and ETags are the snapshot's again; new ones are later than all issued so far. The clock does
     /// not change. Fails if the data is on disk.
     ///
     /// ```

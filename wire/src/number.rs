@@ -21,7 +21,7 @@ pub fn write_double(out: &mut Vec<u8>, value: f64) {
     }
     let (size, mut buffer) = (value.abs(), zmij::Buffer::new());
     let text = buffer.format_finite(size);
-    if PLAIN.contains(&size) && text.len() <= SHORT_DIGITS + ".".len() {
+    if PLAIN.contains(&size) && text.len() <= SHORT_DIGIT_COUNT + ".".len() {
         // The library formats these like the service, which saves 0.03 µs.
         out.extend_from_slice(text.as_bytes());
         return;
@@ -30,8 +30,8 @@ pub fn write_double(out: &mut Vec<u8>, value: f64) {
     let mut exponent = digits.read(text);
     // The length of the shortest round-trip text determines how many digits are needed. For the smallest doubles, not
     // even 15 digits are exact, so their digits differ from the shortest text.
-    let precision = if digits.length > SHORT_DIGITS { LONG_DIGITS } else { SHORT_DIGITS };
-    if precision == LONG_DIGITS || size < f64::MIN_POSITIVE {
+    let precision = if digits.length > SHORT_DIGIT_COUNT { LONG_DIGIT_COUNT } else { SHORT_DIGIT_COUNT };
+    if precision == LONG_DIGIT_COUNT || size < f64::MIN_POSITIVE {
         digits = Digits::default();
         exponent = digits.read(&format!("{size:.*e}", precision - 1));
     }
@@ -43,9 +43,9 @@ pub fn write_double(out: &mut Vec<u8>, value: f64) {
 const PLAIN: Range<f64> = 0.001..1e15;
 
 /// The number of digits that the service writes if they suffice.
-const SHORT_DIGITS: usize = 15;
+const SHORT_DIGIT_COUNT: usize = 15;
 /// The number of digits that the service writes otherwise; they always suffice.
-const LONG_DIGITS: usize = 17;
+const LONG_DIGIT_COUNT: usize = 17;
 /// Maximum number of significant digits of a double, with room for zeros around them.
 const DIGITS_MAX: usize = 32;
 
@@ -178,8 +178,8 @@ mod tests {
                 let mut digits = Digits::default();
                 let exponent = digits.read(zmij::Buffer::new().format_finite(value));
                 let mut out = Vec::new();
-                layout(&mut out, digits.as_bytes(), exponent, SHORT_DIGITS);
-                if digits.length <= SHORT_DIGITS {
+                layout(&mut out, digits.as_bytes(), exponent, SHORT_DIGIT_COUNT);
+                if digits.length <= SHORT_DIGIT_COUNT {
                     prop_assert_eq!(text(value), String::from_utf8(out).unwrap());
                 }
             }

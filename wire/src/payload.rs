@@ -234,9 +234,9 @@ mod tests {
             let context = EntityContext { response, table: "cars", select };
             let mut out = Vec::new();
             write_single_entity(&mut out, &context, &view).unwrap();
-            let most = EntityBounds::new(&context).measured(&UnwrittenEntity::stored(&view), context.select);
+            let most = EntityBounds::new(&context).measured_bound(&UnwrittenEntity::stored(&view), context.select);
             assert!(out.len() <= most, "{} bytes instead of at most {most}", out.len());
-            assert!(most <= EntityBounds::new(&context).unmeasured(&UnwrittenEntity::stored(&view)));
+            assert!(most <= EntityBounds::new(&context).upper_bound(&UnwrittenEntity::stored(&view)));
             if select.is_none() {
                 return out;
             }

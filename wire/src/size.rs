@@ -74,9 +74,9 @@ impl EntityBounds {
         Self { frame_bytes: ENTITY_FRAME_BYTES_MAX + ADDRESSES_MAX * ESCAPE_BYTES_MAX * base + missing }
     }
 
-    /// Returns the maximum encoded size in bytes for any properties and any projection. Unlike [`Self::measured`], it
+    /// Returns the maximum encoded size in bytes for any properties and any projection. Unlike [`Self::measured_bound`], it
     /// takes constant time but far exceeds most actual sizes.
-    pub fn unmeasured(self, entity: &UnwrittenEntity<'_>) -> usize {
+    pub fn upper_bound(self, entity: &UnwrittenEntity<'_>) -> usize {
         let count = entity.properties.size_hint().1.unwrap_or(CUSTOM_PROPERTIES_MAX);
         // A name is written twice.
         self.frame(entity)
@@ -86,9 +86,9 @@ impl EntityBounds {
 
     /// Returns the maximum encoded size in bytes with this projection, which must be the context's. Reads the selected
     /// properties unless the entity is small.
-    pub fn measured(self, entity: &UnwrittenEntity<'_>, select: Option<&Select>) -> usize {
+    pub fn measured_bound(self, entity: &UnwrittenEntity<'_>, select: Option<&Select>) -> usize {
         if entity.record_bytes < MEASURED_BYTES_MIN {
-            return self.unmeasured(entity);
+            return self.upper_bound(entity);
         }
         self.frame(entity) + property_bytes_max(entity.properties.clone(), select)
     }
@@ -144,7 +144,7 @@ mod tests {
         for (list, counts) in [("small", false), ("small,large", true), ("*", true)] {
             let select = Select::parse(list).unwrap();
             let context = EntityContext { response, table: "cars", select: Some(&select) };
-            let most = EntityBounds::new(&context).measured(&UnwrittenEntity::stored(&view), Some(&select));
+            let most = EntityBounds::new(&context).measured_bound(&UnwrittenEntity::stored(&view), Some(&select));
             assert_eq!(most > 60_000, counts, "{list}: {most}");
         }
     }

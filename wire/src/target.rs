@@ -133,7 +133,7 @@ fn split_secondary(label: &str) -> (Option<AccountName>, bool) {
 
 /// The parts of a resource path, borrowed from the decoded path.
 enum ResourceParts<'a> {
-    Named(&'a str),
+    Name(&'a str),
     Set(&'a str),
     Keyed(Cow<'a, str>),
     Partition(&'a str, Cow<'a, str>),
@@ -153,11 +153,11 @@ impl<'a> Resource<'a> {
 
     fn from_parts(parts: ResourceParts<'a>) -> Self {
         match parts {
-            ResourceParts::Named("") => Self::Service,
-            ResourceParts::Named("$batch") => Self::Batch,
-            ResourceParts::Named("$metadata") => Self::Metadata,
-            ResourceParts::Named("Tables") | ResourceParts::Set("Tables") => Self::Tables,
-            ResourceParts::Named(table) | ResourceParts::Set(table) => Self::Entities(Cow::Borrowed(table)),
+            ResourceParts::Name("") => Self::Service,
+            ResourceParts::Name("$batch") => Self::Batch,
+            ResourceParts::Name("$metadata") => Self::Metadata,
+            ResourceParts::Name("Tables") | ResourceParts::Set("Tables") => Self::Tables,
+            ResourceParts::Name(table) | ResourceParts::Set(table) => Self::Entities(Cow::Borrowed(table)),
             ResourceParts::Keyed(name) => Self::Table(name),
             ResourceParts::Partition(table, partition) => Self::Partition { table: Cow::Borrowed(table), partition },
             ResourceParts::Nested { table, has_key } => Self::Nested { table: Cow::Borrowed(table), has_key },
@@ -202,7 +202,7 @@ fn parse_path(path: &str) -> Result<ResourceParts<'_>, ServiceError> {
     }
     match parse_segment(below, arguments)? {
         ResourceParts::Keyed(_) => Ok(ResourceParts::Nested { table: name, has_key: true }),
-        ResourceParts::Named(_) | ResourceParts::Set(_) if !below.contains('/') => {
+        ResourceParts::Name(_) | ResourceParts::Set(_) if !below.contains('/') => {
             Ok(ResourceParts::Nested { table: name, has_key: false })
         }
         _ => Err(ServiceError::malformed_address()),
@@ -212,7 +212,7 @@ fn parse_path(path: &str) -> Result<ResourceParts<'_>, ServiceError> {
 /// Parses `name`, `name()`, `Tables('x')`, `name(PartitionKey='p')` and `name(PartitionKey='p',RowKey='r')`, split
 /// before the parenthesis.
 fn parse_segment<'a>(name: &'a str, arguments: &'a str) -> Result<ResourceParts<'a>, ServiceError> {
-    let Some(arguments) = arguments.strip_prefix('(') else { return Ok(ResourceParts::Named(name)) };
+    let Some(arguments) = arguments.strip_prefix('(') else { return Ok(ResourceParts::Name(name)) };
     let mut reader = Arguments { rest: arguments };
     reader.skip_spaces();
     if reader.take(')') {

@@ -78,7 +78,7 @@ impl Element {
                 Event::Text(text) => innermost.text.push_str(&text.xml10_content()),
                 Event::CData(text) => innermost.text.push_str(&text.xml10_content()),
                 Event::GeneralRef(reference) => {
-                    let character = referred(&reference).filter(|c| is_character(*c));
+                    let character = referenced_character(&reference).filter(|c| is_character(*c));
                     innermost.text.push(character.ok_or(MalformedXml)?);
                 }
                 Event::Decl(_) | Event::Comment(_) | Event::PI(_) => {}
@@ -110,7 +110,7 @@ impl Element {
 }
 
 /// Returns the character of a reference, even one that XML 1.0 does not allow.
-pub(crate) fn referred(reference: &str) -> Option<char> {
+pub(crate) fn referenced_character(reference: &str) -> Option<char> {
     if let Some(number) = reference.strip_prefix('#') {
         let (digits, radix) = number.strip_prefix('x').map_or((number, 10), |digits| (digits, 16));
         let is_number = digits.bytes().all(|b| b.is_ascii_hexdigit());

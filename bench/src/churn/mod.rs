@@ -5,7 +5,7 @@
 //!
 //! 1. Everything is written through HTTP to a server with its own data folder, so its background work happens as it
 //!    does for clients.
-//! 2. The processor time of a read is that of the server's threads that serve requests. Background work, which may run
+//! 2. The processor time of a read counts only the server's threads that serve requests. Background work, which may run
 //!    at the same time, is reported separately.
 //! 3. The reference for a reading is the same reading from the same server before the history.
 

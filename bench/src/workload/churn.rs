@@ -21,7 +21,7 @@ const STRIDE: u64 = 2_654_435_761;
 pub(crate) enum Churn {
     /// Replaces every entity once, in scattered order.
     Overwrite,
-    /// Inserts as many entities as the dataset has, scattered among those of the table, and deletes each one after its
+    /// Inserts as many entities as the dataset has, scattered among the table's entities, and deletes each one after its
     /// insertion.
     InsertAndDelete,
     /// Inserts the entities of the dataset up to this number, in order, and deletes the first ones, so that every

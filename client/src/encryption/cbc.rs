@@ -20,7 +20,7 @@ pub(super) struct Cbc<'a> {
     pub(super) key: &'a EntityKey,
     pub(super) content_key: &'a ContentKey,
     pub(super) iv: &'a Iv,
-    /// True if the order of the keys and the form of the list are those of the Java library.
+    /// True if the keys have the order, and the list has the form, that the Java library writes.
     pub(super) by_java: bool,
 }
 

@@ -41,7 +41,7 @@ use std::fmt::Write;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a key",
-    note = "key types are String, integers, Guid, DateTime, SystemTime and those of the crate's features",
+    note = "key types are String, integers, Guid, DateTime, SystemTime and types of the crate's features",
     note = "implement `KeyValue` for `{Self}`"
 )]
 pub trait KeyValue: Sized {

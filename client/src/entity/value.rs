@@ -63,7 +63,7 @@ use std::sync::Arc;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a property value",
-    note = "property types are bool, i32, i64, f64, String, Vec<u8>, Guid, DateTime, SystemTime, those of the crate's features, and `Option` of them",
+    note = "property types are bool, i32, i64, f64, String, Vec<u8>, Guid, DateTime, SystemTime, types of the crate's features, and `Option` of them",
     note = "implement `PropertyValue` for `{Self}`, or mark the field with `#[entity(json)]` or `#[entity(skip)]`"
 )]
 pub trait PropertyValue: Sized {
@@ -228,7 +228,7 @@ borrowed_values! {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a property value",
-    note = "property types are bool, i32, i64, f64, String, Vec<u8>, Guid, DateTime, SystemTime, those of the crate's features, and `Option` of them",
+    note = "property types are bool, i32, i64, f64, String, Vec<u8>, Guid, DateTime, SystemTime, types of the crate's features, and `Option` of them",
     note = "implement `PropertyValue` for `{Self}`, or mark the field with `#[entity(json)]` or `#[entity(skip)]`"
 )]
 pub trait PropertyField: Sized {

@@ -83,7 +83,7 @@ pub enum IfMatch {
 impl IfMatch {
     /// Returns the value of the `If-Match` header.
     ///
-    /// Refuses an empty `ETag`, such as that of a deleted entity, and `*`: a service would treat both as no condition.
+    /// Refuses an empty `ETag`, which a deleted entity has, and `*`: a service would treat both as no condition.
     pub(crate) fn header(&self) -> Result<&str, Error> {
         match self {
             Self::Any => Ok("*"),

@@ -22,7 +22,7 @@ impl Filter {
     /// Returns whether the table with this lower-case name matches, for Query Tables.
     ///
     /// The only property of a table is `TableName`, and its case does not matter on either side (UNVERIFIED, 04 §7).
-    /// All other properties are missing; [`Self::names_only_table_name`] detects filters that use them.
+    /// All other properties are missing; [`Self::uses_only_table_name`] detects filters that use them.
     pub fn matches_table(&self, folded_name: &str) -> bool {
         match self {
             Self::And(operands) => operands.iter().all(|operand| operand.matches_table(folded_name)),
@@ -35,10 +35,10 @@ impl Filter {
     }
 
     /// Returns whether the filter can be applied to tables: it refers to no property other than `TableName` (04 §7).
-    pub fn names_only_table_name(&self) -> bool {
+    pub fn uses_only_table_name(&self) -> bool {
         match self {
-            Self::And(operands) | Self::Or(operands) => operands.iter().all(Self::names_only_table_name),
-            Self::Not(operand) => operand.names_only_table_name(),
+            Self::And(operands) | Self::Or(operands) => operands.iter().all(Self::uses_only_table_name),
+            Self::Not(operand) => operand.uses_only_table_name(),
             Self::Compare(Comparison { property, .. }) | Self::IsTrue(property) => property.as_str() == TABLE_NAME,
             Self::Constant(_) => true,
         }

@@ -245,14 +245,14 @@ fn tables_are_compared_without_regard_to_case() {
         (Filter::And(vec![name(Operator::GreaterThan, "m"), not(name(Operator::Equal, "x"))]), true),
         (Filter::Or(vec![name(Operator::Equal, "a"), name(Operator::Equal, "b")]), false),
     ] {
-        assert!(filter.names_only_table_name(), "{filter:?}");
+        assert!(filter.uses_only_table_name(), "{filter:?}");
         assert_eq!(filter.matches_table("mytable"), expected, "{filter:?}");
     }
     for property in ["PartitionKey", "tablename", "Name"] {
         let other = compare(property, Operator::NotEqual, text("a"));
         assert!(!other.matches_table("mytable"));
         let filter = Filter::And(vec![name(Operator::Equal, "mytable"), not(other)]);
-        assert!(!filter.names_only_table_name(), "{property}");
+        assert!(!filter.uses_only_table_name(), "{property}");
     }
 }
 

@@ -34,7 +34,7 @@ pub fn script(folder: &Path, name: &str) -> Option<PathBuf> {
 ///
 /// Files of another user, such as a secret mounted into a container, are readable only through the group, so group
 /// permissions are allowed there.
-pub fn exposure(path: &Path) -> Option<String> {
+pub fn exposure_warning(path: &Path) -> Option<String> {
     let metadata = std::fs::metadata(path).ok()?;
     let mode = match (metadata.is_file(), metadata.is_dir()) {
         (true, _) => "600",
@@ -110,13 +110,13 @@ mod tests {
         for (path, private, command) in [(file.as_path(), 0o600, "chmod 600 "), (folder.path(), 0o700, "chmod 700 ")] {
             for bit in [0o040, 0o020, 0o010, 0o004, 0o002, 0o001] {
                 fs::set_permissions(path, Permissions::from_mode(private | bit)).unwrap();
-                let warning = exposure(path).unwrap();
+                let warning = exposure_warning(path).unwrap();
                 assert!(warning.ends_with(&format!("{command}{}", path.display())), "{warning}");
             }
             fs::set_permissions(path, Permissions::from_mode(private)).unwrap();
-            assert_eq!(exposure(path), None);
+            assert_eq!(exposure_warning(path), None);
         }
-        assert_eq!(exposure(Path::new("/dev/null")), None);
-        assert_eq!(exposure(&folder.path().join("missing")), None);
+        assert_eq!(exposure_warning(Path::new("/dev/null")), None);
+        assert_eq!(exposure_warning(&folder.path().join("missing")), None);
     }
 }

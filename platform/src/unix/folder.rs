@@ -8,7 +8,7 @@
 //! 2. Only regular files are opened and removed.
 //! 3. A newly created file has no other name.
 
-use crate::access::{Access, not_regular};
+use crate::access::{Access, not_regular_file_error};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, mkdirat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use std::fs::File;
@@ -68,9 +68,11 @@ impl Folder {
             Access::WriteOrCreate => OFlags::WRONLY | OFlags::CREATE,
         };
         let opened = openat(&self.0, name, access | FILE, FILE_MODE);
-        let file = File::from(opened.map_err(|error| if error == Errno::LOOP { not_regular() } else { error.into() })?);
+        let file = File::from(
+            opened.map_err(|error| if error == Errno::LOOP { not_regular_file_error() } else { error.into() })?,
+        );
         let is_regular = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile;
-        if is_regular { Ok(file) } else { Err(not_regular()) }
+        if is_regular { Ok(file) } else { Err(not_regular_file_error()) }
     }
 
     /// Creates a file for writing, accessible only to its owner. Returns `AlreadyExists` if the name is taken.
@@ -88,7 +90,7 @@ impl Folder {
     pub fn remove(&self, name: &str) -> io::Result<u64> {
         let found = statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
-            return Err(not_regular());
+            return Err(not_regular_file_error());
         }
         unlinkat(&self.0, name, AtFlags::empty())?;
         Ok(u64::try_from(found.st_size).unwrap_or_default())

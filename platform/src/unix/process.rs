@@ -49,7 +49,7 @@ pub fn set_open_files_limit(files: u64) -> io::Result<()> {
 }
 
 /// Makes a child program the leader of its own process group, so Ctrl-C at the terminal does not reach it.
-pub fn own_group(program: &mut Command) {
+pub fn start_in_own_group(program: &mut Command) {
     program.process_group(0);
 }
 

@@ -24,7 +24,7 @@ pub fn script(folder: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// Returns no warning about access by others, since access lists are not checked.
-pub fn exposure(_path: &Path) -> Option<String> {
+pub fn exposure_warning(_path: &Path) -> Option<String> {
     None
 }
 

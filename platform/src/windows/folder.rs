@@ -10,7 +10,7 @@
 //! 2. Only regular files are opened and removed.
 //! 3. A newly created file has no other name.
 
-use crate::access::{Access, not_regular};
+use crate::access::{Access, not_regular_file_error};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::windows::fs::{MetadataExt, OpenOptionsExt};
@@ -77,7 +77,7 @@ impl Folder {
         let path = self.path.join(name);
         // A folder cannot be opened as a file, and the error does not state the reason.
         if fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir()) {
-            return Err(not_regular());
+            return Err(not_regular_file_error());
         }
         regular(&path, &mut options)
     }
@@ -98,7 +98,7 @@ impl Folder {
         let path = self.path.join(name);
         let found = fs::symlink_metadata(&path)?;
         if !is_regular(&found) {
-            return Err(not_regular());
+            return Err(not_regular_file_error());
         }
         fs::remove_file(&path)?;
         Ok(found.len())
@@ -119,7 +119,7 @@ fn open_folder(path: &Path) -> io::Result<File> {
 
 fn regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = options.custom_flags(NOT_THROUGH_LINKS).open(path)?;
-    if is_regular(&file.metadata()?) { Ok(file) } else { Err(not_regular()) }
+    if is_regular(&file.metadata()?) { Ok(file) } else { Err(not_regular_file_error()) }
 }
 
 fn is_regular(found: &fs::Metadata) -> bool {

@@ -31,8 +31,8 @@ const SECRET_BYTES: usize = uuid::fmt::Simple::LENGTH;
 /// The secrets that the two sides exchange.
 #[derive(Debug, Clone)]
 struct Secrets {
-    of_client: String,
-    of_server: String,
+    client: String,
+    server: String,
 }
 
 /// The listener on a folder's port.
@@ -56,7 +56,7 @@ impl Listener {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let secrets = Secrets::new();
-        let text = format!("{}\n{}\n{}\n", listener.local_addr()?.port(), secrets.of_client, secrets.of_server);
+        let text = format!("{}\n{}\n{}\n", listener.local_addr()?.port(), secrets.client, secrets.server);
         let new = folder.join(name).with_extension("new");
         fs::write(&new, text)?;
         fs::rename(&new, path(folder, name))?;
@@ -76,8 +76,8 @@ impl Incoming {
     pub fn open(self, write_timeout: Duration) -> io::Result<Stream> {
         let Self { mut socket, secrets } = self;
         socket.set_nonblocking(false)?;
-        expect(&mut socket, &secrets.of_client)?;
-        socket.write_all(secrets.of_server.as_bytes())?;
+        expect(&mut socket, &secrets.client)?;
+        socket.write_all(secrets.server.as_bytes())?;
         Ok(Stream { socket, write_timeout: Some(write_timeout) })
     }
 }
@@ -138,16 +138,16 @@ pub fn connect(folder: &Path, name: &str) -> io::Result<Stream> {
     let text = fs::read_to_string(path(folder, name))?;
     let (port, secrets) = parse(&text).ok_or(ErrorKind::InvalidData)?;
     let mut socket = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
-    socket.write_all(secrets.of_client.as_bytes())?;
+    socket.write_all(secrets.client.as_bytes())?;
     // A mismatch means that another program has the port.
-    expect(&mut socket, &secrets.of_server).map_err(|_| ErrorKind::ConnectionRefused)?;
+    expect(&mut socket, &secrets.server).map_err(|_| ErrorKind::ConnectionRefused)?;
     Ok(Stream { socket, write_timeout: None })
 }
 
 impl Secrets {
     fn new() -> Self {
         let secret = || Uuid::new_v4().simple().to_string();
-        Self { of_client: secret(), of_server: secret() }
+        Self { client: secret(), server: secret() }
     }
 }
 
@@ -156,7 +156,7 @@ fn parse(text: &str) -> Option<(u16, Secrets)> {
     let mut lines = text.lines();
     let port = lines.next()?.parse().ok()?;
     let mut secret = || lines.next().filter(|secret| secret.len() == SECRET_BYTES).map(str::to_owned);
-    Some((port, Secrets { of_client: secret()?, of_server: secret()? }))
+    Some((port, Secrets { client: secret()?, server: secret()? }))
 }
 
 /// Reads a secret from a connection and rejects any other value.

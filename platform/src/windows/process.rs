@@ -25,7 +25,7 @@ pub fn set_open_files_limit(_files: u64) -> io::Result<()> {
 }
 
 /// Makes a child program the leader of its own process group, so Ctrl-C in the console does not reach it.
-pub fn own_group(program: &mut Command) {
+pub fn start_in_own_group(program: &mut Command) {
     /// The flag `CREATE_NEW_PROCESS_GROUP`.
     const NEW_GROUP: u32 = 0x200;
     program.creation_flags(NEW_GROUP);

@@ -11,7 +11,7 @@ use super::ACCOUNTS_VARIABLE;
 use crate::serve::print_at_once;
 use anyhow::{Context, bail};
 use platform::files::script;
-use platform::process::own_group;
+use platform::process::start_in_own_group;
 use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -87,7 +87,7 @@ impl Program {
             .stdout(Stdio::piped())
             .kill_on_drop(true);
         command.envs(accounts.map(|accounts| (ACCOUNTS_VARIABLE, accounts)));
-        own_group(command.as_std_mut());
+        start_in_own_group(command.as_std_mut());
         let mut child = command.spawn().with_context(|| format!("starting {}", path.display()))?;
         let input = child.stdin.take();
         let output = child.stdout.take().context("the program has no standard output")?;

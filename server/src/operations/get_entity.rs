@@ -27,7 +27,7 @@ pub(super) async fn run<E: Engine>(
     let record = record.ok_or_else(|| Failure::service(ErrorCode::ResourceNotFound))?;
     let view = EntityView::from_parts(&key, &record)?;
     let form = context.entity_context(select.as_ref());
-    let bytes_max = EntityBounds::new(&form).measured(&UnwrittenEntity::stored(&view), select.as_ref());
+    let bytes_max = EntityBounds::new(&form).measured_bound(&UnwrittenEntity::stored(&view), select.as_ref());
     context.memory.acquire(bytes_max).await?;
     let mut body = Vec::with_capacity(bytes_max.min(record.as_bytes().len() * 2 + 512));
     write_single_entity(&mut body, &form, &view)?;

@@ -54,7 +54,7 @@ impl Inserted {
     /// Returns the maximum length of the response, which also holds for a part of a batch.
     pub(super) fn response_bytes_max(&self, context: &OperationContext<'_>) -> usize {
         let entity = UnwrittenEntity::unstored(&self.key, self.echo.as_ref());
-        EntityBounds::new(&context.entity_context(None)).measured(&entity, None)
+        EntityBounds::new(&context.entity_context(None)).measured_bound(&entity, None)
     }
 
     /// Returns the response to the insert, which stored the entity with this Timestamp.

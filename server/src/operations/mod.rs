@@ -24,7 +24,7 @@ mod update_entity;
 use crate::request::{Failure, OperationContext, OperationKind, operation_table};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use model::{Action, DateTime, Mutation, Transaction, Written};
+use model::{Action, DateTime, Mutation, MutationResult, Transaction};
 use store::Engine;
 use wire::target::Resource;
 use wire::{ErrorCode, ServiceError};
@@ -85,7 +85,7 @@ async fn commit<E: Engine>(
     context.allow(Action::from_mutation(&mutation, context.table()))?;
     let written = tables.commit(context.table(), Transaction::single(mutation)).await?;
     Ok(written.first().and_then(|written| match written {
-        Written::Stored(timestamp) => Some(*timestamp),
-        Written::Deleted => None,
+        MutationResult::Stored(timestamp) => Some(*timestamp),
+        MutationResult::Deleted => None,
     }))
 }

@@ -39,7 +39,7 @@ pub(super) async fn run<E: Engine>(
     let from = position(options)?;
     let plan = plan(filter.as_ref());
     let kind = plan.kind;
-    let ranges = context.grant.confine(addressed(&context.resource, plan.ranges));
+    let ranges = context.grant.restrict(addressed(&context.resource, plan.ranges));
     let range_count = ranges.len();
     let cost = context.headers.explain.then(|| (QueryCost::new(&ranges), clock::instant()));
     let deadline = context.query_deadline;
@@ -193,8 +193,8 @@ impl PageWriter {
         let room = PAGE_BODY_BYTES_MAX.saturating_sub(self.full_bytes + self.open.len() + END_BYTES_MAX);
         let entity = UnwrittenEntity::stored(entity);
         self.entities == 0
-            || self.bounds.unmeasured(&entity) <= room
-            || self.bounds.measured(&entity, self.form.select.as_ref()) <= room
+            || self.bounds.upper_bound(&entity) <= room
+            || self.bounds.measured_bound(&entity, self.form.select.as_ref()) <= room
     }
 
     /// Moves the segment that is being written to the full ones if it is large enough.

@@ -41,7 +41,7 @@ pub(super) async fn run<E: Engine>(
 /// Checks that the filter uses only the table name. The service responds with 500 to other properties (04 §7). This
 /// server responds with 400, because the request is wrong.
 fn check_properties(filter: Option<&Filter>) -> Result<(), Failure> {
-    if filter.is_none_or(Filter::names_only_table_name) {
+    if filter.is_none_or(Filter::uses_only_table_name) {
         return Ok(());
     }
     Err(Failure::query(ErrorCode::InvalidInput))

@@ -82,7 +82,7 @@ impl Failure {
             Denial::ResourceType => ErrorCode::AuthorizationResourceTypeMismatch.into(),
             Denial::Permission => ErrorCode::AuthorizationPermissionMismatch.into(),
             Denial::Operation | Denial::Table | Denial::Range => ErrorCode::AuthorizationFailure.into(),
-            Denial::Invisible => ErrorCode::ResourceNotFound.into(),
+            Denial::OutsideReadRange => ErrorCode::ResourceNotFound.into(),
         })
     }
 

@@ -8,8 +8,8 @@ use crate::request::{EntityCounts, Failure};
 use crate::telemetry::traces::step;
 use model::name::TableNameError;
 use model::{
-    AccountName, EntityKey, MetricsTable, MutationError, Record, ServiceProperties, ServicePropertiesUpdate,
-    StoredAccessPolicies, TableName, Transaction, Written,
+    AccountName, EntityKey, MetricsTable, MutationError, MutationResult, Record, ServiceProperties,
+    ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction,
 };
 use std::pin::pin;
 use std::sync::Arc;
@@ -122,7 +122,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
     pub(crate) async fn check_exists(&self, name: &str) -> Result<(), Failure> {
         self.admit_request()?;
         let table = self.table_or_metrics(name)?;
-        if table.name.is_of_metrics() || step("look up table", pin!(self.engine.table(&table))).await?.is_some() {
+        if table.name.is_metrics_table() || step("look up table", pin!(self.engine.table(&table))).await?.is_some() {
             return Ok(());
         }
         Err(Failure::query(ErrorCode::TableNotFound))
@@ -221,7 +221,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         let admitted = self.throttle.map(|throttle| throttle.admit_get(&table, key)).transpose()?;
         let record = match step("get entity", pin!(self.engine.get(&table, key))).await {
             // Nothing has been written to this metrics table yet.
-            Err(ReadError::TableNotFound) if table.name.is_of_metrics() => None,
+            Err(ReadError::TableNotFound) if table.name.is_metrics_table() => None,
             record => record?,
         };
         if let Some(record) = &record {
@@ -241,7 +241,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
             None => None,
         };
         // A metrics table may not exist yet.
-        if table.name.is_of_metrics() && self.engine.table(&table).await?.is_none() {
+        if table.name.is_metrics_table() && self.engine.table(&table).await?.is_none() {
             return Ok((sink, ScanEnd { next: None, examined: 0, taken: 0 }));
         }
         let (sink, end) = match self.rehearsal {
@@ -258,19 +258,25 @@ impl<'a, E: Engine> AccountTables<'a, E> {
 
     /// Applies a transaction to a table if throttling and the quota allow it. Returns the result of each mutation, in
     /// order.
-    pub(crate) async fn commit(&self, name: &str, transaction: Transaction) -> Result<Vec<Written>, CommitFailure> {
+    pub(crate) async fn commit(
+        &self,
+        name: &str,
+        transaction: Transaction,
+    ) -> Result<Vec<MutationResult>, CommitFailure> {
         let refused = |index, failure| CommitFailure::Refused { index, failure, was_executed: false };
         let mutations = transaction.mutations();
         let table = self.table_or_metrics(name).map_err(|failure| refused(0, failure))?;
-        let is_of_metrics = table.name.is_of_metrics();
-        if is_of_metrics {
+        let is_metrics_table = table.name.is_metrics_table();
+        if is_metrics_table {
             check_mutations(mutations).map_err(|(index, failure)| refused(index, failure))?;
         }
         if let Some(throttle) = self.throttle {
             throttle.admit_mutations(&table, mutations).map_err(CommitFailure::Fault)?;
         }
         let reservation = match &self.quota {
-            Some(quota) if !is_of_metrics => quota.reserve(&table, mutations).map_err(|failure| refused(0, failure))?,
+            Some(quota) if !is_metrics_table => {
+                quota.reserve(&table, mutations).map_err(|failure| refused(0, failure))?
+            }
             _ => None,
         };
         let count = mutations.len() as u64;
@@ -283,7 +289,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         }
         committed.map_err(|error| match error {
             // The metrics tables exist for clients, so it is the entity that is missing.
-            CommitError::TableNotFound if is_of_metrics => CommitFailure::Refused {
+            CommitError::TableNotFound if is_metrics_table => CommitFailure::Refused {
                 index: 0,
                 failure: CommitError::Refused(0, MutationError::NotFound).into(),
                 was_executed: true,

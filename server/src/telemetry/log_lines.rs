@@ -5,7 +5,7 @@
 
 use super::log::LogFormat;
 use model::control_characters::is_control_character;
-use model::limits::{LOG_LINE_BYTES_MAX, LOG_TEXT_BYTES_MAX};
+use model::limits::{LOG_LINE_BYTES_MAX, LOG_STRING_BYTES_MAX};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -82,9 +82,9 @@ fn with_short_texts(event: &str) -> String {
     let mut members: serde_json::Map<String, Value> = serde_json::from_str(event).unwrap_or_default();
     for value in members.values_mut() {
         if let Value::String(text) = value
-            && text.len() > LOG_TEXT_BYTES_MAX
+            && text.len() > LOG_STRING_BYTES_MAX
         {
-            *text = shortened(text, LOG_TEXT_BYTES_MAX).into_owned();
+            *text = shortened(text, LOG_STRING_BYTES_MAX).into_owned();
         }
     }
     Value::Object(members).to_string()
@@ -141,7 +141,7 @@ mod tests {
             assert!(line.ends_with("bytes left out)"), "{line}");
             let event = serde_json::json!({ "level": "INFO", "message": text, "code": 7, "path": text }).to_string();
             let line = JSON.line(&event).into_owned();
-            assert!(line.len() <= 2 * 6 * LOG_TEXT_BYTES_MAX + 200, "{}", line.len());
+            assert!(line.len() <= 2 * 6 * LOG_STRING_BYTES_MAX + 200, "{}", line.len());
             let value: Value = serde_json::from_str(&line).unwrap();
             assert_eq!((&value["level"], &value["code"]), (&"INFO".into(), &7.into()));
             assert!(value["message"].as_str().unwrap().ends_with("bytes left out)"));

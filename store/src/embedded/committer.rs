@@ -27,7 +27,7 @@ use crate::engine::{CatalogError, CommitError, Fault, TableKey};
 use crate::properties_value;
 use crate::stamp::Stamps;
 use fjall::{OwnedWriteBatch, PersistMode};
-use model::{AccountName, Clock, Mutation, ServicePropertiesUpdate, StoredAccessPolicies, Transaction, Written};
+use model::{AccountName, Clock, Mutation, MutationResult, ServicePropertiesUpdate, StoredAccessPolicies, Transaction};
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -72,7 +72,7 @@ pub(super) struct CommitRequest {
     pub(super) prepared: Option<Prepared>,
     /// The approximate memory of the transaction, in bytes.
     pub(super) bytes: usize,
-    pub(super) answer: oneshot::Sender<Result<Vec<Written>, CommitError>>,
+    pub(super) answer: oneshot::Sender<Result<Vec<MutationResult>, CommitError>>,
     /// The transaction's share of the queue's memory, which is released with the response.
     pub(super) memory: MemoryShare,
 }

@@ -9,7 +9,7 @@
 use super::closing::ClosingRecord;
 use super::layout::FORMAT;
 use super::open_error::OpenError;
-use platform::files::{exposure, private_folder, sync_folder};
+use platform::files::{exposure_warning, private_folder, sync_folder};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -284,7 +284,7 @@ fn lock(folder: &Path) -> Result<File, OpenError> {
     let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
     let file = open.map_err(|error| OpenError::io("open the lock file", &path, error))?;
     let lock = try_lock(file, folder)?;
-    if let Some(warning) = exposure(folder) {
+    if let Some(warning) = exposure_warning(folder) {
         tracing::warn!("{warning}");
     }
     Ok(lock)

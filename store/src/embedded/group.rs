@@ -11,7 +11,7 @@ use crate::engine::CommitError;
 use crate::page::damaged;
 use crate::stamp::Stamps;
 use fjall::{OwnedWriteBatch, PersistMode, UserValue};
-use model::{Clock, DateTime, MutationError, Transaction, Written, record};
+use model::{Clock, DateTime, MutationError, MutationResult, Transaction, record};
 use std::sync::atomic::Ordering;
 
 /// The transactions added so far.
@@ -53,7 +53,7 @@ impl<'a> Group<'a> {
         Submitted { table, transaction }: &Submitted,
         prepared: Option<Prepared>,
         stamps: &mut Stamps<C>,
-    ) -> Result<Vec<Written>, CommitError> {
+    ) -> Result<Vec<MutationResult>, CommitError> {
         let id = self.shared.catalog().get(table).ok_or(CommitError::TableNotFound)?.table;
         let prepared = prepared.filter(|prepared| prepared.table == id);
         let mut prepared = prepared.unwrap_or_else(|| Prepared::keys_only(id, transaction, &self.shared.key_hashes));
@@ -73,12 +73,12 @@ impl<'a> Group<'a> {
             let value = value.map(|mut value| {
                 let mut bytes = value.get_mut().expect("nothing else holds the value");
                 let timestamp = record::stamp(&mut bytes, stamp).expect("the record was just built");
-                written.push(Written::Stored(timestamp));
+                written.push(MutationResult::Stored(timestamp));
                 drop(bytes);
                 UserValue::from(value)
             });
             if value.is_none() {
-                written.push(Written::Deleted);
+                written.push(MutationResult::Deleted);
             }
             self.push(key, value);
         }

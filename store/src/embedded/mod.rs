@@ -59,7 +59,7 @@ use folder::Folder;
 use model::{
     AccountName, Clock, EntityKey, Mutation, Record, RecordBuilder, ServiceProperties, ServicePropertiesUpdate,
 };
-use model::{StoredAccessPolicies, TableName, Transaction, Written};
+use model::{MutationResult, StoredAccessPolicies, TableName, Transaction};
 use preflight::CutOff;
 use prepared::{Prepared, RecentWrites, depends_on_existing};
 use queue_memory::{MemoryShare, QueueMemory};
@@ -327,7 +327,7 @@ impl Engine for Embedded {
         }
     }
 
-    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
+    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<MutationResult>, CommitError> {
         let bytes = memory_bytes(&transaction);
         let memory = self.queue_memory.acquire(&table.account, bytes).await;
         let submitted = Arc::new(Submitted { table: table.clone(), transaction });

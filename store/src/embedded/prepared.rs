@@ -17,7 +17,7 @@ use crate::engine::TableKey;
 use byteview::ByteView;
 use fjall::UserKey;
 use model::mutation::Effect;
-use model::{DateTime, Mutation, MutationError, RecordView, Transaction, Written};
+use model::{DateTime, Mutation, MutationError, MutationResult, RecordView, Transaction};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::sync::atomic::Ordering;
@@ -33,7 +33,7 @@ pub(super) struct Prepared {
     pub(super) seen: u64,
     pub(super) changes: Vec<Change>,
     /// An empty list with capacity for the response.
-    pub(super) written: Vec<Written>,
+    pub(super) written: Vec<MutationResult>,
     /// The approximate memory of the changes, in bytes.
     pub(super) bytes: usize,
 }

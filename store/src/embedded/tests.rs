@@ -70,7 +70,7 @@ async fn fill(engine: &Embedded, count: usize) {
     }
 }
 
-async fn commit(engine: &Embedded, mutation: Mutation) -> Result<Vec<Written>, CommitError> {
+async fn commit(engine: &Embedded, mutation: Mutation) -> Result<Vec<MutationResult>, CommitError> {
     engine.commit(&table(), Transaction::single(mutation)).await
 }
 
@@ -88,7 +88,7 @@ fn prepare_for(engine: &Embedded, table: TableKey, mutation: Mutation) -> (Arc<S
 async fn send(
     engine: &Embedded,
     (submitted, prepared): (Arc<Submitted>, Option<Prepared>),
-) -> oneshot::Receiver<Result<Vec<Written>, CommitError>> {
+) -> oneshot::Receiver<Result<Vec<MutationResult>, CommitError>> {
     let memory = engine.queue_memory.acquire(&submitted.table.account, 1).await;
     let (answer, answered) = oneshot::channel();
     let bytes = memory_bytes(&submitted.transaction);
@@ -170,7 +170,7 @@ async fn timestamps_grow_across_a_restart_with_the_clock_set_back() {
         drop(engine.create_table(&table()).await);
         // A deletion is the last write with a stamp before the restart.
         for mutation in [upsert(1), upsert(2), Mutation::Delete { key: key(2), condition: Condition::Any }] {
-            if let [Written::Stored(stamp)] = commit(&engine, mutation).await.unwrap()[..] {
+            if let [MutationResult::Stored(stamp)] = commit(&engine, mutation).await.unwrap()[..] {
                 assert!(stamp > last, "{stamp:?} after {last:?}");
                 last = stamp;
             }
@@ -372,7 +372,7 @@ async fn names(engine: &Embedded, number: usize) -> Option<Vec<String>> {
 #[tokio::test]
 async fn what_was_prepared_gives_way_to_what_was_written_since() {
     type Case<'a> = (&'a str, [fn() -> Mutation; 2], Option<MutationError>, Option<&'a [&'a str]>);
-    let refused = |answer: Result<Vec<Written>, CommitError>| match answer {
+    let refused = |answer: Result<Vec<MutationResult>, CommitError>| match answer {
         Ok(_) => None,
         Err(CommitError::Refused(0, error)) => Some(error),
         Err(error) => panic!("{error:?}"),
@@ -775,7 +775,7 @@ async fn a_group_ends_at_the_bytes_that_it_writes() {
         assert!(holder.join().unwrap());
         let mut last = DateTime::MIN;
         for answer in answers {
-            let Written::Stored(stamp) = answer.await.unwrap().unwrap()[0] else { panic!("a merge stores") };
+            let MutationResult::Stored(stamp) = answer.await.unwrap().unwrap()[0] else { panic!("a merge stores") };
             assert!(stamp > last, "the order of the account");
             last = stamp;
         }
@@ -814,10 +814,12 @@ async fn large_transactions_of_an_account_do_not_delay_those_of_another() {
     updated.unwrap();
     assert!(holder.join().unwrap());
     let mut answered_small = small;
-    let Written::Stored(stamp) = answered_small.try_recv().unwrap().unwrap()[0] else { panic!("an upsert stores") };
+    let MutationResult::Stored(stamp) = answered_small.try_recv().unwrap().unwrap()[0] else {
+        panic!("an upsert stores")
+    };
     let mut earlier = 0;
     for answer in answers {
-        let Written::Stored(of_large) = answer.await.unwrap().unwrap()[0] else { panic!("an upsert stores") };
+        let MutationResult::Stored(of_large) = answer.await.unwrap().unwrap()[0] else { panic!("an upsert stores") };
         earlier += usize::from(of_large < stamp);
     }
     // Only the one that was being committed: one turn is not enough for the next.

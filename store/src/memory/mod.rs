@@ -23,7 +23,7 @@ use crate::snapshot::Snapshots;
 use entities::Entities;
 use model::mutation::Effect;
 use model::{AccountName, Clock, DateTime, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
-use model::{StoredAccessPolicies, TableName, Transaction, Written};
+use model::{MutationResult, StoredAccessPolicies, TableName, Transaction};
 use stamps::MemoryStamps;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::task::coop::consume_budget;
@@ -166,7 +166,7 @@ impl<C: Clock> Engine for Memory<C> {
         page.await.map_err(|error| ReadError::Fault(Fault::Storage(Box::new(error))))?
     }
 
-    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
+    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<MutationResult>, CommitError> {
         consume_budget().await;
         let mut state = self.shared.write().map_err(CommitError::Fault)?;
         let Contents { clock, catalog, stamps, .. } = &mut *state;

@@ -18,7 +18,9 @@ use crate::engine::{CommitError, Fault, TableKey};
 use crate::monotonic;
 use crate::page::damaged;
 use model::mutation::Effect;
-use model::{Clock, Condition, DateTime, Mutation, MutationError, RecordBuilder, RecordView, Transaction, Written};
+use model::{
+    Clock, Condition, DateTime, Mutation, MutationError, MutationResult, RecordBuilder, RecordView, Transaction,
+};
 use std::collections::HashMap;
 use tokio::time::timeout;
 use tokio_postgres::Row;
@@ -29,7 +31,7 @@ use tokio_postgres::types::ToSql;
 const ATTEMPTS_WITHOUT_LOCKS: u32 = 4;
 
 enum Ended {
-    Committed(Vec<Written>),
+    Committed(Vec<MutationResult>),
     Refused(usize, MutationError),
     TableGone,
     /// An entity was not as expected, but the transaction is still possible.
@@ -113,7 +115,7 @@ struct Changes {
     expectations: Vec<Expectation>,
     effects: Vec<Effect>,
     /// The effects reported to the caller.
-    written: Vec<Written>,
+    written: Vec<MutationResult>,
 }
 
 impl Changes {
@@ -121,8 +123,8 @@ impl Changes {
     /// the instant after it.
     fn have_stamp(&self, stamp: DateTime) -> bool {
         self.written.iter().all(|written| match written {
-            Written::Stored(stored) => *stored == stamp,
-            Written::Deleted => true,
+            MutationResult::Stored(stored) => *stored == stamp,
+            MutationResult::Deleted => true,
         })
     }
 }
@@ -185,7 +187,11 @@ fn apply(
 }
 
 impl<C: Clock> PostgresState<C> {
-    pub(super) async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
+    pub(super) async fn commit(
+        &self,
+        table: &TableKey,
+        transaction: Transaction,
+    ) -> Result<Vec<MutationResult>, CommitError> {
         let mut attempts = Attempts::new(&self.pool.counts);
         let (mut known, mut changed) = (Known::default(), 0);
         loop {

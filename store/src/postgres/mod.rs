@@ -53,7 +53,7 @@ use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadEr
 use crate::figures::{DatabaseFigures, Figures, Refusal};
 use leases::Slot;
 use model::{AccountName, Clock, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
-use model::{StoredAccessPolicies, TableName, Transaction, Written};
+use model::{MutationResult, StoredAccessPolicies, TableName, Transaction};
 use pool::Pool;
 use settings::Settings;
 use state::PostgresState;
@@ -166,7 +166,7 @@ impl<C: Clock> Engine for Postgres<C> {
         self.shared.scan(table, scan, sink).await
     }
 
-    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
+    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<MutationResult>, CommitError> {
         self.shared.commit(table, transaction).await
     }
 

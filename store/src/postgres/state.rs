@@ -9,7 +9,7 @@ use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
 use crate::engine::{Fault, TableKey};
 use crate::properties::PropertiesOfAccounts;
-use model::limits::STORE_TABLES_KNOWN_MAX;
+use model::limits::STORE_TABLES_CACHED_MAX;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -105,7 +105,7 @@ impl<C> PostgresState<C> {
             return;
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.count >= STORE_TABLES_KNOWN_MAX {
+        if known.count >= STORE_TABLES_CACHED_MAX {
             *known = KnownTables::default();
         }
         if known.tables.remove(table).is_none() {

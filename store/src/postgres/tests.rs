@@ -6,8 +6,8 @@ use super::{PostgresOptions, Settings, StoreError};
 use crate::{CatalogError, Engine, Fault, Postgres, TableKey};
 use model::clock::SystemClock;
 use model::{
-    AccountName, Clock, Condition, DateTime, EntityKey, KeyText, Mutation, RecordBuilder, TableName, Transaction,
-    Written,
+    AccountName, Clock, Condition, DateTime, EntityKey, KeyText, Mutation, MutationResult, RecordBuilder, TableName,
+    Transaction,
 };
 use std::fmt::Write;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ async fn the_first_schema_is_upgraded_with_what_is_in_it() {
     let key = EntityKey { partition: KeyText::new("q").unwrap(), row: KeyText::new("r").unwrap() };
     let insert = Mutation::Insert { key, properties: RecordBuilder::default() };
     let written = engine.commit(&table, Transaction::single(insert)).await.unwrap();
-    let [Written::Stored(stamp)] = written[..] else { panic!("{written:?}") };
+    let [MutationResult::Stored(stamp)] = written[..] else { panic!("{written:?}") };
     assert!(stamp > far, "{stamp:?}");
     engine.delete_table(&table).await.unwrap();
     engine.create_table(&table).await.unwrap();

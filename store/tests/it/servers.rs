@@ -6,7 +6,7 @@ use model::{
     AccountName, Condition, DateTime, ETag, Mutation, MutationError, StoredAccessPolicies, StoredAccessPolicy,
     Transaction,
 };
-use model::{ServiceProperties, Written};
+use model::{MutationResult, ServiceProperties};
 use rowhouse_store::postgres::PROPERTIES_VISIBLE_WITHIN;
 use rowhouse_store::{CatalogError, CommitError, Engine, Postgres, PostgresOptions, ReadError};
 use std::collections::BTreeSet;
@@ -181,8 +181,8 @@ async fn no_stamp_comes_twice(servers: [Server; 3]) {
                     _ => Mutation::Delete { key, condition: Condition::Any },
                 };
                 match commit_one(&*server, &table, mutation).await {
-                    Ok(Written::Stored(stamp)) => stamps.push(stamp),
-                    Ok(Written::Deleted)
+                    Ok(MutationResult::Stored(stamp)) => stamps.push(stamp),
+                    Ok(MutationResult::Deleted)
                     | Err(CommitError::Refused(0, MutationError::AlreadyExists | MutationError::NotFound)) => {}
                     Err(other) => panic!("{other:?}"),
                 }

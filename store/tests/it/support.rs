@@ -4,7 +4,7 @@ use model::{
     AccountName, Clock, Condition, CorsRule, CorsRules, DateTime, EdmValue, Entity, EntityKey, EntityView, KeyRange,
     KeyText,
 };
-use model::{Mutation, Record, RecordBuilder, ServicePropertiesUpdate, TableName, Transaction, Written};
+use model::{Mutation, MutationResult, Record, RecordBuilder, ServicePropertiesUpdate, TableName, Transaction};
 use rowhouse_store::{CommitError, Engine, EntitySink, Intake, Scan, ScanEnd, TableKey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -86,7 +86,7 @@ pub(crate) async fn commit_one<E: Engine>(
     engine: &E,
     table: &TableKey,
     mutation: Mutation,
-) -> Result<Written, CommitError> {
+) -> Result<MutationResult, CommitError> {
     let written = engine.commit(table, Transaction::single(mutation)).await?;
     assert_eq!(written.len(), 1);
     Ok(written[0])
@@ -100,10 +100,10 @@ pub(crate) async fn fill<E: Engine>(engine: &E, table: &TableKey, partition: &st
     }
 }
 
-pub(crate) fn stamp(written: Written) -> DateTime {
+pub(crate) fn stamp(written: MutationResult) -> DateTime {
     match written {
-        Written::Stored(stamp) => stamp,
-        Written::Deleted => panic!("the entity was deleted, not stored"),
+        MutationResult::Stored(stamp) => stamp,
+        MutationResult::Deleted => panic!("the entity was deleted, not stored"),
     }
 }
 

@@ -88,7 +88,7 @@ pub(crate) fn read_location(option: EndpointOption, text: &str, key_file: Option
 }
 
 fn read_key_file(path: &Path) -> anyhow::Result<Vec<u8>> {
-    if let Some(warning) = platform::files::exposure(path) {
+    if let Some(warning) = platform::files::exposure_warning(path) {
         tracing::warn!("{warning}");
     }
     let mut content = Vec::new();

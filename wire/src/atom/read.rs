@@ -12,7 +12,7 @@
 use super::value::push_value;
 use super::{ATOM, DATA, METADATA};
 use crate::entity_body::{BodyError, EntityBody, KeyLocation, check_name};
-use crate::xml::{BYTE_ORDER_MARK, is_character, referred};
+use crate::xml::{BYTE_ORDER_MARK, is_character, referenced_character};
 use model::limits::{ATOM_ATTRIBUTES_MAX, ATOM_DEPTH_MAX, ATOM_NAMESPACES_MAX, ATOM_PROPERTIES_MAX};
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::{EdmType, RecordBuilder};
@@ -29,7 +29,7 @@ pub fn read_entity(body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyErr
     if keys == KeyLocation::Body && (partition.is_none() || row.is_none()) {
         return Err(BodyError::KeyMissing);
     }
-    let custom = || entry.0.iter().filter(|property| !is_of_system(&property.name));
+    let custom = || entry.0.iter().filter(|property| !is_system_property(&property.name));
     for property in custom() {
         check_name(&property.name)?;
     }
@@ -49,7 +49,7 @@ pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
     EntryProperties::read(body)?.key("TableName", KeyLocation::Body).map(|name| name.map(str::to_owned))
 }
 
-fn is_of_system(name: &str) -> bool {
+fn is_system_property(name: &str) -> bool {
     name == PARTITION_KEY || name == ROW_KEY || name == TIMESTAMP
 }
 
@@ -155,7 +155,7 @@ impl<'a> EntryReader<'a> {
                 Event::Text(text) => self.text(&text.xml10_content())?,
                 Event::CData(text) => self.text(&text.xml10_content())?,
                 Event::GeneralRef(reference) => {
-                    let character = referred(&reference)?;
+                    let character = referenced_character(&reference)?;
                     self.text(character.encode_utf8(&mut [0; 4]))?;
                 }
                 Event::Decl(declaration) if is_first => check_encoding(&declaration)?,
@@ -178,7 +178,7 @@ impl<'a> EntryReader<'a> {
         let (namespace, name) = self.reader.resolver().resolve_element(tag.name());
         let ResolveResult::Bound(Namespace(namespace)) = namespace else {
             // An undeclared prefix is an error. An element without a namespace belongs to another vocabulary.
-            return if namespace == ResolveResult::Unbound { self.other() } else { None };
+            return if namespace == ResolveResult::Unbound { self.unrelated_element() } else { None };
         };
         match (self.open.last()?, namespace, name.into_inner()) {
             (ElementKind::Document, ATOM, "entry") if !self.has_root => {
@@ -202,12 +202,12 @@ impl<'a> EntryReader<'a> {
                 self.properties.push(property);
                 Some(ElementKind::Property)
             }
-            _ => self.other(),
+            _ => self.unrelated_element(),
         }
     }
 
     /// Accepts an element that is not part of the entity. It may occur anywhere except around the entry and in a value.
-    fn other(&self) -> Option<ElementKind> {
+    fn unrelated_element(&self) -> Option<ElementKind> {
         let may_stand = !matches!(self.open.last()?, ElementKind::Document | ElementKind::Property);
         may_stand.then_some(ElementKind::Other)
     }

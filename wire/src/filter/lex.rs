@@ -96,11 +96,11 @@ impl<'t> Lexer<'t> {
             '-' => self.minus(rest)?,
             '0'..='9' => self.number(rest, 0)?,
             _ if starts_identifier(first) => self.identifier(rest)?,
-            _ => return Err(self.fault(first.len_utf8())),
+            _ => return Err(self.syntax_error(first.len_utf8())),
         })
     }
 
-    fn fault(&self, length: usize) -> FilterError {
+    fn syntax_error(&self, length: usize) -> FilterError {
         FilterError::syntax(self.text, self.at + length)
     }
 
@@ -110,7 +110,7 @@ impl<'t> Lexer<'t> {
         loop {
             let tail = rest.get(length..).unwrap_or_default();
             let Some(quote) = tail.find('\'') else {
-                return Err(self.fault(rest.len()));
+                return Err(self.syntax_error(rest.len()));
             };
             length += quote + 1;
             if !rest.get(length..).is_some_and(|tail| tail.starts_with('\'')) {
@@ -138,7 +138,7 @@ impl<'t> Lexer<'t> {
         let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
         let digits = |from: usize| bytes.iter().skip(from).take_while(|b| b.is_ascii_digit()).count();
         let required_digits = |from: usize| match digits(from) {
-            0 => Err(self.fault(from)),
+            0 => Err(self.syntax_error(from)),
             count => Ok(from + count),
         };
         let mut kind = LiteralKind::Int32;
@@ -166,7 +166,7 @@ impl<'t> Lexer<'t> {
         let (word, tail) = rest.split_at_checked(length).unwrap_or((rest, ""));
         if let (Some(kind), Some(quoted)) = (literal_prefix(word), tail.strip_prefix('\'')) {
             let Some(quote) = quoted.find('\'') else {
-                return Err(self.fault(rest.len()));
+                return Err(self.syntax_error(rest.len()));
             };
             return Ok((TokenKind::Literal(kind), length + quote + 2));
         }

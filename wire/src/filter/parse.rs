@@ -149,7 +149,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Returns the error for an unexpected current token. The position is the end of the token (04 §7).
-    fn fault(&self) -> FilterError {
+    fn syntax_error(&self) -> FilterError {
         FilterError::syntax(self.lexer.text(), self.token.end())
     }
 
@@ -209,7 +209,7 @@ impl<'t> Parser<'t> {
                     self.take()?;
                     operand
                 }
-                _ => return Err(self.fault()),
+                _ => return Err(self.syntax_error()),
             };
             self.operands.push((operand, None));
             return Ok(());
@@ -224,7 +224,7 @@ impl<'t> Parser<'t> {
         while self.token.kind == TokenKind::Slash {
             self.take()?;
             if self.token.kind != TokenKind::Identifier {
-                return Err(self.fault());
+                return Err(self.syntax_error());
             }
             self.take()?;
             operand = self.refuse(FilterError::not_implemented());
@@ -255,7 +255,7 @@ impl<'t> Parser<'t> {
             self.reduce(LOOSEST);
             match (self.pending.last(), self.token.kind) {
                 (None, TokenKind::End) => return Ok(false),
-                (None, _) => return Err(self.fault()),
+                (None, _) => return Err(self.syntax_error()),
                 (Some(Pending::Call), TokenKind::Comma) => {
                     self.pop();
                     self.take()?;
@@ -263,9 +263,9 @@ impl<'t> Parser<'t> {
                 }
                 (Some(_), TokenKind::CloseParenthesis) => self.close_parenthesis()?,
                 (Some(Pending::Call), _) => {
-                    return Err(self.fault());
+                    return Err(self.syntax_error());
                 }
-                (Some(_), _) => return Err(self.fault()),
+                (Some(_), _) => return Err(self.syntax_error()),
             }
         }
     }
@@ -309,7 +309,7 @@ impl<'t> Parser<'t> {
         let text = self.token.text;
         let (edm_type, literal) = match kind {
             LiteralKind::Null => return Ok(Operand::Null),
-            LiteralKind::Foreign => return Ok(self.refuse(foreign_literal())),
+            LiteralKind::Foreign => return Ok(self.refuse(unsupported_literal())),
             LiteralKind::Boolean => (EdmType::Boolean, boolean(text).map(Literal::Boolean)),
             LiteralKind::String => (EdmType::String, Some(string(text))),
             LiteralKind::Binary => (EdmType::Binary, binary(quoted(text))),
@@ -418,7 +418,7 @@ fn double(text: &str) -> Option<Literal> {
 }
 
 /// Returns the error for a literal of a type that no property has (UNVERIFIED, 04 §2.1: 400 or 501).
-fn foreign_literal() -> FilterError {
+fn unsupported_literal() -> FilterError {
     FilterError::not_implemented()
 }
 

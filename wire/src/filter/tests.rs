@@ -327,7 +327,7 @@ fn the_deepest_filter_fits_the_stack_of_a_thread() {
     let key = EntityKey { partition: KeyText::new("b").unwrap(), row: KeyText::new("r").unwrap() };
     let record = RecordBuilder::default().finish(DateTime::MIN);
     assert_eq!(filter.clone().matches(&EntityView::from_parts(&key, &record).unwrap()), Ok(false));
-    assert!(!filter.matches_table("abc") && !filter.names_only_table_name());
+    assert!(!filter.matches_table("abc") && !filter.uses_only_table_name());
     assert_eq!(model::plan::plan(Some(&filter)).ranges.len(), 2);
     assert!(!model::plan::plan_tables(Some(&filter)).is_empty());
 }

@@ -116,7 +116,7 @@ pub fn verify_delegated<'q>(
     delegation_keys: impl Fn(&KeyTerms<'_>) -> Vec<AccountKey>,
 ) -> Result<Sas<'q>, SasError> {
     let mut refusal = SasError::Kind;
-    for fields in readings(query)? {
+    for fields in interpretations(query)? {
         let signature = fields.signature().unwrap_or_default();
         let texts = fields.strings_to_sign(account)?;
         // An unreadable signature is checked too, so the duration does not depend on it.
@@ -126,7 +126,7 @@ pub fn verify_delegated<'q>(
             }
             _ => None,
         };
-        let signer = signer(delegated.as_deref().unwrap_or(keys), &texts, &signature);
+        let signer = signing_key_index(delegated.as_deref().unwrap_or(keys), &texts, &signature);
         if let Some(signer) = signer.filter(|_| fields.signature().is_some()) {
             return Sas::read(fields, signer);
         }
@@ -136,7 +136,7 @@ pub fn verify_delegated<'q>(
 }
 
 /// Returns the index of the key that signed one of the texts. Tries every key.
-fn signer(keys: &[AccountKey], texts: &[String], signature: &[u8; 32]) -> Option<usize> {
+fn signing_key_index(keys: &[AccountKey], texts: &[String], signature: &[u8; 32]) -> Option<usize> {
     keys.iter().enumerate().fold(None, |known, (index, key)| {
         let verified = texts.iter().fold(false, |known, text| any_verifies([key], text, signature) | known);
         known.or(verified.then_some(index))
@@ -147,7 +147,7 @@ fn signer(keys: &[AccountKey], texts: &[String], signature: &[u8; 32]) -> Option
 /// plus; the signature decides.
 ///
 /// UNVERIFIED (08 §1): how the service handles a raw `+`.
-fn readings(query: &str) -> Result<Vec<Fields<'_>>, SasError> {
+fn interpretations(query: &str) -> Result<Vec<Fields<'_>>, SasError> {
     let (as_space, has_plus) = Fields::parse(query, true)?;
     let mut readings = vec![as_space];
     if has_plus {

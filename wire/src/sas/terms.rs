@@ -149,7 +149,7 @@ impl<'a> Sas<'a> {
         if let Coverage::Delegated { delegation, .. } = &self.coverage {
             check_key_time(&delegation.key, used.now)?;
         }
-        if sources.is_some_and(|sources| !sources.hold(used.source)) {
+        if sources.is_some_and(|sources| !sources.contains(used.source)) {
             return Ok(Scope::Nothing(Denial::Source(used.source.to_canonical())));
         }
         if https_only && !used.is_https {
@@ -266,7 +266,7 @@ impl AddressRange {
     }
 
     /// Returns true if the range contains the address. An IPv4-mapped IPv6 address counts as its IPv4 address.
-    fn hold(self, source: IpAddr) -> bool {
+    fn contains(self, source: IpAddr) -> bool {
         let source = source.to_canonical();
         source.is_ipv4() == self.from.is_ipv4() && self.from <= source && source <= self.to
     }

@@ -7,7 +7,8 @@ use crate::accounts::Accounts;
 use crate::clock;
 use crate::reload::Live;
 use model::limits::{
-    QUOTA_COUNT_SECONDS, QUOTA_COUNT_SHARE, QUOTA_COUNTS_MAX, QUOTA_DOUBT_SHARE, QUOTA_LOOK_MILLISECONDS,
+    QUOTA_CHECK_MILLISECONDS, QUOTA_COUNT_INTERVAL_RATIO, QUOTA_COUNT_SECONDS, QUOTA_COUNTS_MAX,
+    QUOTA_UNCERTAIN_INTERVAL_RATIO,
 };
 use model::{AccountName, EntityView, KeyRange, TableName};
 use std::collections::{HashMap, HashSet};
@@ -40,9 +41,9 @@ impl CountRecord {
     /// Returns true if it is time to count again.
     pub(super) fn is_due(self, is_doubtful: bool, now: Instant) -> bool {
         let (least, share) = if is_doubtful {
-            (Duration::ZERO, QUOTA_DOUBT_SHARE)
+            (Duration::ZERO, QUOTA_UNCERTAIN_INTERVAL_RATIO)
         } else {
-            (Duration::from_secs(QUOTA_COUNT_SECONDS), QUOTA_COUNT_SHARE)
+            (Duration::from_secs(QUOTA_COUNT_SECONDS), QUOTA_COUNT_INTERVAL_RATIO)
         };
         now.saturating_duration_since(self.at) >= least.max(self.took.saturating_mul(share))
     }
@@ -60,7 +61,7 @@ pub(crate) async fn run<E: Engine>(engine: Arc<E>, accounts: Arc<Live<Accounts>>
             for account in bounded.iter().filter(|account| quotas.is_due(account, clock::instant())) {
                 counts.start(account, count(Arc::clone(&engine), Arc::clone(&quotas), account.clone()));
             }
-            tokio::time::sleep(Duration::from_millis(QUOTA_LOOK_MILLISECONDS)).await;
+            tokio::time::sleep(Duration::from_millis(QUOTA_CHECK_MILLISECONDS)).await;
             if accounts.has_changed().unwrap_or(true) {
                 break;
             }

@@ -9,7 +9,7 @@ use crate::response::OperationResponse;
 use crate::tables::{AccountTables, CommitFailure};
 use model::limits::TRANSACTION_OPERATIONS_MAX;
 use model::transaction::TransactionError;
-use model::{Action, Mutation, Transaction, Written};
+use model::{Action, Mutation, MutationResult, Transaction};
 use store::Engine;
 use tracing::debug;
 use wire::batch::{Changeset, PartRequest};
@@ -187,14 +187,14 @@ impl DecodedOperation<'_> {
         self.inserted.as_ref().map_or(0, |inserted| inserted.response_bytes_max(&self.context)) + EMPTY_PART_BYTES
     }
 
-    fn response(self, written: Written) -> Result<OperationResponse, Failure> {
+    fn response(self, written: MutationResult) -> Result<OperationResponse, Failure> {
         match (self.inserted, written) {
-            (Some(inserted), Written::Stored(timestamp)) => inserted.response(&self.context, timestamp),
-            (None, Written::Stored(timestamp)) => {
+            (Some(inserted), MutationResult::Stored(timestamp)) => inserted.response(&self.context, timestamp),
+            (None, MutationResult::Stored(timestamp)) => {
                 let (etag, preference) = (Some(timestamp), self.context.preference);
                 Ok(OperationResponse { etag, preference, ..OperationResponse::no_content() })
             }
-            (_, Written::Deleted) => Ok(OperationResponse::no_content()),
+            (_, MutationResult::Deleted) => Ok(OperationResponse::no_content()),
         }
     }
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use client::http::{HttpClient, HttpError, HttpOptions, system_roots, tls_config};
 use http::header::CONTENT_TYPE;
 use http::{Request, StatusCode};
-use model::limits::TRACE_ANSWER_BYTES_MAX;
+use model::limits::TRACE_RESPONSE_BYTES_MAX;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -44,7 +44,7 @@ impl Exporter {
         let options = HttpOptions {
             request_time_max: settings.timeout,
             connect_time_max: None,
-            body_bytes_max: TRACE_ANSWER_BYTES_MAX,
+            body_bytes_max: TRACE_RESPONSE_BYTES_MAX,
             keeps_connections: false,
         };
         let http = HttpClient::new(options, tls_config(roots).context("choosing the TLS versions")?);

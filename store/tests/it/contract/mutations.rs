@@ -1,7 +1,7 @@
 //! Tests of the effects of a commit.
 
 use crate::support::*;
-use model::{Condition, ETag, EdmValue, Mutation, MutationError, Transaction, Written};
+use model::{Condition, ETag, EdmValue, Mutation, MutationError, MutationResult, Transaction};
 use rowhouse_store::{CommitError, Engine, TableKey};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn each_kind(row: &str) -> [(&'static str, Mutation); 6] {
     ]
 }
 
-fn refusal(result: Result<Written, CommitError>) -> Option<MutationError> {
+fn refusal(result: Result<MutationResult, CommitError>) -> Option<MutationError> {
     match result {
         Ok(_) => None,
         Err(CommitError::Refused(0, error)) => Some(error),
@@ -100,7 +100,7 @@ pub(crate) async fn each_condition_that_is_not_met<E: Engine>(engine: Arc<E>, _:
             Mutation::Delete { key, .. } => Mutation::Delete { key, condition: if_match(current) },
             other => other,
         };
-        if let Written::Stored(stamp) = commit_one(&*engine, &table, mutation).await.unwrap() {
+        if let MutationResult::Stored(stamp) = commit_one(&*engine, &table, mutation).await.unwrap() {
             current = stamp;
         }
     }
@@ -127,7 +127,9 @@ pub(crate) async fn answers_come_in_the_order_of_the_mutations<E: Engine>(engine
     commit_one(&*engine, &table, insert("p", "b", 1)).await.unwrap();
     let mutations = vec![upsert("p", "c", 1), delete("p", "b"), insert("p", "a", 1)];
     let written = engine.commit(&table, Transaction::new(mutations).unwrap()).await.unwrap();
-    assert!(matches!(written[..], [Written::Stored(c), Written::Deleted, Written::Stored(a)] if a == c));
+    assert!(
+        matches!(written[..], [MutationResult::Stored(c), MutationResult::Deleted, MutationResult::Stored(a)] if a == c)
+    );
     assert_eq!(names(&all(&*engine, &table).await), ["p/a", "p/c"]);
 }
 

@@ -9,7 +9,7 @@ mod random;
 
 use crate::support::*;
 use faults::Faults;
-use model::{AccountName, DateTime, Entity, KeyRange, Transaction, Written};
+use model::{AccountName, DateTime, Entity, KeyRange, MutationResult, Transaction};
 use random::Choices;
 use rowhouse_store::{
     CommitError, Durability, Embedded, EmbeddedOptions, Engine, Memory, Postgres, PostgresOptions, Scan, TableKey,
@@ -129,11 +129,11 @@ impl<O: Opens> Pair<O> {
         &mut self,
         table: &TableKey,
         transaction: Transaction,
-    ) -> Result<Vec<Written>, CommitError> {
+    ) -> Result<Vec<MutationResult>, CommitError> {
         let answer = self.memory.commit(table, transaction).await;
         self.stamps.extend(answer.iter().flatten().filter_map(|written| match written {
-            Written::Stored(stamp) => Some(*stamp),
-            Written::Deleted => None,
+            MutationResult::Stored(stamp) => Some(*stamp),
+            MutationResult::Deleted => None,
         }));
         answer
     }

@@ -31,7 +31,7 @@ use folder::Folder;
 use manifest::MANIFEST_BYTES_MAX;
 use names::{is_backup, is_chunk, is_chunk_folder, is_unfinished};
 use platform::Access;
-use platform::files::{exposure, private_folder, sync_folder};
+use platform::files::{exposure_warning, private_folder, sync_folder};
 use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
@@ -114,7 +114,7 @@ impl Repository {
         wait_for(|| lock.try_lock_shared()).with_context(|| {
             format!("another process is removing old backups from {}; try again later", path.display())
         })?;
-        if let Some(warning) = exposure(path) {
+        if let Some(warning) = exposure_warning(path) {
             tracing::warn!("{warning}");
         }
         let folder = |name| root.folder(name)?.with_context(|| format!("{} is missing", root.path_of(name).display()));
