@@ -1,10 +1,10 @@
-# An image with the server and nothing else: no shell, no package manager, no root.
+# An image that contains only the server: no shell, no package manager, no root.
 #
 #   docker build --tag rowhouse .
 #
-# docs/installing.md describes how to run it, and which settings a container needs.
+# docs/installing.md describes how to run it, and the settings that a container needs.
 
-# On Alpine the compiler's target is musl, so the program is statically linked.
+# On Alpine, the compiler targets musl, so the program is statically linked.
 FROM rust:1.90-alpine AS build
 RUN apk add --no-cache ca-certificates gcc musl-dev
 WORKDIR /source
@@ -12,21 +12,21 @@ COPY . .
 RUN cargo build --profile dist --locked --package rowhouse-tables && mkdir /empty /links && ln -s rowhouse /links/azurite
 
 FROM scratch
-# To reach the issuers of bearer tokens, and other services over HTTPS.
+# Required to reach the issuers of bearer tokens, and other services over HTTPS.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /source/target/dist/rowhouse /usr/bin/rowhouse
-# Tools that start the emulator run a program of this name: it behaves as `rowhouse azurite`, which serves tables alone here.
+# Tools that start the emulator run a program with this name. It behaves like `rowhouse azurite`, which serves only tables here.
 COPY --from=build /links/ /usr/bin/
 # A volume inherits the owner of the folder that it covers.
 COPY --from=build --chown=10002:10002 /empty /data
 
-# A number, so that Kubernetes can see that it is not root.
+# A numeric ID, so that Kubernetes can verify that it is not root.
 USER 10002:10002
-# Without --store, the data are in /data/rowhouse-data.
+# Without --store, the data is in /data/rowhouse-data.
 WORKDIR /data
 VOLUME /data
-# Nothing outside can reach the loopback address of a container, so the server listens on all addresses. It then starts only with
-# configured accounts, and with TLS or an explicit flag; nothing in this image weakens that.
+# A container's loopback address is unreachable from outside, so the server listens on all addresses. It then starts only with
+# configured accounts, and with TLS or an explicit flag; nothing in this image weakens this protection.
 # The admin listener, which the health check uses, stays inside the container by default.
 ENV ROWHOUSE_LISTEN=0.0.0.0:10002 ROWHOUSE_ADMIN=127.0.0.1:10003
 EXPOSE 10002

@@ -1,18 +1,18 @@
-# Shortcuts for `just` (https://just.systems). Each stands for a plain command, so `just` itself is optional.
+# Shortcuts for `just` (https://just.systems). Each runs a plain command, so `just` itself is optional.
 
-# Show the recipes.
+# List the recipes.
 default:
     @just --list --unsorted
 
-# Check the format, the lints and the unit tests; for use while you work.
+# Check formatting, lints and unit tests, while you work.
 quick:
     scripts/quick.sh
 
-# Run every test, the suites with the real client libraries included.
+# Run all tests, including the suites with the real client libraries.
 test:
     scripts/test.sh
 
-# Do what CI does: install what is missing, then run every test.
+# Do the same as CI: install what is missing, then run all tests.
 ci:
     .ci/run
 
@@ -23,23 +23,23 @@ format:
     cargo fmt --manifest-path conformance/rust/Cargo.toml
     gofmt -w conformance/go conformance/legacy_go
 
-# Run a server on port 10002 with its data in ./rowhouse-data; further options follow.
+# Run a server on port 10002 with its data in ./rowhouse-data; accepts additional options.
 serve *options:
     cargo run --release -- serve {{ options }}
 
-# Compare the server with its references (docs/benchmarks.md); options such as --quick follow.
+# Compare the server with its references (docs/benchmarks.md); accepts options such as --quick.
 bench *options:
     cargo build --release -p rowhouse-tables
     cargo run --release -p rowhouse-bench -- compare {{ options }}
 
-# Run every test that takes a seed, with many seeds.
+# Run all tests that take a seed, with many seeds.
 seeds count="100":
     scripts/seeds.sh {{ count }}
 
-# Soak a release build with load, kills, full disks, new keys and hostile clients, for an hour unless seconds are given.
+# Soak-test a release build with load, kills, full disks, new keys and hostile clients, by default for an hour.
 soak seconds="3600":
     scripts/soak.sh {{ seconds }}
 
-# Run every fuzz target for some seconds.
+# Run each fuzz target for some seconds.
 fuzz seconds="10":
     scripts/fuzz.sh {{ seconds }}

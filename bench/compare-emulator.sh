@@ -1,22 +1,23 @@
 #!/usr/bin/env bash
-# Measures Rowhouse and the emulator (Azurite, from npm) in turns on this machine, and writes docs/comparison.md's tables and charts.
+# Measures Rowhouse and the emulator (Azurite, from npm) alternately on this machine, and writes the tables and charts of
+# docs/comparison.md.
 #
 # usage: bench/compare-emulator.sh [--quick | --draw | --check] [--out DIR] [--sizes LIST] [--seconds N] [--folder DIR]
 #                                  [--rowhouse PROGRAM] [--bench PROGRAM] [--emulator PROGRAM]
 #
-# --quick     a table of 100 entities and a third of a second for each line: whether all of it works, and no figures. Fails if a line
-#             has no result. Without --out it writes to target/comparison
-# --draw      makes the tables and the charts again from the results of the last run, and measures nothing
-# --check     fails if they differ from what these results make
-# --out       the folder that gets comparison.md, lab/comparison.json and images/comparison-*.svg [default: docs]
-# --sizes     entities in the table [default: 1000,100000,300000]
-# --seconds   how long each line is measured in each of three rounds, after a quarter of it that is not counted [default: 2]
-# --folder    where the programs keep their data, on the disk to measure [default: below target/]
-# --rowhouse, --bench   programs to use in place of those that it builds with --release
-# --emulator  an installed azurite-table, in place of the one that it installs below target/
+# --quick     use a table of 100 entities and a third of a second per line, to check that everything works rather than to measure.
+#             Fails if a line has no result. Writes to target/comparison unless --out is given
+# --draw      regenerate the tables and charts from the results of the last run, without measuring
+# --check     fail if the tables and charts do not match these results
+# --out       folder for comparison.md, lab/comparison.json and images/comparison-*.svg [default: docs]
+# --sizes     numbers of entities in the table [default: 1000,100000,300000]
+# --seconds   duration of each line in each of three rounds, after an uncounted quarter of that time [default: 2]
+# --folder    folder for the data of the programs, on the disk to measure [default: below target/]
+# --rowhouse, --bench   programs to use instead of building them with --release
+# --emulator  installed azurite-table to use instead of installing one below target/
 #
-# The default run takes a quarter of an hour. It waits until the machine is quiet,
-# and refuses to measure if that does not happen within ten minutes. Needs Python 3, and Node.js with npm.
+# The default run takes a quarter of an hour. It waits until the machine is quiet, and
+# refuses to measure if the machine is still busy after ten minutes. Requires Python 3, and Node.js with npm.
 set -euo pipefail
 emulator_version=3.37.0
 
@@ -29,7 +30,7 @@ while [ $# -gt 0 ]; do
         --out | --sizes | --seconds | --folder | --rowhouse | --bench | --emulator)
             if [ $# -lt 2 ]; then usage; exit 2; fi
             name=${1#--}
-            # A path is relative to where the script was called.
+            # Paths are relative to the caller's working directory.
             case $name in
                 sizes | seconds) value=$2 ;;
                 *) value=$(realpath -ms -- "$2") ;;

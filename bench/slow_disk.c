@@ -1,4 +1,4 @@
-/* Makes every sync of a program take longer, to measure it as on a slower disk:
+/* Delays every sync of a program, to simulate a slower disk:
  *
  *   cc -O2 -shared -fPIC -o slow_disk.so bench/slow_disk.c
  *   SLOW_DISK_MICROSECONDS=120 LD_PRELOAD=./slow_disk.so target/release/rowhouse serve
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* The sleep takes some 60 microseconds longer than asked for, as sleeps do. */
+/* Like all sleeps, this one takes about 60 microseconds longer than requested. */
 static void wait_for_disk(void) {
     const char *text = getenv("SLOW_DISK_MICROSECONDS");
     long microseconds = text ? atol(text) : 0;

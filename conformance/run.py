@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the cases of conformance/python against an endpoint, and prints feature by feature how it compares with the service."""
+"""Runs the cases of conformance/python against an endpoint, and compares it with the service, by feature."""
 
 import argparse
 import binascii
@@ -24,13 +24,13 @@ from features import EXPECTED as ON_PURPOSE, FAILED, OTHER_CASES, PASSED, SKIPPE
 from wire import DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Wire  # noqa: E402
 
 DESCRIPTION = """\
-Runs the cases of conformance/python against any endpoint of the Table service's protocol, and prints a table: feature by
-feature, whether the endpoint does as the service. It needs Python 3.10 or later; the packages are installed into the virtual
-environment .venv of the repository, when they are not there yet.
+Runs the cases of conformance/python against any endpoint that implements the Table service protocol, and prints a table of
+features that shows whether the endpoint behaves like the service. Needs Python 3.10 or later. Missing packages are installed into
+the virtual environment .venv of the repository.
 
   as the service   every case passes
-  different        some cases fail, so many of so many pass; or a case asserts a known difference
-  not there        the case that shows the feature at all fails
+  different        some cases fail (the table shows how many pass), or a case asserts a known difference
+  not there        the basic case of the feature fails
   not tested       every case was skipped
 """
 
@@ -41,12 +41,12 @@ examples:
   conformance/run.py --rowhouse target/release/rowhouse
   conformance/run.py --rowhouse target/release/rowhouse --document docs/compatibility.md --column Rowhouse
 
-Tables have unique names and are deleted afterwards. The properties of the service are changed and restored, so use an account
-of which nobody else needs them meanwhile, and run the command once at a time. A run takes about 20 seconds on one machine;
-over a network it takes the time of some 14,000 requests.
+Tables have unique names and are deleted afterwards. The service properties are changed and restored, so use an account whose
+properties no other client needs during the run, and do not run the command twice at the same time. A run takes about 20 seconds
+on one machine; over a network, it takes as long as some 14,000 requests.
 
-exit code: 0 if every feature is as the service, or differs only as expected; 1 if something else differs; 2 if the endpoint
-cannot be reached, refuses the key, or there was another obstacle.
+exit code: 0 if every feature behaves like the service or differs only as expected; 1 if anything else differs; 2 if the endpoint
+cannot be reached or refuses the key, or if another error prevents the run.
 """
 
 
@@ -54,21 +54,21 @@ def read_arguments():
     parser = argparse.ArgumentParser(description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     target = parser.add_mutually_exclusive_group(required=True)
     target.add_argument("--endpoint", metavar="URL", help="address of the account, path style or host style, http or https")
-    target.add_argument("--rowhouse", metavar="PROGRAM", help="start this Rowhouse in memory, and run against it, with the cases that "
-                                                              "start servers of their own (bearer tokens, throttling, metrics)")
-    target.add_argument("--results", metavar="FILE", nargs="+", help="run nothing: read what `pytest --junitxml FILE` wrote")
+    target.add_argument("--rowhouse", metavar="PROGRAM", help="start this Rowhouse program in memory and run against it, including the "
+                                                              "cases that start their own servers (bearer tokens, throttling, metrics)")
+    target.add_argument("--results", metavar="FILE", nargs="+", help="do not run the cases; read the results that `pytest --junitxml FILE` wrote")
     parser.add_argument("--account", default=os.environ.get("TABLES_ACCOUNT", DEVELOPMENT_ACCOUNT),
-                        metavar="NAME", help="name of the account (TABLES_ACCOUNT, else devstoreaccount1)")
+                        metavar="NAME", help="name of the account (default: TABLES_ACCOUNT, or devstoreaccount1)")
     parser.add_argument("--key", default=os.environ.get("TABLES_KEY", DEVELOPMENT_KEY), metavar="BASE64",
-                        help="its key; better in the variable TABLES_KEY, which other users of the machine cannot see (else the "
-                             "well-known development key)")
-    parser.add_argument("--server", choices=sorted(EXPECTED), help="what the endpoint is, for the list of its expected differences")
-    parser.add_argument("--timeout", type=int, default=120, metavar="SECONDS", help="for one case (120)")
+                        help="key of the account; prefer the variable TABLES_KEY, which other users of the machine cannot see "
+                             "(default: the well-known development key)")
+    parser.add_argument("--server", choices=sorted(EXPECTED), help="kind of server, which selects the list of expected differences")
+    parser.add_argument("--timeout", type=int, default=120, metavar="SECONDS", help="maximum duration of one case (default: 120)")
     parser.add_argument("--markdown", action="store_true", help="print the table in Markdown")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the outcome of every case, and why it failed")
-    parser.add_argument("--document", type=pathlib.Path, metavar="FILE", help="write the results into the table of this document")
-    parser.add_argument("--column", default="result", metavar="TITLE", help="the title of the column in Markdown and in --document")
-    parser.add_argument("--check", action="store_true", help="with --document: write nothing, and fail if its column is out of date")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the outcome of every case, with the reasons for failures")
+    parser.add_argument("--document", type=pathlib.Path, metavar="FILE", help="write the results into the table on this page")
+    parser.add_argument("--column", default="result", metavar="TITLE", help="title of the column in Markdown and in --document")
+    parser.add_argument("--check", action="store_true", help="with --document: do not write, but fail if its column is out of date")
     arguments = parser.parse_args()
     if arguments.check and not arguments.document:
         parser.error("--check needs --document")
@@ -81,7 +81,7 @@ def fail(message):
 
 
 def python_with_packages():
-    """The interpreter of the virtual environment, which is created if it lacks the packages of requirements.txt."""
+    """Returns the interpreter of the virtual environment. Creates it if packages of requirements.txt are missing."""
     requirements, installed = CASES / "requirements.txt", ENVIRONMENT / "requirements.txt"
     python = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if installed.is_file() and installed.read_bytes() == requirements.read_bytes():
@@ -92,36 +92,36 @@ def python_with_packages():
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--requirement",
                         requirements], check=True)
     except subprocess.CalledProcessError as error:
-        fail(f"The packages could not be installed ({error}). On Debian the package python3-venv is necessary.")
+        fail(f"The packages could not be installed ({error}). On Debian, install the package python3-venv.")
     installed.write_bytes(requirements.read_bytes())
     return python
 
 
 def check_endpoint(endpoint, account, key):
-    """Ends with a clear sentence unless the endpoint answers, and accepts the key."""
+    """Exits with an explanation unless the endpoint answers and accepts the key."""
     try:
         wire = Wire(endpoint, account, key)
         if wire.scheme not in ("http", "https") or not wire.host:
             raise ValueError("it does not begin with http:// or https://")
         answer = wire.send("GET", "/Tables?$top=1")
     except binascii.Error:
-        fail("The key is not Base64: take it as it stands in the connection string, after AccountKey=.")
+        fail("The key is not Base64: copy it from the connection string, where it follows AccountKey=.")
     except ValueError as error:
-        fail(f"{endpoint} is not an address: {error}.")
+        fail(f"{endpoint} is not a valid address: {error}.")
     except (OSError, http.client.HTTPException) as error:
-        fail(f"{endpoint} cannot be reached ({error or type(error).__name__}). Does a server listen there, and is the address complete, "
-             f"such as http://127.0.0.1:10002/{account}?")
+        fail(f"{endpoint} cannot be reached ({error or type(error).__name__}). Check that a server listens there and that the address is complete, "
+             f"such as http://127.0.0.1:10002/{account}.")
     if answer.status in (401, 403):
         fail(f"{endpoint} refuses the key of the account {account} ({answer.status} {answer.reason}). Check --account and TABLES_KEY.")
     if answer.status != 200:
-        fail(f"{endpoint} answers {answer.status} {answer.reason} to a list of its tables. Is this the address of an account of the "
-             f"Table service, such as http://127.0.0.1:10002/{account}?")
+        fail(f"{endpoint} answers {answer.status} {answer.reason} to a request for the list of tables. Check that it is the address of an account in the "
+             f"Table service, such as http://127.0.0.1:10002/{account}.")
 
 
 def start_rowhouse(program):
-    """A Rowhouse in memory on a free port, and the address of its account."""
+    """Starts Rowhouse in memory on a free port. Returns the process and the address of its account."""
     command = [program, "serve", "--listen", "127.0.0.1:0", "--in-memory"]
-    # It runs with its defaults, whatever the caller's environment sets.
+    # The server runs with its defaults, independent of the caller's environment.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ROWHOUSE_")}
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
@@ -130,12 +130,12 @@ def start_rowhouse(program):
     line = process.stdout.readline()
     if not line.startswith("listening on "):
         process.kill()
-        fail(f"{program} did not start: `{' '.join(command)}` shows why.")
+        fail(f"{program} did not start. To see the reason, run `{' '.join(command)}`.")
     return process, f"{line.split()[-1]}/{DEVELOPMENT_ACCOUNT}"
 
 
 def run_cases(python, endpoint, arguments, results):
-    """Runs all cases one after the other, because the properties of the service belong to the whole account."""
+    """Runs all cases one at a time, because the service properties belong to the whole account."""
     environment = {name: value for name, value in os.environ.items() if name not in ("ROWHOUSE_BINARY", "TABLES_SERVER")}
     environment |= {"TABLES_ENDPOINT": endpoint, "TABLES_ACCOUNT": arguments.account, "TABLES_KEY": arguments.key,
                     "PYTHONDONTWRITEBYTECODE": "1"}
@@ -150,12 +150,12 @@ def run_cases(python, endpoint, arguments, results):
     # The progress is not part of the result.
     code = subprocess.run(command, env=environment, stdout=sys.stderr).returncode
     if code not in (0, 1) or not results.is_file():
-        fail(f"The cases could not be run (pytest ended with {code}, see above).")
+        fail(f"The cases could not be run: pytest exited with {code}; see its output above.")
     print(f"{endpoint}: {time.monotonic() - started:.0f} s", file=sys.stderr)
 
 
 def read_results(path):
-    """The outcome of every case from a file of pytest; a case that failed in any phase has failed."""
+    """Returns the outcome of every case from pytest's results file. A case that failed in any phase has failed."""
     outcomes = {}
     for element in xml.etree.ElementTree.parse(path).iter("testcase"):
         case = element.get("classname").split("conformance.python.")[-1].replace(".", "::") + "::" + element.get("name")
@@ -172,7 +172,7 @@ def read_results(path):
 
 
 def report(source, outcomes, table, arguments):
-    """Prints and writes what the arguments ask for."""
+    """Prints the results, and writes the files that the arguments name."""
     print(feature_table.as_markdown(table, arguments.column) if arguments.markdown else feature_table.as_text(table))
     print()
     print(feature_table.summary(table))
@@ -189,11 +189,11 @@ def report(source, outcomes, table, arguments):
 
 
 def check_document(source, table, arguments):
-    """Whether the column of the document says what these results say."""
+    """Returns true if the column on the page matches these results."""
     stale = feature_table.stale_lines(arguments.document.read_text(encoding="utf-8"), table, arguments.column)
     if stale:
         print(f"{source}: the column {arguments.column} of {arguments.document} is out of date:", *stale, sep="\n")
-        print("Write it anew with: conformance/run.py --rowhouse target/release/rowhouse --document docs/compatibility.md "
+        print("Update it with: conformance/run.py --rowhouse target/release/rowhouse --document docs/compatibility.md "
               "--column Rowhouse")
     return not stale
 
@@ -226,7 +226,7 @@ def main():
             report(source, outcomes, table, arguments)
             good &= not any(row.counts[FAILED] for row in table)
     if arguments.check and good:
-        print(f"the column {arguments.column} of {arguments.document} says what was measured, {len(measured)} times")
+        print(f"the column {arguments.column} of {arguments.document} matches the results (runs: {len(measured)})")
     sys.exit(0 if good else 1)
 
 

@@ -1,6 +1,7 @@
-//! Tells the program which revision of the source it is built from.
+//! Provides the program with the source revision that it is built from.
 //!
-//! The variable `ROWHOUSE_REVISION` says so, else the repository if this is a clone. A build from a release file knows none.
+//! The revision comes from the variable `ROWHOUSE_REVISION`, or else from the repository if this is a clone. A build
+//! from a release archive has none.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,26 +11,26 @@ const VARIABLE: &str = "ROWHOUSE_REVISION";
 fn main() {
     println!("cargo:rerun-if-env-changed={VARIABLE}");
     println!("cargo:rerun-if-changed=build.rs");
-    let revision = std::env::var(VARIABLE).ok().filter(|revision| !revision.is_empty()).or_else(of_clone);
+    let revision = std::env::var(VARIABLE).ok().filter(|revision| !revision.is_empty()).or_else(clone_commit);
     if let Some(revision) = revision {
         println!("cargo:rustc-env={VARIABLE}={revision}");
     }
 }
 
-/// The commit of the clone that this folder belongs to, if it is one.
-fn of_clone() -> Option<String> {
+/// Returns the commit of the clone that contains this folder, if there is one.
+fn clone_commit() -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
-    // A release file may have been unpacked inside another repository.
+    // A release archive may have been unpacked inside another repository.
     let top = git(root, &["rev-parse", "--show-toplevel"])?;
     if Path::new(&top).canonicalize().ok()? != root.canonicalize().ok()? {
         return None;
     }
     let revision = git(root, &["rev-parse", "HEAD"])?;
-    // These change with each commit, and with nothing else.
+    // These files change with each commit, and only then.
     let branch = git(root, &["symbolic-ref", "--quiet", "HEAD"]);
     for name in ["HEAD", "packed-refs"].into_iter().chain(branch.as_deref()) {
         let path = root.join(git(root, &["rev-parse", "--git-path", name])?);
-        // Without this condition, a file that does not exist would make every build a new one.
+        // A path that does not exist would make Cargo rebuild every time.
         if path.exists() {
             println!("cargo:rerun-if-changed={}", path.display());
         }

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measures the processor time that operations cost on one PostgreSQL and on clusters of Citus, and prints tables.
+"""Measures the processor time of operations on a single PostgreSQL server and on Citus clusters, and prints tables.
 
-Builds the release, starts a PostgreSQL and clusters (scripts/postgres.sh and scripts/citus.sh) with fsync, one after the other,
-and on each of them Rowhouse servers that address the workers, and stops everything at the end. The last table compares with the
-statements alone: pgbench inserts, overwrites and reads rows of the same size, with keys of the same size, on the same nodes,
-prepared and with as many connections, as fast as it can and as often a second as Rowhouse did. A statement costs more when there
-are fewer of them, because processes that wait must be woken.
+Builds the release binaries. Starts a PostgreSQL server and clusters (scripts/postgres.sh and scripts/citus.sh) with
+fsync, one after the other, with Rowhouse servers that address the workers, and stops everything at the end. The last
+table compares Rowhouse with the bare statements: pgbench inserts, overwrites and reads rows of the same size, with keys
+of the same size, on the same nodes, prepared and with as many connections. It runs both as fast as possible and at the
+rate that Rowhouse reached. A statement costs more at a lower rate, because waiting processes must be woken.
 """
 
 import argparse
@@ -21,12 +21,13 @@ import tempfile
 import threading
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Small partitions, so that every worker has many of them.
+# Small partitions, so that every worker has many.
 PER_PARTITION = 100
 WORKLOADS = "get insert upsert merge batch100 query-page scan".split()
-# What these cost is shown for an entity, not for a page or a scan.
+# Their costs are shown per entity, not per page or scan.
 OF_ENTITIES = ("query-page", "scan")
-# The statement that a workload is compared with, and the most that its database time may be of it.
+# The statement that a workload is compared with, and the maximum ratio of the workload's database time to the
+# statement's.
 STATEMENTS = {
     "get": ("SELECT record FROM bare WHERE partition = :partition AND row = :row;", 1.2),
     "insert": ("INSERT INTO bare VALUES (:partition, :new, :record) "
@@ -34,7 +35,7 @@ STATEMENTS = {
     "upsert": ("INSERT INTO bare VALUES (:partition, :row, :record) "
                "ON CONFLICT (partition, row) DO UPDATE SET record = excluded.record;", 1.5),
 }
-# Numbers whose texts have as many bytes as the keys of the workloads.
+# Numbers whose decimal form has as many bytes as the keys of the workloads.
 FIRST_PARTITION, FIRST_ROW = 100_000_000_000_000, 1_000_000_000
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -50,29 +51,29 @@ class Node:
 
 @dataclasses.dataclass
 class Database:
-    """A running database: the address for Rowhouse, and its nodes."""
+    """A running database: its address for Rowhouse, and its nodes."""
 
     name: str
     store: str
     options: list
     nodes: list
     programs: pathlib.Path
-    # The database that has the tables.
+    # The name of the database that has the tables.
     database: str
 
     def entrances(self):
-        """The nodes that clients address."""
+        """Returns the nodes that clients address."""
         return self.nodes[1:] or self.nodes
 
     def sql(self, statements, node=0):
-        """Runs statements on a node, and returns what they print."""
+        """Runs statements on a node, and returns their output."""
         command = [self.programs / "psql", "--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-c", statements,
                    f"postgres://rowhouse@{self.nodes[node].host}/{self.database}"]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def first_line(process, what):
-    """The first line that a process prints, as words."""
+    """Returns the words of the first line that a process prints."""
     words = process.stdout.readline().split()
     if not words:
         sys.exit(f"{what} did not start")
@@ -81,7 +82,7 @@ def first_line(process, what):
 
 @contextlib.contextmanager
 def running(command, **options):
-    """A process whose standard input is closed, and which is stopped, in the end."""
+    """Yields a process with a pipe as its standard input. At the end, closes the pipe and stops the process."""
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options) as process:
         try:
             yield process
@@ -92,7 +93,7 @@ def running(command, **options):
 
 @contextlib.contextmanager
 def postgres(folder):
-    """One PostgreSQL."""
+    """Yields a single PostgreSQL server."""
     environment = {**os.environ, "TMPDIR": str(folder)}
     with running([ROOT / "scripts/postgres.sh", "--durable"], env=environment) as process:
         url, programs, number = first_line(process, "PostgreSQL")
@@ -102,7 +103,7 @@ def postgres(folder):
 
 @contextlib.contextmanager
 def citus(folder, workers):
-    """A cluster."""
+    """Yields a Citus cluster."""
     environment = {**os.environ, "TMPDIR": str(folder)}
     with running([ROOT / "scripts/citus.sh", "--durable", str(workers)], env=environment) as process:
         _, programs, *words = first_line(process, "Citus")
@@ -120,7 +121,7 @@ def citus(folder, workers):
 
 
 def start_server(stack, arguments, release):
-    """Starts a Rowhouse server, and returns its address and process."""
+    """Starts a Rowhouse server, and returns its address and process ID."""
     log = open(arguments.folder / "servers.log", "a", encoding="utf-8")
     stack.enter_context(log)
     command = [release / "rowhouse", "serve", "--listen", "127.0.0.1:0", *arguments.database.options]
@@ -129,12 +130,12 @@ def start_server(stack, arguments, release):
     words = process.stdout.readline().split()
     if not words:
         sys.exit((arguments.folder / "servers.log").read_text(encoding="utf-8"))
-    # What it prints after the first line fits the pipe.
+    # The remaining output fits into the pipe.
     return words[-1], process.pid
 
 
 def measure(arguments, release, workload, servers):
-    """Runs a workload against servers, and returns the report of it."""
+    """Runs a workload against servers, and returns its report."""
     command = [release / "rowhouse-bench", "run", "--json"]
     for endpoint, process in servers:
         command += ["--endpoint", endpoint + "/devstoreaccount1", "--pid", str(process)]
@@ -153,7 +154,7 @@ def measure(arguments, release, workload, servers):
 
 
 def processor_seconds(nodes):
-    """The processor time so far of all processes of each node."""
+    """Returns the processor time used so far by all processes of each node."""
     spent = {node.process: 0 for node in nodes}
     for entry in pathlib.Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):
@@ -165,7 +166,7 @@ def processor_seconds(nodes):
 
 
 def prepare_statements(database, entities):
-    """Creates the table of the statements, with as many rows and as large ones as Rowhouse's has, and returns a record."""
+    """Creates the table for the statements, as large as Rowhouse's table and with as many rows. Returns a record."""
     size = int(database.sql("SELECT round(avg(length(record))) FROM rowhouse_entities"))
     database.sql("CREATE TABLE bare (partition bytea, row bytea, record bytea NOT NULL, PRIMARY KEY (partition, row))")
     if database.options:
@@ -176,9 +177,9 @@ def prepare_statements(database, entities):
 
 
 def run_statement(arguments, statement, record, rate=None):
-    """Runs a statement so often a second, or as often as possible, on all nodes that clients address, and returns the processor
-    time of one of them, in microseconds: of all nodes, and of the busiest. It counts between two lines of progress, without the
-    opening of connections."""
+    """Runs a statement at the given rate, or as often as possible, on all nodes that clients address. Returns the
+    processor time of one statement, in microseconds: on all nodes together, and on the busiest node. Counts between two
+    progress lines, so that the opening of connections is excluded."""
     database, script = arguments.database, arguments.folder / "statement.sql"
     script.write_text(
         f"\\set number random(0, {arguments.entities - 1})\n\\set partition {FIRST_PARTITION} + :number / {PER_PARTITION}\n"
@@ -216,18 +217,18 @@ def run_statement(arguments, statement, record, rate=None):
 
 
 def line(*cells):
-    """Prints a line of a table."""
+    """Prints a row of a table."""
     print("| " + " | ".join(f"{cell:.1f}" if isinstance(cell, float) else str(cell) for cell in cells) + " |", flush=True)
 
 
 def head(*cells):
-    """Prints the head of a table, whose first two columns are text."""
+    """Prints the head of a table whose first two columns are text."""
     line(*cells)
     print("|---|---|" + "---:|" * (len(cells) - 2), flush=True)
 
 
 def measure_database(arguments, release, comparisons):
-    """Measures all workloads on a database, and the statements."""
+    """Measures all workloads and the statements on a database."""
     database, ones = arguments.database, {}
     workers = max([0, *arguments.workers])
     with contextlib.ExitStack() as stack:
@@ -251,19 +252,19 @@ def measure_database(arguments, release, comparisons):
 
 
 def numbers(text):
-    """A list of numbers."""
+    """Parses a comma-separated list of numbers."""
     return [int(word) for word in text.split(",") if word]
 
 
 def main():
-    """Measures as the command line says."""
+    """Measures as the command line specifies."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", type=pathlib.Path, help="folder for all data, not in memory [default: a temporary one]")
+    parser.add_argument("--folder", type=pathlib.Path, help="folder for all data, not on a memory-backed file system [default: a temporary folder]")
     parser.add_argument("--seconds", type=int, default=4, help="duration of a measurement [default: 4]")
-    parser.add_argument("--entities", type=int, default=20_000, help="size of the tables [default: 20000]")
+    parser.add_argument("--entities", type=int, default=20_000, help="number of entities in each table [default: 20000]")
     parser.add_argument("--connections", type=int, default=16, help="[default: 16]")
     parser.add_argument("--workers", type=numbers, default=[1, 2, 3], metavar="N,...",
-                        help="sizes of the clusters, 0 for one PostgreSQL alone [default: 1,2,3]")
+                        help="numbers of workers; 0 for a single PostgreSQL server [default: 1,2,3]")
     parser.add_argument("--servers", type=numbers, default=[1, 2, 3], metavar="N,...", help="Rowhouse servers [default: 1,2,3]")
     parser.add_argument("--workloads", type=lambda text: text.split(","), default=WORKLOADS, metavar="NAME,...",
                         help=f"[default: {','.join(WORKLOADS)}]; scan is a query-filter over the whole table")
@@ -274,19 +275,19 @@ def main():
                    cwd=ROOT, check=True)
     release = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
     arguments.folder = pathlib.Path(tempfile.mkdtemp(dir=arguments.folder))
-    # Readable for the user that PostgreSQL runs as.
+    # PostgreSQL runs as another user, which must be able to read the folder.
     arguments.folder.chmod(0o755)
     comparisons = []
     try:
-        print("Processor time of an operation, for query-page and scan of an entity, in microseconds.\n")
+        print("Processor time per operation, or per entity for query-page and scan, in microseconds.\n")
         names = [f"worker {number + 1}" for number in range(max([0, *arguments.workers]))]
         head("workload", "database", "servers", "a second", "Rowhouse", "coordinator", *names, "sum of nodes", "busiest node")
         makers = [postgres(arguments.folder)] + [citus(arguments.folder, workers) for workers in arguments.workers if workers]
         for maker in makers:
             with maker as arguments.database:
                 measure_database(arguments, release, comparisons)
-        print("\nThe database time of the statement alone, and of Rowhouse with the first number of servers.\n")
-        head("workload", "database", "alone: sum", "busiest", "as often as Rowhouse: sum", "busiest", "Rowhouse: sum", "busiest",
+        print("\nThe database time of the bare statement, and of Rowhouse with the first number of servers.\n")
+        head("workload", "database", "at full speed: sum", "busiest", "at Rowhouse's rate: sum", "busiest", "Rowhouse: sum", "busiest",
              "ratio to the first", "to the second", "budget")
         for comparison in comparisons:
             line(*comparison)

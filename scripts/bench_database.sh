@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Measures servers on a PostgreSQL and on the embedded engine in turn, and prints a table.
+# Measures servers on PostgreSQL and on the embedded engine in turn, and prints a table.
 #
 # usage: scripts/bench_database.sh [FOLDER]
 #
-# Builds the release, starts a PostgreSQL with fsync and the servers, all with their defaults, and stops them at the end.
-# FOLDER holds all data, a temporary one by default; it must not be in memory. SECONDS_EACH is the duration of a measurement
-# (3 by default), ENTITIES the size of the tables (50000), CONNECTIONS the connections ("1 16 64"), and WORKLOADS the lines of
-# the first table. The second table compares one server with two, medians of three rounds.
+# Builds the release binaries, starts PostgreSQL with fsync and the servers, all with their defaults, and stops them at
+# the end. All data is in FOLDER, a temporary folder by default; it must not be on a memory-backed file system.
+# SECONDS_EACH is the duration of each measurement (default: 3), ENTITIES the number of entities in each table (50000),
+# CONNECTIONS the numbers of connections ("1 16 64"), and WORKLOADS the workloads of the first table. The second table
+# compares one server with two; it shows the medians of three rounds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -17,7 +18,7 @@ for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
 cargo build --quiet --release --locked -p rowhouse-tables -p rowhouse-bench
 release=${CARGO_TARGET_DIR:-$root/target}/release
 scratch=$(mktemp -d ${1:+"--tmpdir=$1"})
-# Readable for the user that PostgreSQL runs as.
+# PostgreSQL runs as another user, which must be able to read the folder.
 chmod 755 "$scratch"
 processes=()
 close() {
@@ -31,16 +32,16 @@ trap close EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# Waits for the first line of a file, and sets `line` to it.
+# Waits for the first line of a file and assigns it to `line`.
 first_line() {
     for _ in $(seq 600); do
         IFS= read -r line <"$1" && return || sleep 0.1
     done
-    echo "$1 is still empty" >&2
+    echo "$1 is still empty after a minute" >&2
     exit 1
 }
 
-# Starts a server, and sets `endpoint` and `process`.
+# Starts a server. Sets `endpoint` and `process`.
 start_server() {
     local name=$1
     shift
@@ -51,7 +52,7 @@ start_server() {
     endpoint=${line#listening on }
 }
 
-# Runs a workload, and prints its figures: operations a second, median latency, CPU of the server, CPU of the database.
+# Runs a workload and prints its figures: operations per second, median latency, CPU of the server, CPU of the database.
 run() {
     local endpoint=$1 process=$2 workload=$3 connections=$4
     shift 4
@@ -59,7 +60,7 @@ run() {
         --connections "$connections" --entities "$ENTITIES" --seconds "$SECONDS_EACH" --json "$@" | figures
 }
 
-# Extracts the figures of a report, for `run`.
+# Extracts the figures from a report, for `run`.
 figures() {
     awk -F'[:,]' '
         /"operations_per_second"/ { rate = $2 }
@@ -69,7 +70,7 @@ figures() {
         END { printf "%.0f %.0f %.0f %.0f\n", rate, median, server, database }'
 }
 
-# Prints the operations a second of one server, and of two servers that share the connections.
+# Prints the operations per second of one server, and of two servers that share the connections.
 pair() {
     local one two rest half=$(($2 / 2)) other
     read -r one _ < <(run "${first[@]}" "$1" "$2")
@@ -81,7 +82,7 @@ pair() {
     echo "$one $((two + rest))"
 }
 
-# The median of a field of the pairs.
+# Prints the median of a field of the pairs.
 median() { awk -v field="$1" '{ print $field }' "$scratch/pairs" | sort -n | sed -n 2p; }
 
 mkfifo "$scratch/postgres.in"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Builds the program for a target, so that two builds of one commit are the same bytes whichever folders they are made in.
+# Builds the program for a target reproducibly: two builds of a commit are identical, byte for byte, in any folder.
 #
 # usage: scripts/build-release.sh TARGET
 #
-# TARGET is one of the compiler's names. PROFILE is the profile, `dist` if not set. Names of folders would get into the program by
-# way of panics, of C code and of generated sources: each is replaced, those of the sources with /source, those of libraries
-# with /crates, and those of the build with /build. The C library is linked statically on Linux and Windows. The last line of the
-# output is the path of the program. The same bytes need the same compiler, C compiler and linker, too.
+# TARGET is a target triple of the Rust compiler. PROFILE is the cargo profile (default: dist). Panic locations, C code
+# and generated sources would put folder names into the program, so these are replaced: the sources by /source,
+# libraries by /crates, and the build by /build. The C library is linked statically on Linux and Windows. The last line
+# of the output is the path of the program. Identical builds also require the same Rust compiler, C compiler and linker.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,24 +14,26 @@ target=${1:?usage: scripts/build-release.sh TARGET}
 profile=${PROFILE:-dist}
 target_folder=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target_folder"
-# The packages of all libraries must be unpacked before it is known where.
+# The folders below need every library to be unpacked.
 cargo fetch --quiet --locked --target "$target"
 
-# As the compiler writes a path, which in a shell on Windows is not as the shell does.
+# Prints a path as the compiler writes it; a shell on Windows writes it differently.
 native() { if command -v cygpath >/dev/null; then cygpath --windows "$1"; else echo "$1"; fi; }
 
 names=()
 rename() { names+=("$(native "$1")=$2"); }
-# The last one that fits is used. `pwd -P` is what cargo passes on.
+# The last match wins. Cargo passes on the path that `pwd -P` prints.
 rename "$(pwd -P)" /source
 rename "$(cd "$target_folder" && pwd -P)" /build
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
-# Under the name that cargo passes on, and under that of the folder in which it runs the C compiler, if the first is a link.
+# If the folder is a link, cargo passes on the link's name but runs the C compiler in the folder's real path. Replace
+# both.
 for sources in "$cargo_home"/registry/src/*/; do
     rename "${sources%/}" /crates
     rename "$(cd "$sources" && pwd -P)" /crates
 done
-# With the component rust-src, the standard library is there, and otherwise where its own build was.
+# The folder of the standard library if the component rust-src is installed; otherwise the path has been replaced
+# already.
 rename "$(rustc --print sysroot)/lib/rustlib/src/rust" "/rustc/$(rustc --version --verbose | sed -n 's/^commit-hash: //p')"
 
 flags=()
@@ -42,12 +44,14 @@ for name in "${names[@]}"; do
 done
 case $target in
     *-linux-*) flags+=(-Ctarget-feature=+crt-static) ;;
-    # /Brepro leaves the time out, and the other writes no path of the debug information.
+    # /Brepro omits the time stamp; /PDBALTPATH omits the path of the debug information.
     *-windows-msvc) flags+=(-Ctarget-feature=+crt-static -Clink-arg=/Brepro -Clink-arg=/PDBALTPATH:%_PDB%) c_flags=() ;;
 esac
-# Git's shell on Windows rewrites values that look like paths for the programs that it starts, which would break these flags.
+# Git's shell on Windows rewrites values that look like paths when it starts other programs, which would break these
+# flags.
 export MSYS2_ENV_CONV_EXCL=CARGO_ENCODED_RUSTFLAGS
-# Encoded, since folders may have spaces in their names. With --target, build scripts and procedural macros do not get the flags.
+# Encoded because folder names may contain spaces. With --target, build scripts and procedural macros do not get the
+# flags.
 CARGO_ENCODED_RUSTFLAGS=$(printf '%s\x1f' "${flags[@]}")
 export CARGO_ENCODED_RUSTFLAGS=${CARGO_ENCODED_RUSTFLAGS%?}
 case $target in
@@ -60,8 +64,7 @@ case $target in
         done
         ;;
 esac
-# mimalloc contains the time at which it was compiled. No time of a file is needed here, so that of a commit would only be one more
-# thing to know.
+# mimalloc embeds its compile time. No build step needs a real time stamp, so a constant suffices.
 export SOURCE_DATE_EPOCH=0
 export CC_SHELL_ESCAPED_FLAGS=1 "CFLAGS_${target//-/_}=${c_flags[*]-}"
 

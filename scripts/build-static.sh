@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Builds a program without dependencies on the system that it runs on, and checks that it has none.
+# Builds a program without dependencies on the host system, and verifies that it has none.
 #
 # usage: scripts/build-static.sh [x86_64 | aarch64]
 #
-# With the musl target (rustup target add x86_64-unknown-linux-musl, and a C compiler for it: musl-tools on Debian) the program
-# runs on any Linux. Without it the C library of this machine is linked statically: that runs anywhere too, but resolves host
-# names only with /etc/hosts and DNS, since other modules of the name service switch would have to be loaded.
-# PROFILE=release builds faster, PROFILE=dev even more so. The last line of the output is the path of the program.
+# With the musl target (rustup target add x86_64-unknown-linux-musl, and a C compiler for it: musl-tools on Debian), the
+# program runs on any Linux. Without it, the C library of this machine is linked statically. That program also runs
+# anywhere, but it resolves host names only through /etc/hosts and DNS, because other modules of the name service switch
+# must be loaded at run time. PROFILE=release builds faster, and PROFILE=dev faster still. The last line of the output
+# is the path of the program.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
@@ -44,14 +45,14 @@ program=$(PROFILE=$profile scripts/build-release.sh "$target")
 libraries=$(ldd "$program" 2>&1 || true)
 case $libraries in
     *"statically linked"* | *"not a dynamic executable"*) say "ldd: $libraries" ;;
-    *) fail "it needs shared libraries: $libraries" ;;
+    *) fail "the program needs shared libraries: $libraries" ;;
 esac
 # ldd cannot inspect a program for another architecture.
 if command -v readelf >/dev/null && readelf -lW "$program" | grep -q INTERP; then
-    fail "it needs a dynamic loader"
+    fail "the program needs a dynamic loader"
 fi
 if [ "$architecture" != "$(uname -m)" ]; then
-    say "it cannot run on this machine, so nothing more is checked"
+    say "the program cannot run on this machine, so the remaining checks are skipped"
     echo "$program"
     exit
 fi
@@ -69,17 +70,17 @@ trap close EXIT
 
 stop() {
     kill "$pid"
-    wait "$pid" || fail "it stops with a failure: $(cat "$scratch/log")"
+    wait "$pid" || fail "the server failed to stop cleanly: $(cat "$scratch/log")"
     pid=
 }
 
-# It starts, stores data and answers, with a host name to resolve and an empty environment.
+# The program starts, stores data and answers when it has to resolve a host name and its environment is empty.
 clean=(env -i "PATH=$PATH")
 start_server "$scratch/log" "${clean[@]}" "$program" serve --listen localhost:0 --data "$scratch/data"
-"${clean[@]}" "$program" health --listen "localhost:${address##*:}" >&2 || fail "it does not answer"
+"${clean[@]}" "$program" health --listen "localhost:${address##*:}" >&2 || fail "the server does not answer"
 stop
 
-# It needs no file of the system: it works in a root folder that has only the devices of every container.
+# The program needs no file of the system: it works in a root folder that contains only the devices every container has.
 in_empty_root() {
     exec "${clean[@]}" unshare --user --map-root-user --mount bash -c '
         for device in random urandom; do mount --bind "/dev/$device" "$1/dev/$device"; done
@@ -91,15 +92,15 @@ if unshare --user --map-root-user --mount true 2>/dev/null; then
     touch "$empty/dev/random" "$empty/dev/urandom"
     cp "$program" "$empty/rowhouse"
     start_server "$scratch/log" in_empty_root "$empty" /rowhouse serve --listen 127.0.0.1:0
-    (in_empty_root "$empty" /rowhouse health --listen "$address") >&2 || fail "it does not answer: $(cat "$scratch/log")"
+    (in_empty_root "$empty" /rowhouse health --listen "$address") >&2 || fail "the server does not answer: $(cat "$scratch/log")"
     [ -d "$empty/data/rowhouse-data" ] || fail "the data folder is missing"
     stop
-    say "it works in an empty root folder"
+    say "the program works in an empty root folder"
 else
-    say "user namespaces are not available, so it was not tried in an empty root folder"
+    say "user namespaces are not available, so the test in an empty root folder is skipped"
 fi
 
-# The host of a database is resolved: a refused connection is another error than an unknown name.
+# The program resolves the host name of a database: "connection refused" differs from "unknown name".
 refusal() { "${clean[@]}" "$program" serve --listen 127.0.0.1:0 --store "postgres://a@$1:1/b?connect_timeout=2" 2>&1 || true; }
 known=$(refusal localhost) unknown=$(refusal no-such-name.invalid)
 case $known in
@@ -107,7 +108,7 @@ case $known in
     *) fail "localhost is not resolved: $known" ;;
 esac
 case $unknown in
-    *refused* | "") fail "a name that does not exist is resolved: $unknown" ;;
-    *) say "no-such-name.invalid: not resolved, as it should be" ;;
+    *refused* | "") fail "a name that does not exist was resolved: $unknown" ;;
+    *) say "no-such-name.invalid: not resolved, as expected" ;;
 esac
 echo "$program"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Fails if a package of a release is larger than it may be.
+# Fails if a release package exceeds the size limit.
 #
 # usage: scripts/check_size.sh FILE...
 set -euo pipefail
 
-# 12 MB to download, for whoever installs one. Unpacked, the program is about twice as large (docs/adr/0015).
+# 12 MB to download. Unpacked, the program is about twice as large (docs/adr/0015).
 PACKAGE_BYTES_MAX=12000000
 
 if [ $# -eq 0 ]; then
@@ -14,7 +14,7 @@ fi
 too_large=0
 for file in "$@"; do
     bytes=$(wc -c <"$file")
-    echo "$file: $bytes bytes, of at most $PACKAGE_BYTES_MAX"
+    echo "$file: $bytes bytes (limit: $PACKAGE_BYTES_MAX)"
     if [ "$bytes" -gt "$PACKAGE_BYTES_MAX" ]; then too_large=1; fi
 done
 exit "$too_large"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Writes SHA256SUMS into a folder, for every other file there.
+# Writes SHA256SUMS into a folder, with a checksum for every other file there.
 #
 # usage: scripts/checksums.sh FOLDER
 #
-# Check them with: sha256sum --check --ignore-missing SHA256SUMS
+# To verify the checksums: sha256sum --check --ignore-missing SHA256SUMS
 set -euo pipefail
 
 cd "${1:?usage: scripts/checksums.sh FOLDER}"

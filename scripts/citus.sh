@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# Runs a cluster of Citus for tests, a coordinator and some workers, in a temporary folder, until standard input ends.
+# Runs a Citus cluster for tests, a coordinator and some workers, in a temporary folder, until standard input ends.
 #
 # usage: scripts/citus.sh [--durable] WORKERS
 #
-# When it is ready it prints one line: the address of the coordinator's database `postgres`, the folder of the programs, and for
-# each node, the coordinator first, its address and the id of its server process, as in 127.0.0.1:21000=4711. Nothing is started
-# again when it dies: the caller decides. Without PostgreSQL, or without the extension Citus in it, it prints what is missing and
-# exits with 77.
+# When it is ready, it prints one line: the address of the coordinator's database `postgres`, the folder of the
+# programs, and for each node, the coordinator first, its address and the ID of its server process, as in
+# 127.0.0.1:21000=4711. Nodes that die are not restarted: the caller decides. If PostgreSQL or its Citus extension is
+# not installed, the script reports what is missing and exits with 77.
 #
-# Each line of standard input is a command, and is answered by one line. Nodes are numbered; the coordinator is 0.
+# Each line of standard input is a command; the answer is one line. Nodes are numbered; the coordinator is 0.
 #
-#   database NAME  creates a database on the coordinator and the first WORKERS workers, with the extension, and makes one cluster
-#                  of them; the answer is the address of the database on the coordinator
-#   start N        starts node N again after it was killed; the answer is its address and process, as above
-#   add            starts one more worker, which belongs to no database so far; the answer is its address and process
-#   join NAME N    makes worker N a part of a database, where it has no shards so far; the answer is "joined"
+#   database NAME  creates a database with the extension on the coordinator and the first WORKERS workers, and joins them
+#                  into a cluster; the answer is the address of the database on the coordinator
+#   start N        restarts node N after it was killed; the answer is its address and process, as above
+#   add            starts another worker, which belongs to no database yet; the answer is its address and process
+#   join NAME N    adds worker N to a database, initially without shards; the answer is "joined"
 #
-# --durable  with fsync, as for real data; for measurements
+# --durable  enables fsync, as for production data; for measurements
 set -euo pipefail
 
 durable=false
@@ -38,8 +38,8 @@ if ! [ -e "$("$programs/pg_config" --sharedir 2>/dev/null)/extension/citus.contr
     exit 77
 fi
 
-# Each database has a process of Citus on each node, and shards are moved by logical replication. What a node that died had
-# prepared and not committed is soon committed by the node that asked for it.
+# Each database has a Citus process on each node, and shards are moved by logical replication. Transactions that were
+# prepared but not committed when a node died are soon resolved by the coordinating node.
 settings="
 shared_preload_libraries = 'citus'
 citus.node_conninfo = 'sslmode=prefer'
@@ -59,33 +59,33 @@ new_node() {
     pids+=("$child")
 }
 
-# Prints the address and the process of a node.
+# Prints the address and the process ID of a node.
 node() { echo "127.0.0.1:${ports[$1]}=${pids[$1]}"; }
 
-# Creates a database on a node, with the extension.
+# Creates a database with the Citus extension on a node.
 create_database() {
     ask "${ports[$1]}" "CREATE DATABASE $2" || fail "the database $2 cannot be created"
-    ask "${ports[$1]}" 'CREATE EXTENSION citus' "$2" || fail "the database $2 cannot get the extension"
+    ask "${ports[$1]}" 'CREATE EXTENSION citus' "$2" || fail "the Citus extension cannot be created in the database $2"
 }
 
-# Makes a worker a part of a database.
+# Adds a worker to a database.
 add_to() {
     ask "${ports[0]}" "SELECT citus_add_node('127.0.0.1', ${ports[$2]})" "$1" >/dev/null || fail "worker $2 cannot be added"
 }
 
-# Creates a database on the coordinator and the first workers.
+# Creates a database on the coordinator and the first workers, and joins them into a cluster.
 new_database() {
     local number
     for number in $(seq 0 "$workers"); do
         create_database "$number" "$1"
     done
-    ask "${ports[0]}" "SELECT citus_set_coordinator_host('127.0.0.1', ${ports[0]})" "$1" >/dev/null || fail "no coordinator"
+    ask "${ports[0]}" "SELECT citus_set_coordinator_host('127.0.0.1', ${ports[0]})" "$1" >/dev/null || fail "the coordinator cannot be registered"
     for number in $(seq "$workers"); do
         add_to "$1" "$number"
     done
 }
 
-# Starts a node again. What is left of its former processes may need a moment to end.
+# Restarts a node. Its previous child processes may need a moment to exit.
 start_again() {
     forget "${pids[$1]}"
     for _ in $(seq 20); do
@@ -95,7 +95,7 @@ start_again() {
         fi
         sleep 0.2
     done
-    fail "node $1 does not start again"
+    fail "node $1 does not restart"
 }
 
 nodes=
@@ -124,6 +124,6 @@ while IFS=' ' read -r command first second; do
             add_to "$first" "$second"
             echo joined
             ;;
-        *) fail "there is no command '$command'" ;;
+        *) fail "unknown command '$command'" ;;
     esac
 done

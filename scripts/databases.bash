@@ -1,10 +1,10 @@
-# Functions that run PostgreSQL servers in a temporary folder; scripts/postgres.sh and scripts/citus.sh source this file.
+# Functions that run PostgreSQL servers in a temporary folder, for scripts/postgres.sh and scripts/citus.sh.
 # shellcheck shell=bash
 #
-# `open_folder` comes first. It sets `programs` (the folder of PostgreSQL's programs) and `folder` (the temporary folder, which
-# becomes the current one), and whatever ends the script stops the servers and removes the folder.
+# Call `open_folder` first. It sets `programs` (the folder of PostgreSQL's programs) and `folder` (the temporary folder,
+# which becomes the current folder). On any exit of the script, it stops the servers and removes the folder.
 
-# The folder with the programs: in PATH, as pg_config reports, or where Debian installs them.
+# Prints the folder with the programs: in PATH, from pg_config, or where Debian or Homebrew installs them.
 find_programs() {
     local folder
     for folder in $(tr ':' ' ' <<<"$PATH") "$(pg_config --bindir 2>/dev/null || true)" \
@@ -41,7 +41,7 @@ open_folder() {
 stop() {
     trap - EXIT INT TERM
     for child in "${children[@]}"; do
-        # A frozen server takes the signal once it goes on.
+        # A stopped (SIGSTOP) server handles the signal when it continues.
         kill -QUIT "$child" 2>/dev/null && kill -CONT "$child" 2>/dev/null || true
         wait "$child" 2>/dev/null || true
     done
@@ -52,14 +52,14 @@ stop() {
 # Runs one of the programs as the user that owns the data.
 run() { "${as_user[@]}" env -i PATH="$PATH" LC_ALL=C "$programs/$1" "${@:2}"; }
 
-# Makes a data folder with settings beside those that all have. `durable` (true or false): whether it is as for real data.
+# Creates a data folder with the given settings in addition to the common ones. `durable`: whether to use fsync.
 new_data() {
     local data=$1 durable=$2 settings=$3
     run initdb "--pgdata=$data" --username=rowhouse --auth=trust --encoding=UTF8 --locale=C --no-sync \
         >initdb.log 2>&1 || { cat initdb.log >&2; exit 1; }
     if [ "$durable" = false ]; then
         cat >>"$data/postgresql.conf" <<'SETTINGS'
-# Tests kill the server, and the data survive that; they need not survive a loss of power.
+# Tests kill the server, and the data survives that; it does not need to survive a power failure.
 fsync = off
 full_page_writes = off
 SETTINGS
@@ -73,7 +73,7 @@ $settings
 SETTINGS
 }
 
-# Starts a server on a data folder and a port, and sets `child` to its process.
+# Starts a server with a data folder and a port, and sets `child` to its process ID.
 start() {
     "${as_user[@]}" env -i PATH="$PATH" LC_ALL=C "$programs/postgres" -D "$folder/$1" -p "$2" \
         -c listen_addresses=127.0.0.1 -c unix_socket_directories= </dev/null >>server.log 2>&1 &
@@ -81,7 +81,7 @@ start() {
     children+=("$child")
 }
 
-# Waits for the end of a server process that was told to end or was killed.
+# Waits for a server process that was signalled or killed to exit.
 forget() {
     local index
     wait "$1" 2>/dev/null || true
@@ -90,7 +90,7 @@ forget() {
     done
 }
 
-# Runs a statement on the server at a port, in the database `postgres` or in another one, and prints its result.
+# Runs a statement on the server at a port, in the database `postgres` or the given one, and prints its result.
 ask() {
     "$programs/psql" --no-psqlrc -h 127.0.0.1 -p "$1" -U rowhouse -d "${3:-postgres}" -v ON_ERROR_STOP=1 -qAtc "$2" 2>>ask.log
 }
@@ -102,12 +102,12 @@ fail() {
     exit 1
 }
 
-# Starts a server on a data folder and a port, and waits until it answers. Sets `child`. Returns 1 if the process ends.
+# Starts a server with a data folder and a port, and waits until it answers. Sets `child`. Returns 1 on failure.
 start_and_wait() {
     start "$1" "$2"
     for _ in $(seq 100); do
         if ! kill -0 "$child" 2>/dev/null; then break; fi
-        # Another server that already has the port might answer.
+        # Another server might already use the port and answer.
         if [ "$(ask "$2" 'SHOW data_directory')" = "$folder/$1" ]; then return; fi
         sleep 0.1
     done
@@ -116,12 +116,12 @@ start_and_wait() {
     return 1
 }
 
-# Starts a server on a data folder and a free port, and waits until it answers. Sets `child` and `port`.
+# Starts a server with a data folder on a free port, and waits until it answers. Sets `child` and `port`.
 start_on_free_port() {
     for _ in 1 2 3 4 5 6 7 8; do
         port=$((20000 + RANDOM % 12000))
         if start_and_wait "$1" "$port"; then return; fi
-        # The port is taken.
+        # The port is in use.
     done
     fail "the server does not start"
 }

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for some seconds, with the seeds in fuzz/seeds and the inputs that earlier runs found, which are in
-# fuzz/corpus, and at first in fuzz/corpus.tar.gz (scripts/pack_corpus.py).
+# Runs every fuzz target for some seconds. Starts from the seeds in fuzz/seeds and the inputs that earlier runs found.
+# These are in fuzz/corpus, initially unpacked from fuzz/corpus.tar.gz (scripts/pack_corpus.py).
 #
 # usage: scripts/fuzz.sh [SECONDS [TARGET...]]
 #
-# Needs a C++ compiler and stable Rust: the compiler's coverage pass feeds libFuzzer. A crash, a hang or a failed
-# assertion fails the run and leaves the input in fuzz/artifacts; to repeat it, pass the file to the binary.
-# A target is a file in fuzz/src/bin; its seeds are in the folder of the same name in fuzz/seeds.
+# Needs a C++ compiler and stable Rust: the compiler's coverage pass feeds libFuzzer. If a target crashes, hangs or
+# fails an assertion, the script fails and leaves the input in fuzz/artifacts; pass that file to the target's binary to
+# reproduce the failure. Each file in fuzz/src/bin is a target; its seeds are in the folder of the same name in
+# fuzz/seeds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +19,7 @@ if [ "${#targets[@]}" -eq 0 ]; then
     done
 fi
 
-# With an explicit --target these flags do not apply to build scripts and procedural macros.
+# With an explicit --target, these flags do not apply to build scripts and procedural macros.
 host=$(rustc -vV | sed -n 's/^host: //p')
 flags=(
     -Cpasses=sancov-module
@@ -37,14 +38,14 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 for target in "${targets[@]}"; do
     mkdir -p "fuzz/corpus/$target" "fuzz/artifacts/$target" "fuzz/seeds/$target"
-    # Bounds: seconds for one input, MiB of memory, bytes of an input.
+    # Limits: seconds per input, MiB of memory, bytes per input.
     if ! "$folder/$host/release/$target" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=1024 -max_len=4096 \
         -artifact_prefix="fuzz/artifacts/$target/" "fuzz/corpus/$target" "fuzz/seeds/$target" >"$log" 2>&1; then
         cat "$log"
         echo "fuzz target $target failed"
         exit 1
     fi
-    # Edges of the program that the known inputs reach, and those that the run reached.
+    # The number of edges that the known inputs reach, and the number after this run.
     known=$(sed -nE 's/.*INITED cov: ([0-9]+).*/\1/p' "$log")
     final=$(sed -nE 's/^#([0-9]+).*DONE +cov: ([0-9]+).*/\2 edges after \1 inputs/p' "$log")
     echo "fuzz target $target: $known edges from known inputs, $final"

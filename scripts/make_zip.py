@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Packs a folder as a zip whose bytes depend on nothing but names, contents and the given time.
+"""Packs a folder as a zip archive whose bytes depend only on the names, the contents and the given time.
 
 usage: scripts/make_zip.py FOLDER ARCHIVE SECONDS
 """
@@ -17,7 +17,7 @@ def main() -> None:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             entry = zipfile.ZipInfo(path.relative_to(folder.parent).as_posix(), moment)
             entry.compress_type = zipfile.ZIP_DEFLATED
-            # Regular files, as Unix has them: whatever system packs them, and executable where they are programs.
+            # Regular Unix files, on whatever system they are packed; programs are executable.
             entry.create_system = 3
             entry.external_attr = (0o100755 if path.parent.name == "bin" else 0o100644) << 16
             packed.writestr(entry, path.read_bytes(), compresslevel=9)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Packs the inputs that fuzzing has found into fuzz/corpus.tar.gz: of each target those that reach an edge of the program
-first, from the shortest input to the longest.
+"""Packs the inputs that fuzzing found into fuzz/corpus.tar.gz. For each target, it keeps the inputs that first reach an
+edge of the program, going from the shortest input to the longest.
 
 usage: scripts/pack_corpus.py       after scripts/fuzz.sh, which builds the targets and collects inputs in fuzz/corpus
 """
@@ -14,12 +14,12 @@ import tempfile
 from pathlib import Path
 
 FUZZ = Path(__file__).resolve().parent.parent / "fuzz"
-# Longer inputs are left out, in bytes.
+# The maximum size of a packed input, in bytes.
 INPUT_BYTES_MAX = 1024
 
 
 def first_to_reach(program, folders):
-    """The inputs in these folders that reach an edge which no shorter one reaches."""
+    """Returns the inputs in these folders that reach an edge which no shorter input reaches."""
     with tempfile.TemporaryDirectory() as scratch:
         control = Path(scratch, "control")
         merged = Path(scratch, "merged")
@@ -27,7 +27,8 @@ def first_to_reach(program, folders):
         options = ["-merge=1", f"-max_len={INPUT_BYTES_MAX}", f"-merge_control_file={control}"]
         subprocess.run([program, *options, merged, *folders], check=True, stderr=subprocess.DEVNULL)
         lines = control.read_text().splitlines()
-    # The number of inputs, that of the first folder, the inputs by length, and what each of them reaches.
+    # The number of inputs, the number in the first folder, the inputs by length, and the edges that each of them
+    # reaches.
     inputs = lines[2 : 2 + int(lines[0])]
     reached = (line.split() for line in lines[2 + len(inputs) :])
     return [Path(inputs[int(words[1])]) for words in reached if words[:1] == ["COV"] and len(words) > 2]

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Packs a program as a Debian package: with its systemd units, manual pages, completions, and a file of options in /etc/rowhouse.
+# Builds a Debian package of a program, with systemd units, manual pages, completions and an options file.
 #
 # usage: scripts/package-deb.sh PROGRAM TARGET [FOLDER]
 #
 #   scripts/package-deb.sh "$(scripts/build-static.sh)" x86_64-unknown-linux-musl dist
 #
-# TARGET is one of the compiler's names. The program is meant to need nothing of the system, and the package depends on nothing.
-# The program writes its completions and manual pages itself, so it must run on this machine. The same program gives the same
-# package, byte for byte. Needs dpkg-deb. DEB_MAINTAINER names who publishes it. Prints the path of the package.
+# TARGET is a target triple of the Rust compiler. The package declares no dependencies, so the program must be
+# statically linked. The program generates its completions and manual pages itself, so it must run on this machine. The
+# same program yields the same package, byte for byte. Needs dpkg-deb. DEB_MAINTAINER names the publisher. Prints the
+# path of the package.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
@@ -23,12 +24,12 @@ case $target in
         ;;
 esac
 epoch=$(packaging_epoch)
-# In the order of Debian's versions, only a tilde comes before the end.
+# In Debian's version order, only a tilde sorts before the end of the string.
 version=$(packaging_version | sed 's/-/~/')
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Whatever the caller's umask is.
+# Do not depend on the caller's umask.
 umask 022
 content=$scratch/content
 documents=$content/usr/share/doc/rowhouse-tables
@@ -65,16 +66,16 @@ Installed-Size: $(du --summarize --apparent-size --block-size=1K "$content" | cu
 Recommends: ca-certificates, procps
 Section: database
 Priority: optional
-Description: server for the protocol of Azure Table Storage
- Rowhouse keeps tables of entities in a folder, in memory or in PostgreSQL,
- and answers the clients and tools of Azure Table Storage: for development,
- for tests, and for production.
+Description: server for the Azure Table Storage protocol
+ Rowhouse stores tables of entities in a folder, in memory or in PostgreSQL,
+ and serves clients and tools of Azure Table Storage: for development,
+ testing and production.
 END
 (cd "$content" && find . -path ./DEBIAN -prune -o -type f -printf '%P\0' | sort -z | xargs -0 md5sum) >"$content/DEBIAN/md5sums"
 chmod 644 "$content"/DEBIAN/{control,conffiles,md5sums}
 find "$content" -exec touch --no-dereference --date="@$epoch" {} +
 
 package=$folder/rowhouse-tables_${version}_$architecture.deb
-# Distributions differ in the compression that is their default.
+# The default compression differs between distributions.
 SOURCE_DATE_EPOCH=$epoch dpkg-deb --root-owner-group -Zxz --build "$content" "$package" >&2
 echo "$package"

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Packs a program for npm: the package of its platform (rowhouse-tables-linux-x64 and so on), and the main package
-# `rowhouse-tables`, which is the same whatever the platform. Both are installed together, from their files. The main package asks
-# for no other, because lock files must not name packages that no registry has; scripts/publish-npm.sh adds that.
+# Builds the npm packages of a program: the package for its platform (rowhouse-tables-linux-x64 and so on), and the main
+# package `rowhouse-tables`, which is the same on all platforms. Users install both from their files. The main package
+# declares no dependency on the other, because lock files must not name packages that no registry has;
+# scripts/publish-npm.sh adds it.
 #
 # usage: scripts/package-npm.sh PROGRAM TARGET [FOLDER]
 #
 #   scripts/package-npm.sh "$(scripts/build-static.sh)" x86_64-unknown-linux-musl dist
 #
-# TARGET is one of the compiler's names. The version is that of the sources. The same program gives the same packages, byte for
-# byte. REPOSITORY_URL is written into the packages if it is set: npm compares it with where a package was published from.
-# Prints the paths of both packages.
+# TARGET is a target triple of the Rust compiler. The version is taken from Cargo.toml. The same program yields the same
+# packages, byte for byte. If REPOSITORY_URL is set, it is written into the packages: npm compares it with the origin of
+# a publication. Prints the paths of both packages.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
@@ -34,7 +35,7 @@ folder=$(cd "$folder" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Whatever the caller's umask is.
+# Do not depend on the caller's umask.
 umask 022
 cp -r "$root/packages/npm/rowhouse" "$scratch/main"
 rm -rf "$scratch/main/node_modules"
@@ -43,25 +44,25 @@ install -m 755 "$program" "$scratch/platform/bin/$file"
 cat >"$scratch/platform/README.md" <<END
 # rowhouse-tables-$os-$cpu
 
-The program of the package \`rowhouse-tables\` for $os on $cpu. It is installed together with that package.
+The program for the package \`rowhouse-tables\` for $os on $cpu. Install it together with that package.
 END
 for package in main platform; do cp "$root/LICENSE" "$scratch/$package/"; done
 chmod -R u=rwX,go=rX "$scratch"
 
-# Writes both package.json: the version, and the platform.
+# Completes both package.json files with the version and the platform.
 node - "$scratch" "$(packaging_version)" "$os" "$cpu" "${REPOSITORY_URL:-}" <<'END'
 const fs = require("node:fs");
 const [scratch, version, os, cpu, url] = process.argv.slice(2);
 const main = JSON.parse(fs.readFileSync(`${scratch}/main/package.json`, "utf8"));
 main.version = version;
 const { PLATFORMS, packageFor } = require(`${scratch}/main/program.js`);
-if (!PLATFORMS.includes(`${os}-${cpu}`)) throw new Error(`program.js does not look for ${os}-${cpu}`);
+if (!PLATFORMS.includes(`${os}-${cpu}`)) throw new Error(`program.js does not list the platform ${os}-${cpu}`);
 const platform = {
   name: packageFor(`${os}-${cpu}`),
   version,
-  description: `The program of rowhouse-tables for ${os} on ${cpu}.`,
+  description: `The program for rowhouse-tables for ${os} on ${cpu}.`,
   license: main.license,
-  // Yarn would keep it in an archive, from which it could not be started.
+  // Yarn would keep the package zipped, and the program could not be started from the archive.
   preferUnplugged: true,
   os: [os],
   cpu: [cpu],

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Packs a program as a wheel, which puts it into the environment where the wheel is installed.
+# Packs a program as a Python wheel. Installing the wheel puts the program into the environment's folder of programs.
 #
 # usage: scripts/package-python.sh PROGRAM TARGET [FOLDER]
 #
 #   scripts/package-python.sh "$(scripts/build-static.sh)" x86_64-unknown-linux-musl dist
 #
-# TARGET is one of the compiler's names. PYTHON is an interpreter that has the pinned build backend
-# (packages/python/requirements-build.txt); the default is python3. The version is that of the sources. The same program gives the
-# same wheel, byte for byte. Prints the path of the wheel.
+# TARGET is a target triple of the Rust compiler. PYTHON is an interpreter that has the pinned build backend
+# (packages/python/requirements-build.txt; default: python3). The version is taken from Cargo.toml. The same program
+# yields the same wheel, byte for byte. Prints the path of the wheel.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
 
 packaging_usage "$@"
 program=$1 target=$2 folder=${3:-dist}
-# A program that needs nothing of the system runs with both C libraries, and pip knows each by its own names.
+# A static program runs with both C libraries (glibc and musl). pip has separate platform tags for them.
 case $target in
     *-linux-musl)
         cpu=${target%%-*}
@@ -39,7 +39,7 @@ umask 022
 mkdir -p "$scratch/packages" "$scratch/bin"
 cp -r "$root/packages/python" "$scratch/packages/python"
 cp "$root/Cargo.toml" "$scratch/"
-# It is a link in the sources, which cp would follow.
+# In the sources LICENSE is a symbolic link; replace it with the file.
 rm -f "$scratch/packages/python/LICENSE"
 cp "$root/LICENSE" "$scratch/packages/python/"
 install -m 755 "$program" "$scratch/bin/$file"
@@ -47,5 +47,5 @@ find "$scratch" -name __pycache__ -prune -exec rm -r {} +
 cd "$scratch/packages/python"
 WHEEL_PROGRAM=$scratch/bin/$file WHEEL_TAG=py3-none-$platforms SOURCE_DATE_EPOCH=$(packaging_epoch) \
     "${PYTHON:-python3}" -m hatchling build --target wheel --directory "$folder" >&2
-# The version in the name is written as Python writes versions.
+# Python normalizes the version in the file name, so match any.
 echo "$folder"/rowhouse_tables-*-"py3-none-$platforms.whl"

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Packs a program with its documents, units and completions: rowhouse-VERSION-TARGET.tar.gz, or .zip for Windows.
+# Packs a program with its documentation, units and completions: rowhouse-VERSION-TARGET.tar.gz, or .zip for Windows.
 #
 # usage: scripts/package.sh PROGRAM TARGET [FOLDER]
 #
 #   scripts/package.sh "$(scripts/build-static.sh)" x86_64-unknown-linux-musl dist
 #
-# The program writes its completions and manual pages itself, so it must run on this machine. The same program gives the same
-# archive, byte for byte: order, owners and times are fixed. SOURCE_DATE_EPOCH sets the time of the files; the default is that of
-# the last commit. Needs GNU tar, or Python for a zip. Prints the path of the archive.
+# The program generates its completions and manual pages itself, so it must run on this machine. The same program yields
+# the same archive, byte for byte: the order, the owners and the times of the files are fixed. SOURCE_DATE_EPOCH sets
+# the time of the files (default: the time of the last commit). Needs GNU tar, or Python for a zip archive. Prints the
+# path of the archive.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
@@ -20,7 +21,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 content=$scratch/$name
 
-# Whatever the caller's umask is.
+# Do not depend on the caller's umask.
 umask 022
 mkdir -p "$content/bin" "$folder"
 case $target in
@@ -36,7 +37,7 @@ case $target in
         ;;
 esac
 cp -r "$root/deploy/monitoring" "$content/monitoring"
-# The documents link to each other.
+# Include all pages, because they link to each other.
 cp -r "$root/docs" "$content/docs"
 install -m 644 "$root"/{LICENSE,README.md,SECURITY.md,CHANGELOG.md} "$content/"
 chmod -R u=rwX,go=rX "$content"
@@ -49,7 +50,7 @@ case $target in
     *)
         archive=$folder/$name.tar.gz
         tar=tar
-        # On macOS, GNU tar has another name.
+        # On macOS, GNU tar is called gtar.
         if command -v gtar >/dev/null; then tar=gtar; fi
         "$tar" --create --directory "$scratch" --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner \
             --format=ustar "$name" | gzip -n >"$archive"

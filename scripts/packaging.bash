@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# What the scripts that make and try packages and programs share. Sourced, after `root` is set to the folder of the sources.
+# Functions shared by the scripts that build and test packages and programs. Source this file after setting `root` to
+# the folder of the sources.
 
-# The time of every file in a package, in seconds: SOURCE_DATE_EPOCH, or that of the last commit.
+# Prints the time for every file in a package, in seconds: SOURCE_DATE_EPOCH, or else the time of the last commit.
 packaging_epoch() {
     if [ -n "${SOURCE_DATE_EPOCH:-}" ]; then
         echo "$SOURCE_DATE_EPOCH"
@@ -10,10 +11,10 @@ packaging_epoch() {
     fi
 }
 
-# The version of the sources. Programs for other platforms cannot be asked.
+# Prints the version from the sources, because programs for other platforms cannot be run to ask them.
 packaging_version() { sed -n 's/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml"; }
 
-# Fails with the comment at the top of the calling script, unless there are two or three arguments.
+# Prints the header comment of the calling script and exits with 2 unless there are two or three arguments.
 packaging_usage() {
     if [ $# -lt 2 ] || [ $# -gt 3 ]; then
         sed -n '2,/^set/{/^#/s/^# \{0,1\}//p;}' "$0" >&2
@@ -21,7 +22,7 @@ packaging_usage() {
     fi
 }
 
-# Writes the completions of a program into a folder, and its manual pages, compressed, into another.
+# Writes a program's completions into a folder, and its manual pages, compressed, into another.
 packaging_texts() {
     local program=$1 completions=$2 pages=$3
     mkdir -p "$completions" "$pages"
@@ -30,12 +31,12 @@ packaging_texts() {
     "$program" completions fish >"$completions/rowhouse.fish"
     "$program" man --dir "$pages"
     find "$pages" -type f -exec gzip -n -9 {} +
-    # The program lets nobody else read what it writes.
+    # The program creates files that only their owner can read.
     chmod 644 "$pages"/*
 }
 
-# Begins a script that tries the packages of the program which its only argument names: sets `program` and the counters, and an
-# environment that does not depend on the caller's.
+# Starts a script that tests the packages of the program given as its only argument. Sets `program` and the counters,
+# and makes the environment independent of the caller's.
 packaging_test() {
     local name
     if [ $# -ne 1 ] || [ ! -x "$1" ]; then
@@ -49,8 +50,8 @@ packaging_test() {
     export SOURCE_DATE_EPOCH PYTHONDONTWRITEBYTECODE=1 npm_config_update_notifier=false
 }
 
-# Starts a server by a command and waits until it is ready; its log goes to a file. Sets `pid`, `address` and `connection`. The
-# lines come through a pipe that only this server writes to, so those of an earlier server cannot be mistaken for them.
+# Starts a server with a command and waits until it is ready; its log goes to a file. Sets `pid`, `address` and
+# `connection`. Only this server writes to the pipe, so lines of an earlier server cannot be mistaken for its lines.
 start_server() {
     local log=$1 folder line status=0
     shift
@@ -59,13 +60,13 @@ start_server() {
     mkfifo "$folder/lines"
     "$@" >"$folder/lines" 2>"$log" &
     pid=$!
-    # Stays open, so that the server can write further lines.
+    # Stays open, so that the server can write more lines.
     exec 3<"$folder/lines"
     rm -r "$folder"
     while [ -z "$connection" ]; do
         IFS= read -r -t 60 line <&3 || status=$?
         if [ "$status" -ne 0 ]; then
-            echo "it does not start: $(cat "$log")" >&2
+            echo "the server does not start: $(cat "$log")" >&2
             return 1
         fi
         case $line in
@@ -77,7 +78,7 @@ start_server() {
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# Counts what cannot be tried because something is missing; CI must have everything.
+# Counts a check as skipped because a tool is missing. In CI, a missing tool is an error.
 skip() {
     if [ "${CI:-}" = true ]; then
         echo "missing: $1"
@@ -87,7 +88,7 @@ skip() {
     skipped=$((skipped + 1))
 }
 
-# Ends such a script with the line that counts, and fails if something did.
+# Ends a script with the line that counts the checks, and fails if a check failed.
 packaging_count() {
     echo
     if [ "$skipped" -gt 0 ]; then

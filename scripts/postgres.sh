@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Runs a PostgreSQL for tests, in a temporary folder, until standard input ends.
+# Runs a PostgreSQL server for tests, in a temporary folder, until standard input ends.
 #
 # usage: scripts/postgres.sh [--durable | --standby]
 #
-# When it is ready it prints one line: the address of its database, the folder of the programs, and the id of the server
-# process. If the server dies it is started again on the same data, as a service manager would do. Without PostgreSQL it
-# prints what is missing and exits with 77.
+# When it is ready, it prints one line: the address of its database, the folder of the programs, and the ID of the
+# server process. If the server dies, it is restarted on the same data, as a service manager would do. If PostgreSQL is
+# not installed, the script reports what is missing and exits with 77.
 #
-# --durable  with fsync, as for real data; for measurements
-# --standby  with fsync and a second server, which has every commit on its disk before the commit is acknowledged
-#            (synchronous_standby_names, synchronous_commit = on). Its address is the fourth word of the line. Neither server
-#            is started again when it dies: the caller decides.
+# --durable  enables fsync, as for production data; for measurements
+# --standby  enables fsync and starts a second server, which has every commit on its disk before the commit is
+#            acknowledged (synchronous_standby_names, synchronous_commit = on). Its address is the fourth word of the
+#            line. Neither server is restarted if it dies: the caller decides.
 set -euo pipefail
 
 mode=${1:-}
@@ -55,7 +55,7 @@ primary=$port standby=
 if [ "$mode" = --standby ]; then start_standby; fi
 echo "postgres://rowhouse@127.0.0.1:$primary/postgres $programs $(head -n 1 data/postmaster.pid) $standby"
 
-# Waits until standard input ends, and keeps a single server running.
+# Waits until standard input ends, and restarts a single server if it dies.
 while true; do
     status=0
     IFS= read -r -t 0.2 _ || status=$?

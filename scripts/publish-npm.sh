@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Publishes the packages of a release on npm: those of the platforms first, then the main package, which then has each of them as an
-# optional dependency, so that package managers install the one that fits.
+# Publishes the npm packages of a release: first the platform packages, then the main package. The published main
+# package lists the platform packages as optional dependencies, so that package managers install the one that fits.
 #
 # usage: scripts/publish-npm.sh FOLDER [OPTION...]
 #
 #   scripts/publish-npm.sh dist --access public
 #
-# FOLDER has what scripts/package-npm.sh made for every platform; a missing one is an error. The options are those of `npm publish`.
-# What is published already is left as it is, so this can be repeated.
+# FOLDER contains the packages that scripts/package-npm.sh built for every platform; a missing package is an error.
+# OPTION is an option of `npm publish`. Packages that are already published are skipped, so the script can be repeated.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
@@ -19,7 +19,7 @@ version=$(packaging_version)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Unpacks a package of the folder, and prints where it is.
+# Unpacks a package from the folder and prints the path of its content.
 unpack() {
     mkdir "$scratch/$1"
     tar --extract --gzip --directory "$scratch/$1" --file "$folder/$1-$version.tgz"
@@ -29,16 +29,16 @@ unpack() {
 publish() {
     local name=$1 content=$2
     shift 2
-    # What is not there is an error, or no output.
+    # For an unpublished package, npm either fails or prints nothing.
     if [ -n "$(npm view "$name@$version" version 2>/dev/null)" ]; then
-        echo "$name@$version is published already"
+        echo "$name@$version is already published"
     else
         npm publish --ignore-scripts "$@" "$content"
     fi
 }
 
 main=$(unpack rowhouse-tables)
-# Writes the dependencies into the main package, and prints their names.
+# Adds the dependencies to the main package, and prints their names.
 platforms=$(node - "$main" <<'END'
 const fs = require("node:fs");
 const file = `${process.argv[2]}/package.json`;
@@ -49,7 +49,7 @@ fs.writeFileSync(file, `${JSON.stringify(content, null, 2)}\n`);
 for (const name of Object.keys(content.optionalDependencies)) console.log(name);
 END
 )
-# Nothing is published before all of them are found.
+# Find every package before publishing any.
 for name in $platforms; do unpack "$name" >/dev/null; done
 for name in $platforms; do publish "$name" "$scratch/$name/package" "$@"; done
 publish rowhouse-tables "$main" "$@"

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Builds a commit twice, in folders of different names and with different folders of cargo, and fails unless both programs are the
-# same bytes.
+# Builds a commit twice, in different folders and with different cargo home folders, and fails unless both programs are
+# identical, byte for byte.
 #
 # usage: scripts/reproducible.sh [COMMIT]
 #
-# COMMIT is HEAD if not given. PROFILE is the profile (dist if not set), TARGET the target, which is that of static programs for this
-# machine if not set. PROGRAM is a program that was built before, by scripts/build-release.sh from the same commit: it is compared
-# too. Nothing of an earlier build is used. Prints the checksum.
+# COMMIT is the commit to build (default: HEAD). PROFILE is the cargo profile (default: dist), and TARGET the target
+# (default: the target for static programs on this machine). PROGRAM is a program that scripts/build-release.sh built
+# from the same commit; it is compared too. The builds share no output with earlier builds. Prints the checksum.
 set -euo pipefail
-# A build that fails inside $(…) ends the script, too.
+# A build that fails inside $(…) must also end the script.
 shopt -s inherit_errexit
 root=$(cd "$(dirname "$0")/.." && pwd)
 
@@ -17,10 +17,10 @@ commit=$(git -c safe.directory="$root" -C "$root" rev-parse --verify "${1:-HEAD}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# What is already downloaded, by another name. Its programs stay those of the toolchain.
+# The existing downloads under another path. The cargo and rustc programs are still the ones of the toolchain.
 ln -s "${CARGO_HOME:-$HOME/.cargo}" "$scratch/cargo"
 
-# Builds in a folder of its own, prints the checksum, and removes what was built.
+# Builds in a separate folder, prints the checksum, and removes the sources and the build.
 build() {
     local sources=$1 built=$2 program
     mkdir -p "$sources" "$built"

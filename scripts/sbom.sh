@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Writes the SBOM of the program, in the JSON of CycloneDX: every library in it, on any of the platforms of releases, with version,
-# licence and checksum.
+# Writes the program's SBOM in CycloneDX JSON: each library on any platform, with version, licence and checksum.
 #
 # usage: scripts/sbom.sh FILE
 #
-# cargo-cyclonedx makes it, and is installed if that version is not there. The same commit gives the same bytes: the file has no serial
-# number, its time is that of the commit or SOURCE_DATE_EPOCH, and it names no folder of this machine.
+# Uses cargo-cyclonedx, and installs the pinned version if it is missing. The same commit yields the same bytes: the
+# file has no serial number, its time is SOURCE_DATE_EPOCH or the time of the commit, and it names no folder of this
+# machine.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
 
-# Pinned, because the same commit has to give the same file.
+# Pinned, because the same commit must yield the same file.
 cargo_cyclonedx_version=0.5.9
 
 file=$(realpath -m "${1:?usage: scripts/sbom.sh FILE}")
@@ -23,11 +23,13 @@ export SOURCE_DATE_EPOCH
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# It writes into the folder of each crate, so it gets a copy of what it reads: the manifests, and the sources that they name.
+# cargo-cyclonedx writes into the folder of each crate, so it gets a copy of what it reads: manifests and the sources
+# they name.
 git -c safe.directory="$root" -C "$root" archive HEAD | tar --extract --directory "$scratch"
 (cd "$scratch" && cargo cyclonedx --quiet --format json --spec-version 1.5 --manifest-path rowhouse/Cargo.toml \
     --target all --no-build-deps --override-filename sbom)
-# It lists what any crate of the workspace asks for, be it for other features or for tests; cargo knows what the program consists of.
+# It lists the dependencies of every crate in the workspace, including those for other features and for tests. `cargo
+# tree` lists only the crates that are linked into the program.
 (cd "$scratch" && cargo tree --quiet --locked --package rowhouse-tables --edges normal --target all --prefix none --format '{p}') >"$scratch/tree"
 python3 - "$scratch/rowhouse/sbom.json" "$scratch" "$file" <<'END'
 import json
@@ -47,11 +49,11 @@ for one in bom["dependencies"]:
         one["dependsOn"] = [other for other in one["dependsOn"] if other in kept]
 
 bare = [one["name"] for one in bom["components"] if not one.get("licenses")]
-# The program itself is not a component of its own.
+# The program itself is not among the components.
 if bare or len(bom["components"]) != len(used) - 1:
-    sys.exit(f"sbom: {len(bom['components'])} components of {len(used) - 1}, without a licence: {bare}")
+    sys.exit(f"sbom: {len(bom['components'])} components instead of {len(used) - 1}; without a licence: {bare}")
 if folder in json.dumps(bom):
-    sys.exit("sbom: it names a folder of this machine")
+    sys.exit("sbom: the SBOM names a folder of this machine")
 with open(target, "w", encoding="utf-8") as out:
     json.dump(bom, out, indent=2, ensure_ascii=False)
     out.write("\n")

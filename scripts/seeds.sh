@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs every test that takes a seed, with many seeds. A failure prints the variable that repeats it.
+# Runs every test that uses a seed, with many seeds. A failure prints the variable that reproduces it.
 #
-# usage: scripts/seeds.sh [COUNT]        100 if not given; about three minutes a seed on two cores
+# usage: scripts/seeds.sh [COUNT]        default: 100; about three minutes per seed on two cores
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Soaks a release build of the server: mixed load with kills, full disks, new keys and hostile clients, and a comparison of
-# everything with what the clients know. A failure prints the variable that repeats its choices.
+# Soaks a release build of the server: a mixed load with kills, full disks, new keys and hostile clients. Compares the
+# whole content of the server with what the clients wrote. A failure prints the variable that reproduces its random
+# choices.
 #
-# usage: scripts/soak.sh [SECONDS]       an hour if not given
+# usage: scripts/soak.sh [SECONDS]       default: 3600
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

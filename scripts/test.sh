@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Every check and every test of the repository, from the format to the real client libraries.
+# Runs every check and every test of the repository, from the format check to the real client libraries.
 #
 # usage: scripts/test.sh [--with-citus]
 #
-# Stops at the first step that fails, and ends with a line that counts the tests. A step whose tool is not installed
-# (cargo-deny, Python, Node.js, Chromium, Go, Java with Maven, PostgreSQL, a C++ compiler, C compilers for other platforms) is reported as skipped; with CI=true
-# that is a failure.
-# FUZZ_SECONDS is the time for each fuzz target, 3 if not set.
+# Stops at the first step that fails. The last line of the output counts the tests. If the tool for a step is not
+# installed (cargo-deny, Python, Node.js, Chromium, Go, Java with Maven, PostgreSQL, a C++ compiler, C compilers for
+# other platforms), the step is reported as skipped; with CI=true that is a failure.
+# FUZZ_SECONDS is the time for each fuzz target (default: 3).
 #
-# --with-citus  also runs the cases on a cluster of Citus, if PostgreSQL has that extension; it is never counted as missing,
-#               because distributions have no package of it
+# --with-citus  also runs the cases on a Citus cluster, if PostgreSQL has the extension; without the extension, nothing
+#               counts as skipped, because distributions do not package it
 set -euo pipefail
 
 with_citus=false
@@ -25,10 +25,10 @@ esac
 cd "$(dirname "$0")/.."
 root=$PWD
 export CARGO_TERM_COLOR=never PYTHONDONTWRITEBYTECODE=1
-# Servers and suites run with their defaults, whatever the caller's environment sets.
+# Servers and suites run with their defaults, independent of the caller's environment.
 unset TABLES_ENDPOINT TABLES_ACCOUNT TABLES_KEY TABLES_SERVER TABLES_CONNECTION_STRING
 for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
-# The tests of the crates look at it.
+# The tests of the crates read this variable.
 unset WITH_CITUS
 if [ "$with_citus" = true ]; then export WITH_CITUS=1; fi
 
@@ -41,14 +41,14 @@ step= step_started=0
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
 
-# Prints which step begins.
+# Starts a step and prints its name.
 begin() {
     finish
     step=$1 step_started=$SECONDS
     printf '\n== %s\n' "$step"
 }
 
-# Prints how long the step took.
+# Prints the duration of the step.
 finish() {
     if [ -n "$step" ]; then
         printf -- '-- %s: %d s\n' "$step" $((SECONDS - step_started))
@@ -56,7 +56,7 @@ finish() {
     fi
 }
 
-# Skips the current step because something is missing; CI must have everything.
+# Skips the current step because a tool is missing. In CI, a missing tool is an error.
 skip() {
     if [ "${CI:-}" = true ]; then
         echo "missing: $1"
@@ -68,7 +68,7 @@ skip() {
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# Runs on every exit: stops the servers, and prints the count.
+# Runs on every exit: stops the servers and prints the count.
 close() {
     local status=$?
     stop_server
@@ -94,7 +94,7 @@ trap close EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# Adds up the numbers that the first group of a regular expression matches in the lines of a file.
+# Prints the sum of the numbers that the first group of a regular expression matches in the lines of a file.
 count() { sed -nE "s/$2/\1/p" "$1" | awk '{ sum += $1 } END { print sum + 0 }'; }
 
 # ---- a server --------------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ start_server() {
     mkfifo "$scratch/ready"
     "$server" serve --listen 127.0.0.1:0 "$@" >"$scratch/ready" 2>"$scratch/server.log" 3<&- 4>&- 5<&- 6>&- 7<&- &
     server_pid=$!
-    # Kept open, so that the server can write the lines after the first.
+    # Stays open, so that the server can write more lines after the first.
     exec 3<"$scratch/ready"
     IFS= read -r -t 60 line <&3 || true
     case $line in
@@ -119,7 +119,7 @@ start_server() {
     esac
 }
 
-# Stops the server, whatever its exit code.
+# Stops the server and ignores its exit code.
 stop_server() {
     if [ -n "$server_pid" ]; then
         kill "$server_pid" 2>/dev/null || true
@@ -128,7 +128,7 @@ stop_server() {
     fi
 }
 
-# Stops the server at the end of a suite: it must exit with 0 and must not have logged an error.
+# Stops the server at the end of a suite. It must exit with 0 and must not have logged an error.
 end_server() {
     local pid=$server_pid status=0
     server_pid=
@@ -137,14 +137,14 @@ end_server() {
     exec 3<&-
     if [ "$status" -ne 0 ] || grep -qE 'panicked|ERROR' "$scratch/server.log"; then
         tail -n 50 "$scratch/server.log"
-        echo "the server logged an error, or stopped with a failure (exit code $status)"
+        echo "the server logged an error or failed (exit code $status)"
         exit 1
     fi
 }
 
 # ---- a database ------------------------------------------------------------------------------------------------------
 
-# Starts a PostgreSQL, which ends with this script, and sets `database` to its address. Fails if PostgreSQL is not installed.
+# Starts PostgreSQL, which ends with this script, and sets `database` to its address. Fails if it is not installed.
 start_postgres() {
     database=
     mkfifo "$scratch/postgres.in" "$scratch/postgres.out"
@@ -155,18 +155,18 @@ start_postgres() {
     [ -n "$database" ]
 }
 
-# Sets `store` to the address of a new database of this name, or to an empty string without PostgreSQL.
+# Sets `store` to the address of a new database with this name, or to an empty string without PostgreSQL.
 new_store() {
     store=
     if [ -z "$database" ]; then
-        echo "PostgreSQL is not installed, see above"
+        echo "PostgreSQL is not installed; see above"
         return
     fi
     store=${database%/*}/$1
     "$postgres_programs/psql" --no-psqlrc -q "$database" -c "CREATE DATABASE $1"
 }
 
-# Starts a cluster of Citus, which ends with this script. Fails if the extension is not installed.
+# Starts a Citus cluster, which ends with this script. Fails if the extension is not installed.
 start_citus() {
     local line=
     mkfifo "$scratch/citus.in" "$scratch/citus.out"
@@ -175,16 +175,16 @@ start_citus() {
     exec 6>"$scratch/citus.in" 7<"$scratch/citus.out"
     read -r -t 120 line <&7 || true
     [ -n "$line" ] || return 1
-    # The third word is the coordinator; each is an address and a process.
+    # The third word describes the coordinator, and the rest the workers. Each is an address and a process ID.
     citus_workers=$(cut -d ' ' -f 4- <<<"$line" | sed 's/=[0-9]*//g; s/ /,/g')
 }
 
-# Sets `store` to the address of a new database of this name on the workers of Citus, or to an empty string without Citus.
+# Sets `store` to the address of a new database with this name on the Citus workers, or empties it without Citus.
 new_citus_store() {
     local line=
     store=
     if [ -z "$citus_workers" ]; then
-        echo "Citus is not installed, see above"
+        echo "Citus is not installed; see above"
         return
     fi
     echo "database $1" >&6
@@ -208,19 +208,19 @@ if has rustup && rustup run "$oldest" cargo --version >/dev/null 2>&1; then
     CARGO_TARGET_DIR=$root/target/oldest cargo "+$oldest" check --quiet --locked --workspace --all-features
     passed=$((passed + 1))
 else
-    echo "Rust $oldest is not installed (rustup toolchain install $oldest), so nothing is built with it"
+    echo "Rust $oldest is not installed (rustup toolchain install $oldest), so the build with it is skipped"
 fi
 
 begin "other platforms"
-# Compiles what people run for another platform. .ci/run installs C compilers, and targets where it can have them.
+# Compiles the packages for another platform. .ci/run installs the C compilers, and the targets where possible.
 check_platform() {
     local target=$1 compiler=$2 package=$3
     if ! has rustup || ! rustup target list --installed 2>/dev/null | grep -qx "$target"; then
-        echo "the target is not installed (rustup target add $target), so nothing is compiled for $target"
+        echo "the target is not installed (rustup target add $target), so the check for $target is skipped"
     elif ! has "$compiler"; then
         skip "$compiler (on Debian the package $package), to compile for $target"
     else
-        # No debug information, and one folder for both: it stays small, and what runs on this machine is compiled once.
+        # No debug information, to save space. One folder for both targets, so that host crates are compiled once.
         CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$root/target/platforms RUSTFLAGS="-D warnings" \
             cargo check --quiet --locked --target "$target" --package rowhouse-tables --package rowhouse-testing
         passed=$((passed + 1))
@@ -238,7 +238,7 @@ fi
 
 begin "tests of the crates"
 for program in groff systemd-analyze strace kubectl zsh fish promtool; do
-    has "$program" || echo "not installed, so the tests skip the checks that need it: $program"
+    has "$program" || echo "$program is not installed, so the tests skip the checks that need it"
 done
 status=0
 cargo test --quiet --locked --workspace --no-fail-fast 2>&1 | tee "$scratch/rust.log" || status=$?
@@ -247,16 +247,16 @@ failed=$((failed + $(count "$scratch/rust.log" '^test result: .* ([0-9]+) failed
 skipped=$((skipped + $(count "$scratch/rust.log" '^test result: .* ([0-9]+) ignored; .*')))
 [ "$status" -eq 0 ]
 
-begin "features of the client library, each alone"
-# As programs outside the workspace get it: what another crate here asks of a dependency is not there.
+begin "features of the client library, one at a time"
+# One package per build, as external programs get it: no other workspace crate enables features of shared dependencies.
 for feature in "" $(sed -nE '/^\[features\]/,/^\[dep/s/^([a-z0-9_]+) = .*/\1/p' client/Cargo.toml); do
     cargo clippy --quiet --locked --package rowhouse-client --no-default-features --features "$feature" -- -D warnings
     passed=$((passed + 1))
 done
 
-begin "packages of the client library and of the server for tests"
-# Several together, since none of them has to be in a registry for that. What people publish is built from the packages themselves;
-# the crates of the server are built from the same files in other steps.
+begin "packages of the client library and of the test server"
+# Packaged together, so that none of them needs to be in a registry. The client packages are built from the packed
+# files. The server's crates are built from the same files in other steps.
 client_packages=(rowhouse-client rowhouse-client-derive rowhouse-model rowhouse-wire)
 cargo package --quiet --locked --allow-dirty "${client_packages[@]/#/--package=}"
 server_packages=(rowhouse-testing rowhouse-server rowhouse-explorer rowhouse-store rowhouse-platform)
@@ -269,8 +269,8 @@ server=$(realpath "${CARGO_TARGET_DIR:-$root/target}/release/rowhouse")
 
 # ---- Python ----------------------------------------------------------------------------------------------------------
 
-# Sets `python` to the interpreter of a virtual environment with these requirements, and creates it if necessary.
-# Clients of different ages need different versions of the same packages, so each has its own environment.
+# Sets `python` to the interpreter of a virtual environment with these requirements, creating it if necessary. Clients
+# of different ages need different versions of the same packages, so each has its own environment.
 python_environment() {
     local requirements=$1 home=$root/$2
     python=
@@ -279,7 +279,7 @@ python_environment() {
     elif cmp -s "$requirements" "$home/requirements.txt"; then
         python=$home/bin/python
     elif ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
-        skip "Python's venv module (on Debian the package python3-venv), for the same"
+        skip "Python's venv module (on Debian the package python3-venv), for the cases that need $requirements"
     else
         python3 -m venv --clear "$home"
         "$home/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --requirement "$requirements"
@@ -288,8 +288,8 @@ python_environment() {
     fi
 }
 
-# Runs a folder of Python cases against a fresh server with these options, and writes their outcomes into a file named after the
-# step. An expected failure counts as skipped.
+# Runs a folder of Python cases against a fresh server with these options, and writes the results into a file named
+# after the step. An expected failure counts as skipped.
 python_cases() {
     local status=0 log=$scratch/python.log cases=$1
     shift
@@ -319,7 +319,7 @@ if [ -n "$python" ]; then
     if start_postgres; then
         python_cases conformance/python --store "$database"
     else
-        skip "PostgreSQL (on Debian the package postgresql), for the cases with a database"
+        skip "PostgreSQL (on Debian the package postgresql), for the cases on a database"
     fi
 
     if [ "$with_citus" = true ]; then
@@ -328,7 +328,7 @@ if [ -n "$python" ]; then
             new_citus_store python
             python_cases conformance/python --store "$store" --distribute
         else
-            echo "nothing runs on Citus"
+            echo "Citus is not installed, so the cases on Citus are skipped"
         fi
     fi
 
@@ -355,7 +355,7 @@ replay() {
 
 begin "recorded exchanges"
 if [ ! -d "$recordings" ]; then
-    echo "there is no folder ../shared/recordings, so nothing is replayed"
+    echo "the folder ../shared/recordings does not exist, so the replay is skipped"
 elif [ -n "$python" ]; then
     replay --in-memory
     begin "recorded exchanges, PostgreSQL"
@@ -380,7 +380,7 @@ done
 
 # ---- JavaScript ------------------------------------------------------------------------------------------------------
 
-# Installs the packages of a folder of JavaScript cases, if they are not there yet, and sets `installed` if they are then.
+# Installs the packages of a folder of JavaScript cases if necessary. Sets `installed` if they are installed afterwards.
 javascript_packages() {
     local folder=$1
     installed=
@@ -395,7 +395,7 @@ javascript_packages() {
     installed=true
 }
 
-# Runs the JavaScript cases of a folder, whose packages are installed, with these options of the runner.
+# Runs the JavaScript cases in a folder with these options of the test runner. The packages must be installed.
 run_javascript() {
     local status=0 log=$scratch/javascript.log folder=$1
     shift
@@ -421,7 +421,7 @@ javascript_cases() {
 }
 
 begin "JavaScript client, embedded engine"
-# With path-style addresses the client requests statistics from the primary endpoint.
+# With path-style addresses, the client requests statistics from the primary endpoint.
 javascript_cases conformance/javascript --data "$scratch/data-javascript" --stats-on-primary
 
 begin "JavaScript client, PostgreSQL"
@@ -431,7 +431,7 @@ if [ -n "$store" ]; then javascript_cases conformance/javascript --store "$store
 begin "legacy JavaScript clients, embedded engine"
 javascript_cases conformance/legacy_javascript --data "$scratch/data-legacy-javascript"
 
-# Sets `chromium` if there is a browser, and skips the current step if not.
+# Sets `chromium` if a browser is installed; otherwise skips the current step.
 find_chromium() {
     chromium=
     if has chromium || has chromium-browser || has google-chrome; then
@@ -441,7 +441,7 @@ find_chromium() {
     fi
 }
 
-begin "in the place of the emulator: command lines of tools, and JavaScript clients of all three services"
+begin "drop-in replacement for the emulator: command lines of tools, and JavaScript clients of all three services"
 javascript_packages conformance/emulator
 # Each case starts its own server.
 if [ -n "$installed" ]; then run_javascript conformance/emulator --test-concurrency=2; fi
@@ -450,11 +450,11 @@ begin "JavaScript client on a page in Chromium, embedded engine"
 find_chromium
 if [ -n "$chromium" ]; then javascript_cases conformance/browser --data "$scratch/data-browser"; fi
 
-begin "the explorer: types, units, and cases in Chromium"
+begin "explorer: types, unit tests, and cases in Chromium"
 find_chromium
 if [ -n "$chromium" ]; then
     javascript_packages explorer/tests
-    # Each case starts its own server. Two files at a time: each has a browser.
+    # Each case starts its own server. Only two files run at a time, because each starts a browser.
     explorer_python=$root/.venv/bin/python
     if [ ! -x "$explorer_python" ]; then explorer_python=python3; fi
     if [ -n "$installed" ]; then EXPLORER_PYTHON=$explorer_python run_javascript explorer/tests --test-concurrency=2; fi
@@ -469,7 +469,7 @@ if [ -n "$store" ]; then javascript_cases conformance/programs --store "$store";
 
 # ---- packages --------------------------------------------------------------------------------------------------------
 
-# Runs a script with the program, and counts what it says in its last line.
+# Runs a test script on the program, and adds the counts from the last line of its output.
 test_program() {
     local status=0 log=$scratch/packages.log
     "$1" "$server" 2>&1 | tee "$log" || status=$?
@@ -479,15 +479,15 @@ test_program() {
     [ "$status" -eq 0 ]
 }
 
-begin "packages: for npm, for pip, for Debian, and by cargo"
+begin "packages for npm, pip, Debian and cargo"
 test_program scripts/test_packages.sh
 
-begin "fixtures for tests in Python and JavaScript"
+begin "test fixtures for Python and JavaScript"
 test_program scripts/test_fixtures.sh
 
 # ---- Go --------------------------------------------------------------------------------------------------------------
 
-# The oldest version of Go that the clients can be built with. From 1.21 on, the go command fetches what it needs.
+# The oldest version of Go that can build the clients. From Go 1.21, the go command downloads the version it needs.
 go_oldest=1.23
 
 # Runs a folder of Go cases.
@@ -495,15 +495,15 @@ run_go() {
     local status=0 log=$scratch/go.log folder=$1 version=
     if has go; then version=$(cd "$folder" && go env GOVERSION 2>/dev/null || cd / && go env GOVERSION); fi
     if [ "$(printf '%s\n' "go$go_oldest" "$version" | sort -V | head -n 1)" != "go$go_oldest" ]; then
-        skip "Go $go_oldest or later (on Debian the package golang-go; Go 1.21 fetches a later one), for the cases of $folder; found: ${version:-none}"
+        skip "Go $go_oldest or later (on Debian the package golang-go; Go 1.21 downloads a later one), for the cases of $folder; found: ${version:-none}"
         return
     fi
-    # Without the result of an earlier run, which Go keeps if the files and the environment are the same.
+    # -count=1: Go would otherwise reuse the cached result of an earlier run with the same files and environment.
     (
         cd "$folder"
         unformatted=$(gofmt -l .)
         if [ -n "$unformatted" ]; then
-            echo "not formatted as gofmt does it: $unformatted"
+            echo "not formatted with gofmt: $unformatted"
             exit 1
         fi
         go vet ./...
@@ -526,7 +526,7 @@ go_cases() {
     end_server
 }
 
-begin "servers for tests in Go"
+begin "test servers in Go"
 run_go packages/go
 
 begin "Go client, embedded engine"
@@ -539,7 +539,7 @@ go_cases conformance/legacy_go --data "$scratch/data-legacy-go"
 
 begin "Rust client, embedded engine"
 status=0
-# Built first, so that the server does not wait for the compiler.
+# Build first, so that the server does not wait for the compiler.
 cargo build --quiet --locked --tests --manifest-path conformance/rust/Cargo.toml --target-dir conformance/rust/target
 start_server --data "$scratch/data-rust"
 TABLES_ENDPOINT=$endpoint cargo test --quiet --locked --manifest-path conformance/rust/Cargo.toml \
@@ -552,7 +552,7 @@ end_server
 
 # ---- the client library ----------------------------------------------------------------------------------------------
 
-# Runs the suite of the client library against a service. In memory, it runs with the tests of the crates.
+# Runs the client library's suite against a service. The suite also runs in memory, with the tests of the crates.
 client_suite() {
     local status=0
     TABLES_CONNECTION_STRING="DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$development_key;TableEndpoint=$1" \
@@ -561,7 +561,7 @@ client_suite() {
     failed=$((failed + $(count "$scratch/client.log" '^test result: .* ([0-9]+) failed; .*')))
     [ "$status" -eq 0 ]
 }
-# The key of the development account, which everybody knows.
+# The publicly known key of the development account.
 development_key=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==
 
 begin "client library, embedded engine"
@@ -600,25 +600,25 @@ if has azurite-table; then
     TABLES_SERVER=azurite client_suite "http://127.0.0.1:$port/devstoreaccount1"
     stop_server
 else
-    echo "the emulator is not installed (npm install --global azurite), so the suite does not run against it"
+    echo "the emulator is not installed (npm install --global azurite), so the suite on the emulator is skipped"
 fi
 
-# ---- beside the emulator ---------------------------------------------------------------------------------------------
+# ---- comparison with the emulator ------------------------------------------------------------------------------------
 
-begin "comparison with the emulator: the page is what its results make"
+begin "comparison with the emulator: the page matches its results"
 if ! has python3; then
     skip "Python 3, for bench/compare-emulator.sh"
 else
     bench/compare-emulator.sh --check
     passed=$((passed + 1))
-    # Results of a busy machine make no page.
+    # Results of a busy machine must not become a page.
     mkdir -p "$scratch/busy/lab"
     python3 -c 'import json, sys
 results = json.load(sys.stdin)
 results["conditions"]["load_average"] = 0.26 * results["conditions"]["processors"]
 json.dump(results, sys.stdout)' <docs/lab/comparison.json >"$scratch/busy/lab/comparison.json"
     if bench/compare-emulator.sh --draw --out "$scratch/busy" 2>"$scratch/busy.log"; then
-        echo "a page was made from results of a busy machine"
+        echo "a page was generated from the results of a busy machine"
         exit 1
     fi
     grep -q "other programs kept the machine busy" "$scratch/busy.log"
@@ -632,7 +632,7 @@ if ! has node || ! has npm || ! has python3; then
 else
     cargo build --quiet --locked --package rowhouse-bench
     comparison=$scratch/comparison status=0 installed_emulator=()
-    # An emulator that another step installed saves the installation of one more.
+    # Reuse an emulator that another step installed.
     if [ -x conformance/emulator/node_modules/.bin/azurite-table ]; then
         installed_emulator=(--emulator conformance/emulator/node_modules/.bin/azurite-table)
     fi
@@ -640,14 +640,14 @@ else
         --bench "${CARGO_TARGET_DIR:-$root/target}/debug/rowhouse-bench" >"$scratch/comparison.log" 2>&1 || status=$?
     if [ "$status" -ne 0 ]; then tail -n 100 "$scratch/comparison.log"; fi
     [ "$status" -eq 0 ]
-    # Results of that run are in place of those of the page, and every chart is there.
+    # The results of that run replace the ones on the page, and every chart exists.
     if cmp -s docs/comparison.md "$comparison/comparison.md"; then
         echo "the tables were not written"
         exit 1
     fi
     for chart in docs/images/comparison-*.svg; do test -s "$comparison/images/${chart##*/}"; done
     passed=$((passed + 1))
-    echo "tables and charts are there"
+    echo "tables and charts exist"
 fi
 
 # ---- Java ------------------------------------------------------------------------------------------------------------
@@ -657,7 +657,7 @@ run_java() {
     local status=0 log=$scratch/java.log folder=$1 reports=$1/target/surefire-reports run faults omitted
     rm -rf "$reports"
     (cd "$folder" && ROWHOUSE_BINARY=$server TABLES_ENDPOINT=${endpoint:-} mvn --quiet --batch-mode -Dstyle.color=never test) >"$log" 2>&1 || status=$?
-    # Surefire's line for each class, which it does not print when Maven is quiet.
+    # Surefire's summary line for each class, from the reports, because `mvn --quiet` does not print it.
     read -r run faults omitted < <(cat "$reports"/*.txt 2>/dev/null | awk -F '[:,]' \
         '/^Tests run:/ { run += $2; faults += $4 + $6; omitted += $8 } END { print run + 0, faults + 0, omitted + 0 }')
     passed=$((passed + run - faults - omitted)) failed=$((failed + faults)) skipped=$((skipped + omitted))
@@ -667,12 +667,12 @@ run_java() {
     [ "$run" -gt 0 ]
 }
 
-begin "servers for tests in Java, and Java clients, embedded engine"
+begin "test servers in Java, and Java clients, embedded engine"
 if ! has javac || ! has mvn; then
     skip "a JDK and Maven, for the cases of packages/java and conformance/java"
 else
     run_java packages/java
-    # The command of the page, as it is: the cases use what it installs.
+    # The command from the page, unchanged: the cases use the package that it installs.
     $(grep '^mvn ' docs/testing-with-rowhouse.md) --quiet --batch-mode
     start_server --data "$scratch/data-java"
     run_java conformance/java
@@ -681,7 +681,7 @@ fi
 
 # ---- encrypted entities ----------------------------------------------------------------------------------------------
 
-# Exchanges encrypted entities between the client library and the retired ones, against a fresh server with these options.
+# Exchanges encrypted entities between the client library and the retired ones, against a server with these options.
 encryption_cases() {
     local status=0 log=$scratch/encryption.log home=conformance/encryption
     if ! has java || ! has mvn; then

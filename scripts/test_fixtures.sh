@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs the packages of a program for pip and npm as people do, and runs the tests of what they bring for tests: the fixtures for
-# pytest, startRowhouse(), and the snippets of docs/testing-with-rowhouse.md for both languages.
+# Installs the pip and npm packages of a program as users do, and tests the test fixtures in them: the pytest fixtures,
+# startRowhouse(), and the snippets of docs/testing-with-rowhouse.md for both languages.
 #
 # usage: scripts/test_fixtures.sh PROGRAM
 #
 # Any build of the program will do. Test runners and client libraries are installed once, in .venv-fixtures and in
-# packages/npm/tests/node_modules. Ends with a line that counts the tests. A language whose tools are not installed is reported as
-# skipped; with CI=true that is a failure.
+# packages/npm/tests/node_modules. The last line of the output counts the tests. If the tools of a language are not
+# installed, it is reported as skipped; with CI=true that is a failure.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
@@ -16,14 +16,14 @@ target=$(uname -m)-unknown-linux-musl
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Adds up the numbers that the first group of a regular expression matches in the lines of the output.
+# Prints the sum of the numbers that the first group of a regular expression matches in the lines of the output.
 count() { sed -nE "s/$1/\1/p" "$scratch/output" | awk '{ sum += $1 } END { print sum + 0 }'; }
 
 # ---- Python ----------------------------------------------------------------------------------------------------------
 
 python_tests() {
     local home=$root/.venv-fixtures tests=$root/packages/python/tests status=0
-    # Also what builds the wheel.
+    # The requirements of the tests and of the wheel's build backend.
     cat "$tests/requirements.txt" "$root/packages/python/requirements-build.txt" >"$scratch/requirements.txt"
     if ! cmp -s "$scratch/requirements.txt" "$home/requirements.txt"; then
         python3 -m venv --clear "$home"
@@ -42,9 +42,9 @@ python_tests() {
 }
 
 if ! has python3; then
-    skip "python3, for the fixtures for pytest"
+    skip "python3, for the pytest fixtures"
 elif ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
-    skip "Python's venv module (on Debian the package python3-venv), for the fixtures for pytest"
+    skip "Python's venv module (on Debian the package python3-venv), for the pytest fixtures"
 else
     python_tests
 fi

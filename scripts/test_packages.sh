@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# Makes the packages of a program for this machine, installs each into clean folders, and tries what it installed: that it runs,
-# answers a client, passes signals and exit codes on, and leaves nothing behind.
+# Builds the packages of a program for this machine, installs each into clean folders, and tests the installed program:
+# it runs, answers a client, passes signals and exit codes on, and leaves nothing behind.
 #
 # usage: scripts/test_packages.sh PROGRAM
 #
-# Uses no network after the build backend of the wheel is in .venv-packaging and the package managers are in
-# packages/npm/managers/node_modules, and changes nothing of the machine. Ends with a line that counts the checks. A kind of package
-# whose tools are not installed (Node.js with npm, Python with venv, dpkg) is reported as skipped; with CI=true that is a failure.
+# Does not change the machine. Needs no network once the build backend of the wheel is in .venv-packaging and the
+# package managers are in packages/npm/managers/node_modules. The last line of the output counts the checks. If the
+# tools for a kind of package are missing (Node.js with npm, Python with venv, dpkg), it is reported as skipped; with
+# CI=true that is a failure.
 #
-# The clients of conformance/javascript (node_modules) and conformance/python (.venv) are used where they are installed; the
-# program's own client is used anyway. `cargo install` is tried if PROGRAM is the release build of these sources, because it then
-# builds nothing anew. SOURCE_DATE_EPOCH is set to the last commit's time if it is not set.
+# The clients of conformance/javascript (node_modules) and conformance/python (.venv) are used if they are installed;
+# the program's own client is always used. `cargo install` is tested only if PROGRAM is the release build of these
+# sources, because then nothing is rebuilt. SOURCE_DATE_EPOCH defaults to the time of the last commit.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
@@ -28,7 +29,7 @@ case $(uname -m) in
         ;;
 esac
 scratch=$(mktemp -d)
-# npm's cache would otherwise know packages that were tried before.
+# npm's shared cache would contain packages from earlier runs.
 export npm_config_cache=$scratch/npm-cache
 registry_pid=
 
@@ -42,7 +43,7 @@ as_root() {
     fi
 }
 
-# Servers that a failed check left; each runs in a session of its own, whose number is in a file.
+# Also ends servers that a failed check left. Each runs in its own session; a file lists the session IDs.
 close() {
     local status=$? session
     if [ -n "$registry_pid" ]; then kill "$registry_pid" || true; fi
@@ -55,7 +56,7 @@ trap close EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# Runs a command as a check, which fails with the first command in it that fails.
+# Runs a command as a check. The check fails at the first failing command in it.
 check() {
     local what=$1 status=0
     shift
@@ -81,16 +82,16 @@ fail() {
     exit 1
 }
 
-# Fails unless a command ends with this code and prints something that matches.
+# Fails unless a command exits with this code and its output matches a pattern.
 expect() {
     local code=$1 pattern=$2 status=0 output
     shift 2
     output=$("$@" 2>&1) || status=$?
-    [ "$status" -eq "$code" ] || fail "$*: ended with $status instead of $code: $output"
-    grep -qE -- "$pattern" <<<"$output" || fail "$*: printed nothing like $pattern: $output"
+    [ "$status" -eq "$code" ] || fail "$*: exited with $status instead of $code: $output"
+    grep -qE -- "$pattern" <<<"$output" || fail "$*: the output does not match $pattern: $output"
 }
 
-# The first command in the guide that begins so.
+# Prints the first command in docs/installing.md with this beginning.
 documented() { grep -o "\`$1[^\`]*\`" "$root/docs/installing.md" | head -n 1 | tr -d '\`'; }
 
 same_bytes() {
@@ -100,36 +101,36 @@ same_bytes() {
 
 # ---- servers ---------------------------------------------------------------------------------------------------------
 
-# Starts a server by a command that ends with the arguments for the server, in a session of its own, and sets `pid` (of what was
-# started), `address` and `connection`.
+# Starts a server in its own session. The command gets the arguments for the server. Sets `pid` (the process ID of the
+# command), `address` and `connection`.
 start() {
     local status=0
-    # The caller may ignore SIGHUP, as under nohup, and programs inherit that.
+    # If the caller ignores SIGHUP, as under nohup, child processes inherit that, so restore the default.
     start_server "$scratch/server.log" setsid env --default-signal=HUP "$@" serve --in-memory --listen 127.0.0.1:0 || status=$?
     echo "$pid" >>"$scratch/sessions"
     [ "$status" -eq 0 ] || exit "$status"
 }
 
-# Fails if anything of the session of the server is left after ten seconds.
+# Fails if a process of the server's session is still running after ten seconds.
 nothing_left() {
     for _ in $(seq 100); do
         if ! pgrep --session "$pid" >/dev/null; then return; fi
         sleep 0.1
     done
     pgrep --session "$pid" --list-full
-    fail "something is left running"
+    fail "a process is still running"
 }
 
-# Sends a signal to what was started, and fails unless that ends with this code and leaves nothing.
+# Sends a signal to the started command. Fails unless it exits with this code and leaves no process.
 stops() {
     local signal=$1 code=$2 status=0
     kill -s "$signal" "$pid"
     wait "$pid" || status=$?
-    [ "$status" -eq "$code" ] || fail "after SIG$signal it ended with $status instead of $code: $(cat "$scratch/server.log")"
+    [ "$status" -eq "$code" ] || fail "after SIG$signal it exited with $status instead of $code: $(cat "$scratch/server.log")"
     nothing_left
 }
 
-# Works with a table by the clients that are there.
+# Uses a table with each installed client.
 uses_clients() {
     "$program" table create made --endpoint "http://$address/devstoreaccount1"
     if [ -d "$root/conformance/javascript/node_modules/@azure/data-tables" ]; then
@@ -137,7 +138,7 @@ uses_clients() {
 import { TableClient } from "@azure/data-tables";
 const client = TableClient.fromConnectionString(process.argv[2], "made", { allowInsecureConnection: true });
 await client.createEntity({ partitionKey: "javascript", rowKey: "1", value: "a value" });
-if ((await client.getEntity("javascript", "1")).value !== "a value") throw new Error("it is not there");
+if ((await client.getEntity("javascript", "1")).value !== "a value") throw new Error("the entity has another value");
 END
         )
     fi
@@ -153,14 +154,14 @@ END
     fi
 }
 
-# A server by this command answers clients, and each signal ends it as it ends the program itself.
+# Fails unless a server that this command starts answers clients, and each signal ends it as it ends the program itself.
 serves() {
     start "$@"
     uses_clients
     stops TERM 0
     start "$@"
     stops INT 0
-    # The program does not handle this one: its default is to end the process.
+    # The program does not handle SIGHUP; its default action ends the process.
     start "$@"
     stops HUP 129
 }
@@ -176,7 +177,7 @@ install_npm() {
     npm install --no-audit --no-fund --loglevel=error "$@"
 }
 
-# What is installed from files: the main package, and that of this platform.
+# The packages that are installed from files: the main package and the package for this platform.
 npm_files=("rowhouse-tables-$version.tgz" "rowhouse-tables-linux-$npm_cpu-$version.tgz")
 
 npm_packs_the_same_twice() {
@@ -189,9 +190,9 @@ npm_installs_and_runs() {
     install_npm "$scratch/project" "$scratch"/npm/*.tgz
     expect 0 "^rowhouse $version\$" npx --no-install rowhouse --version
     expect 0 "^rowhouse $version\$" node_modules/.bin/rowhouse --version
-    # The code for a wrong command line.
+    # The exit code for an invalid command line.
     expect 2 'unexpected argument' npx --no-install rowhouse serve --no-such-option
-    # A failure of the program: nobody listens there.
+    # A failure of the program: no server listens there.
     expect 1 'error' node_modules/.bin/rowhouse health --listen 127.0.0.1:1
 }
 
@@ -204,7 +205,7 @@ npx_serves() {
     cd "$scratch/project"
     start npx --no-install rowhouse
     uses_clients
-    # npx starts a shell, which starts the script; whatever code they end with, nothing may be left.
+    # npx starts a shell, which starts the script. Their exit codes do not matter, but no process may be left.
     kill -s TERM "$pid"
     wait "$pid" || true
     nothing_left
@@ -214,7 +215,7 @@ npm_run_serves() {
     cd "$scratch/project"
     npm pkg set scripts.db=rowhouse
     start npm run --silent db --
-    # As above.
+    # As in npx_serves.
     kill -s TERM "$pid"
     wait "$pid" || true
     nothing_left
@@ -237,8 +238,8 @@ npm_explains_what_is_missing() {
         node_modules/.bin/rowhouse --version
 }
 
-# Installs packages into a project by a package manager, then installs what its lock file says into another folder, which has only
-# the files that people commit, and runs the program there.
+# Adds packages to a project with a package manager. Then installs from the lock file in another folder, which contains
+# only the files that a team would commit, and runs the program there.
 lock_file_installs() {
     local manager=$1 registry=$2 file
     shift 2
@@ -246,7 +247,7 @@ lock_file_installs() {
     mkdir -p "$scratch/locked/"{project,clean}
     cd "$scratch/locked/project"
     echo '{ "private": true }' >package.json
-    # The variable would win over the file, but not every package manager reads it.
+    # The environment variable takes precedence over the file, but not every package manager reads it.
     export npm_config_registry=$registry
     echo "registry=$registry" >.npmrc
     cp "$scratch"/npm/*.tgz .
@@ -270,10 +271,10 @@ with_pnpm() { "$managers/pnpm" --store-dir "$scratch/pnpm-store" "$@"; }
 pnpm_adds() { with_pnpm add --save-dev "$@"; }
 pnpm_installs_what_is_locked() { with_pnpm install --frozen-lockfile; }
 
-# Nobody answers at this registry: the files are enough.
+# No registry listens at this address: the files must be enough.
 files_install_by() { lock_file_installs "$1" http://127.0.0.1:1/ "${npm_files[@]/#/./}"; }
 
-# A team whose members have different platforms adds the files of the others so.
+# A team with several platforms adds the files for the other platforms like this.
 npm_locks_other_platforms() {
     mkdir "$scratch/team" "$scratch/team-clean"
     cd "$scratch/team"
@@ -287,7 +288,7 @@ npm_locks_other_platforms() {
     expect 0 "^rowhouse $version\$" node_modules/.bin/rowhouse --version
 }
 
-# The packages of all platforms, those of the others with something else in the place of the program.
+# Builds the packages for all platforms. Packages for other platforms contain a placeholder instead of the program.
 npm_packs_for_all_platforms() {
     local other
     for other in {x86_64,aarch64}-{unknown-linux-musl,apple-darwin} x86_64-pc-windows-msvc; do
@@ -298,7 +299,7 @@ npm_packs_for_all_platforms() {
 
 registry_gets_the_packages() {
     npm_config_offline=false "$root/scripts/publish-npm.sh" "$scratch/npm-others" --access public
-    expect 0 "rowhouse-tables@$version is published already" \
+    expect 0 "rowhouse-tables@$version is already published" \
         env npm_config_offline=false "$root/scripts/publish-npm.sh" "$scratch/npm-others"
 }
 
@@ -316,10 +317,10 @@ npx_runs_what_the_registry_has() {
 guide_names_the_files() {
     local command
     command=$(documented 'npm install --save-dev ./' | sed "s/-linux-x64-/-linux-$npm_cpu-/")
-    [ "$command" = "npm install --save-dev ${npm_files[*]/#/./}" ] || fail "docs/installing.md says: $command"
+    [ "$command" = "npm install --save-dev ${npm_files[*]/#/./}" ] || fail "docs/installing.md has another command: $command"
 }
 
-# The package managers beside npm, of the versions that are pinned.
+# Installs the pinned versions of the other package managers.
 install_managers() {
     local home=$root/packages/npm/managers
     managers=$home/node_modules/.bin
@@ -334,35 +335,35 @@ start_registry() {
     exec 4< <(exec node "$root/packages/npm/tests/registry.js")
     registry_pid=$!
     IFS= read -r -t 60 registry <&4
-    # A token is needed to publish, whatever it is.
+    # npm requires a token for publishing; the registry accepts any.
     printf 'registry=%s\n%s:_authToken=any\n' "$registry" "${registry#http:}" >"$scratch/npmrc"
     export npm_config_userconfig=$scratch/npmrc npm_config_registry=$registry
 }
 
 if has npm && has node; then
-    check "packing for npm twice gives the same bytes" npm_packs_the_same_twice
+    check "building the npm packages twice yields the same bytes" npm_packs_the_same_twice
     check "npm installs the packages, and the program runs" npm_installs_and_runs
-    check "the script of the npm package serves, and passes signals on" npm_serves
+    check "the script of the npm package starts a server and passes signals on" npm_serves
     check "a server that npx started stops when npx is stopped" npx_serves
     check "a script of package.json stops when npm run is stopped" npm_run_serves
     check "programPath() finds the program" npm_finds_the_program
-    check "without the package of the platform, the script says what to do" npm_explains_what_is_missing
-    check "the guide names the files for npm" guide_names_the_files
-    check "packages for every platform are made" npm_packs_for_all_platforms
+    check "without the platform package, the script says what to do" npm_explains_what_is_missing
+    check "the guide names the npm package files" guide_names_the_files
+    check "packages can be built for every platform" npm_packs_for_all_platforms
     package_managers=(npm)
-    if install_managers; then package_managers+=(yarn pnpm); else skip "Yarn and pnpm, which npm installs"; fi
+    if install_managers; then package_managers+=(yarn pnpm); else skip "Yarn and pnpm (npm ci in packages/npm/managers failed)"; fi
     for manager in "${package_managers[@]}"; do
-        check "$manager installs the files, and then what its lock file says" files_install_by "$manager"
+        check "$manager installs the files, then installs from its lock file" files_install_by "$manager"
     done
-    check "npm installs from a lock file with the packages of other platforms" npm_locks_other_platforms
+    check "npm installs from a lock file that includes packages for other platforms" npm_locks_other_platforms
     start_registry
-    check "the packages are published in a registry, once" registry_gets_the_packages
+    check "the packages are published in a registry only once" registry_gets_the_packages
     for manager in "${package_managers[@]}"; do
-        check "$manager installs from a registry, and then what its lock file says" registry_installs_by "$manager"
+        check "$manager installs from a registry, then installs from its lock file" registry_installs_by "$manager"
     done
-    check "npx runs what is in a registry" npx_runs_what_the_registry_has
+    check "npx runs the package in a registry" npx_runs_what_the_registry_has
 else
-    skip "Node.js with npm, for the packages for npm"
+    skip "Node.js with npm, for the npm packages"
 fi
 
 # ---- Python ----------------------------------------------------------------------------------------------------------
@@ -390,7 +391,7 @@ wheel_installs_and_runs() {
     local command
     python3 -m venv "$scratch/venv"
     cd "$scratch/venv"
-    # As the guide says, in the folder of the wheel.
+    # The command from the guide, in the folder of the wheel.
     command=$(documented 'pip install ./')
     (cd "$scratch/wheel" && PATH=$scratch/venv/bin:$PATH PIP_NO_INDEX=1 PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 bash -c "$command")
     expect 0 "^rowhouse $version\$" bin/rowhouse --version
@@ -410,7 +411,7 @@ wheel_finds_the_program() {
     offline_pip bin/python install --target "$scratch/elsewhere" "$scratch"/wheel/*.whl
     expect 0 "^$scratch/elsewhere/bin/rowhouse\$" env PYTHONPATH="$scratch/elsewhere" python3 -S -c "$find"
     rm "$scratch/elsewhere/bin/rowhouse"
-    expect 1 'the program of the package rowhouse-tables is not there: install the wheel' \
+    expect 1 'the program of the package rowhouse-tables is missing: install the wheel' \
         env PYTHONPATH="$scratch/elsewhere" python3 -S -m rowhouse_tables
 }
 
@@ -426,16 +427,16 @@ elif ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
     skip "Python's venv module (on Debian the package python3-venv), for the wheel"
 else
     build_environment
-    check "packing a wheel twice gives the same bytes" wheel_packs_the_same_twice
+    check "building the wheel twice yields the same bytes" wheel_packs_the_same_twice
     check "pip installs the wheel, and the program runs" wheel_installs_and_runs
-    check "python -m rowhouse_tables serves, and signals reach the program" wheel_serves
+    check "python -m rowhouse_tables starts a server, and signals reach it" wheel_serves
     check "program_path() finds the program" wheel_finds_the_program
     check "pip uninstall leaves nothing" wheel_leaves_nothing
 fi
 
 # ---- Debian ----------------------------------------------------------------------------------------------------------
 
-# dpkg with a list of packages and files of its own, below a folder; the scripts of packages run outside of it, and are told where it is.
+# Runs dpkg with a separate root folder and database. Package scripts run outside the root and get its path.
 private_dpkg() { as_root dpkg --root="$scratch/system" --force-script-chrootless --force-not-root "$@"; }
 
 deb_packs_the_same_twice() {
@@ -444,7 +445,7 @@ deb_packs_the_same_twice() {
     (umask 077 && "$root/scripts/package-deb.sh" "$program" "$target" "$scratch/deb-again")
     same_bytes deb deb-again
     command=$(documented 'sudo apt install ./' | sed "s/_amd64/_$deb_architecture/")
-    [ -f "deb/${command#sudo apt install ./}" ] || fail "docs/installing.md says: $command"
+    [ -f "deb/${command#sudo apt install ./}" ] || fail "docs/installing.md has another command: $command"
 }
 
 deb_installs_and_runs() {
@@ -459,31 +460,31 @@ deb_installs_and_runs() {
         usr/share/bash-completion/completions/rowhouse usr/share/zsh/vendor-completions/_rowhouse \
         usr/share/fish/vendor_completions.d/rowhouse.fish; do
         [ -s "$system/$file" ] || fail "missing: $file"
-        [ "$(stat -c %a "$system/$file")" = 644 ] || fail "nobody else can read $file"
+        [ "$(stat -c %a "$system/$file")" = 644 ] || fail "$file does not have the mode 644"
     done
     # The command that the message at the end of the installation names.
     "$system/usr/bin/rowhouse" accounts new orchard --file "$scratch/accounts.toml" >/dev/null
     expect 0 '^orchard  2 keys$' "$system/usr/bin/rowhouse" accounts list --file "$scratch/accounts.toml"
-    # Nothing was enabled.
+    # The installation enables nothing.
     [ -z "$(ls "$system/etc/systemd/system")" ]
     private_dpkg --verify rowhouse-tables
     serves "$system/usr/bin/rowhouse"
 }
 
 deb_has_units_that_systemd_takes() {
-    # What units name and other packages bring, which is not below the folder.
+    # Units and programs of other packages that these units refer to; they are not in the private root.
     as_root cp -r --no-clobber /usr/lib/systemd/system "$scratch/system/usr/lib/systemd/" 2>/dev/null || true
     as_root install -D -m 755 "$(type -P true)" "$scratch/system/bin/kill"
     local output unit
     for unit in rowhouse.service rowhouse-backup.service rowhouse-backup.timer; do
         output=$(systemd-analyze verify --man=no --root="$scratch/system" "$unit" 2>&1) || fail "$unit: $output"
-        if grep rowhouse <<<"$output"; then fail "a remark about $unit"; fi
+        if grep rowhouse <<<"$output"; then fail "systemd-analyze reports a problem with $unit"; fi
     done
 }
 
 deb_keeps_and_purges() {
     local system=$scratch/system
-    # What the administrator and the server wrote.
+    # Files that the administrator and the server wrote.
     # shellcheck disable=SC2016
     as_root sh -c 'echo ROWHOUSE_LISTEN=127.0.0.1:1 >>"$1/etc/rowhouse/environment"; echo >"$1/etc/rowhouse/accounts.toml"
         mkdir -p "$1/var/lib/private/rowhouse/data" "$1/var/lib/private/rowhouse-backup/0"' - "$system"
@@ -493,34 +494,34 @@ deb_keeps_and_purges() {
     [ ! -e "$system/usr/bin/rowhouse" ]
     as_root test -e "$system/etc/rowhouse/accounts.toml" -a -e "$system/var/lib/private/rowhouse/data"
     private_dpkg --purge rowhouse-tables
-    [ ! -e "$system/etc/rowhouse" ] || fail "the configuration is left"
-    as_root test ! -e "$system/var/lib/private/rowhouse" || fail "the data are left"
-    as_root test -e "$system/var/lib/private/rowhouse-backup/0" || fail "the backups are gone"
+    [ ! -e "$system/etc/rowhouse" ] || fail "the configuration was not removed"
+    as_root test ! -e "$system/var/lib/private/rowhouse" || fail "the data was not removed"
+    as_root test -e "$system/var/lib/private/rowhouse-backup/0" || fail "the backups were removed"
 }
 
 if ! has dpkg-deb; then
     skip "dpkg, for the Debian package"
 else
-    check "packing for Debian twice gives the same bytes" deb_packs_the_same_twice
+    check "building the Debian package twice yields the same bytes" deb_packs_the_same_twice
     check "dpkg installs the package, and the program runs" deb_installs_and_runs
     if has systemd-analyze; then
-        check "systemd takes the installed units" deb_has_units_that_systemd_takes
+        check "systemd accepts the installed units" deb_has_units_that_systemd_takes
     else
-        echo "systemd-analyze is not installed, so the installed units are not verified"
+        echo "systemd-analyze is not installed, so the installed units are not checked"
     fi
-    check "dpkg keeps what people changed, and purges everything but backups" deb_keeps_and_purges
-    # The program of a test may be dynamically linked, and is then not what the package is meant for.
+    check "dpkg keeps changed configuration, and a purge removes everything except backups" deb_keeps_and_purges
+    # The package requires a static program, but a test build may be dynamically linked.
     if has lintian && { ldd "$program" 2>&1 || true; } | grep -qE 'statically linked|not a dynamic executable'; then
-        check "lintian finds nothing" lintian --allow-root --fail-on error,warning "$scratch"/deb/*.deb
+        check "lintian reports no problems" lintian --allow-root --fail-on error,warning "$scratch"/deb/*.deb
     else
         echo "lintian is not installed, or the program is not static, so the Debian package is not linted"
     fi
 fi
 
-# ---- the guide ----------------------------------------------------------------------------------------------------------
+# ---- the guide -------------------------------------------------------------------------------------------------------
 
-# Makes the packages by the commands of docs/installing.md, in a copy of the sources. The program and the build backend of the
-# wheel are there already.
+# Builds the packages with the commands of docs/installing.md, in a copy of the sources. Reuses the existing program and
+# the build backend of the wheel.
 guide_makes_the_packages() {
     local file
     mkdir "$scratch/clone"
@@ -534,12 +535,12 @@ guide_makes_the_packages() {
     bash -euo pipefail "$scratch/guide.sh" "$program"
     for file in "${npm_files[@]}" "rowhouse_tables-$version-*.whl" "rowhouse-tables_${version}_$deb_architecture.deb" \
         "rowhouse-$version-$target.tar.gz"; do
-        [ -n "$(find dist -name "$file")" ] || fail "$file was not made"
+        [ -n "$(find dist -name "$file")" ] || fail "$file was not built"
     done
 }
 
 if has npm && has node && has dpkg-deb && [ -x "${PYTHON:-}" ]; then
-    check "the commands of the guide make the packages" guide_makes_the_packages
+    check "the commands of the guide build the packages" guide_makes_the_packages
 else
     skip "Node.js, Python or dpkg, for the commands of the guide"
 fi
@@ -547,17 +548,17 @@ fi
 # ---- cargo -----------------------------------------------------------------------------------------------------------
 
 cargo_installs() {
-    # Its own name for the folder, so that nothing of the machine is replaced.
+    # A separate target folder, so that nothing on the machine is replaced.
     (cd "$root" && cargo install --quiet --path rowhouse --locked --offline --no-track --root "$scratch/cargo")
     expect 0 "^rowhouse $version\$" "$scratch/cargo/bin/rowhouse" --version
-    # It was not built again.
+    # Identical, so it was not rebuilt.
     cmp "$scratch/cargo/bin/rowhouse" "$program"
 }
 
 if [ "$program" = "$(realpath -m "${CARGO_TARGET_DIR:-$root/target}/release/rowhouse")" ]; then
-    check "cargo install puts the program where it is told" cargo_installs
+    check "cargo install puts the program into the given folder" cargo_installs
 else
-    echo "the program is not the release build of these sources, so cargo install is not tried"
+    echo "the program is not the release build of these sources, so cargo install is not tested"
 fi
 
 packaging_count

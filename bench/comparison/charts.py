@@ -1,7 +1,7 @@
-"""Draws bars as SVG: sections of rows, and in each row a bar for each of two programs.
+"""Draws bar charts as SVG: sections of rows, with a bar for each of two programs in each row.
 
-The colours are visible on light and on dark backgrounds, and the text follows the preference of the viewer. The bars of the
-second program are outlined as well, so that they can be told apart without colours.
+The colours are visible on light and dark backgrounds, and the text follows the viewer's preference. The second program's bars
+are also outlined, so that they are distinguishable without colours.
 """
 
 import math
@@ -21,9 +21,9 @@ STYLE = (
 
 
 def draw(title, programs, sections, show, logarithmic):
-    """The chart of `sections`: each a heading and rows of a label and two values, where a text stands for no value.
+    """Returns a chart of `sections`. Each has a heading, and rows of a label and two values; a string replaces a missing value.
 
-    `show` makes the label of a value. All sections have the same scale.
+    `show` returns the label of a value. All sections have the same scale.
     """
     values = [value for _, rows in sections for _, pair in rows for value in pair if is_number(value)]
     scale = bar_scale(values, logarithmic)
@@ -50,7 +50,7 @@ def is_number(value):
 
 
 def bar_scale(values, logarithmic):
-    """A function from a value to a part of the longest bar."""
+    """Returns a function that maps a value to a fraction of the longest bar."""
     if not values:
         return lambda value: 0
     if not logarithmic:

@@ -1,12 +1,12 @@
-"""Whether the machine is quiet enough to measure on.
+"""Checks whether the machine is quiet enough for measurements.
 
-The load average counts this program too, so it is read before anything is measured.
+The load average includes this program, so it is read before any measurement.
 """
 
 import os
 import time
 
-# Above this load average for each processor, other programs take a share of the figures.
+# Above this load average per processor, other programs affect the figures.
 LOAD_PER_PROCESSOR_MAX = 0.25
 POLL_SECONDS = 5
 
@@ -16,7 +16,7 @@ def processors():
 
 
 def load_average():
-    """Running and waiting threads, averaged over a minute."""
+    """Returns the number of running and waiting threads, averaged over a minute."""
     return round(os.getloadavg()[0], 2)
 
 
@@ -25,7 +25,7 @@ def is_quiet(load, processor_count):
 
 
 def wait_until_quiet(seconds_max):
-    """Waits until the load average is low, for example after a build. Returns it, or None if it stayed too high."""
+    """Waits until the load average is low, for example after a build. Returns it, or None if it remained too high."""
     until = time.monotonic() + seconds_max
     while True:
         load = load_average()

@@ -1,12 +1,12 @@
-"""Measures Rowhouse and the emulator in turns, and writes what was measured as JSON.
+"""Measures Rowhouse and the emulator alternately, and writes the results as JSON.
 
 usage: measure.py --rowhouse PROGRAM --emulator PROGRAM --bench PROGRAM --results FILE [--sizes LIST] [--seconds N]
                   [--rounds N] [--load-seconds N] [--wait-seconds N] [--quick] [--seed N] [--folder DIR]
 
-Refuses to measure while other programs keep the machine busy. --quick does not, and measures as little as shows whether
-everything works. The load generator is `rowhouse-bench`, for both. A phase is measured in rounds, with the two programs in
-turns; its figures are medians. A phase that did not end in time and a program that died are results too: then `outcome` says
-so, and there are no figures.
+Refuses to measure while other programs keep the machine busy. With --quick, measures anyway, and only enough to check that
+everything works. The load generator for both is `rowhouse-bench`. A phase is measured in rounds, in which the two programs
+alternate; its figures are medians. A phase that timed out and a program that died are results too: they have an `outcome`
+instead of figures.
 """
 
 import argparse
@@ -28,14 +28,14 @@ from pathlib import Path
 from machine import LOAD_PER_PROCESSOR_MAX, load_average, processors, wait_until_quiet
 from programs import Connection, Ended, Server, emulator, folder_mib, rowhouse
 
-# Reads come before writes, and the filter before inserts, because they change how many entities it selects.
+# Reads precede writes, and the filter precedes inserts, because inserts change the number of entities that it selects.
 READS = [("get", 1), ("get", 16), ("query-page", 1), ("query-filter", 1)]
 WRITES = [("upsert", 1), ("upsert", 16), ("insert", 1), ("insert", 16), ("batch100", 4)]
 LOAD_CONNECTIONS = 4
 REST_SECONDS_MAX = 30
-# A program that is ending may take so long to write down why.
+# The time that a dying program may take to log the reason.
 DEATH_SECONDS = 10
-# A phase may end later than it should, because an operation that began in it is waited for.
+# The time that a phase may last beyond its end, because its last operations must complete.
 PHASE_SECONDS_EXTRA = 60
 KILL_CONNECTIONS = 4
 
@@ -65,14 +65,14 @@ class Comparison:
         try:
             run = subprocess.run(command, capture_output=True, text=True, timeout=limit)
         except subprocess.TimeoutExpired:
-            return {"outcome": f"no end within {limit:.0f} s"}
+            return {"outcome": f"timed out after {limit:.0f} s"}
         if server.end() is not None:
-            return {"outcome": f"the program ended with {server.end()}"}
+            return {"outcome": f"the program exited with {server.end()}"}
         if not run.stdout:
             return {"outcome": run.stderr.strip()[:300]}
         report = json.loads(run.stdout)
         if not report["operations"]:
-            return {"outcome": f"nothing succeeded: {report['first_error']}"[:300]}
+            return {"outcome": f"all operations failed: {report['first_error']}"[:300]}
         errors = {"errors": report["errors"]} if report["errors"] else {}
         return {
             **errors,
@@ -86,17 +86,17 @@ class Comparison:
         }
 
     def ended(self, server, phase):
-        """Says how the program ended, if it has, and its own words about it."""
+        """Adds to the outcome how the program exited, if it has, and its last error message."""
         try:
             server.child.wait(DEATH_SECONDS)
         except subprocess.TimeoutExpired:
             return
         lines = (self.folder / f"{server.program.name}.log").read_text(errors="replace").splitlines()
         words = next((line.strip() for line in reversed(lines) if "error" in line.lower()), "")
-        phase["outcome"] += f", then it ended with {server.end()}" + (f" ({words[:120]})" if words else "")
+        phase["outcome"] += f", then it exited with {server.end()}" + (f" ({words[:120]})" if words else "")
 
     def load(self, server, entities, run):
-        """Fills the table. Returns whether all entities are there."""
+        """Fills the table. Returns True if all entities were written."""
         phase = self.bench(server, entities, "load", LOAD_CONNECTIONS, self.args.load_seconds)
         run["load"] = phase
         if phase.get("entities", entities) < entities:
@@ -157,7 +157,7 @@ class Comparison:
             run["start_outcome"] = str(ended)
 
     def empty(self, program):
-        """Starts on an empty folder, and the memory after them."""
+        """Returns the medians of the start time on an empty folder and of the memory afterwards."""
         times, memory = [], []
         for index in range(self.args.starts):
             with self.start(program, self.place(program, f"empty-{index}")) as server:
@@ -167,13 +167,13 @@ class Comparison:
         return {"start_ms": round(statistics.median(times)), "resident_mib": statistics.median(memory)}
 
     def kill(self, program, index):
-        """Inserts until the program is killed, starts it again, and counts the acknowledged entities that are missing."""
+        """Inserts until the program is killed, restarts it, and counts the acknowledged entities that are missing."""
         folder, seconds = self.place(program, f"kill-{index}"), self.random.uniform(*self.args.kill_seconds)
         acknowledged = [[] for _ in range(KILL_CONNECTIONS)]
         with self.start(program, folder) as server:
             status, _, body = Connection(server.port).request("POST", "/Tables", body={"TableName": "Kept"})
             if status != 204:
-                raise Ended(f"it answered {status} to the creation of a table: {body[:300]}")
+                raise Ended(f"creating a table returned {status}: {body[:300]}")
             threads = [
                 threading.Thread(target=insert_until_killed, args=(server.port, f"p{number}", keys))
                 for number, keys in enumerate(acknowledged)
@@ -236,7 +236,7 @@ class Comparison:
 
 
 def combined(rounds):
-    """The medians of the figures of several rounds, and the rates of all of them; or the outcome of the round that has none."""
+    """Returns the medians of the figures of several rounds with the rates of each, or the outcome of a round without figures."""
     failed = next((one for one in rounds if "outcome" in one), None)
     if failed:
         return failed
@@ -252,7 +252,7 @@ def combined(rounds):
 
 
 def insert_until_killed(port, partition, acknowledged):
-    """Inserts one entity after another, and notes the key and the time of each that was acknowledged."""
+    """Inserts entities one by one, and records the key and the time of each acknowledged one."""
     connection, number = Connection(port), 0
     while True:
         key = (partition, f"{number:08}")
@@ -263,7 +263,7 @@ def insert_until_killed(port, partition, acknowledged):
         except (OSError, http.client.HTTPException):
             return
         if status != 204:
-            note(f"an insert was answered with {status}: {body[:300]}")
+            note(f"an insert returned {status}: {body[:300]}")
             return
         acknowledged.append((key, time.monotonic()))
         number += 1
@@ -279,11 +279,11 @@ def arguments():
     parser.add_argument("--rounds", default=3, type=int)
     parser.add_argument("--seconds", default=2, type=float)
     parser.add_argument("--load-seconds", default=600, type=int)
-    parser.add_argument("--wait-seconds", default=600, type=int, help="how long it waits for the machine to become quiet")
+    parser.add_argument("--wait-seconds", default=600, type=int, help="maximum time to wait for the machine to become quiet")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seed", default=random.randrange(2**32), type=int)
-    parser.add_argument("--folder", help="where the programs keep their data; a real disk")
-    # The emulator writes its file every 5 s if something has changed.
+    parser.add_argument("--folder", help="folder for the data of the programs, on a real disk")
+    # The emulator writes its file every 5 s if there are changes.
     parser.set_defaults(memory_size=10_000, starts=5, flush_seconds=6, kills=3, kill_seconds=(2, 8))
     if "--quick" in sys.argv:
         parser.set_defaults(sizes=[100], rounds=1, seconds=0.3, memory_size=100, starts=1, flush_seconds=0, kills=1, kill_seconds=(0.5, 1))
@@ -295,8 +295,8 @@ def main():
     load = load_average() if args.quick else wait_until_quiet(args.wait_seconds)
     if load is None:
         sys.exit(
-            f"the load average is {load_average()} with {processors()} processors: other programs keep the machine busy. Stop them and "
-            f"try again, so that it is at most {LOAD_PER_PROCESSOR_MAX} for each processor. Nothing was measured."
+            f"the load average is {load_average()} with {processors()} processors: other programs keep the machine busy. Nothing was "
+            f"measured. Stop them and try again once the load average is at most {LOAD_PER_PROCESSOR_MAX} per processor."
         )
     with tempfile.TemporaryDirectory(prefix="rowhouse-comparison-", dir=args.folder) as folder:
         results = Comparison(args, Path(folder), load).all()

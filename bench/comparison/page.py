@@ -1,10 +1,10 @@
-"""Writes the tables and the charts of docs/comparison.md from the results of measure.py.
+"""Writes the tables and charts of docs/comparison.md from the results of measure.py.
 
 usage: page.py [--check] [--complete] --results FILE --document FILE --images DIR
 
---check     writes nothing, and fails if a table or a chart is not what the results make
---complete  fails if a phase was cut off or failed, and accepts results of a busy machine
-Refuses results of a machine that other programs kept busy. Always fails if Rowhouse lost an acknowledged write, or did not start again.
+--check     writes nothing, and fails if a table or a chart does not match the results
+--complete  fails if a phase was cut off or failed, and accepts results from a busy machine
+Rejects results from a machine that other programs kept busy. Always fails if Rowhouse lost an acknowledged write or did not restart.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from charts import draw
 from machine import LOAD_PER_PROCESSOR_MAX, is_quiet
 
 PROGRAMS = ("rowhouse", "emulator")
-# What each phase is called; whether its rate is counted in operations or in entities.
+# The title of each phase, its connections, and whether its rate counts operations or entities.
 PHASES = {
     "get at 1": ("get", 1, "operations"),
     "get at 16": ("get", 16, "operations"),
@@ -33,7 +33,7 @@ CHARTED = ("get at 1", "insert at 1", "upsert at 1", "batch100 at 4", "query-pag
 
 
 def number(value):
-    """Three digits, which is more than the figures are good for."""
+    """Formats a value with three digits, which exceeds the precision of the figures."""
     if value >= 100:
         digits = len(str(int(value))) - 3
         return f"{round(value, -digits):,.0f}"
@@ -63,7 +63,7 @@ class Results:
         return sorted({run["entities"] for run in self.data["runs"] if run["storage"] == storage})
 
     def phase(self, program, entities, name, storage="disk"):
-        """The figures of a phase, or why there are none."""
+        """Returns the figures of a phase, or the reason there are none."""
         run = self.run(program, entities, storage)
         phase = run["phases"].get(name)
         if phase is None:
@@ -71,7 +71,7 @@ class Results:
         return phase.get("outcome", phase)
 
     def largest(self):
-        """The largest table that both could load."""
+        """Returns the size of the largest table that both programs could load."""
         return max(size for size in self.sizes() if all("outcome" not in self.run(program, size)["load"] for program in PROGRAMS))
 
     def failures(self):
@@ -101,18 +101,18 @@ def figure(value, name, show):
 
 
 def rate_of(value, name):
-    """The rate, with the number of operations that failed."""
+    """Formats the rate, with the number of failed operations."""
     errors = "" if isinstance(value, str) else sum(value.get("errors", {}).values())
     return figure(value, name, number) + (f" ({errors:,} failed)" if errors else "")
 
 
 def spread(value, name):
-    """The slowest and the fastest round."""
+    """Formats the rates of the slowest and the fastest round."""
     return figure(value, f"{name}_rounds", lambda rates: f"{number(min(rates))}–{number(max(rates))}")
 
 
 def ratio(one, other, name):
-    """How many times as large the first is."""
+    """Formats the ratio of the first value to the second."""
     if isinstance(one, str) or isinstance(other, str):
         return ""
     return number(one[name] / other[name])
@@ -184,7 +184,7 @@ def conditions(results):
 
 
 def summary(results):
-    """The figures that most readers want."""
+    """Returns a table of the figures that interest most readers."""
     largest = results.largest()
     rows = []
     for key in ("get at 16", "insert at 16", "upsert at 16", "batch100 at 4", "query-page at 1", "query-filter at 1"):
@@ -236,7 +236,7 @@ def charts(results):
 
 
 def with_tables(document, tables):
-    """The document with each table between its marks."""
+    """Returns the page with each table inserted between its marks."""
     for name, content in tables.items():
         mark = re.compile(rf"(<!-- {name}:[^\n]*-->\n).*?(<!-- end of {name} -->)", re.DOTALL)
         document, count = mark.subn(lambda match: f"{match[1]}\n{content}\n{match[2]}", document)
@@ -256,8 +256,8 @@ def main():
     of = results.conditions
     if not args.complete and not is_quiet(of["load_average"], of["processors"]):
         sys.exit(
-            f"the load average was {of['load_average']:g} with {of['processors']} processors before the run, and may be "
-            f"{LOAD_PER_PROCESSOR_MAX} for each processor: other programs kept the machine busy. No page was written."
+            f"the load average before the run was {of['load_average']:g} with {of['processors']} processors, more than the allowed "
+            f"{LOAD_PER_PROCESSOR_MAX} per processor: other programs kept the machine busy. No page was written."
         )
     document = args.document.read_text()
     tables = {
@@ -274,7 +274,8 @@ def main():
     if args.complete:
         faults += results.failures()
     if args.check:
-        faults += [f"{file} is not what the results make" for file, text in files.items() if not is_there(file, text)]
+        outdated = [file for file, text in files.items() if not is_there(file, text)]
+        faults += [f"{file} does not match the results; run bench/compare-emulator.sh --draw" for file in outdated]
     else:
         args.images.mkdir(parents=True, exist_ok=True)
         for file, text in files.items():

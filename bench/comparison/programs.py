@@ -1,6 +1,6 @@
-"""The two programs that are compared: how each is started, asked, observed and killed.
+"""Starts, queries, observes and kills the two programs that are compared.
 
-Both run as child processes on a free port of this machine, with the development account. What they print goes to a file.
+Both run as child processes on a free port of this machine, with the development account. Their output is written to a file.
 This module must not know what is measured.
 """
 
@@ -23,17 +23,17 @@ ACCOUNT = "devstoreaccount1"
 KEY = base64.b64decode("Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==")
 START_SECONDS_MAX = 120
 STOP_SECONDS_MAX = 60
-# A program that used less than this share of a processor is at rest.
+# A program that uses less than this share of a processor is at rest.
 REST_SHARE = 0.05
 REST_SAMPLE_SECONDS = 0.5
 
 
 class Ended(Exception):
-    """The program has ended, or does not answer."""
+    """The program has exited or does not respond."""
 
 
 class Program:
-    """How to start one of the two."""
+    """The name, version and start command of one of the two programs."""
 
     def __init__(self, name, title, version, command):
         self.name, self.title, self.version, self.command = name, title, version, command
@@ -54,7 +54,7 @@ def emulator(path):
 
     def command(port, folder):
         data = ["--inMemoryPersistence"] if folder is None else ["--location", str(folder)]
-        # Without telemetry, which would leave this machine, and without a line on the console for each request.
+        # Disable telemetry, which would send data off this machine, and the console output for each request.
         return [path, "--tableHost", "127.0.0.1", "--tablePort", str(port), "--disableTelemetry", "--silent", *data]
 
     return Program("emulator", "Azurite", version, command)
@@ -67,7 +67,7 @@ def free_port():
 
 
 class Connection:
-    """A connection that signs its requests. Not for several threads."""
+    """A connection that signs its requests. Not thread-safe."""
 
     def __init__(self, port):
         self.http = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -91,7 +91,7 @@ class Connection:
         return response.status, response.headers, response.read()
 
     def keys(self, table):
-        """The keys of all entities of a table, or None if there is no such table."""
+        """Returns the keys of all entities of a table, or None if the table does not exist."""
         found, query = set(), "?$select=PartitionKey,RowKey"
         following = ""
         while True:
@@ -99,7 +99,7 @@ class Connection:
             if status == 404:
                 return None
             if status != 200:
-                raise Ended(f"it answered {status} to a query")
+                raise Ended(f"a query returned {status}")
             found.update((entity["PartitionKey"], entity["RowKey"]) for entity in json.loads(body)["value"])
             names = ("NextPartitionKey", "NextRowKey")
             tokens = [(name, headers.get(f"x-ms-continuation-{name}")) for name in names]
@@ -109,7 +109,7 @@ class Connection:
 
 
 class Server:
-    """A running program, which is killed when its `with` block ends."""
+    """A running program, killed at the end of its `with` block."""
 
     def __init__(self, program, folder, log):
         self.program, self.port = program, free_port()
@@ -117,7 +117,7 @@ class Server:
             folder.mkdir(parents=True, exist_ok=True)
         began = time.monotonic()
         with open(log, "ab") as output:
-            # In a folder of its own, because the emulator writes its log where it is started.
+            # Use a separate working directory, because the emulator writes its log there.
             place = folder if folder is not None else Path(log).parent
             self.child = subprocess.Popen(
                 program.command(self.port, folder), cwd=place, stdin=subprocess.DEVNULL, stdout=output, stderr=output
@@ -136,18 +136,18 @@ class Server:
         self.kill()
 
     def wait_for_answer(self, began):
-        """Asks for the tables until the program answers."""
+        """Lists the tables until the program responds."""
         while True:
             self.check()
             try:
                 status, _, body = Connection(self.port).request("GET", "/Tables")
             except OSError:
                 if time.monotonic() - began > START_SECONDS_MAX:
-                    raise Ended(f"it did not answer within {START_SECONDS_MAX} s") from None
+                    raise Ended(f"it did not respond within {START_SECONDS_MAX} s") from None
                 time.sleep(0.002)
                 continue
             if status != 200:
-                raise Ended(f"it answered {status}: {body[:300]}")
+                raise Ended(f"listing the tables returned {status}: {body[:300]}")
             return
 
     @property
@@ -155,7 +155,7 @@ class Server:
         return f"http://127.0.0.1:{self.port}/{ACCOUNT}"
 
     def end(self):
-        """How the program ended, or None while it runs."""
+        """Returns how the program exited, or None while it runs."""
         code = self.child.poll()
         if code is None:
             return None
@@ -163,14 +163,14 @@ class Server:
 
     def check(self):
         if self.end() is not None:
-            raise Ended(f"the program ended with {self.end()}")
+            raise Ended(f"the program exited with {self.end()}")
 
     def kill(self):
         self.child.kill()
         self.child.wait()
 
     def stop(self):
-        """Asks the program to end, and kills it if it does not."""
+        """Terminates the program, and kills it if it does not exit in time."""
         self.child.terminate()
         try:
             self.child.wait(STOP_SECONDS_MAX)
@@ -183,14 +183,14 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory_mib(self):
-        """The resident memory now, and its peak so far."""
+        """Returns the current resident memory and its peak so far."""
         self.check()
         status = Path(f"/proc/{self.child.pid}/status").read_text().splitlines()
         sizes = dict(line.split(":", 1) for line in status)
         return tuple(round(int(sizes[name].split()[0]) / 1024, 1) for name in ("VmRSS", "VmHWM"))
 
     def rest(self, at_least, at_most):
-        """Waits until the program does nothing, which it may first do after so many seconds."""
+        """Waits until the program is at rest, for at least and at most this many seconds."""
         time.sleep(at_least)
         until, before, calm = time.monotonic() + at_most, self.cpu_seconds(), 0
         while calm < 2 and time.monotonic() < until:

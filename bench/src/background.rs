@@ -1,7 +1,6 @@
-//! Connections that are open while others are measured: idle ones, readers that read their pages slowly, and scans that find
-//! nothing.
+//! Connections that are open during a measurement: idle ones, slow readers, and scans without matches.
 //!
-//! They have their own thread and runtime, so that they do not wait for the connections that are measured.
+//! They have their own thread and runtime, so they do not wait for the measured connections.
 
 use crate::connection::Connection;
 use crate::dataset::EMPTY_FILTER;
@@ -22,64 +21,63 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// An idle connection sends a request this often, because servers close connections that send none.
+/// The interval between requests of an idle connection. Servers close connections that send none.
 const IDLE_TIME: Duration = Duration::from_millis(IDLE_MILLISECONDS);
 const IDLE_MILLISECONDS: u64 = 30_000;
-/// How many connections are opened at the same time, so that the queue of the server's socket does not overflow.
+/// Maximum number of connections opened concurrently, so that the accept queue of the server's socket does not
+/// overflow.
 const OPENED_AT_A_TIME: usize = 64;
-/// Longest time until all connections are open.
+/// The timeout for opening all connections.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(60);
-/// The pause after a connection could not be opened.
+/// The pause after a failed connection attempt.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
-/// A slow reader reads this many bytes at a time, and waits this long in between: 80 KiB a second.
+/// The number of bytes that a slow reader reads at a time, and the pause between reads: 80 KiB per second.
 const SLOW_READ_BYTES: usize = 4 * 1024;
 const SLOW_READ_PAUSE: Duration = Duration::from_millis(50);
-/// Receive buffer of a slow reader, in bytes. The operating system may double it.
+/// The receive buffer of a slow reader, in bytes. The operating system may double it.
 const SLOW_BUFFER_BYTES: u32 = 16 * 1024;
-/// Files that this process needs in addition to connections.
+/// The number of open files that this process needs in addition to connections.
 const OTHER_FILES: u64 = 256;
 
-/// How many connections are open in the background.
+/// The number of background connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct BackgroundLoad {
     /// Connections that send a request twice a minute.
     pub(crate) idle: usize,
     /// Connections that read pages at 80 KiB a second.
     pub(crate) slow_readers: usize,
-    /// Connections that query with a filter that finds nothing, one page after another.
+    /// Connections that repeatedly query all pages with a filter that matches nothing.
     pub(crate) scans: usize,
 }
 
 impl BackgroundLoad {
-    /// The number of connections.
     pub(crate) fn connections(self) -> usize {
         self.idle + self.slow_readers + self.scans
     }
 }
 
-/// What happened to the connections in the background.
+/// The results of the background connections.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct BackgroundReport {
     pub(crate) idle: usize,
     /// Idle connections that were lost.
     pub(crate) idle_lost: u64,
     pub(crate) slow_readers: usize,
-    /// Bytes that the slow readers read.
     pub(crate) slow_bytes: u64,
-    /// Refused requests and closed connections of slow readers.
+    /// Rejected requests and closed connections of slow readers.
     pub(crate) slow_refused: u64,
     #[serde(default)]
     pub(crate) scans: usize,
-    /// Pages of the scans that were answered.
+    /// Pages of the scans that were received.
     #[serde(default)]
     pub(crate) scanned_pages: u64,
-    /// Pages of the scans that were not answered with 200.
+    /// Pages of the scans with a status other than 200.
     #[serde(default)]
     pub(crate) scans_refused: u64,
-    /// Longest time until a page was answered.
+    /// The longest response time of a page.
     #[serde(default)]
     pub(crate) scan_ms_max: u64,
-    /// Resident memory of the server before these connections were opened, and after.
+    /// The server's resident memory before and after these connections were opened.
     pub(crate) resident_mib_before: Option<f64>,
     pub(crate) resident_mib_with: Option<f64>,
 }
@@ -89,19 +87,18 @@ impl fmt::Display for BackgroundReport {
         let Self { idle, idle_lost, slow_readers, slow_bytes, slow_refused, .. } = self;
         let Self { scans, scanned_pages, scans_refused, scan_ms_max, .. } = self;
         writeln!(f, "  idle        {idle} connections, {idle_lost} lost")?;
-        writeln!(f, "  slow        {slow_readers} readers, {slow_bytes} bytes read, {slow_refused} times refused")?;
+        writeln!(f, "  slow        {slow_readers} readers, {slow_bytes} bytes read, {slow_refused} rejections")?;
         writeln!(
             f,
-            "  scans       {scans} of them, {scanned_pages} pages, {scan_ms_max} ms at most, {scans_refused} times refused"
+            "  scans       {scans} scans, {scanned_pages} pages, {scan_ms_max} ms at most, {scans_refused} rejections"
         )?;
         if let (Some(before), Some(with)) = (self.resident_mib_before, self.resident_mib_with) {
-            writeln!(f, "  resident    {before:.1} MiB before they came, {with:.1} MiB with them")?;
+            writeln!(f, "  resident    {before:.1} MiB without background connections, {with:.1} MiB with them")?;
         }
         Ok(())
     }
 }
 
-/// Counters that all connections share.
 #[derive(Debug, Default)]
 struct Counts {
     connected: AtomicU64,
@@ -113,7 +110,7 @@ struct Counts {
     scan_ms_max: AtomicU64,
 }
 
-/// The connections in the background. They are closed when this is dropped.
+/// The background connections. Dropping this closes them.
 #[derive(Debug)]
 pub(crate) struct BackgroundConnections {
     background: BackgroundLoad,
@@ -123,7 +120,7 @@ pub(crate) struct BackgroundConnections {
 }
 
 impl BackgroundConnections {
-    /// Opens all connections, and returns when they are open. Slow readers and scans read this table.
+    /// Opens all connections and returns when they are open. Slow readers and scans read this table.
     pub(crate) fn open(background: BackgroundLoad, table: &str, signer: &Signer) -> anyhow::Result<Self> {
         let (counts, is_stopping) = (Arc::<Counts>::default(), Arc::<AtomicBool>::default());
         let runtime =
@@ -136,15 +133,15 @@ impl BackgroundConnections {
             let connected = connections_in_background.counts.connected.load(Ordering::Relaxed);
             ensure!(
                 began.elapsed() < CONNECT_TIME_MAX,
-                "only {connected} of {all} connections could be opened; does the server take so many (--max-connections), \
-                 and files (ulimit -n)?"
+                "only {connected} of {all} connections could be opened; check the limits of the server: connections \
+                 (--max-connections) and open files (ulimit -n)"
             );
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(connections_in_background)
     }
 
-    /// What happened until now, without the memory, which the caller adds.
+    /// Returns the results so far, without the memory, which the caller adds.
     pub(crate) fn report(&self) -> BackgroundReport {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         BackgroundReport {
@@ -167,13 +164,13 @@ impl Drop for BackgroundConnections {
     fn drop(&mut self) {
         self.is_stopping.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been printed, and its result is not needed.
+            // A panic of the thread has already been printed, and its result is not needed.
             drop(thread.join());
         }
     }
 }
 
-/// Makes sure that this process may open so many connections; raises its limit of open files if needed.
+/// Ensures that this process may open so many connections. Raises its limit of open files if needed.
 pub(crate) fn allow_connections(count: usize) -> anyhow::Result<()> {
     let needed = count as u64 + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
@@ -182,7 +179,7 @@ pub(crate) fn allow_connections(count: usize) -> anyhow::Result<()> {
     }
     ensure!(
         limit.maximum.is_none_or(|maximum| maximum >= needed),
-        "{count} connections are more than this process may open; raise the hard limit of open files (ulimit -Hn)"
+        "this process may not open {count} connections; raise the hard limit of open files (ulimit -Hn)"
     );
     let raised = Rlimit { current: Some(needed), maximum: limit.maximum };
     setrlimit(Resource::Nofile, raised).context("raising the limit of open files")
@@ -212,7 +209,7 @@ async fn run(
     tasks.shutdown().await;
 }
 
-/// Keeps a connection open. A lost connection is not opened again, so that the report shows it.
+/// Keeps a connection open. A lost connection is not reopened, so the report includes it.
 async fn idle(mut signer: Signer, opening: Arc<Semaphore>, counts: Arc<Counts>, seed: u64) {
     let mut random = Rng::with_seed(seed);
     let mut request = Vec::new();
@@ -226,7 +223,7 @@ async fn idle(mut signer: Signer, opening: Arc<Semaphore>, counts: Arc<Counts>, 
     let mut is_open = ping(&mut signer, &mut connection, &mut request).await;
     counts.connected.fetch_add(1, Ordering::Relaxed);
     drop(permit);
-    // The connections were opened together, but send their requests at different times.
+    // The connections were opened together but send their requests at different times.
     let mut pause = Duration::from_millis(random.u64(..IDLE_MILLISECONDS));
     while is_open {
         tokio::time::sleep(std::mem::replace(&mut pause, IDLE_TIME)).await;
@@ -235,7 +232,7 @@ async fn idle(mut signer: Signer, opening: Arc<Semaphore>, counts: Arc<Counts>, 
     counts.idle_lost.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Sends a small request that every account can answer. Returns whether the connection is still usable.
+/// Sends a small request that every account can serve. Returns true if the connection is still usable.
 async fn ping(signer: &mut Signer, connection: &mut Connection, request: &mut Vec<u8>) -> bool {
     signer.write(request, &Request::get(b"/Tables", "?$top=1"));
     let is_usable =
@@ -244,7 +241,7 @@ async fn ping(signer: &mut Signer, connection: &mut Connection, request: &mut Ve
     is_usable
 }
 
-/// Reads the first page of a table again and again, slowly.
+/// Repeatedly reads the first page of a table, slowly.
 async fn read_slowly(mut signer: Signer, table: String, counts: Arc<Counts>) {
     let mut is_known = false;
     loop {
@@ -256,7 +253,7 @@ async fn read_slowly(mut signer: Signer, table: String, counts: Arc<Counts>) {
     }
 }
 
-/// Queries a table with a filter that finds nothing again and again, each page where the one before it ended.
+/// Repeatedly scans a table, page by page, with a filter that matches nothing.
 async fn scan(mut signer: Signer, table: String, counts: Arc<Counts>) {
     let path = format!("/{table}()");
     let filter = format!("?$filter={}", utf8_percent_encode(EMPTY_FILTER, NON_ALPHANUMERIC));
@@ -283,8 +280,8 @@ async fn scan(mut signer: Signer, table: String, counts: Arc<Counts>) {
     }
 }
 
-/// Reads a page of a scan. Returns where the next one begins, if anywhere; `None` if the page was refused, which ends the
-/// connection.
+/// Reads a page of a scan. Returns the continuation of the scan, if any. Returns `None` if the page was rejected, which
+/// ends the connection.
 async fn scan_page(open: &mut Option<Connection>, request: &[u8]) -> Option<Option<(String, Option<String>)>> {
     let mut connection = open.take()?;
     let answer = connection.exchange(request, b"").await.ok()?;
@@ -295,7 +292,7 @@ async fn scan_page(open: &mut Option<Connection>, request: &[u8]) -> Option<Opti
     })
 }
 
-/// Reads one page on a new connection. The end of the connection is the end of the response.
+/// Reads one page on a new connection. The response ends when the connection ends.
 async fn read_pages(signer: &mut Signer, table: &str, counts: &Counts, is_known: &mut bool) -> std::io::Result<()> {
     let socket = if signer.endpoint.address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_recv_buffer_size(SLOW_BUFFER_BYTES)?;
@@ -314,7 +311,7 @@ async fn read_pages(signer: &mut Signer, table: &str, counts: &Counts, is_known:
         let length = stream.read(&mut piece).await?;
         let read = piece.get(..length).unwrap_or_default();
         if std::mem::take(&mut is_first) && !read.starts_with(b"HTTP/1.1 200") {
-            return Err(Error::new(ErrorKind::InvalidData, "the page was refused"));
+            return Err(Error::new(ErrorKind::InvalidData, "the page was rejected"));
         }
         if length == 0 {
             return Ok(());
@@ -333,7 +330,7 @@ mod tests {
     use std::net::TcpListener;
     use wire::signing::AccountKey;
 
-    /// A server that answers every request with the same response.
+    /// Starts a server that answers every request with the same response.
     fn server(head: &'static str, body_bytes: usize) -> Signer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -343,7 +340,7 @@ mod tests {
                 std::thread::spawn(move || {
                     let mut request = [0; 4096];
                     while stream.read(&mut request).is_ok_and(|length| length > 0) {
-                        // The client may go away at any time.
+                        // The client may disconnect at any time.
                         drop(write!(stream, "{head}\r\nContent-Length: {body_bytes}\r\n\r\n"));
                         drop(stream.write_all(&vec![b'x'; body_bytes]));
                         if head.contains("close") {
@@ -357,11 +354,10 @@ mod tests {
         Signer::new(endpoint, DEVELOPMENT_ACCOUNT, AccountKey::parse(DEVELOPMENT_KEY).unwrap())
     }
 
-    /// Waits until a condition holds.
     fn eventually(what: &str, holds: impl Fn() -> bool) {
         let began = Instant::now();
         while !holds() {
-            assert!(began.elapsed() < CONNECT_TIME_MAX, "{what} does not happen");
+            assert!(began.elapsed() < CONNECT_TIME_MAX, "timed out waiting for {what}");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -376,7 +372,7 @@ mod tests {
         drop(connections_in_background);
         let closing = server("HTTP/1.1 200 OK\r\nConnection: close", 10);
         let connections_in_background = BackgroundConnections::open(background, "Bench", &closing).unwrap();
-        eventually("the loss of all", || connections_in_background.report().idle_lost >= 100);
+        eventually("the loss of all connections", || connections_in_background.report().idle_lost >= 100);
     }
 
     #[test]
@@ -385,12 +381,12 @@ mod tests {
         let began = Instant::now();
         let connections_in_background =
             BackgroundConnections::open(background, "Bench", &server("HTTP/1.1 200 OK", 4_000_000)).unwrap();
-        eventually("reading", || connections_in_background.report().slow_bytes >= 6 * SLOW_READ_BYTES as u64);
-        assert!(began.elapsed() >= 2 * SLOW_READ_PAUSE, "six reads of two readers have two pauses between them");
+        eventually("six reads", || connections_in_background.report().slow_bytes >= 6 * SLOW_READ_BYTES as u64);
+        assert!(began.elapsed() >= 2 * SLOW_READ_PAUSE, "six reads by two readers include two pauses");
         drop(connections_in_background);
         let busy = server("HTTP/1.1 503 Busy\r\nConnection: close", 10);
         let connections_in_background = BackgroundConnections::open(background, "Bench", &busy).unwrap();
-        eventually("a refusal of each", || connections_in_background.report().slow_refused >= 2);
+        eventually("a rejection of each reader", || connections_in_background.report().slow_refused >= 2);
         assert_eq!(connections_in_background.report().slow_bytes, 0);
     }
 
@@ -402,7 +398,7 @@ mod tests {
         assert_eq!(connections.report().scans_refused, 0);
         drop(connections);
         let connections = BackgroundConnections::open(background, "Bench", &server("HTTP/1.1 503 Busy", 10)).unwrap();
-        eventually("a refusal of each", || connections.report().scans_refused >= 2);
+        eventually("a rejection of each scan", || connections.report().scans_refused >= 2);
         assert_eq!(connections.report().scanned_pages, 0);
     }
 

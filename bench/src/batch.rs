@@ -1,13 +1,13 @@
-//! Batches of inserts that are built once and sent again with other keys.
+//! Batches of inserts that are built once and reused with other keys.
 //!
-//! Building 100 entities takes the generator a seventh of the time that the server needs to store them. In that time the
-//! server would wait, or share its processor. So every connection builds some bodies once, mostly in the unmeasured
-//! phase, and then changes only their keys. Entities repeat at a distance that is far larger than a block of a storage
-//! library, so that compression does not profit.
+//! Building 100 entities takes the generator a seventh of the time that the server needs to store them. During that
+//! time, the server would wait or share its processor. Every connection therefore builds some bodies once, mostly in
+//! the unmeasured phase, and then changes only their keys. Entities repeat at a distance far larger than a block of a
+//! storage library, so compression does not benefit.
 
 use crate::dataset::Dataset;
 
-/// Bodies that a connection keeps and uses in turn.
+/// The number of bodies that a connection keeps and uses in turn.
 pub(crate) const BODIES: usize = 16;
 
 /// The common part of the keys of a batch: the partition key, and the prefix of the row keys.
@@ -17,7 +17,7 @@ pub(crate) struct BatchKeys {
 }
 
 impl BatchKeys {
-    /// Keys that are unique to this batch, also among runs; most have the same length.
+    /// Creates keys that are unique to this batch, even across runs. Most have the same length.
     pub(crate) fn new(dataset: &Dataset, number: u64, run: u64, sequence: u64) -> Self {
         let prefix = format!("{}-{run:08x}-{sequence:08x}", Dataset::row(number));
         Self { partition: dataset.partition(number), prefix }
@@ -37,14 +37,14 @@ pub(crate) struct BatchBody {
 }
 
 impl BatchBody {
-    /// A body that was built with these keys.
+    /// Wraps a body that was built with these keys.
     pub(crate) fn new(bytes: Vec<u8>, keys: &BatchKeys) -> Self {
         let text = keys.text();
         let positions = memchr::memmem::find_iter(&bytes, &text).collect();
         Self { bytes, positions, keys_bytes: text.len() }
     }
 
-    /// Replaces the keys; `None` if the new ones have another length.
+    /// Replaces the keys. Returns `None` if the new keys have a different length.
     pub(crate) fn with_keys(mut self, keys: &BatchKeys) -> Option<Self> {
         let text = keys.text();
         if text.len() != self.keys_bytes {

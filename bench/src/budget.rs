@@ -1,19 +1,19 @@
-//! How large the ratio of two figures may be, and medians, from which ratios are made.
+//! Bounds for the ratio of two figures, and medians, from which ratios are computed.
 
 use serde::Serialize;
 use std::fmt;
 
-/// How large the ratio of a figure to its reference may be.
+/// The bound for the ratio of a figure to its reference.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) enum Budget {
     AtMost(f64),
     AtLeast(f64),
-    /// The ratio is only shown.
+    /// The ratio is only displayed.
     None,
 }
 
 impl Budget {
-    /// Whether a ratio is within the budget; `None` if there is no budget.
+    /// Returns true if a ratio is within the budget, or `None` if there is no budget.
     pub(crate) fn is_kept(self, ratio: f64) -> Option<bool> {
         match self {
             Self::AtMost(bound) => Some(ratio <= bound),
@@ -33,7 +33,6 @@ impl fmt::Display for Budget {
     }
 }
 
-/// The median; `None` without figures.
 pub(crate) fn median(figures: impl Iterator<Item = f64>) -> Option<f64> {
     let mut figures: Vec<f64> = figures.collect();
     figures.sort_by(f64::total_cmp);

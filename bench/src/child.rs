@@ -13,22 +13,21 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wire::signing::AccountKey;
 
-/// Longest time until a server listens.
+/// The timeout for a server to start listening.
 const START_TIME_MAX: Duration = Duration::from_secs(60);
 const ANNOUNCEMENT: &str = "listening on ";
 
-/// A running server. It is killed when this is dropped.
+/// A running server. Dropping it kills the process.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
-    /// Its address and its process.
     pub(crate) target: Target,
-    /// Time from the start of the process until it listened.
+    /// The time from the start of the process until the server listened.
     pub(crate) start_time: Duration,
 }
 
 impl Server {
-    /// Starts a program that prints where it listens, and waits for that line.
+    /// Starts a program that prints its address, and waits for that line.
     pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
         let began = Instant::now();
         let program = command.get_program().to_string_lossy().into_owned();
@@ -39,25 +38,25 @@ impl Server {
             .with_context(|| format!("starting {program}"))?;
         let announced = first_line(&mut child);
         let process = Process::new(child.id());
-        // From here on the child is killed whatever goes wrong.
+        // From here on, the child is killed on every error.
         let mut server =
             Self { child, target: target("http://127.0.0.1:0", Some(process))?, start_time: Duration::ZERO };
         let line = announced.recv_timeout(START_TIME_MAX).with_context(|| format!("{program} did not start"))?;
         server.start_time = began.elapsed();
-        ensure!(line.starts_with(ANNOUNCEMENT), "{program} said '{line}' and not where it listens");
+        ensure!(line.starts_with(ANNOUNCEMENT), "{program} printed '{line}' instead of its address");
         server.target = target(line.trim_start_matches(ANNOUNCEMENT), Some(process))?;
         Ok(server)
     }
 
-    /// Stops the server cleanly, and waits for its end.
+    /// Shuts down the server cleanly and waits for it to exit.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         let signalled = Command::new("kill").arg(self.child.id().to_string()).status().context("running kill")?;
         let status = self.child.wait().context("waiting for the server")?;
-        ensure!(signalled.success() && status.success(), "the server ended with {status}");
+        ensure!(signalled.success() && status.success(), "the server exited with {status}");
         Ok(())
     }
 
-    /// The exit status of the server, if it has ended.
+    /// Returns the exit status of the server if it has exited.
     pub(crate) fn end(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -65,55 +64,59 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may already have exited.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// The server to measure: the given binary, or `rowhouse` in the folder of this program.
+/// Returns the server to measure: the given binary, or `rowhouse` in the folder of this program.
 pub(crate) fn server_binary(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     let binary = match named {
         Some(binary) => binary.to_owned(),
-        None => std::env::current_exe().context("finding this program")?.with_file_name("rowhouse"),
+        None => std::env::current_exe().context("locating this program")?.with_file_name("rowhouse"),
     };
-    ensure!(binary.is_file(), "{} is not there; build it or name it with --server-binary", binary.display());
+    ensure!(
+        binary.is_file(),
+        "{} does not exist; build it or specify another path with --server-binary",
+        binary.display()
+    );
     Ok(binary)
 }
 
-/// Starts a server on a data folder, at a free port, with further options.
+/// Starts a server on a data folder and a free port, with additional options.
 pub(crate) fn serve(binary: &Path, data: &Path, options: &[&str]) -> anyhow::Result<Server> {
     let mut command = Command::new(binary);
     command.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--data"]).arg(data).args(options);
     Server::start(&mut command)
 }
 
-/// Creates a temporary folder, in the given folder or in that of the system.
+/// Creates a temporary folder in the given folder, or in the system's folder for temporary files.
 pub(crate) fn temporary_folder(within: Option<&Path>) -> anyhow::Result<TempDir> {
     let folder = match within {
         Some(within) => tempfile::tempdir_in(within),
         None => tempfile::tempdir(),
     };
-    folder.context("making a temporary folder")
+    folder.context("creating a temporary folder")
 }
 
-/// A server of the development account.
+/// Returns a target with the development account.
 pub(crate) fn target(url: &str, process: Option<Process>) -> anyhow::Result<Target> {
     Ok(Target {
         endpoint: Endpoint::parse(url, DEVELOPMENT_ACCOUNT, false)?,
         account: DEVELOPMENT_ACCOUNT.to_owned(),
-        key: AccountKey::parse(DEVELOPMENT_KEY).context("the development key is Base64")?,
+        key: AccountKey::parse(DEVELOPMENT_KEY).context("decoding the development key")?,
         process,
     })
 }
 
-/// The first line that a child prints. What follows is read too, so that the child is never held up.
+/// Returns the first line that a child prints. The rest is read too, so the child never blocks.
 fn first_line(child: &mut Child) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     if let Some(output) = child.stdout.take() {
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                // Only the first line is waited for.
+                // Only the first line is expected.
                 drop(sender.send(line));
             }
         });

@@ -14,10 +14,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Measures Table services, and references to compare them with
+/// Measure Table services and references to compare them with
 ///
-/// Figures of different machines cannot be compared, so every figure here has a reference that is measured on the same
-/// machine: a minimal HTTP server (`floor`) and the storage engine alone (`raw`). `compare` runs all of them.
+/// Figures from different machines are not comparable, so every figure here has a reference measured on the same
+/// machine: a minimal HTTP server (`floor`) and the storage engine without a server (`raw`). `compare` runs all of
+/// them.
 #[derive(Debug, Parser)]
 #[command(name = "rowhouse-bench", version, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -29,42 +30,43 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Measure a workload against a server
     ///
-    /// The table is created and filled if it is not there yet, and kept, so that the next run starts at once. Each
-    /// workload runs a quarter of the time before it is measured. Workloads that read, overwrite and insert have a table
-    /// each.
+    /// The table is created and filled if it does not exist, and kept, so the next run can start immediately. Each
+    /// workload first runs for a quarter of the time without being measured. Workloads that read, overwrite and insert
+    /// use separate tables.
     #[command(after_long_help = RUN_EXAMPLES)]
     Run(Box<RunArgs>),
-    /// Run the reference server: HTTP/1.1 with fixed responses, nothing is stored
+    /// Run the reference server: HTTP/1.1 with fixed responses, without storing anything
     ///
     /// It accepts every request that `run` sends. It prints `listening on http://ADDR:PORT` and runs until it is
     /// stopped.
     Floor(FloorArgs),
     /// Measure the embedded engine without HTTP
     Raw(RawArgs),
-    /// Measure a Rowhouse server and its references in alternation, and print the ratios against their budgets
+    /// Measure a Rowhouse server and its references in alternation, and print the ratios with their budgets
     ///
-    /// Everything runs in child processes, on temporary folders and free ports, and is removed afterwards. The figures
+    /// Everything runs in child processes with temporary folders and free ports, and is removed afterwards. The figures
     /// are medians over the rounds.
     Compare(CompareArgs),
-    /// Measure how long a Rowhouse server takes to start after a clean stop and after a kill, and the disk space of
-    /// entities that are overwritten repeatedly
+    /// Measure the start time of a Rowhouse server after a clean shutdown and after a kill, and the disk space of
+    /// repeatedly overwritten entities
     Recovery(RecoveryArgs),
-    /// Measure the cost of get, insert, upsert, pages and scans of a Rowhouse server at growing sizes of its table
+    /// Measure the cost of get, insert, upsert, pages and scans of a Rowhouse server at increasing table sizes
     ///
-    /// Every size is filled through the engine, in many partitions and in one, and compared with a server that stores
-    /// nothing. Reads are measured on a working set that fits into the cache, whose cost may at most double, and on all
-    /// entities.
+    /// For every size, the table is filled through the engine, once in many partitions and once in a single one, and
+    /// compared with a server that stores nothing. Reads are measured on a working set that fits into the cache, where
+    /// the cost may at most double, and on all entities.
     Growth(GrowthArgs),
-    /// Measure scans, memory and disk of a Rowhouse server after histories that leave old versions and deletion marks
+    /// Measure scans, memory and disk usage of a Rowhouse server after histories that leave old versions and deletion
+    /// marks
     ///
-    /// A table is overwritten, and has entities inserted and deleted; a partition is used as a queue; a table is deleted.
-    /// Each is measured right after, when the server was quiet, and one of them after a restart. Ratios are to the same
-    /// reads of the fresh table. `compare` includes them.
+    /// In the histories, a table is overwritten and has entities inserted and deleted, a partition is used as a queue,
+    /// and a table is deleted. Each is measured immediately and after a quiet period, and one of them also after a
+    /// restart. Ratios refer to the same reads of the fresh table. `compare` includes these histories.
     Churn(ChurnArgs),
-    /// Measure the client library: processor time of get and insert beside a bare HTTP client, and a bulk load
+    /// Measure the client library: processor time of get and insert compared with a bare HTTP client, and a bulk load
     ///
-    /// All figures are those of the client; the server is a child process, on a temporary folder. For the bulk load the memory
-    /// is compared with that after a tenth of it.
+    /// All figures refer to the client; the server is a child process with a temporary folder. For the bulk load, the
+    /// final memory is compared with the memory after a tenth of the load.
     Client(ClientArgs),
 }
 
@@ -83,8 +85,8 @@ Examples:
 /// A server, a workload and its size.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// Address of the service, as in `TableEndpoint` of a connection string. Given several times for servers that share a
-    /// database: they get the connections in turn
+    /// Address of the service, like `TableEndpoint` in a connection string. Repeat it for servers that share a
+    /// database; the connections are distributed among them
     #[arg(long, value_name = "URL", required = true)]
     pub(crate) endpoint: Vec<String>,
 
@@ -103,8 +105,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) size: SizeArgs,
 
-    /// Use one table for every workload, the one that `--workload load` fills. Filters must then be measured before inserts,
-    /// which change how many entities they select
+    /// Use one table for all workloads, the one that `--workload load` fills. In this case, measure filters before
+    /// inserts, which change the number of matching entities
     #[arg(long)]
     pub(crate) one_table: bool,
 
@@ -115,13 +117,13 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) pressure: PressureArgs,
 
-    /// Process id of the server on this machine, to report its processor time and memory. Given once for each server, the
-    /// sums are reported
+    /// Process ID of the server on this machine, to report its processor time and memory. Repeat it for several
+    /// servers; the sums are reported
     #[arg(long)]
     pub(crate) pid: Vec<u32>,
 
-    /// Process id of the server's database on this machine, to report the processor time of all its processes. Given once
-    /// for each node of a cluster, with a name, the nodes are reported one by one
+    /// Process ID of the server's database on this machine, to report the processor time of all its processes. For the
+    /// nodes of a cluster, repeat it with a name for each node; they are reported separately
     #[arg(long, value_name = "[NAME=]PID", value_parser = Node::parse)]
     pub(crate) database_pid: Vec<Node>,
 
@@ -133,21 +135,21 @@ pub(crate) struct RunArgs {
 /// Load in addition to the workload.
 #[derive(Debug, Args)]
 pub(crate) struct PressureArgs {
-    /// Operations per second over all connections [default: each connection begins the next one after the response to the
-    /// last one]. An operation for which no connection was free counts from when it was due, so that pauses of the server
-    /// are measured
+    /// Operations per second over all connections [default: each connection starts the next operation after the
+    /// previous response]. If no connection is free, an operation counts from the time it was due, so pauses of the
+    /// server are measured
     #[arg(long, value_name = "PER_SECOND", value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000_000))]
     pub(crate) rate: Option<u64>,
 
-    /// Further connections that send a request twice a minute
+    /// Number of additional connections that send a request twice a minute
     #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = background_connections())]
     pub(crate) idle: u64,
 
-    /// Further connections that read pages at 80 KiB a second
+    /// Number of additional connections that read pages at 80 KiB per second
     #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = background_connections())]
     pub(crate) slow_readers: u64,
 
-    /// Further connections that query the table with a filter that finds nothing, one page after another
+    /// Number of additional connections that repeatedly query the table with a filter that matches nothing
     #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = background_connections())]
     pub(crate) scans: u64,
 }
@@ -155,15 +157,15 @@ pub(crate) struct PressureArgs {
 /// The size of a measurement.
 #[derive(Debug, Args)]
 pub(crate) struct SizeArgs {
-    /// Entities in the table, of 1 KiB each
+    /// Number of entities in the table, of 1 KiB each
     #[arg(long, default_value_t = 10_000, value_parser = entities())]
     pub(crate) entities: u64,
 
-    /// Entities of one partition, a multiple of 100
+    /// Number of entities per partition, a multiple of 100
     #[arg(long, default_value_t = PER_PARTITION_DEFAULT, value_parser = per_partition)]
     pub(crate) per_partition: u64,
 
-    /// How long to measure, in seconds, as in 5 or 0.2
+    /// Duration of the measurement in seconds, such as 5 or 0.2
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = fractional_seconds)]
     pub(crate) seconds: Duration,
 
@@ -175,7 +177,7 @@ pub(crate) struct SizeArgs {
 /// The reference server.
 #[derive(Debug, Args)]
 pub(crate) struct FloorArgs {
-    /// Address and port; port 0 takes a free one
+    /// Address and port; port 0 selects a free one
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDR:PORT")]
     pub(crate) listen: SocketAddr,
 
@@ -183,8 +185,8 @@ pub(crate) struct FloorArgs {
     #[arg(long)]
     pub(crate) unsigned: bool,
 
-    /// Append what is written to this file and sync it, in groups, before it is acknowledged. The file is overwritten.
-    /// It must be on the file system to measure
+    /// Append request bodies to this file and sync them in groups before acknowledging the requests. The file is
+    /// overwritten. It must be on the file system to measure
     #[arg(long, value_name = "FILE")]
     pub(crate) durable: Option<PathBuf>,
 }
@@ -203,19 +205,18 @@ pub(crate) struct RawArgs {
     #[command(flatten)]
     pub(crate) size: SizeArgs,
 
-    /// Concurrent tasks [default: 64 for group64, 4 for batch100, else 1]
+    /// Number of concurrent tasks [default: 64 for group64, 4 for batch100, otherwise 1]
     #[arg(long, value_parser = connections())]
     pub(crate) tasks: Option<u64>,
 
-    /// Memory for cached data, in MiB
+    /// Size of the cache, in MiB
     #[arg(long, default_value_t = 256, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
     pub(crate) cache_mib: u64,
 }
 
-/// The size of a recovery.
 #[derive(Debug, Args)]
 pub(crate) struct RecoveryArgs {
-    /// The server [default: the file `rowhouse` beside this program]
+    /// The server [default: the file `rowhouse` next to this program]
     #[arg(long, value_name = "PATH")]
     pub(crate) server_binary: Option<PathBuf>,
 
@@ -223,36 +224,36 @@ pub(crate) struct RecoveryArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
 
-    /// Entities of the server that is started
+    /// Number of entities on the server that is started
     #[arg(long, default_value_t = 1_000_000, value_parser = entities())]
     pub(crate) entities: u64,
 
-    /// Starts of each kind
+    /// Number of starts of each kind
     #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
     pub(crate) starts: u64,
 
-    /// Entities that are overwritten repeatedly
+    /// Number of entities that are overwritten repeatedly
     #[arg(long, default_value_t = 100_000, value_parser = entities())]
     pub(crate) overwritten: u64,
 
-    /// How often each of them is overwritten
+    /// Number of times each of them is overwritten
     #[arg(long, default_value_t = 10, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
     pub(crate) rounds: u64,
 }
 
-/// Which sizes are measured, and for how long.
+/// The sizes and durations of the measurements.
 #[derive(Debug, Args)]
 pub(crate) struct GrowthArgs {
-    /// The server [default: the file `rowhouse` beside this program]
+    /// The server [default: the file `rowhouse` next to this program]
     #[arg(long, value_name = "PATH")]
     pub(crate) server_binary: Option<PathBuf>,
 
-    /// Folder for the temporary folders, on the disk to measure [default: the system's]. There is one at a time, of about
-    /// 1 GiB for a million entities, and half as much again while it is filled
+    /// Folder for the temporary folders, on the disk to measure [default: the system's]. Only one exists at a time, of
+    /// about 1 GiB for a million entities, and 50 % more while it is filled
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
 
-    /// Entities in the table, from few to many, separated by commas; multiples of 1,000
+    /// Numbers of entities in the table, in ascending order and separated by commas; multiples of 1,000
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = growth_size,
           default_values_t = [10_000, 100_000, 1_000_000, 10_000_000])]
     pub(crate) sizes: Vec<u64>,
@@ -261,23 +262,23 @@ pub(crate) struct GrowthArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
     pub(crate) one_partition_max: u64,
 
-    /// How long each measurement takes, in seconds
+    /// Duration of each measurement, in seconds
     #[arg(long, default_value_t = 2, value_parser = RangedU64ValueParser::<u64>::new().range(1..=3600))]
     pub(crate) seconds: u64,
 
-    /// How often each measurement is made; medians are shown
+    /// Number of repetitions of each measurement; medians are reported
     #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
     pub(crate) rounds: u64,
 
-    /// Connections that work at a time
+    /// Number of concurrent connections
     #[arg(long, default_value_t = 16, value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000))]
     pub(crate) connections: u64,
 
-    /// Memory of the server for cached data, in MiB
+    /// Size of the server's cache, in MiB
     #[arg(long, default_value_t = 256, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
     pub(crate) cache_mib: u64,
 
-    /// Draw the processor time over the size into this file, as SVG
+    /// Write a chart of the processor time by table size to this file, as SVG
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
 
@@ -298,7 +299,7 @@ fn background_connections() -> RangedU64ValueParser<u64> {
     RangedU64ValueParser::new().range(0..=1_000_000)
 }
 
-/// From a tenth of a second to a day.
+/// Parses a duration from a tenth of a second to a day.
 fn fractional_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
     if (0.1..=86_400.0).contains(&seconds) {
@@ -308,7 +309,7 @@ fn fractional_seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A transaction needs all its entities in one partition.
+/// Parses a partition size. The entities of a transaction must be in one partition.
 fn per_partition(text: &str) -> Result<u64, String> {
     let count: u64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
     if count > 0 && count.is_multiple_of(BATCH_ENTITIES) {
@@ -318,7 +319,7 @@ fn per_partition(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A table of many partitions has 1,000 entities in each.
+/// Parses a table size. A table of many partitions has 1,000 entities in each.
 fn growth_size(text: &str) -> Result<u64, String> {
     let count: u64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
     if (1000..=1_000_000_000).contains(&count) && count.is_multiple_of(1000) {

@@ -1,11 +1,11 @@
-//! `client`: the processor time of the client library beside that of a bare HTTP client, and the memory of a bulk load.
+//! `client`: the processor time of the client library compared with a bare HTTP client, and the memory of a bulk load.
 //!
 //! Invariants:
 //!
-//! 1. The server is a child process, so the processor time and the memory of this process are those of the client.
-//! 2. Library and bare client are measured in turn, round by round. They send the same requests to the same server, over pools of
-//!    connections of the same kind, and both read every response to its end.
-//! 3. The bulk load comes first, so that the peak of the memory is its own.
+//! 1. The server is a child process, so the processor time and memory of this process belong to the client.
+//! 2. Library and bare client are measured alternately in each round. They send the same requests to the same server
+//!    through the same kind of connection pool, and both read every response completely.
+//! 3. The bulk load runs first, so the memory peak belongs to it.
 
 mod bare;
 mod sample;
@@ -32,17 +32,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// Concurrent tasks of the measured operations.
+/// The numbers of concurrent tasks of the measured operations.
 const TASKS: [usize; 2] = [1, 16];
-/// Partitions whose entities the bulk load gives in turn, so that as many groups wait for their transaction at a time.
+/// The number of partitions among which the bulk load alternates, so that as many groups wait for their transaction
+/// concurrently.
 const PARTITIONS_IN_TURN: u64 = 64;
-/// Part of the bulk load after which its memory is compared with that at the end.
+/// The percentage of the bulk load after which its memory is compared with the memory at the end.
 const EARLY_PERCENT: u64 = 10;
 
-/// Which measurements are made.
 #[derive(Debug, Args)]
 pub(crate) struct ClientArgs {
-    /// The server [default: the file `rowhouse` beside this program]
+    /// The server [default: the file `rowhouse` next to this program]
     #[arg(long, value_name = "PATH")]
     server_binary: Option<PathBuf>,
 
@@ -50,15 +50,15 @@ pub(crate) struct ClientArgs {
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
 
-    /// Entities of the bulk load
+    /// Number of entities in the bulk load
     #[arg(long, default_value_t = 1_000_000, value_parser = RangedU64ValueParser::<u64>::new().range(BATCH_ENTITIES..=1_000_000_000))]
     entities: u64,
 
-    /// How long each measurement takes, in seconds
+    /// Duration of each measurement, in seconds
     #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u64>::new().range(1..=3600))]
     seconds: u64,
 
-    /// Rounds of each measurement
+    /// Number of rounds of each measurement
     #[arg(long, default_value_t = 5, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
     rounds: u64,
 
@@ -67,16 +67,15 @@ pub(crate) struct ClientArgs {
     json: bool,
 }
 
-/// An operation that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
-    /// Reads one entity, always the same.
+    /// Reads the same entity each time.
     Get,
-    /// Inserts an entity with a new key, without an echo.
+    /// Inserts an entity with a new key, without returning content.
     Insert,
 }
 
-/// Makes the measurements and prints them as a table.
+/// Runs the measurements and prints them as a table.
 pub(crate) fn run(args: &ClientArgs) -> anyhow::Result<ExitCode> {
     let folder = temporary_folder(args.folder.as_deref())?;
     let server = serve(&server_binary(args.server_binary.as_deref())?, &folder.path().join("server"), &[])?;
@@ -103,7 +102,7 @@ pub(crate) fn run(args: &ClientArgs) -> anyhow::Result<ExitCode> {
 
 fn service(server: &Server) -> anyhow::Result<TableService> {
     let url = format!("http://{}/{DEVELOPMENT_ACCOUNT}", server.target.endpoint.address);
-    let credential = Credential::shared_key(DEVELOPMENT_KEY).context("the development key is Base64")?;
+    let credential = Credential::shared_key(DEVELOPMENT_KEY).context("decoding the development key")?;
     Ok(TableService::new(Endpoint::parse(&url, Some(DEVELOPMENT_ACCOUNT))?, credential)?)
 }
 
@@ -127,12 +126,12 @@ async fn bulk_load(table: &Table, entities: u64) -> anyhow::Result<Vec<Row>> {
     let report = bulk.finish().await;
     let (cpu, time, late) = (process.cpu()?.saturating_sub(cpu), began.elapsed(), process.resident()?);
     ensure!(report.written == entities, "{} entities were not written: {:?}", report.failed, report.failures.first());
-    let early: Resident = early.context("every load is that long")?;
+    let early: Resident = early.context("the load was too short to measure its early memory")?;
     let line = format!("bulk load of {entities}");
     let row = |figure, reference, values, budget| Row::new((&line, figure, reference), values, budget);
     Ok(vec![
         row("entities/s", "", (None, Some(as_f64(entities) / time.as_secs_f64())), Budget::None),
-        row("CPU µs an entity", "", (None, Some(cpu.as_secs_f64() * 1e6 / as_f64(entities))), Budget::None),
+        row("CPU µs per entity", "", (None, Some(cpu.as_secs_f64() * 1e6 / as_f64(entities))), Budget::None),
         row(
             "resident MiB at the end",
             "at 10 %",
@@ -159,7 +158,7 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// Creates the table, with the entity that is read.
+    /// Creates the table with the entity to read.
     async fn prepare(server: &Server, time: Duration, rounds: u64) -> anyhow::Result<Self> {
         let dataset = Dataset::new(1, 1);
         let table = service(server)?.table(bare::TABLE);
@@ -172,11 +171,11 @@ impl Comparison {
         Ok(Self { table, bare, sample, numbers: Arc::default(), time, rounds })
     }
 
-    /// Measures an operation in rounds. Fails if an operation does.
+    /// Measures an operation in rounds. Fails if any operation fails.
     async fn measure(&self, operation: Operation, tasks: usize) -> anyhow::Result<Row> {
         let (mut bare, mut library) = (Vec::new(), Vec::new());
         for _ in 0..self.rounds {
-            // Connections are opened and caches are filled before anything counts.
+            // The first, uncounted phase opens connections and fills caches.
             for (time, counts) in [(self.time / 4, false), (self.time, true)] {
                 let until = Instant::now() + time;
                 let repeat = || self.bare.clone().repeat(operation, self.numbers.clone(), until);
@@ -190,10 +189,10 @@ impl Comparison {
             Operation::Insert => "insert",
         };
         let values = (median(bare.into_iter()), median(library.into_iter()));
-        Ok(Row::new((&format!("{name} at {tasks}"), "CPU µs an operation", "bare hyper"), values, Budget::AtMost(2.0)))
+        Ok(Row::new((&format!("{name} at {tasks}"), "CPU µs per operation", "bare hyper"), values, Budget::AtMost(2.0)))
     }
 
-    /// Repeats an operation with the library. Returns how often.
+    /// Repeats an operation with the library. Returns the number of repetitions.
     fn repeat(&self, operation: Operation, until: Instant) -> impl Future<Output = anyhow::Result<u64>> + use<> {
         let (table, numbers, mut sample) = (self.table.clone(), self.numbers.clone(), self.sample.clone());
         async move {
@@ -215,7 +214,7 @@ impl Comparison {
     }
 }
 
-/// The processor time of this process for an operation, in microseconds, when so many tasks repeat it.
+/// Returns the processor time per operation in this process, in microseconds, with this number of repeating tasks.
 async fn cost<F>(tasks: usize, repeat: impl Fn() -> F) -> anyhow::Result<f64>
 where
     F: Future<Output = anyhow::Result<u64>> + Send + 'static,

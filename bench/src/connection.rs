@@ -1,18 +1,18 @@
-//! One HTTP/1.1 connection that is kept alive, with one request at a time.
+//! A persistent HTTP/1.1 connection with one request at a time.
 //!
-//! It does not use an HTTP library because it shares the processors with the server that it measures: it parses the head of
-//! a response in place, and does not copy the body.
+//! It uses no HTTP library, because it shares the processors with the server that it measures. It parses the head of a
+//! response in place and does not copy the body.
 //!
-//! This module must not know what the responses mean.
+//! This module must not know the meaning of the responses.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Longest head of a response, in bytes.
+/// Maximum length of a response head, in bytes.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Longest body of a response, in bytes: more than any page has.
+/// Maximum length of a response body, in bytes, which exceeds the length of any page.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 const HEADERS_MAX: usize = 64;
 const READ_BYTES: usize = 64 * 1024;
@@ -31,13 +31,12 @@ pub(crate) struct Response<'a> {
     pub(crate) body: &'a [u8],
     /// The continuation token of a page: partition key and row key, as received.
     pub(crate) next: Option<(String, Option<String>)>,
-    /// The server closes the connection after this response.
+    /// True if the server closes the connection after this response.
     pub(crate) closes: bool,
-    /// The server says when to retry.
+    /// True if the server sent Retry-After.
     pub(crate) has_retry_after: bool,
 }
 
-/// The head of a response.
 #[derive(Debug, PartialEq, Eq)]
 struct Head {
     bytes: usize,
@@ -55,14 +54,13 @@ enum Framing {
 }
 
 impl Connection {
-    /// Opens a connection.
     pub(crate) async fn open(address: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, buffer: Vec::with_capacity(READ_BYTES) })
     }
 
-    /// Sends the head and the body of a request, and reads the response.
+    /// Sends the head and body of a request, and reads the response.
     pub(crate) async fn exchange(&mut self, head: &[u8], body: &[u8]) -> Result<Response<'_>> {
         self.buffer.clear();
         self.send(&mut [IoSlice::new(head), IoSlice::new(body)]).await?;
@@ -84,7 +82,7 @@ impl Connection {
         Ok(Response { status, body, next, closes, has_retry_after })
     }
 
-    /// Sends several buffers at once, so that the body of a batch need not be copied.
+    /// Sends several buffers together, so the body of a batch need not be copied.
     async fn send(&mut self, mut pieces: &mut [IoSlice<'_>]) -> Result<()> {
         IoSlice::advance_slices(&mut pieces, 0);
         while !pieces.is_empty() {
@@ -96,7 +94,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Releases the memory of the latest response, for a connection that is not used for a while.
+    /// Releases the memory of the latest response, for a connection that is about to be idle.
     pub(crate) fn release_memory(&mut self) {
         self.buffer = Vec::new();
     }
@@ -111,7 +109,7 @@ impl Connection {
         }
     }
 
-    /// Reads a body of known length. Returns where it ends.
+    /// Reads a body of known length. Returns its end.
     async fn read_length(&mut self, start: usize, length: usize) -> Result<usize> {
         let end = start + length;
         if length > BODY_BYTES_MAX {
@@ -124,7 +122,7 @@ impl Connection {
         if self.buffer.len() > end { Err(malformed("bytes follow the response")) } else { Ok(end) }
     }
 
-    /// Reads a chunked body and joins its chunks in place. Returns where it ends.
+    /// Reads a chunked body and joins its chunks in place. Returns its end.
     async fn read_chunks(&mut self, start: usize) -> Result<usize> {
         let (mut end, mut at) = (start, start);
         loop {
@@ -152,7 +150,7 @@ impl Connection {
     }
 }
 
-/// Parses the head of a response; `None` if it is not complete yet.
+/// Parses the head of a response. Returns `None` if it is incomplete.
 fn parse_head(bytes: &[u8]) -> Result<Option<Head>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
@@ -162,7 +160,7 @@ fn parse_head(bytes: &[u8]) -> Result<Option<Head>> {
         Err(_) => return Err(malformed("the response is not HTTP/1.1")),
     };
     let status = response.code.unwrap_or_default();
-    // Responses with these statuses have no body, and may have no header for its length.
+    // Responses with these statuses have no body and may have no header with its length.
     let mut framing = (status == 204 || status == 304).then_some(Framing::Length(0));
     let (mut partition, mut row, mut closes, mut has_retry_after) = (None, None, false, false);
     for header in response.headers.iter() {
@@ -183,7 +181,7 @@ fn parse_head(bytes: &[u8]) -> Result<Option<Head>> {
             row = Some(text()?.to_owned());
         }
     }
-    let framing = framing.ok_or_else(|| malformed("the response does not give its length"))?;
+    let framing = framing.ok_or_else(|| malformed("the response does not specify its length"))?;
     let next = partition.map(|partition| (partition, row));
     Ok(Some(Head { bytes: length, status, framing, next, closes, has_retry_after }))
 }
@@ -204,7 +202,7 @@ mod tests {
     use super::*;
     use tokio::net::TcpListener;
 
-    /// The response that a client reads if its bytes arrive in pieces of this size.
+    /// Returns the response that a client receives if its bytes arrive in pieces of this size.
     async fn response_to(bytes: &'static str, piece: usize) -> Result<(u16, String)> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;

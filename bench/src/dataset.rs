@@ -1,9 +1,10 @@
-//! The entities that every measurement works on: 1 KiB of ten mixed properties, the same for every engine and server.
+//! The entities used in all measurements: 1 KiB with ten properties of mixed types, the same for every engine and
+//! server.
 //!
 //! Invariants:
 //!
-//! 1. An entity is a function of its number (and a salt, if it is overwritten), so nothing has to be stored.
-//! 2. The property `Count` of an entity is the last two digits of its number: one value selects 1 %.
+//! 1. An entity is a function of its number (and a salt, if it is overwritten), so it need not be stored.
+//! 2. The property `Count` of an entity is the last two digits of its number, so one value matches 1 %.
 //! 3. The JSON text and the record of an entity have the same content.
 
 use base64::Engine as _;
@@ -15,26 +16,26 @@ use std::ops::Range;
 
 /// Default number of entities in a partition.
 pub(crate) const PER_PARTITION_DEFAULT: u64 = 1000;
-/// The filter that selects 1 % of the entities.
+/// A filter that matches 1 % of the entities.
 pub(crate) const ONE_PERCENT_FILTER: &str = "Count eq 7";
-/// A filter that selects none of them.
+/// A filter that matches no entities.
 pub(crate) const EMPTY_FILTER: &str = "Count eq 100";
 
-/// Size of the text from which the properties are cut. It is much larger than a block of any storage library, so that
-/// compression sees ordinary text and no repeated values.
+/// The size of the text from which property values are cut, in bytes. It is much larger than a block of any storage
+/// library, so compression sees ordinary text instead of repeated values.
 const POOL_BYTES: usize = 1 << 20;
-/// Bytes of the pool that one entity uses.
+/// The number of bytes of the pool that one entity uses.
 const CUT_BYTES: usize = 1024;
 const NAME: Range<usize> = 0..32;
 const DESCRIPTION: Range<usize> = 32..448;
 const NOTES: Range<usize> = 448..548;
 const IMAGE: Range<usize> = 548..620;
-/// Entities from which the length of all is estimated.
+/// The number of entities from which the total length is estimated.
 const SAMPLE_ENTITIES: u64 = 1000;
-/// Approximate bytes of a record with its ten properties.
+/// The approximate size of a record with its ten properties, in bytes.
 const RECORD_BYTES: usize = 900;
 
-/// How measurements use a table. Each kind has its own tables, so that none changes what another reads.
+/// The use of a table by measurements. Each has its own tables, so none changes what another reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Usage {
     /// Its entities are written once.
@@ -45,23 +46,23 @@ pub(crate) enum Usage {
     Growing,
 }
 
-/// A set of entities that fills a table.
+/// A set of entities that fill a table.
 #[derive(Debug)]
 pub(crate) struct Dataset {
-    /// Number of entities. They are numbered from zero.
+    /// The number of entities. They are numbered from zero.
     pub(crate) entities: u64,
-    /// Number of consecutive entities that share a partition.
+    /// The number of consecutive entities that share a partition.
     pub(crate) per_partition: u64,
     pool: Vec<u8>,
 }
 
 impl Dataset {
-    /// The entities 0 to `entities`, exclusive.
+    /// Creates a dataset with the entities 0 to `entities`, exclusive.
     pub(crate) fn new(entities: u64, per_partition: u64) -> Self {
         Self { entities, per_partition: per_partition.max(1), pool: words(POOL_BYTES) }
     }
 
-    /// The name of the table for this dataset and this use.
+    /// Returns the name of the table for this dataset and usage.
     pub(crate) fn table(&self, usage: Usage) -> String {
         let usage = match usage {
             Usage::Read => "",
@@ -71,27 +72,24 @@ impl Dataset {
         format!("Bench{usage}{}P{}", self.entities, self.per_partition)
     }
 
-    /// The partition key of an entity.
     pub(crate) fn partition(&self, number: u64) -> String {
         format!("p{:06}", number / self.per_partition)
     }
 
-    /// The row key of an entity.
     pub(crate) fn row(number: u64) -> String {
         format!("{number:010}")
     }
 
-    /// The key of an entity.
     pub(crate) fn key(&self, number: u64) -> EntityKey {
         entity_key(&self.partition(number), &Self::row(number))
     }
 
-    /// How many of the entities [`ONE_PERCENT_FILTER`] selects.
+    /// Returns the number of entities that [`ONE_PERCENT_FILTER`] matches.
     pub(crate) fn one_percent(&self) -> u64 {
         (self.entities + 92) / 100
     }
 
-    /// Appends the members of an entity as JSON, without braces and keys.
+    /// Appends the properties of an entity as JSON members, without braces and keys.
     pub(crate) fn write_members(&self, out: &mut Vec<u8>, number: u64, salt: u64) {
         let mut is_first = true;
         for (name, value) in self.properties(number, salt) {
@@ -102,7 +100,7 @@ impl Dataset {
         }
     }
 
-    /// The record of an entity, before it is stamped.
+    /// Returns the record of an entity before it is stamped.
     pub(crate) fn record(&self, number: u64, salt: u64) -> RecordBuilder {
         let mut builder = RecordBuilder::with_capacity(RECORD_BYTES);
         for (name, value) in self.properties(number, salt) {
@@ -111,7 +109,7 @@ impl Dataset {
         builder
     }
 
-    /// The bytes of all keys and records, estimated from a sample, because their lengths hardly differ.
+    /// Returns the size of all keys and records in bytes, estimated from a sample, because their lengths hardly differ.
     pub(crate) fn stored_bytes(&self) -> u64 {
         let sample = self.entities.min(SAMPLE_ENTITIES);
         let bytes: usize = (0..sample)
@@ -128,7 +126,7 @@ impl Dataset {
         let bytes = |range: Range<usize>| self.pool.get(start + range.start..start + range.end).unwrap_or_default();
         let text = |range| std::str::from_utf8(bytes(range)).unwrap_or_default();
         let guid = random.u128(..).to_le_bytes();
-        // Some instant of the 21st century, to the microsecond.
+        // A time in the 21st century with microsecond precision.
         let instant = 631_139_040_000_000_000 + random.i64(0..3_000_000_000_000_000) * 10;
         let (total, price) = (random.i64(0..1 << 50), f64::from(random.u32(..10_000_000)) / 100.0);
         [
@@ -146,13 +144,13 @@ impl Dataset {
     }
 }
 
-/// A key from texts that are valid keys.
+/// Creates a key from two valid keys.
 pub(crate) fn entity_key(partition: &str, row: &str) -> EntityKey {
-    let text = |text| KeyText::new(text).expect("generated keys are short letters and digits");
+    let text = |text| KeyText::new(text).expect("generated keys consist of a few letters and digits");
     EntityKey { partition: text(partition), row: text(row) }
 }
 
-/// Random words from a vocabulary that is so large that they compress like ordinary text, not better.
+/// Returns random words from a vocabulary so large that they compress like ordinary text.
 fn words(bytes: usize) -> Vec<u8> {
     let mut random = Rng::with_seed(7);
     let vocabulary: Vec<Vec<u8>> =
@@ -166,7 +164,7 @@ fn words(bytes: usize) -> Vec<u8> {
     text
 }
 
-/// Appends a member with its type annotation. Names and texts contain nothing that JSON escapes.
+/// Appends a member with its type annotation. Names and strings need no JSON escapes.
 fn write_member(out: &mut Vec<u8>, name: &str, value: EdmValue<'_>) {
     let annotation = match value {
         EdmValue::Binary(_) | EdmValue::DateTime(_) | EdmValue::Guid(_) | EdmValue::Int64(_) => {
@@ -190,7 +188,7 @@ fn write_member(out: &mut Vec<u8>, name: &str, value: EdmValue<'_>) {
             let start = out.len();
             out.resize(start + bytes.len().div_ceil(3) * 4, b'=');
             let room = out.get_mut(start..).unwrap_or_default();
-            STANDARD.encode_slice(bytes, room).expect("the room is what the bytes take");
+            STANDARD.encode_slice(bytes, room).expect("the buffer has the encoded length");
         }
         EdmValue::DateTime(instant) => instant.write_to(out),
         EdmValue::Boolean(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
@@ -205,7 +203,7 @@ fn write_member(out: &mut Vec<u8>, name: &str, value: EdmValue<'_>) {
 }
 
 fn write_text(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    out.write_fmt(text).expect("writing to memory does not fail");
+    out.write_fmt(text).expect("writing to memory cannot fail");
 }
 
 #[cfg(test)]
@@ -245,12 +243,12 @@ mod tests {
             let selected = (0..entities).filter(|number| {
                 let record = dataset.record(*number, 3).finish(DateTime::MIN);
                 let key = dataset.key(*number);
-                filter.matches(&model::EntityView::of(&key, &record).unwrap()).unwrap()
+                filter.matches(&model::EntityView::from_parts(&key, &record).unwrap()).unwrap()
             });
             assert_eq!(selected.count() as u64, dataset.one_percent(), "of {entities}");
             assert!(!(0..entities).any(|number| {
                 let record = dataset.record(number, 3).finish(DateTime::MIN);
-                empty.matches(&model::EntityView::of(&dataset.key(number), &record).unwrap()).unwrap()
+                empty.matches(&model::EntityView::from_parts(&dataset.key(number), &record).unwrap()).unwrap()
             }));
         }
     }

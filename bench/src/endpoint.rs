@@ -3,7 +3,7 @@
 use anyhow::{Context, bail, ensure};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-/// The address of a Table service, as `TableEndpoint` of a connection string has it.
+/// The address of a Table service, like `TableEndpoint` in a connection string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     /// The resolved address.
@@ -15,12 +15,12 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Parses `http://HOST[:PORT][/ACCOUNT]`. If the host does not name the account and there is no path, the account
-    /// becomes the path. A host other than this machine is refused without `allow_remote`, so that nobody puts load on a
-    /// foreign server by mistake.
+    /// Parses `http://HOST[:PORT][/ACCOUNT]`. If the host does not contain the account and there is no path, the
+    /// account becomes the path. Without `allow_remote`, hosts other than this machine are rejected, to avoid putting
+    /// load on another server by mistake.
     pub(crate) fn parse(url: &str, account: &str, allow_remote: bool) -> anyhow::Result<Self> {
         let Some(rest) = url.strip_prefix("http://") else {
-            bail!("'{url}' is not an address such as http://127.0.0.1:10002; TLS is not measured");
+            bail!("'{url}' is not an address such as http://127.0.0.1:10002; https is not supported");
         };
         let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let with_port = if has_port(host) { host.to_owned() } else { format!("{host}:80") };
@@ -28,7 +28,7 @@ impl Endpoint {
         let address = addresses.next().with_context(|| format!("'{host}' has no address"))?;
         ensure!(
             allow_remote || address.ip().is_loopback(),
-            "{address} is not on this machine; --allow-remote says that you may put load on it"
+            "{address} is not on this machine; pass --allow-remote if you may put load on it"
         );
         let path = path.trim_end_matches('/');
         let base_path =

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 use store::{Embedded, EmbeddedOptions, Engine, TableKey};
 use tokio::task::JoinSet;
 
-/// Tasks that fill a folder.
+/// The number of tasks that fill a folder.
 const TASKS: u64 = 4;
-/// Background work has ended when the disk space has not changed for this long.
+/// Background work counts as finished when the disk space has not changed for this long.
 const QUIET_TIME: Duration = Duration::from_secs(3);
 
 /// A data folder that is being filled.
@@ -28,19 +28,18 @@ pub(crate) struct Filling {
 }
 
 impl Filling {
-    /// Creates a data folder with the table of a dataset.
+    /// Creates a data folder that contains the table of a dataset.
     pub(crate) async fn open(folder: &Path, dataset: Dataset, usage: Usage) -> anyhow::Result<Self> {
         let engine = Arc::new(Embedded::open(folder, &EmbeddedOptions::default(), SystemClock)?);
         let name = dataset.table(usage);
         let table = TableKey {
-            account: AccountName::new(DEVELOPMENT_ACCOUNT).context("the account's name follows the rules")?,
+            account: AccountName::new(DEVELOPMENT_ACCOUNT).context("parsing the account name")?,
             name: TableName::new(&name).map_err(|error| anyhow!("{name}: {error:?}"))?,
         };
         engine.create_table(&table).await.map_err(|error| anyhow!("creating the table: {error:?}"))?;
         Ok(Self { engine, table, dataset: Arc::new(dataset) })
     }
 
-    /// Writes every entity once.
     pub(crate) async fn write_once(&self, salt: u64) -> anyhow::Result<()> {
         let next = Arc::new(AtomicU64::new(0));
         let mut tasks: JoinSet<anyhow::Result<()>> = JoinSet::new();
@@ -69,13 +68,12 @@ impl Filling {
         Ok(())
     }
 
-    /// Closes the folder cleanly.
     pub(crate) async fn close(self) -> anyhow::Result<()> {
         self.engine.close().await.context("closing the data folder")
     }
 }
 
-/// Waits until the disk space of a folder does not change any more, and returns it.
+/// Waits until the disk space of a folder no longer changes, and returns it.
 pub(crate) async fn quiet_disk_space(folder: &Path) -> anyhow::Result<u64> {
     let (mut last, mut since) = (disk_space(folder)?, Instant::now());
     while since.elapsed() < QUIET_TIME {
@@ -88,9 +86,10 @@ pub(crate) async fn quiet_disk_space(folder: &Path) -> anyhow::Result<u64> {
     Ok(last)
 }
 
-/// The disk space of the files of a folder and its subfolders, in bytes. Files that are removed meanwhile do not count.
+/// Returns the disk space of all files in a folder and its subfolders, in bytes. Ignores files removed during the
+/// traversal.
 pub(crate) fn disk_space(folder: &Path) -> anyhow::Result<u64> {
-    /// The unit of the block count, which POSIX leaves open and Linux fixes.
+    /// The unit of the block count in bytes, which POSIX leaves open and Linux fixes.
     const BLOCK_BYTES: u64 = 512;
     let mut bytes = 0;
     for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {

@@ -1,7 +1,7 @@
 //! `floor`: the reference server. It does only what every Table service must do: HTTP/1.1, a signature, a sync.
 //!
-//! It answers every request of the load generator with the status and about the size of the response of a Table service,
-//! and stores nothing. So `run` measures it like any other server.
+//! It answers every request of the load generator with the status of a Table service and a response of about the same
+//! size, but stores nothing. `run` can therefore measure it like any other server.
 
 use crate::dataset::Dataset;
 use crate::group_log::GroupLog;
@@ -25,15 +25,14 @@ use tokio::net::{TcpListener, TcpStream};
 use wire::json::{EncoderCache, JsonContext, JsonEntityContext, write_entity_in_set};
 use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies};
 
-/// Entities of the fixed page.
+/// The number of entities on the fixed page.
 const PAGE_ENTITIES: u64 = 1000;
-/// Longest body of a request, in bytes.
+/// Maximum length of a request body, in bytes.
 const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// The reference server.
 #[derive(Debug)]
 pub(crate) struct Floor {
-    /// The key with which requests must be signed; `None` accepts every request.
+    /// The key with which requests must be signed; `None` accepts all requests.
     key: Option<AccountKey>,
     /// The log to which bodies are appended before they are acknowledged; `None` discards them.
     log: Option<GroupLog>,
@@ -43,7 +42,6 @@ pub(crate) struct Floor {
 }
 
 impl Floor {
-    /// A reference server with its fixed responses.
     pub(crate) fn new(key: Option<AccountKey>, log: Option<GroupLog>) -> Self {
         let dataset = Dataset::new(PAGE_ENTITIES, PAGE_ENTITIES);
         let entities: Vec<Vec<u8>> = (0..PAGE_ENTITIES).map(|number| entity(&dataset, number)).collect();
@@ -59,7 +57,7 @@ impl Floor {
         }
     }
 
-    /// Prints where it listens, and serves until the process ends.
+    /// Prints the address, and serves until the process exits.
     pub(crate) async fn serve(self, listen: SocketAddr) -> anyhow::Result<()> {
         let listener = TcpListener::bind(listen).await.with_context(|| format!("listening on {listen}"))?;
         writeln!(std::io::stdout().lock(), "listening on http://{}", listener.local_addr()?)?;
@@ -102,7 +100,7 @@ async fn connection(stream: TcpStream, floor: Arc<Floor>) {
         async move { Ok::<_, Infallible>(floor.answer(request).await) }
     });
     if stream.set_nodelay(true).is_ok() {
-        // A client may end a connection at any time.
+        // A client may close a connection at any time.
         drop(http1::Builder::new().serve_connection(TokioIo::new(stream), handler).await);
     }
 }
@@ -120,7 +118,7 @@ fn with_body(status: StatusCode, content_type: &'static str, body: &Bytes) -> Re
     response
 }
 
-/// Whether the request carries a Shared Key signature of this key.
+/// Returns true if the request has a Shared Key signature made with this key.
 fn is_signed(parts: &Parts, key: &AccountKey) -> bool {
     let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let Some(authorization) = Authorization::parse(header(AUTHORIZATION.as_str())) else { return false };
@@ -137,14 +135,15 @@ fn is_signed(parts: &Parts, key: &AccountKey) -> bool {
     authorization.signature.is_some_and(|signature| any_verifies([key], &text, &signature))
 }
 
-/// An entity as a page contains it.
+/// Returns an entity as encoded on a page.
 fn entity(dataset: &Dataset, number: u64) -> Vec<u8> {
     let (key, record) = (dataset.key(number), dataset.record(number, 0).finish(DateTime::MIN));
-    let account = model::AccountName::new(crate::request::DEVELOPMENT_ACCOUNT).expect("the name follows the rules");
+    let account =
+        model::AccountName::new(crate::request::DEVELOPMENT_ACCOUNT).expect("the development account name is valid");
     let response = JsonContext { base: "", account: &account, level: wire::MetadataLevel::Minimal };
     let context = JsonEntityContext { response, table: "Bench", select: None, etag_in_minimal: true };
     let mut out = Vec::new();
-    let view = EntityView::of(&key, &record).expect("the record was just built");
+    let view = EntityView::from_parts(&key, &record).expect("the record was just built");
     write_entity_in_set(&mut out, &context, &view, &mut EncoderCache::default()).expect("the record was just built");
     out
 }

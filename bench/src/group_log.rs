@@ -1,4 +1,4 @@
-//! The minimum of a durable write: bodies are appended to a file and synced in groups before they are acknowledged.
+//! The minimum for a durable write: bodies are appended to a file and synced in groups before they are acknowledged.
 
 use bytes::Bytes;
 use std::fs::File;
@@ -7,21 +7,21 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
-/// Most bodies in a group.
+/// Maximum number of bodies in a group.
 const GROUP_BODIES_MAX: usize = 1024;
-/// The log starts over at this size, in bytes, so that it never fills a disk.
+/// The log restarts from the beginning at this size, in bytes, so it never fills a disk.
 const LOG_BYTES_MAX: u64 = 1 << 30;
 
 type Appended = oneshot::Sender<Result<(), Arc<io::Error>>>;
 
-/// A log to which many tasks append.
+/// A log to which concurrent tasks append.
 #[derive(Debug, Clone)]
 pub(crate) struct GroupLog {
     queue: mpsc::Sender<(Bytes, Appended)>,
 }
 
 impl GroupLog {
-    /// Creates the file, or empties it, and starts the thread that writes it. The thread ends with the last handle.
+    /// Creates or truncates the file, and starts the thread that writes it. The thread ends with the last handle.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let mut file = File::create(path)?;
         let (queue, mut bodies) = mpsc::channel::<(Bytes, Appended)>(4096);
@@ -42,9 +42,9 @@ impl GroupLog {
         Ok(Self { queue })
     }
 
-    /// Appends a body. Returns when it is on disk.
+    /// Appends a body. Returns once it is on disk.
     pub(crate) async fn append(&self, body: Bytes) -> Result<(), Arc<io::Error>> {
-        let gone = || Arc::new(io::Error::other("the log has ended"));
+        let gone = || Arc::new(io::Error::other("the log is closed"));
         let (appended, answer) = oneshot::channel();
         self.queue.send((body, appended)).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?

@@ -1,14 +1,14 @@
-//! The latencies of a measurement, in fixed memory.
+//! The latencies of a measurement, in constant memory.
 
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// Longer latencies, in nanoseconds, count as this one: about 18 minutes.
+/// The highest recorded latency in nanoseconds, about 18 minutes. Longer ones count as this one.
 const NANOSECONDS_MAX: u64 = (1 << 40) - 1;
-/// Two digits keep every quantile within 1 % in 35 KiB; three would take 240 KiB.
+/// Two significant digits keep every quantile within 1 % in 35 KiB; three would take 240 KiB.
 const SIGNIFICANT_DIGITS: u8 = 2;
 
-/// How often each latency was seen, and the longest one exactly.
+/// A histogram of latencies, and the exact longest latency.
 #[derive(Debug, Clone)]
 pub(crate) struct Latencies {
     nanoseconds: Histogram<u64>,
@@ -18,29 +18,26 @@ pub(crate) struct Latencies {
 impl Default for Latencies {
     fn default() -> Self {
         let nanoseconds = Histogram::new_with_max(NANOSECONDS_MAX, SIGNIFICANT_DIGITS);
-        Self { nanoseconds: nanoseconds.expect("the bounds are constants that the library takes"), max: Duration::ZERO }
+        Self { nanoseconds: nanoseconds.expect("the library accepts these constant bounds"), max: Duration::ZERO }
     }
 }
 
 impl Latencies {
-    /// Counts one latency.
     pub(crate) fn record(&mut self, latency: Duration) {
         self.nanoseconds.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
         self.max = self.max.max(latency);
     }
 
-    /// Adds the latencies of another measurement.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.nanoseconds.add(&other.nanoseconds).expect("both have the same bounds");
         self.max = self.max.max(other.max);
     }
 
-    /// The latency that this share of all, from 0 to 1, does not exceed; zero if there are none.
+    /// Returns the latency that this share of operations, from 0 to 1, does not exceed. Returns zero if there are none.
     pub(crate) fn quantile(&self, share: f64) -> Duration {
         Duration::from_nanos(self.nanoseconds.value_at_quantile(share)).min(self.max)
     }
 
-    /// The longest latency.
     pub(crate) fn max(&self) -> Duration {
         self.max
     }

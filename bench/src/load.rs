@@ -1,7 +1,7 @@
-//! Many connections that work for a time: the phases of a run, and their totals.
+//! Concurrent connections that execute operations for a limited time: the phases of a run, and their totals.
 //!
-//! A phase ends when every operation that began in it has ended. So the processor time of the server between the ends of
-//! two phases belongs to exactly the operations that were counted.
+//! A phase ends when all operations that began in it have ended. The processor time of the server between the ends of
+//! two phases therefore belongs to exactly the operations that were counted.
 
 use crate::latencies::Latencies;
 use crate::pace::{Pace, Turn};
@@ -13,35 +13,34 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
-/// Threads of the generator. Each has its own connections, which costs less than sharing all of them.
+/// The number of generator threads. Each has its own connections, which is cheaper than sharing them.
 const THREADS: usize = 2;
-/// An operation that takes longer is counted as an error, and its connection is closed.
+/// The timeout for an operation. When it expires, the operation counts as an error and its connection is closed.
 const OPERATION_TIME_MAX: Duration = Duration::from_secs(120);
-/// A connection stops after this many failed operations in a row.
+/// A connection stops after this many consecutive failed operations.
 const FAILURES_IN_A_ROW_MAX: u32 = 20;
 /// The pause after a connection failed.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Operations that were due, but for which no connection became free.
-const MISSED: &str = "due, and not begun in time";
+/// The error name of operations that were due but for which no connection became free.
+const MISSED: &str = "due but not started in time";
 
 /// The counts of a phase.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally {
-    /// Operations that succeeded.
+    /// The number of successful operations.
     pub(crate) operations: u64,
-    /// Entities that these operations read or wrote.
+    /// The number of entities that these operations read or wrote.
     pub(crate) entities: u64,
-    /// Latencies of the operations that succeeded.
+    /// The latencies of the successful operations.
     pub(crate) latencies: Latencies,
     /// Failed operations, by status or kind.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// The first failure, as text.
+    /// The first failure, as a message.
     pub(crate) first_error: Option<String>,
 }
 
 impl Tally {
-    /// Counts a successful operation.
     pub(crate) fn succeeded(&mut self, entities: u64, latency: Duration) {
         self.operations += 1;
         self.entities += entities;
@@ -63,7 +62,6 @@ impl Tally {
         self.operations + self.errors.values().sum::<u64>()
     }
 
-    /// Adds the counts of another tally.
     pub(crate) fn merge(&mut self, other: Self) {
         self.operations += other.operations;
         self.entities += other.entities;
@@ -89,7 +87,6 @@ struct Lane {
 }
 
 impl Load {
-    /// Distributes the clients over threads.
     pub(crate) fn new(clients: Vec<Client>) -> anyhow::Result<Self> {
         let threads = THREADS.min(clients.len());
         let mut lanes = Vec::with_capacity(threads);
@@ -105,8 +102,8 @@ impl Load {
         Ok(Self { lanes })
     }
 
-    /// Runs the task on every connection until the time is over or nothing is left to do: one operation after another,
-    /// or this many operations a second over all connections.
+    /// Runs the task on every connection until the time is over or no work is left. Operations follow each other
+    /// immediately, or at this rate per second over all connections.
     pub(crate) fn phase(&mut self, task: Task, time: Duration, rate: Option<u64>) -> (Tally, Duration) {
         let began = Instant::now();
         let pace = rate.map(|per_second| Arc::new(Pace::new(per_second, began, began + time)));
@@ -154,7 +151,7 @@ async fn work(
         let result = tokio::time::timeout(OPERATION_TIME_MAX, client.operation(task)).await;
         let latency = began.elapsed();
         let result = result.unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()));
-        // Only the tasks of this thread take this lock, and none holds it across a wait.
+        // Only tasks on this thread take this lock, and none holds it while waiting.
         let count = |with: &dyn Fn(&mut Tally)| with(&mut tally.lock().unwrap_or_else(PoisonError::into_inner));
         match result {
             Ok(Some(entities)) => {
@@ -163,7 +160,7 @@ async fn work(
             }
             Ok(None) => break,
             Err(failure) => {
-                // A server that reports that it is busy is alive, and is asked again.
+                // A server that reports that it is busy is alive, so the request is repeated.
                 failures_in_a_row = if matches!(failure, Failure::Busy) { 0 } else { failures_in_a_row + 1 };
                 count(&|tally| tally.failed(&failure));
                 if matches!(failure, Failure::Connection(_)) {
@@ -175,7 +172,7 @@ async fn work(
     client
 }
 
-/// Waits for the next operation. Returns the time from which it counts, or `None` if there are no more.
+/// Waits for the next operation. Returns the time from which its latency counts, or `None` if there are no more.
 async fn turn(pace: Option<&Pace>, until: Instant) -> Option<Instant> {
     let now = Instant::now();
     match pace.map(|pace| pace.take(now)) {

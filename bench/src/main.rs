@@ -1,10 +1,10 @@
 //! `rowhouse-bench`: the load generator and its references.
 //!
-//! A figure means something only in comparison with another one from the same machine and the same minute. So the
-//! generator (`run`), a minimal server (`floor`) and the engine alone (`raw`) are one program, and `compare` runs them in
-//! alternation with the server.
+//! A figure is meaningful only compared with another one from the same machine and the same minute. The generator
+//! (`run`), a minimal server (`floor`) and the engine without a server (`raw`) are therefore one program, and `compare`
+//! measures them and the server alternately.
 //!
-//! This crate must not know how a server or an engine does its work.
+//! This crate must not know how a server or an engine works internally.
 
 mod background;
 mod batch;
@@ -46,7 +46,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use wire::signing::AccountKey;
 
-/// The allocator of the server, so that the references do not differ from it by their allocator.
+/// The same allocator as the server's, so the references do not differ in it.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -71,8 +71,12 @@ fn main() -> ExitCode {
 }
 
 fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let key = AccountKey::parse(&args.key).context("the key is not Base64 of at least 16 bytes")?;
-    ensure!(args.pid.len() <= args.endpoint.len(), "--pid is given more often than --endpoint");
+    let key = AccountKey::parse(&args.key)
+        .context("the value of --key or ROWHOUSE_BENCH_KEY is not the Base64 form of at least 16 bytes")?;
+    ensure!(
+        args.pid.len() <= args.endpoint.len(),
+        "--pid is given more often than --endpoint; pass at most one --pid per --endpoint"
+    );
     let processes = args.pid.iter().copied().map(Process::new).map(Some).chain(std::iter::repeat(None));
     let targets = args.endpoint.iter().zip(processes).map(|(endpoint, process)| {
         let endpoint = Endpoint::parse(endpoint, &args.account, args.allow_remote)?;
@@ -96,7 +100,7 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn serve_floor(args: FloorArgs) -> anyhow::Result<ExitCode> {
-    let key = AccountKey::parse(request::DEVELOPMENT_KEY).context("the development key is Base64")?;
+    let key = AccountKey::parse(request::DEVELOPMENT_KEY).context("decoding the development key")?;
     let log = args.durable.map(|path| group_log::GroupLog::create(&path).with_context(|| path.display().to_string()));
     let floor = floor::Floor::new((!args.unsigned).then_some(key), log.transpose()?);
     runtime()?.block_on(floor.serve(args.listen))?;
@@ -115,7 +119,7 @@ fn measure_raw(args: &RawArgs) -> anyhow::Result<ExitCode> {
     print(&runtime()?.block_on(raw::measure(&args.data, &measurement))?, args.size.json)
 }
 
-/// The runtime of the references, which is the same as that of the server.
+/// Creates the runtime of the references, which is the same as the server's.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")
 }
@@ -130,7 +134,7 @@ fn print(report: &Report, json: bool) -> anyhow::Result<ExitCode> {
     Ok(if report.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-#[allow(clippy::print_stderr, reason = "the error that ends the program goes to the terminal")]
+#[allow(clippy::print_stderr, reason = "the final error is printed to the terminal")]
 fn report_error(error: &anyhow::Error) {
     eprintln!("rowhouse-bench: {error:#}");
 }

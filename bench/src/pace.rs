@@ -1,15 +1,15 @@
-//! When the operations of a run are due, if they come at a fixed rate and not as fast as they are answered.
+//! The schedule of operations in a run with a fixed rate.
 //!
-//! Connections that wait for a stalled server send it nothing. A measurement that counts only what was sent would see one
-//! long response where a thousand were due (coordinated omission). Here an operation for which no connection was free
-//! counts from the moment at which it was due.
+//! Connections that wait for a stalled server send it nothing. A measurement that counts only sent requests would see
+//! one long response where a thousand operations were due (coordinated omission). Here, if no connection is free, an
+//! operation counts from the time it was due.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const NANOSECONDS_PER_SECOND: u128 = 1_000_000_000;
 
-/// Operations at a steady rate, which any number of connections take one by one.
+/// Operations at a constant rate, distributed among any number of connections.
 #[derive(Debug)]
 pub(crate) struct Pace {
     began: Instant,
@@ -21,21 +21,22 @@ pub(crate) struct Pace {
 /// The next operation of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// It is due in the future. It counts from its actual start, because the delay of a timer is not the server's.
+    /// The operation is due in the future. It counts from its actual start, because the delay of a timer is not the
+    /// server's.
     At(Instant),
-    /// It has been due since then, because every connection was waiting for a response.
+    /// The operation has been due since this time, because all connections were waiting for responses.
     Since(Instant),
     /// There are no more operations.
     Over,
 }
 
 impl Pace {
-    /// A rate from `began` to `until`.
+    /// Creates a schedule from `began` to `until`.
     pub(crate) fn new(per_second: u64, began: Instant, until: Instant) -> Self {
         Self { began, until, per_second: per_second.max(1), next: AtomicU64::new(0) }
     }
 
-    /// Takes the next operation.
+    /// Takes the next operation from the schedule.
     pub(crate) fn take(&self, now: Instant) -> Turn {
         let due = self.due(self.next.fetch_add(1, Ordering::Relaxed));
         if due >= self.until || now >= self.until {
@@ -47,7 +48,8 @@ impl Pace {
         }
     }
 
-    /// How many operations were due and not begun, once every connection got [`Turn::Over`].
+    /// Returns the number of operations that were due but not started, after every connection has received
+    /// [`Turn::Over`].
     pub(crate) fn missed(&self, begun: u64) -> u64 {
         let time = self.until.saturating_duration_since(self.began).as_nanos();
         let due = (time * u128::from(self.per_second)).div_ceil(NANOSECONDS_PER_SECOND);
@@ -66,7 +68,7 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// A thousand a second for ten milliseconds.
+    /// A thousand operations per second for ten milliseconds.
     fn pace() -> (Pace, Instant) {
         let began = Instant::now();
         (Pace::new(1000, began, began + 10 * MILLISECOND), began)
@@ -87,7 +89,7 @@ mod tests {
     fn after_a_stall_operations_count_from_when_they_were_due() {
         let (pace, began) = pace();
         assert_eq!(pace.take(began), Turn::Since(began));
-        // No connection was free for 5 ms. The operations due in that time count since then, the others as usual.
+        // No connection was free for 5 ms. Operations due in that time count from their due time, the others as usual.
         let now = began + 5 * MILLISECOND;
         for number in 1..=5 {
             assert_eq!(pace.take(now), Turn::Since(began + number * MILLISECOND));
@@ -101,7 +103,7 @@ mod tests {
         for _ in 0..3 {
             pace.take(began);
         }
-        assert_eq!(pace.take(began + 10 * MILLISECOND), Turn::Over, "no backlog is worked off after the end");
+        assert_eq!(pace.take(began + 10 * MILLISECOND), Turn::Over, "no backlog is processed after the end");
         assert_eq!(pace.missed(3), 7);
     }
 

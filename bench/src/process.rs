@@ -1,24 +1,23 @@
-//! The processor time and the memory of a process, from `/proc` of Linux.
+//! The processor time and memory of a process, from Linux's `/proc`.
 
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Linux shows processor time in ticks of 10 ms to every program, whatever the frequency of its timer.
+/// The unit in which Linux reports processor time to all programs, whatever the frequency of its timer.
 const TICK: Duration = Duration::from_millis(10);
 
-/// A process, which may be this one.
+/// A process, possibly this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process {
     id: u32,
 }
 
-/// A node of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Node {
-    /// `None` if it is all of the database, or its name does not matter.
+    /// The name; `None` if the node is the whole database or its name does not matter.
     pub(crate) name: Option<String>,
-    /// Its main process.
+    /// The main process of the node.
     pub(crate) process: Process,
 }
 
@@ -26,7 +25,7 @@ impl Node {
     /// Parses `NAME=PID` or `PID`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (name, id) = text.rsplit_once('=').map_or((None, text), |(name, id)| (Some(name.to_owned()), id));
-        let id = id.parse().map_err(|_| "it is not a process id, and not a name, '=' and a process id".to_owned())?;
+        let id = id.parse().map_err(|_| "it must be a process ID, or a name, '=' and a process ID".to_owned())?;
         Ok(Self { name, process: Process::new(id) })
     }
 }
@@ -39,31 +38,29 @@ pub(crate) struct Resident {
 }
 
 impl Process {
-    /// A process by its id.
     pub(crate) fn new(id: u32) -> Self {
         Self { id }
     }
 
-    /// This process.
     pub(crate) fn current() -> Self {
         Self { id: std::process::id() }
     }
 
-    /// User and system processor time of all threads so far.
+    /// Returns the user and system processor time of all threads so far.
     pub(crate) fn cpu(self) -> anyhow::Result<Duration> {
         let text = self.read("stat")?;
-        parse_cpu(&text).with_context(|| format!("/proc/{}/stat has an unknown form", self.id))
+        parse_cpu(&text).with_context(|| format!("/proc/{}/stat has an unknown format", self.id))
     }
 
-    /// Processor time of this process and its descendants, for programs with many processes such as PostgreSQL. Ended
-    /// descendants are included if their parents have waited for them.
+    /// Returns the processor time of this process and its descendants, for programs with several processes such as
+    /// PostgreSQL. Includes exited descendants for which their parents have waited.
     pub(crate) fn family_cpu(self) -> anyhow::Result<Duration> {
         self.cpu()?;
         let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         let mut costs = BTreeMap::new();
         for entry in std::fs::read_dir("/proc").context("reading /proc")? {
             let Some(id) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            // A process may end at any time.
+            // A process may exit at any time.
             let Ok(text) = Self::new(id).read("stat") else { continue };
             let Some((parent, cost)) = parse_family(&text) else { continue };
             children.entry(parent).or_default().push(id);
@@ -77,20 +74,19 @@ impl Process {
         Ok(total)
     }
 
-    /// Resident memory.
     pub(crate) fn resident(self) -> anyhow::Result<Resident> {
         let text = self.read("status")?;
-        parse_resident(&text).with_context(|| format!("/proc/{}/status has an unknown form", self.id))
+        parse_resident(&text).with_context(|| format!("/proc/{}/status has an unknown format", self.id))
     }
 
-    /// Processor time so far of the threads that have other names than the program and than those that begin with this
-    /// text.
+    /// Returns the processor time so far of all threads except those named like the program or starting with this
+    /// prefix.
     pub(crate) fn cpu_of_other_threads(self, prefix: &str) -> anyhow::Result<Duration> {
         let tasks = format!("/proc/{}/task", self.id);
         let mut total = Duration::ZERO;
         for entry in std::fs::read_dir(&tasks).with_context(|| format!("reading {tasks}"))? {
             let thread = entry?.file_name().to_string_lossy().into_owned();
-            // A thread may end at any time.
+            // A thread may exit at any time.
             let Ok(stat) = self.read(&format!("task/{thread}/stat")) else { continue };
             let is_main = thread == self.id.to_string();
             if !is_main && thread_name(&stat).is_some_and(|name| !name.starts_with(prefix)) {
@@ -100,10 +96,10 @@ impl Process {
         Ok(total)
     }
 
-    /// Bytes that this process caused to be written to the disk so far.
+    /// Returns the number of bytes that this process has caused to be written to the disk so far.
     pub(crate) fn written(self) -> anyhow::Result<u64> {
         let text = self.read("io")?;
-        parse_written(&text).with_context(|| format!("/proc/{}/io has an unknown form", self.id))
+        parse_written(&text).with_context(|| format!("/proc/{}/io has an unknown format", self.id))
     }
 
     fn read(self, file: &str) -> anyhow::Result<String> {
@@ -112,10 +108,10 @@ impl Process {
     }
 }
 
-/// Parses `/proc/PID/stat`. The second field is a name that may contain blanks and parentheses.
+/// Parses `/proc/PID/stat`. The second field is a name that may contain spaces and parentheses.
 fn parse_cpu(stat: &str) -> Option<Duration> {
     let (_, fields) = stat.rsplit_once(')')?;
-    // The state, the third field of the file, is the first one here; the times are the 14th and 15th of the file.
+    // The first field here is the state, the third field of the file. The times are the file's 14th and 15th fields.
     let mut fields = fields.split_ascii_whitespace().skip(11);
     let user: u32 = fields.next()?.parse().ok()?;
     let system: u32 = fields.next()?.parse().ok()?;
@@ -127,13 +123,13 @@ fn thread_name(stat: &str) -> Option<&str> {
     Some(stat.split_once('(')?.1.rsplit_once(')')?.0)
 }
 
-/// Parses `/proc/PID/io`. What was deleted before the system wrote it does not count.
+/// Parses `/proc/PID/io`. Excludes data that was deleted before the system wrote it.
 fn parse_written(io: &str) -> Option<u64> {
     let bytes = |name: &str| io.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<u64>().ok();
     Some(bytes("write_bytes:")?.saturating_sub(bytes("cancelled_write_bytes:")?))
 }
 
-/// Parses the parent from `/proc/PID/stat`, and the processor time of the process and of its ended children.
+/// Parses the parent from `/proc/PID/stat`, and the processor time of the process and of its exited children.
 fn parse_family(stat: &str) -> Option<(u32, Duration)> {
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<_> = fields.split_ascii_whitespace().collect();
@@ -189,7 +185,8 @@ mod tests {
         let io = "rchar: 10\nwchar: 3988\nwrite_bytes: 81920\ncancelled_write_bytes: 4096\n";
         assert_eq!(parse_written(io), Some(77824));
         assert_eq!(parse_written("wchar: 3988\n"), None);
-        // What this thread needed is among the others' unless its name is excluded; a test has its own thread and name.
+        // This thread's time counts as other threads' time unless its name is excluded; a test has its own thread and
+        // name.
         let own = std::thread::Builder::new().name("measured 1".to_owned()).spawn(|| {
             let process = Process::current();
             let mut number = 0u64;
@@ -210,9 +207,9 @@ mod tests {
 
     #[test]
     fn children_count_while_they_run_and_afterwards() {
-        // Until it has used 20 ticks of processor time, however long that takes.
+        // A loop that uses 20 ticks of processor time, however long it takes.
         let busy = "while read -r -a stat </proc/$BASHPID/stat && [ $((stat[13] + stat[14])) -lt 20 ]; do :; done";
-        // The first one has ended when the second one says so, and waits.
+        // The first loop has exited when the second one prints a line and waits.
         let script = format!("({busy}); ({busy}; echo; read -r _); true");
         let mut child = std::process::Command::new("bash");
         let mut child = child.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

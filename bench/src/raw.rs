@@ -20,22 +20,21 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use store::{CatalogError, Embedded, EmbeddedOptions, Engine, EntitySink, Intake, Scan, TableKey};
 use tokio::task::JoinSet;
 
-/// A workload of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RawWorkload {
     /// Insert new entities in transactions of 100
     Batch100,
-    /// Replace existing entities, one a transaction, by 64 tasks at a time
+    /// Replace existing entities, one per transaction, with 64 concurrent tasks
     Group64,
-    /// Replace existing entities, one a transaction, by one task
+    /// Replace existing entities, one per transaction, with one task
     Single,
     /// Read existing entities by their keys
     Get,
-    /// Read the table in pages of 1,000, looking at every value
+    /// Read the table in pages of 1,000, inspecting every value
     Scan,
-    /// Read the table with a filter that selects 1 %
+    /// Read the table with a filter that matches 1 %
     ScanFilter,
-    /// Read the table and do nothing with it: the engine iterating
+    /// Iterate over the table without reading its entities
     Iterate,
 }
 
@@ -48,7 +47,7 @@ impl RawWorkload {
         }
     }
 
-    /// Default number of concurrent tasks.
+    /// Returns the default number of concurrent tasks.
     fn tasks(self) -> usize {
         match self {
             Self::Group64 => 64,
@@ -58,7 +57,6 @@ impl RawWorkload {
     }
 }
 
-/// One measurement of the engine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawMeasurement {
     pub(crate) workload: RawWorkload,
@@ -69,7 +67,6 @@ pub(crate) struct RawMeasurement {
     pub(crate) cache_bytes: u64,
 }
 
-/// The engine with its table.
 struct EngineRun {
     engine: Embedded,
     table: TableKey,
@@ -87,7 +84,7 @@ pub(crate) async fn measure(folder: &Path, measurement: &RawMeasurement) -> anyh
     let dataset = Dataset::new(entities, per_partition);
     let name = dataset.table(workload.usage());
     let table = TableKey {
-        account: AccountName::new(DEVELOPMENT_ACCOUNT).context("the account's name follows the rules")?,
+        account: AccountName::new(DEVELOPMENT_ACCOUNT).context("parsing the account name")?,
         name: TableName::new(&name).map_err(|error| anyhow!("{name}: {error:?}"))?,
     };
     let run = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
@@ -121,7 +118,7 @@ impl EngineRun {
         Ok(())
     }
 
-    /// Runs the tasks for a time; each executes at least one operation.
+    /// Runs the tasks for a limited time. Each task executes at least one operation.
     async fn phase(self: &Arc<Self>, workload: RawWorkload, tasks: usize, time: Duration) -> anyhow::Result<Tally> {
         let until = Instant::now() + time;
         let mut running = JoinSet::new();
@@ -146,7 +143,7 @@ impl EngineRun {
         Ok(total)
     }
 
-    /// Executes one operation. Returns how many entities it read, wrote or examined.
+    /// Executes one operation. Returns the number of entities read, written or examined.
     async fn operation(
         &self,
         workload: RawWorkload,
@@ -215,11 +212,11 @@ impl EngineRun {
                 break;
             }
         }
-        ensure!(selected == self.dataset.one_percent(), "the filter selected {selected} entities");
+        ensure!(selected == self.dataset.one_percent(), "the filter matched {selected} entities");
         Ok(examined)
     }
 
-    /// Reads a page. Returns the sink, where the next page begins, and how many entities were examined.
+    /// Reads a page. Returns the sink, the start of the next page, and the number of examined entities.
     async fn scan<S: EntitySink>(&self, scan: Scan, sink: S) -> anyhow::Result<(S, Option<Position>, u64)> {
         let page = self.engine.scan(&self.table, scan, sink).await;
         let (sink, end) = page.map_err(|error| anyhow!("scanning: {error:?}"))?;
@@ -227,12 +224,12 @@ impl EngineRun {
     }
 }
 
-/// The scan of a server for a page.
+/// Returns the scan that a server performs for a page.
 fn page() -> Scan {
     Scan { limit: PAGE_RESULTS_MAX, bytes_expected: PAGE_BODY_BYTES_MAX, ..whole_table() }
 }
 
-/// A scan of the whole table.
+/// Returns a scan of the whole table.
 fn whole_table() -> Scan {
     Scan {
         ranges: vec![KeyRange::all()],
@@ -244,7 +241,7 @@ fn whole_table() -> Scan {
     }
 }
 
-/// Ignores the entities.
+/// A sink that ignores the entities.
 struct Ignore;
 
 impl EntitySink for Ignore {
@@ -254,7 +251,7 @@ impl EntitySink for Ignore {
     }
 }
 
-/// Reads every value, which is the least that an encoder does.
+/// A sink that reads all values, the minimum that an encoder does.
 struct ReadValues {
     entities: u64,
 }

@@ -1,6 +1,6 @@
-//! `recovery`: how long a server takes to start, and the disk space of entities that are overwritten repeatedly.
+//! `recovery`: the start time of a server, and the disk space of repeatedly overwritten entities.
 //!
-//! Invariant: a server is killed right after writes, so that its journals are as full as they get.
+//! Invariant: a server is killed right after writes, so its journals are as full as possible.
 
 use crate::budget::median;
 use crate::child::{serve, server_binary, temporary_folder};
@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Longest acceptable start times, in seconds.
+/// The maximum start times, in seconds.
 const CLEAN_START_SECONDS_MAX: f64 = 1.0;
 const KILLED_START_SECONDS_MAX: f64 = 5.0;
-/// Time of the writes before a server is killed.
+/// The duration of the writes before a server is killed.
 const WRITING_TIME: Duration = Duration::from_secs(8);
 const WRITING_CONNECTIONS: usize = 4;
 
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &RecoveryArgs) -> anyhow::Result<ExitCode> {
         Ok((time, String::new()))
     })?;
     print_line(format_args!(
-        "after a stop in order: {clean:.3} s until it serves (budget {CLEAN_START_SECONDS_MAX} s)"
+        "after a clean shutdown: {clean:.3} s until it serves (budget {CLEAN_START_SECONDS_MAX} s)"
     ))?;
     let killed = starts(args.starts, || {
         let server = serve(&binary, &folder, &[])?;
@@ -80,7 +80,7 @@ fn starts(count: u64, start: impl Fn() -> anyhow::Result<(Duration, String)>) ->
     median(times.into_iter()).context("nothing was measured")
 }
 
-/// Writes every entity once per round, and shows the disk space after each round, when background work has ended.
+/// Writes all entities once per round, and reports the disk space after each round, once background work has ended.
 async fn write_rounds(
     folder: &Path,
     entities: u64,
@@ -96,7 +96,7 @@ async fn write_rounds(
     filling.close().await
 }
 
-/// The length of the journals of a data folder, in bytes.
+/// Returns the size of the journals of a data folder, in bytes.
 fn journal_space(folder: &Path) -> anyhow::Result<u64> {
     let database: PathBuf = folder.join("database");
     let mut bytes = 0;

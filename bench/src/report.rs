@@ -12,9 +12,9 @@ use std::time::Duration;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) workload: String,
-    /// Entities in the table before the measurement.
+    /// The number of entities in the table before the measurement.
     pub(crate) table_entities: u64,
-    /// Connections, or tasks where there are no connections.
+    /// The number of connections, or of tasks if there are no connections.
     pub(crate) connections: usize,
     pub(crate) seconds: f64,
     pub(crate) operations: u64,
@@ -24,32 +24,33 @@ pub(crate) struct Report {
     pub(crate) latency_us: Latency,
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) first_error: Option<String>,
-    /// Processor time of the measured processes, if their ids were given.
+    /// Processor time of the measured processes, if their process IDs were given.
     pub(crate) cpu: Option<Cpu>,
-    /// Processor time per operation of the database that the measured processes use, if its ids were given.
+    /// Processor time per operation of the database that the measured processes use, if its process IDs were given.
     #[serde(default)]
     pub(crate) database_cpu_us_per_operation: Option<f64>,
-    /// The same of each of its nodes that has a name.
+    /// The same for each named node.
     #[serde(default)]
     pub(crate) nodes: Vec<NodeCpu>,
-    /// The node that took most processor time, if there are several.
+    /// The node with the highest processor time, if there are several.
     #[serde(default)]
     pub(crate) busiest_node: Option<NodeCpu>,
     /// Processor time of the generator per operation.
     pub(crate) generator_cpu_us_per_operation: Option<f64>,
     pub(crate) resident_mib: Option<f64>,
     pub(crate) peak_resident_mib: Option<f64>,
-    /// Operations due per second, if a rate was set. Latencies then count from the time at which each one was due.
+    /// Operations due per second, if a rate was set. Latencies then count from the time at which each operation was
+    /// due.
     #[serde(default)]
     pub(crate) rate: Option<u64>,
-    /// The connections that were open beside those that were measured.
+    /// The background connections.
     #[serde(default, rename = "crowd")]
     pub(crate) background: Option<BackgroundReport>,
 }
 
 impl Report {
-    /// The report that would result if each operation were followed by one of another measurement on the same
-    /// processors. Times are added. Quantiles of latencies cannot be added, and stay those of the first.
+    /// Returns the report that would result if each operation were followed by one of another measurement on the same
+    /// processors. Times are added. Quantiles of latencies cannot be added; the first measurement's are kept.
     pub(crate) fn followed_by(mut self, then: &Self) -> Self {
         let together = |first: f64, second: f64| 1.0 / (1.0 / first + 1.0 / second);
         self.operations_per_second = together(self.operations_per_second, then.operations_per_second);
@@ -65,7 +66,6 @@ impl Report {
     }
 }
 
-/// Quantiles of the latency of operations.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Latency {
     pub(crate) p50: f64,
@@ -75,7 +75,6 @@ pub(crate) struct Latency {
     pub(crate) max: f64,
 }
 
-/// Processor time.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Cpu {
     pub(crate) us_per_operation: f64,
@@ -83,14 +82,13 @@ pub(crate) struct Cpu {
     pub(crate) cores_busy: f64,
 }
 
-/// Processor time of a node of the database.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct NodeCpu {
     pub(crate) name: String,
     pub(crate) us_per_operation: f64,
 }
 
-/// Measures the processor time of processes from its start to its report.
+/// Measures the processor time of processes from the creation of the gauge to its report.
 #[derive(Debug)]
 pub(crate) struct Gauge {
     measured: Vec<(Process, Duration)>,
@@ -98,7 +96,7 @@ pub(crate) struct Gauge {
     database: Vec<(Node, Duration)>,
 }
 
-/// The resident memory of processes together. `None` if there are none.
+/// Returns the total resident memory of the processes, or `None` if there are none.
 pub(crate) fn resident(processes: &[Process]) -> anyhow::Result<Option<Resident>> {
     let mut sum = None::<Resident>;
     for process in processes {
@@ -109,20 +107,19 @@ pub(crate) fn resident(processes: &[Process]) -> anyhow::Result<Option<Resident>
 }
 
 impl Gauge {
-    /// Starts measuring.
     pub(crate) fn start(measured: &[Process], generator: Option<Process>) -> anyhow::Result<Self> {
         let read = |process: Process| anyhow::Ok((process, process.cpu()?));
         let measured = measured.iter().copied().map(read).collect::<Result<_, _>>()?;
         Ok(Self { measured, generator: generator.map(read).transpose()?, database: Vec::new() })
     }
 
-    /// Measures a database as well, with all processes of its nodes.
+    /// Also measures a database, with all processes of its nodes.
     pub(crate) fn with_database(self, nodes: &[Node]) -> anyhow::Result<Self> {
         let read = |node: &Node| anyhow::Ok((node.clone(), node.process.family_cpu()?));
         Ok(Self { database: nodes.iter().map(read).collect::<Result<_, _>>()?, ..self })
     }
 
-    /// Processor time of each node of the database since the start, for each of so many operations.
+    /// Returns the processor time of each database node since the start, per operation.
     fn nodes(&self, operations: u64) -> anyhow::Result<Vec<(Option<String>, f64)>> {
         let spent = |(node, before): &(Node, Duration)| {
             let cpu = node.process.family_cpu()?.saturating_sub(*before);
@@ -131,7 +128,7 @@ impl Gauge {
         self.database.iter().map(spent).collect()
     }
 
-    /// The measurement since the start.
+    /// Creates the report of the measurement since the start.
     pub(crate) fn report(
         self,
         workload: String,
@@ -186,7 +183,7 @@ impl Gauge {
     }
 }
 
-/// The node that took most processor time, of several.
+/// Returns the node with the highest processor time, if there are several.
 fn busiest(nodes: &[NodeCpu]) -> Option<NodeCpu> {
     let busiest = nodes.iter().max_by(|one, other| one.us_per_operation.total_cmp(&other.us_per_operation));
     busiest.filter(|_| nodes.len() > 1).cloned()
@@ -200,12 +197,11 @@ fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// Bytes as MiB.
 pub(crate) fn mebibytes(bytes: u64) -> f64 {
     as_f64(bytes) / (1024.0 * 1024.0)
 }
 
-/// A count as a number that can be divided.
+/// Converts a count to a floating-point number.
 #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 pub(crate) fn as_f64(count: u64) -> f64 {
     count as f64
@@ -228,11 +224,11 @@ impl fmt::Display for Report {
         if let Some(Cpu { us_per_operation, us_per_entity, cores_busy }) = &self.cpu {
             writeln!(
                 f,
-                "  CPU         {us_per_operation:.2} µs an operation, {us_per_entity:.2} µs an entity ({cores_busy:.2} cores)"
+                "  CPU         {us_per_operation:.2} µs per operation, {us_per_entity:.2} µs per entity ({cores_busy:.2} cores)"
             )?;
         }
         if let Some(cost) = self.database_cpu_us_per_operation {
-            writeln!(f, "  database    {cost:.2} µs CPU an operation")?;
+            writeln!(f, "  database    {cost:.2} µs CPU per operation")?;
         }
         for NodeCpu { name, us_per_operation } in &self.nodes {
             writeln!(f, "    {name}: {us_per_operation:.2} µs")?;
@@ -241,7 +237,7 @@ impl fmt::Display for Report {
             writeln!(f, "    busiest: {name} with {us_per_operation:.2} µs")?;
         }
         if let Some(cost) = self.generator_cpu_us_per_operation {
-            writeln!(f, "  generator   {cost:.2} µs CPU an operation")?;
+            writeln!(f, "  generator   {cost:.2} µs CPU per operation")?;
         }
         if let (Some(now), Some(peak)) = (self.resident_mib, self.peak_resident_mib) {
             writeln!(f, "  resident    {now:.1} MiB, peak {peak:.1} MiB")?;
@@ -308,7 +304,7 @@ mod tests {
             let node = |name: Option<&str>| Node { name: name.map(str::to_owned), process: Process::current() };
             let nodes = names.iter().copied().map(node).collect::<Vec<_>>();
             let gauge = Gauge::start(&[], None).unwrap().with_database(&nodes).unwrap();
-            // As if each had begun with this process, the second one a little later.
+            // Simulates nodes that began with this process, each a little later.
             let starts = (0..).step_by(10).map(Duration::from_millis);
             Gauge { database: nodes.into_iter().zip(starts).collect(), ..gauge }
         };

@@ -1,4 +1,4 @@
-//! Writes signed requests, each into one buffer that is sent at once.
+//! Writes signed requests, each into one buffer that is sent in one piece.
 //!
 //! This module must not know connections or workloads.
 
@@ -10,42 +10,39 @@ use wire::signing::{AccountKey, Scheme, SignedRequest};
 
 /// The name of the well-known development account.
 pub(crate) const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
-/// Its key. It is public and protects nothing.
+/// The key of the development account. It is public and protects nothing.
 pub(crate) const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// The service version of the requests, the one that current client libraries speak.
+/// The service version of the requests, as sent by current client libraries.
 const VERSION: &str = "2019-02-02";
-/// How long a date is used for before a new one is written.
+/// The time after which the date in requests is updated.
 const DATE_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// The parts in which requests differ.
+/// The varying parts of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
-    /// The path after that of the account, encoded: `/Tables`.
+    /// The encoded path after the account: `/Tables`.
     pub(crate) path: &'a [u8],
-    /// The query with its question mark, encoded; may be empty.
+    /// The encoded query with its question mark; may be empty.
     pub(crate) query: &'a str,
-    /// Further header lines, each with its line end.
+    /// Additional header lines, each with its line end.
     pub(crate) headers: &'a str,
     pub(crate) content_type: &'a str,
     pub(crate) body: &'a [u8],
 }
 
 impl<'a> Request<'a> {
-    /// A GET request.
     pub(crate) fn get(path: &'a [u8], query: &'a str) -> Self {
         Self { method: "GET", path, query, headers: "", content_type: "", body: b"" }
     }
 
-    /// A request with a JSON body.
     pub(crate) fn with_json(method: &'a str, path: &'a [u8], headers: &'a str, body: &'a [u8]) -> Self {
         Self { method, path, query: "", headers, content_type: "application/json", body }
     }
 }
 
-/// Signs requests for one account.
 #[derive(Debug, Clone)]
 pub(crate) struct Signer {
     pub(crate) endpoint: Endpoint,
@@ -56,18 +53,17 @@ pub(crate) struct Signer {
 }
 
 impl Signer {
-    /// A signer with one of the account's keys.
     pub(crate) fn new(endpoint: Endpoint, account: &str, key: AccountKey) -> Self {
         Self { endpoint, account: account.to_owned(), key, date: date(), dated: Instant::now() }
     }
 
-    /// Writes a request. Replaces the content of the buffer.
+    /// Writes a request, replacing the contents of the buffer.
     pub(crate) fn write(&mut self, out: &mut Vec<u8>, request: &Request<'_>) {
         self.write_head(out, request);
         out.extend_from_slice(request.body);
     }
 
-    /// Writes the head of a request. Replaces the content of the buffer.
+    /// Writes the head of a request, replacing the contents of the buffer.
     pub(crate) fn write_head(&mut self, out: &mut Vec<u8>, request: &Request<'_>) {
         if self.dated.elapsed() > DATE_AGE_MAX {
             (self.date, self.dated) = (date(), Instant::now());
@@ -110,7 +106,7 @@ impl Signer {
         if !content_type.is_empty() {
             let length = body.len();
             write!(out, "Content-Type: {content_type}\r\nContent-Length: {length}\r\n")
-                .expect("writing to memory does not fail");
+                .expect("writing to memory cannot fail");
         }
         out.extend_from_slice(b"\r\n");
     }
@@ -120,7 +116,7 @@ fn date() -> String {
     httpdate::fmt_http_date(SystemTime::now())
 }
 
-/// The query options for the next page.
+/// Returns the query options for the next page.
 pub(crate) fn continuation((partition, row): &(String, Option<String>)) -> String {
     let encode = |token: &str| utf8_percent_encode(token, NON_ALPHANUMERIC).to_string();
     let row = row.as_ref().map_or_else(String::new, |row| format!("&NextRowKey={}", encode(row)));
@@ -132,7 +128,7 @@ mod tests {
     use super::*;
     use wire::signing::{Authorization, any_verifies, parse_date};
 
-    /// Verifies the signature of a request as a server does.
+    /// Verifies the signature of a request like a server.
     fn is_accepted(bytes: &[u8]) -> bool {
         let mut headers = [httparse::EMPTY_HEADER; 32];
         let mut request = httparse::Request::new(&mut headers);
@@ -171,7 +167,7 @@ mod tests {
     fn requests_are_signed_as_the_service_wants() {
         let endpoint = Endpoint::parse("http://127.0.0.1:10002", DEVELOPMENT_ACCOUNT, false).unwrap();
         let mut signer = Signer::new(endpoint, DEVELOPMENT_ACCOUNT, AccountKey::parse(DEVELOPMENT_KEY).unwrap());
-        let mut buffer = b"left over from the last request".to_vec();
+        let mut buffer = b"left over from the previous request".to_vec();
         let path = b"/Bench(PartitionKey='a%20b''c',RowKey='1')";
         for request in [
             Request::get(path, ""),
@@ -182,7 +178,7 @@ mod tests {
             signer.write(&mut buffer, &request);
             assert!(is_accepted(&buffer), "{}", String::from_utf8_lossy(&buffer));
             let tampered: Vec<u8> = String::from_utf8(buffer.clone()).unwrap().replace("Bench", "Bunch").into_bytes();
-            assert_eq!(is_accepted(&tampered), buffer == tampered, "the path is covered by the signature");
+            assert_eq!(is_accepted(&tampered), buffer == tampered, "the signature covers the path");
         }
         assert!(buffer.starts_with(b"POST /devstoreaccount1/$batch HTTP/1.1\r\nHost: 127.0.0.1:10002\r\n"));
     }

@@ -4,7 +4,7 @@ use crate::budget::Budget;
 use serde::Serialize;
 use std::io::Write;
 
-/// A figure, its reference and the ratio of both, and whether it is within its budget.
+/// A figure, its reference, their ratio, and whether the ratio is within its budget.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Row {
     pub(crate) line: String,
@@ -15,14 +15,14 @@ pub(crate) struct Row {
     pub(crate) ratio: Option<f64>,
     pub(crate) budget: Budget,
     pub(crate) is_kept: Option<bool>,
-    /// The same figure of the other server, if there is one.
+    /// The same figure for the other server, if there is one.
     pub(crate) other_value: Option<f64>,
-    /// Why a value is missing or wrong.
+    /// The reason a value is missing or wrong.
     pub(crate) note: Option<String>,
 }
 
 impl Row {
-    /// A figure of a line and its reference, either of which may be missing.
+    /// Creates a row from a figure of a line and its reference, either of which may be missing.
     pub(crate) fn new(
         (line, figure, reference): (&str, &str, &str),
         (reference_value, value): (Option<f64>, Option<f64>),
@@ -54,7 +54,7 @@ pub(crate) fn show_heading(as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Adds a row, and prints it at once, because the whole table takes minutes.
+/// Adds a row and prints it immediately, because the whole table takes minutes.
 pub(crate) fn show(as_json: bool, row: Row, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     if !as_json {
         print(&row)?;
@@ -63,7 +63,6 @@ pub(crate) fn show(as_json: bool, row: Row, rows: &mut Vec<Row>) -> anyhow::Resu
     Ok(())
 }
 
-/// Prints a row.
 pub(crate) fn print(row: &Row) -> anyhow::Result<()> {
     let kept = match (&row.note, row.is_kept) {
         (Some(note), _) => note.replace(['\n', '|'], " "),
@@ -78,7 +77,7 @@ pub(crate) fn print(row: &Row) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A value with as many digits as it deserves.
+/// Formats a value with a suitable number of digits.
 pub(crate) fn number(value: Option<f64>) -> String {
     match value {
         None => "–".to_owned(),

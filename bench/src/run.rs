@@ -14,15 +14,15 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use wire::signing::AccountKey;
 
-/// Connections that fill a table, with transactions and with single entities.
+/// The numbers of connections that fill a table with transactions and with single entities.
 const FILL_BATCH_CONNECTIONS: usize = 4;
 const FILL_SINGLE_CONNECTIONS: usize = 64;
-/// Longest time for filling a table.
+/// The timeout for filling a table.
 const FILL_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
-/// The workload runs for the measured time divided by this before it is measured.
+/// The divisor of the measured time that yields the warm-up time.
 const WARM_UP_SHARE: u32 = 4;
 
-/// A server to measure, and the account that is used.
+/// A server to measure, and the account to use.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(crate) endpoint: Endpoint,
@@ -32,7 +32,6 @@ pub(crate) struct Target {
     pub(crate) process: Option<Process>,
 }
 
-/// One measurement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Measurement {
     pub(crate) workload: Workload,
@@ -40,18 +39,17 @@ pub(crate) struct Measurement {
     pub(crate) per_partition: u64,
     pub(crate) connections: usize,
     pub(crate) time: Duration,
-    /// Operations per second over all connections; `None` means as many as possible.
+    /// Operations per second over all connections; `None` means no limit.
     pub(crate) rate: Option<u64>,
-    /// Connections that are open and not measured.
+    /// Open connections that are not measured.
     pub(crate) background: BackgroundLoad,
-    /// Which table is used.
     pub(crate) usage: Usage,
-    /// The size of the working set, the entities that are read; `None` means all.
+    /// The size of the working set, that is, the entities that are read; `None` means all.
     pub(crate) working_set: Option<u64>,
 }
 
 impl Measurement {
-    /// As many operations as possible, on all entities of the workload's table.
+    /// Creates a measurement of as many operations as possible, on all entities of the workload's table.
     pub(crate) fn new(workload: Workload, entities: u64, connections: usize, time: Duration) -> Self {
         Self {
             workload,
@@ -72,9 +70,10 @@ pub(crate) fn measure(target: &Target, measurement: &Measurement) -> anyhow::Res
     measure_all(std::slice::from_ref(target), &[], measurement)
 }
 
-/// As [`measure`], for servers that share a database with these nodes. The connections are spread over the servers.
+/// Like [`measure`], for servers that share a database with these nodes. The connections are distributed among the
+/// servers.
 pub(crate) fn measure_all(targets: &[Target], database: &[Node], measurement: &Measurement) -> anyhow::Result<Report> {
-    let target = targets.first().context("there is a server")?;
+    let target = targets.first().context("no server was given")?;
     let Measurement { workload, entities, connections, time, rate, background, .. } = *measurement;
     let is_load = workload == Workload::Load;
     background::allow_connections(connections + background.connections())?;
@@ -92,7 +91,7 @@ pub(crate) fn measure_all(targets: &[Target], database: &[Node], measurement: &M
     let (connections_in_background, with) = (connections_in_background.transpose()?, resident()?);
     let mut load = Load::new(clients_of_all(targets, &plan, connections))?;
     let task = Task::Workload(workload);
-    // A load is made once, and so is measured from its beginning.
+    // A load runs only once, so it is measured from its beginning.
     if !is_load {
         warm_up(&mut load, workload, time / WARM_UP_SHARE, rate)?;
     }
@@ -107,16 +106,16 @@ pub(crate) fn measure_all(targets: &[Target], database: &[Node], measurement: &M
     Ok(Report { rate, background, ..report })
 }
 
-/// Runs the workload without measuring it. Not everything of it may fail.
+/// Runs the workload without measuring it. Fails if all operations fail.
 fn warm_up(load: &mut Load, workload: Workload, time: Duration, rate: Option<u64>) -> anyhow::Result<()> {
     let (tally, _) = load.phase(Task::Workload(workload), time, rate);
     match tally.first_error {
-        Some(error) if tally.operations == 0 => bail!("nothing of {} succeeded: {error}", workload.name()),
+        Some(error) if tally.operations == 0 => bail!("all operations of {} failed: {error}", workload.name()),
         _ => Ok(()),
     }
 }
 
-/// Creates the table of a measurement, without entities, unless it is there.
+/// Creates the table of a measurement without entities, unless it exists.
 fn create_table(target: &Target, measurement: &Measurement) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut client = Client::new(plan(measurement, 0), signer(target), 0);
@@ -124,7 +123,7 @@ fn create_table(target: &Target, measurement: &Measurement) -> anyhow::Result<()
     created.map_err(|failure| anyhow::anyhow!("creating the table: {failure}"))
 }
 
-/// Makes sure that the table of a measurement exists and holds its entities.
+/// Ensures that the table of a measurement exists and contains its entities.
 pub(crate) fn fill(target: &Target, measurement: &Measurement) -> anyhow::Result<()> {
     let first = plan(measurement, 0);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -132,7 +131,7 @@ pub(crate) fn fill(target: &Target, measurement: &Measurement) -> anyhow::Result
     let last = measurement.entities - 1;
     let is_filled = runtime.block_on(async {
         first_client.create_table().await?;
-        // The table is filled in order, so the last entity is there only if all are.
+        // The table is filled in order, so the last entity exists only if all others do.
         Ok(first_client.has(0).await? && first_client.has(last).await?)
     });
     let is_filled = is_filled.map_err(|failure: Failure| anyhow::anyhow!("preparing the table: {failure}"))?;
@@ -142,7 +141,7 @@ pub(crate) fn fill(target: &Target, measurement: &Measurement) -> anyhow::Result
     let in_batches = runtime.block_on(first_client.operation(Task::Fill { in_batches: true }));
     let (in_batches, from) = match in_batches {
         Ok(_) => (true, crate::workload::BATCH_ENTITIES),
-        // A server without transactions gets the entities one by one.
+        // A server without transactions receives the entities one by one.
         Err(Failure::Status(..)) => (false, 0),
         Err(failure) => bail!("filling the table: {failure}"),
     };
@@ -159,7 +158,7 @@ pub(crate) fn fill(target: &Target, measurement: &Measurement) -> anyhow::Result
     Ok(())
 }
 
-/// The parameters of a measurement, with the first number for its tasks.
+/// Returns the parameters of a measurement; `sequence` is the first number for its tasks.
 pub(crate) fn plan(measurement: &Measurement, sequence: u64) -> Arc<Plan> {
     let dataset = Dataset::new(measurement.entities, measurement.per_partition);
     let table = dataset.table(measurement.usage);
@@ -169,12 +168,12 @@ pub(crate) fn plan(measurement: &Measurement, sequence: u64) -> Arc<Plan> {
     Arc::new(Plan { dataset, table, run, sequence: AtomicU64::new(sequence), working_set: measurement.working_set })
 }
 
-/// Connections for a plan, which are opened when they are used.
+/// Creates clients for a plan, which connect when they are used.
 pub(crate) fn clients(target: &Target, plan: &Arc<Plan>, connections: usize) -> Vec<Client> {
     clients_of_all(std::slice::from_ref(target), plan, connections)
 }
 
-/// As [`clients`], for several servers in turn.
+/// Like [`clients`], alternating between several servers.
 fn clients_of_all(targets: &[Target], plan: &Arc<Plan>, connections: usize) -> Vec<Client> {
     let seeds = 1..=connections as u64;
     seeds

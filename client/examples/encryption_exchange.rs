@@ -1,7 +1,9 @@
-//! Writes and reads encrypted entities, for `conformance/encryption/run.py`, which does the same through the retired libraries.
+//! Writes and reads encrypted entities. `conformance/encryption/run.py` runs it and compares it with the retired
+//! libraries.
 //!
-//! usage: `encryption_exchange FOLDER (write TABLE WRITER | read TABLE WRITER | refuse TABLE WRITER)`, where the folder is
-//! `client/src/encryption/vectors`, and the writer `rust` or `rust-gcm` when it writes. `TABLES_CONNECTION_STRING` says where.
+//! Usage: `encryption_exchange FOLDER (write TABLE WRITER | read TABLE WRITER | refuse TABLE WRITER)`. The folder is
+//! `client/src/encryption/vectors`. When writing, the writer is `rust` or `rust-gcm`. `TABLES_CONNECTION_STRING`
+//! contains the connection string of the service.
 
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
@@ -18,7 +20,7 @@ const KINDS: [&str; 2] = ["aes", "rsa"];
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [folder, action, table, writer] = &arguments[..] else { return Err("four arguments".into()) };
+    let [folder, action, table, writer] = &arguments[..] else { return Err("expected four arguments".into()) };
     let service = TableService::from_connection_string(&std::env::var("TABLES_CONNECTION_STRING")?)?;
     let exchange = Exchange { folder: PathBuf::from(folder), writer: writer.clone(), service };
     match action.as_str() {
@@ -29,7 +31,7 @@ async fn main() -> Result<(), Failure> {
     }
 }
 
-/// An entity of `cases.txt`, and the names of the properties that are encrypted.
+/// An entity of `cases.txt` and the names of its encrypted properties.
 struct Case {
     bag: PropertyBag,
     encrypted: Vec<String>,
@@ -71,7 +73,7 @@ impl Exchange {
                     case.bag.set(name, text(value))?;
                     case.encrypted.push((*name).to_owned());
                 }
-                _ => return Err(format!("not a line of cases: {line}").into()),
+                _ => return Err(format!("invalid line in cases.txt: {line}").into()),
             }
         }
         Ok(cases)
@@ -109,7 +111,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// A query of one property asks for the metadata by itself, and does not return them.
+    /// Checks that a query of one property also selects the metadata, and does not return it.
     async fn select(&self, table: &Table, kind: &str) -> Result<(), Failure> {
         let rows = format!("{}-{kind}-", self.writer);
         let query = table.query::<PropertyBag>().partition("plain").row_prefix(&rows);
@@ -142,7 +144,7 @@ impl Exchange {
                 _ => "something else",
             };
             if refused != expected {
-                return Err(format!("{table} {row}: {expected} is expected: {found:?}").into());
+                return Err(format!("{table} {row}: expected {expected}, found {found:?}").into());
             }
             println!("ok refused {expected} of {}", self.writer);
         }
@@ -159,7 +161,7 @@ fn rsa(folder: &Path) -> Result<RsaKey, Failure> {
     Ok(RsaKey::from_pem("local:key-rsa", &std::fs::read_to_string(folder.join("rsa-for-tests.pem"))?)?)
 }
 
-/// "3*x" stands for "xxx".
+/// Expands "3*x" to "xxx".
 fn text(value: &str) -> String {
     let repeated = value.split_once('*').and_then(|(count, piece)| Some(piece.repeat(count.parse().ok()?)));
     repeated.unwrap_or_else(|| value.to_owned())

@@ -1,4 +1,4 @@
-//! The error of all operations.
+//! The error type of all operations.
 
 use crate::account::EndpointError;
 use crate::account::TokenError;
@@ -8,9 +8,10 @@ use crate::limits::TRANSACTION_BODY_BYTES_MAX;
 use model::control_characters::is_control_character;
 use std::fmt;
 
-/// Why an operation failed, after all attempts.
+/// The reason why an operation failed, after all attempts.
 ///
-/// Errors are matched, not parsed: [`kind`](Self::kind) says what happened, [`code`](Self::code) is the service's own word for it.
+/// Match errors instead of parsing them: [`kind`](Self::kind) returns the class of the failure, [`code`](Self::code)
+/// the service's own error code.
 ///
 /// ```
 /// use rowhouse_client::{ErrorKind, PropertyBag};
@@ -33,51 +34,51 @@ use std::fmt;
 pub enum Error {
     /// The service refused the request.
     Refused(Box<Refusal>),
-    /// There was no response.
+    /// No complete response arrived.
     Unreachable {
-        /// The operation, in words.
+        /// A description of the operation.
         what: String,
-        /// Why the last attempt failed.
+        /// The reason why the last attempt failed.
         source: HttpError,
         /// The number of attempts.
         attempts: u32,
     },
     /// The response is larger than 64 MiB.
     ResponseTooLarge {
-        /// The operation, in words.
+        /// A description of the operation.
         what: String,
     },
     /// The response does not follow the protocol.
     Unreadable {
-        /// The operation, in words.
+        /// A description of the operation.
         what: String,
-        /// What is wrong with it.
+        /// What is wrong with the response.
         why: String,
     },
-    /// An entity could not be turned into properties, or properties could not be turned into an entity.
+    /// An entity could not be converted to properties, or properties could not be converted to an entity.
     Entity(EntityError),
-    /// There is no bearer token, or it must not be sent to this endpoint.
+    /// No bearer token is available, or it must not be sent to this endpoint.
     Token(TokenError),
-    /// An operation of a transaction cannot be sent. Nothing was done.
+    /// An operation of a transaction cannot be sent. The transaction had no effect.
     Transaction {
-        /// The number of the operation, counted from zero.
+        /// The zero-based index of the operation.
         operation: usize,
-        /// What is wrong with it.
+        /// What is wrong with the operation.
         source: Box<Error>,
     },
-    /// With this operation, a transaction is larger than the service takes. Nothing was sent.
+    /// With this operation, the transaction exceeds the maximum size that the service accepts. Nothing was sent.
     TransactionTooLarge {
-        /// The number of the operation, counted from zero.
+        /// The zero-based index of the operation.
         operation: usize,
     },
-    /// The request would break a rule of the protocol, or the client is not set up for it. Nothing was sent.
+    /// The request would break a rule of the protocol, or the client is not configured for it. Nothing was sent.
     Invalid(String),
     /// The properties of an entity could not be encrypted or decrypted.
     #[cfg(feature = "encryption")]
     Encryption(crate::encryption::EncryptionError),
 }
 
-/// What the service says about a request that it refused.
+/// The service's response to a request that it refused.
 ///
 /// ```
 /// use rowhouse_client::Error;
@@ -91,23 +92,23 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refusal {
-    /// The operation, in words.
+    /// A description of the operation.
     pub what: String,
     /// The HTTP status of the response.
     pub status: u16,
-    /// The error code of the service; may be empty.
+    /// The service's error code; may be empty.
     pub code: String,
-    /// The error message of the service, its first line; may be empty.
+    /// The first line of the service's error message; may be empty.
     pub message: String,
-    /// The id that the service gave the request; an operator finds it in the log.
+    /// The id that the service assigned to the request. The operator can find the request by it in the service's log.
     pub request_id: Option<String>,
-    /// In a transaction, the number of the operation at fault, counted from zero.
+    /// The zero-based index of the failed operation, in a transaction.
     pub operation: Option<usize>,
     /// The number of attempts.
     pub attempts: u32,
 }
 
-/// What happened, in the classes that a program tells apart.
+/// The class of a failure, for programs to match on.
 ///
 /// ```
 /// use rowhouse_client::{Error, ErrorKind};
@@ -120,9 +121,9 @@ pub struct Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The entity or table exists already (409), or the table is being deleted.
+    /// The entity or table already exists (409), or the table is being deleted.
     Conflict,
-    /// The entity has another `ETag` than the condition says (412).
+    /// The entity's `ETag` does not match the condition (412).
     PreconditionFailed,
     /// The entity or the table does not exist (404).
     NotFound,
@@ -130,13 +131,14 @@ pub enum ErrorKind {
     Throttled,
     /// The credential is wrong, has expired, or does not allow this (401, 403).
     Forbidden,
-    /// An entity or a transaction is larger than the service takes (413). A transaction may be possible in two parts.
+    /// An entity or a transaction is larger than the service accepts (413). A transaction may succeed when split in
+    /// two.
     TooLarge,
-    /// The request breaks a rule of the protocol (other 4xx), or would have and was not sent.
+    /// The request breaks a rule of the protocol (other 4xx), or was not sent because it would.
     Invalid,
     /// The service failed or took too long (other 5xx).
     Service,
-    /// There was no response.
+    /// No complete response arrived.
     Unreachable,
     /// The response does not follow the protocol, or is too large.
     Unreadable,
@@ -147,14 +149,14 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// What happened.
+    /// Returns the class of the failure.
     ///
     /// ```
     /// # use rowhouse_client::{Error, ErrorKind};
-    /// # fn of(error: &Error) {
+    /// # fn example(error: &Error) {
     /// match error.kind() {
-    ///     ErrorKind::PreconditionFailed => println!("somebody was faster: read it again"),
-    ///     ErrorKind::Throttled => println!("come back later"),
+    ///     ErrorKind::PreconditionFailed => println!("the entity has changed: read it again"),
+    ///     ErrorKind::Throttled => println!("the service is busy: try again later"),
     ///     _ => println!("{error}"),
     /// }
     /// # }
@@ -174,11 +176,11 @@ impl Error {
         }
     }
 
-    /// What the service said; `None` if it did not refuse the request.
+    /// Returns the service's response; `None` if the service did not refuse the request.
     ///
     /// ```
     /// # use rowhouse_client::Error;
-    /// # fn of(error: &Error) {
+    /// # fn example(error: &Error) {
     /// if let Some(refusal) = error.refusal() {
     ///     println!("after {} attempts: {}", refusal.attempts, refusal.message);
     /// }
@@ -191,10 +193,10 @@ impl Error {
         }
     }
 
-    /// The HTTP status if the service refused the request.
+    /// Returns the HTTP status, if the service refused the request.
     ///
     /// ```
-    /// # fn of(error: &rowhouse_client::Error) -> bool {
+    /// # fn example(error: &rowhouse_client::Error) -> bool {
     /// error.status() == Some(413)
     /// # }
     /// ```
@@ -202,10 +204,10 @@ impl Error {
         self.refusal().map(|refusal| refusal.status)
     }
 
-    /// The error code of the service, such as `TableNotFound`.
+    /// Returns the service's error code, such as `TableNotFound`.
     ///
     /// ```
-    /// # fn of(error: &rowhouse_client::Error) -> bool {
+    /// # fn example(error: &rowhouse_client::Error) -> bool {
     /// error.code() == Some("TableNotFound")
     /// # }
     /// ```
@@ -213,10 +215,10 @@ impl Error {
         self.refusal().map(|refusal| refusal.code.as_str())
     }
 
-    /// The error message of the service, its first line.
+    /// Returns the first line of the service's error message.
     ///
     /// ```
-    /// # fn of(error: &rowhouse_client::Error) {
+    /// # fn example(error: &rowhouse_client::Error) {
     /// println!("{}", error.message().unwrap_or("no message"));
     /// # }
     /// ```
@@ -224,23 +226,23 @@ impl Error {
         self.refusal().map(|refusal| refusal.message.as_str())
     }
 
-    /// The id that the service gave the request.
+    /// Returns the id that the service assigned to the request.
     ///
     /// ```
-    /// # fn of(error: &rowhouse_client::Error) {
-    /// println!("look for {:?} in the log of the server", error.request_id());
+    /// # fn example(error: &rowhouse_client::Error) {
+    /// println!("look for {:?} in the server's log", error.request_id());
     /// # }
     /// ```
     pub fn request_id(&self) -> Option<&str> {
         self.refusal()?.request_id.as_deref()
     }
 
-    /// In a transaction, the number of the operation at fault, counted from zero.
+    /// Returns the zero-based index of the failed operation, if the request was a transaction.
     ///
     /// ```
-    /// # fn of(error: &rowhouse_client::Error) {
+    /// # fn example(error: &rowhouse_client::Error) {
     /// if let Some(operation) = error.operation_index() {
-    ///     println!("nothing was done, because of operation {operation}");
+    ///     println!("operation {operation} failed, so none was executed");
     /// }
     /// # }
     /// ```
@@ -286,14 +288,14 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(refusal) => refusal.fmt(f),
-            Self::Unreachable { what, source, attempts: 1 } => write!(f, "{what} had no answer: {source}"),
+            Self::Unreachable { what, source, attempts: 1 } => write!(f, "{what} got no response: {source}"),
             Self::Unreachable { what, source, attempts } => {
-                write!(f, "{what} had no answer after {attempts} attempts: {source}")
+                write!(f, "{what} got no response after {attempts} attempts: {source}")
             }
-            Self::ResponseTooLarge { what } => write!(f, "the answer to {what} is too large"),
-            Self::Unreadable { what, why } => write!(f, "the answer to {what} cannot be read: {}", in_one_line(why)),
+            Self::ResponseTooLarge { what } => write!(f, "the response to {what} is too large"),
+            Self::Unreadable { what, why } => write!(f, "the response to {what} cannot be read: {}", in_one_line(why)),
             Self::Entity(error) => f.write_str(&in_one_line(&error.to_string())),
-            Self::Token(error) => write!(f, "there is no token: {error}"),
+            Self::Token(error) => write!(f, "no bearer token could be sent: {error}"),
             Self::Transaction { operation, source } => write!(f, "operation {operation} of the transaction: {source}"),
             Self::TransactionTooLarge { operation } => {
                 write!(
@@ -334,7 +336,7 @@ impl From<EndpointError> for Error {
     }
 }
 
-/// A text that a service sent, without what could look like another message or control a terminal.
+/// Replaces control characters, so that a message from a service cannot imitate another message or control a terminal.
 pub(crate) fn in_one_line(text: &str) -> String {
     text.replace(is_control_character, " ")
 }
@@ -360,7 +362,7 @@ mod tests {
         let error = Error::Refused(Box::new(refusal(400)));
         assert_eq!(error.to_string(), "a query was refused: 400 X  no  rowhouse: all is well [2J  ");
         let error = Error::Unreadable { what: "a query".into(), why: "a\nb".into() };
-        assert_eq!(error.to_string(), "the answer to a query cannot be read: a b");
+        assert_eq!(error.to_string(), "the response to a query cannot be read: a b");
     }
 
     #[test]

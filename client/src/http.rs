@@ -1,11 +1,12 @@
-//! The HTTP client of every request that Rowhouse sends: over HTTPS or plain HTTP, with limits on time and size.
+//! The HTTP client that sends all requests of this library and of Rowhouse's commands: over HTTPS or plain HTTP, with
+//! limits on time and size.
 //!
 //! Invariants:
 //!
-//! 1. A request never takes longer than its limit, including the body of the response.
+//! 1. A request never takes longer than its timeout, including the body of the response.
 //! 2. The body of a response never takes more memory than its limit.
-//! 3. No proxy is used, no redirect is followed, no cookie is kept.
-//! 4. An error never shows the address or the headers of a request, which may hold a credential.
+//! 3. The client uses no proxy, follows no redirects and stores no cookies.
+//! 4. Errors never show the address or the headers of a request, because they may contain a credential.
 //!
 //! This module must not know the Table protocol.
 
@@ -32,7 +33,7 @@ use tokio::time::{Instant, timeout};
 
 const PRODUCT: HeaderValue = HeaderValue::from_static(concat!("Rowhouse/", env!("CARGO_PKG_VERSION")));
 
-/// The limits of an [`HttpClient`], and what becomes of its connections.
+/// The limits of an [`HttpClient`] and the handling of its connections.
 ///
 /// ```
 /// use rowhouse_client::http::HttpOptions;
@@ -43,17 +44,17 @@ const PRODUCT: HeaderValue = HeaderValue::from_static(concat!("Rowhouse/", env!(
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct HttpOptions {
-    /// Longest time for a request, including the body of the response.
+    /// The timeout for a request, including the body of the response.
     pub request_time_max: Duration,
-    /// Longest time for opening a TCP connection; `None` leaves that to the limit of the request.
+    /// The timeout for opening a TCP connection. With `None`, only the timeout of the request applies.
     pub connect_time_max: Option<Duration>,
-    /// Largest body of a response, in bytes.
+    /// The maximum size of a response body, in bytes.
     pub body_bytes_max: usize,
-    /// Whether connections are kept for further requests. Otherwise each request has its own connection.
+    /// True if connections are reused. Otherwise, each request opens its own connection.
     pub keeps_connections: bool,
 }
 
-/// Sends requests. Clones share their connections.
+/// An HTTP client. Clones share their connections.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -75,7 +76,7 @@ pub struct HttpClient {
     options: HttpOptions,
 }
 
-/// A response whose body is still to be read.
+/// A response whose body has not been read yet.
 ///
 /// ```
 /// use rowhouse_client::http::{HttpError, HttpResponse};
@@ -97,35 +98,36 @@ pub struct HttpResponse {
     options: HttpOptions,
 }
 
-/// Why there is no response, or no whole one. Its text includes the cause.
+/// The reason why no complete response arrived. The message includes the cause.
 ///
 /// ```
 /// use rowhouse_client::HttpError;
 /// use std::time::Duration;
 ///
 /// let error = HttpError::TimedOut(Duration::from_secs(60));
-/// assert_eq!(error.to_string(), "there was no whole answer within 60 s");
+/// assert_eq!(error.to_string(), "the response was not complete after 60 s");
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HttpError {
-    /// The address is not one of `http` or `https` with a valid host.
+    /// The URL is not an `http` or `https` address with a valid host.
     Address,
     /// The TCP connection could not be opened.
     Connect(Box<dyn StdError + Send + Sync>),
-    /// The TLS handshake failed, for example because the certificate is not trusted. The text says what to do about it.
+    /// The TLS handshake failed, for example because the certificate is not trusted. The message says what to do about
+    /// it.
     Tls(Box<dyn StdError + Send + Sync>),
-    /// The connection broke before the head of the response, or its head is not HTTP/1.1.
+    /// The connection broke before the head of the response arrived, or the head is not HTTP/1.1.
     Exchange(Box<dyn StdError + Send + Sync>),
-    /// The connection broke within the body of the response, or its body is malformed.
+    /// The connection broke within the body of the response, or the body is malformed.
     Body(Box<dyn StdError + Send + Sync>),
-    /// The body of the response is larger than this limit, in bytes.
+    /// The body of the response exceeds this limit, in bytes.
     BodyTooLarge(usize),
-    /// The request took longer than this limit.
+    /// The request exceeded this timeout.
     TimedOut(Duration),
 }
 
-/// The certificate authorities that the system trusts, or those of `SSL_CERT_FILE`.
+/// Returns the certificate authorities that the system trusts, or those in `SSL_CERT_FILE`.
 ///
 /// ```
 /// let trusts_any = !rowhouse_client::http::system_roots().is_empty();
@@ -137,7 +139,7 @@ pub fn system_roots() -> RootCertStore {
     roots
 }
 
-/// A TLS configuration that trusts these certificate authorities and has no client certificate.
+/// Returns a TLS configuration that trusts these certificate authorities and has no client certificate.
 ///
 /// ```
 /// use rowhouse_client::http::{HttpClient, HttpOptions, tls_config};
@@ -156,7 +158,7 @@ pub fn tls_config(roots: RootCertStore) -> Result<ClientConfig, rustls::Error> {
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// The host of an address, without the brackets around an IPv6 address.
+/// Returns the host of a URL, without the brackets around an IPv6 address.
 ///
 /// ```
 /// let uri: http::Uri = "http://[::1]:10002/orchard".parse()?;
@@ -169,7 +171,7 @@ pub fn bare_host(uri: &Uri) -> &str {
 }
 
 impl HttpClient {
-    /// Creates a client. The TLS configuration, without ALPN protocols, is used for `https` addresses.
+    /// Creates a client. The TLS configuration is used for `https` addresses and must contain no ALPN protocols.
     ///
     /// ```
     /// # use rowhouse_client::http::{HttpClient, HttpOptions, system_roots, tls_config};
@@ -192,12 +194,12 @@ impl HttpClient {
         Self { http: builder.build(https), options }
     }
 
-    /// Sends a request with an absolute address, and returns when the head of the response has arrived.
+    /// Sends a request with an absolute URL and returns when the head of the response has arrived.
     ///
     /// ```
     /// # use bytes::Bytes;
     /// # use rowhouse_client::http::{HttpClient, HttpError};
-    /// # async fn of(client: HttpClient, request: http::Request<Bytes>) -> Result<(), HttpError> {
+    /// # async fn example(client: HttpClient, request: http::Request<Bytes>) -> Result<(), HttpError> {
     /// let response = client.send(request).await?;
     /// println!("{}", response.status);
     /// # Ok(()) }
@@ -206,13 +208,13 @@ impl HttpClient {
         self.send_within(request, self.options.request_time_max).await
     }
 
-    /// As [`send`](Self::send), with another limit of time.
+    /// Sends a request like [`send`](Self::send), with a different timeout.
     ///
     /// ```
     /// # use bytes::Bytes;
     /// # use rowhouse_client::http::{HttpClient, HttpError};
     /// # use std::time::Duration;
-    /// # async fn of(client: HttpClient, request: http::Request<Bytes>) -> Result<(), HttpError> {
+    /// # async fn example(client: HttpClient, request: http::Request<Bytes>) -> Result<(), HttpError> {
     /// let response = client.send_within(request, Duration::from_secs(2)).await?;
     /// println!("{}", response.status);
     /// # Ok(()) }
@@ -231,18 +233,19 @@ impl HttpClient {
         let (options, sent) = (HttpOptions { request_time_max, ..self.options }, Instant::now());
         let exchange = self.http.request(request.map(Full::new));
         let response = timeout(options.request_time_max, exchange).await;
-        let response = response.map_err(|_| HttpError::TimedOut(options.request_time_max))?.map_err(HttpError::of)?;
+        let response =
+            response.map_err(|_| HttpError::TimedOut(options.request_time_max))?.map_err(HttpError::from_hyper)?;
         let (head, body) = response.into_parts();
         Ok(HttpResponse { status: head.status, headers: head.headers, body, sent, options })
     }
 }
 
 impl HttpResponse {
-    /// Reads the body, within the limits of the client. A body that is not read closes its connection.
+    /// Reads the body, within the limits of the client. If the body is not read, its connection is closed.
     ///
     /// ```
     /// # use rowhouse_client::http::{HttpError, HttpResponse};
-    /// # async fn of(mut response: HttpResponse) -> Result<(), HttpError> {
+    /// # async fn example(mut response: HttpResponse) -> Result<(), HttpError> {
     /// let body = response.read_body().await?;
     /// println!("{} bytes", body.len());
     /// # Ok(()) }
@@ -260,7 +263,7 @@ impl HttpResponse {
     }
 }
 
-/// Whether a request can be sent to an address.
+/// Fails if the URL is not an `http` or `https` address with a valid host.
 fn check(uri: &Uri) -> Result<(), HttpError> {
     let host = bare_host(uri);
     let is_valid = match uri.scheme() {
@@ -272,17 +275,17 @@ fn check(uri: &Uri) -> Result<(), HttpError> {
 }
 
 impl HttpError {
-    /// Whether another attempt would fail in the same way, until a person changes something.
+    /// Returns true if every further attempt would fail in the same way until someone changes something.
     pub(crate) fn is_permanent(&self) -> bool {
         match self {
             Self::Address => true,
-            Self::Tls(error) => tls_failure::of(error.as_ref()).is_some_and(tls_failure::is_permanent),
+            Self::Tls(error) => tls_failure::find(error.as_ref()).is_some_and(tls_failure::is_permanent),
             _ => false,
         }
     }
 
-    fn of(error: legacy::Error) -> Self {
-        // The connector has its own type for errors of TCP; those of TLS are plain I/O errors.
+    fn from_hyper(error: legacy::Error) -> Self {
+        // The connector wraps TCP errors in its own type; TLS errors are plain I/O errors.
         let is_tls = matches!(error.source(), Some(source) if source.is::<io::Error>());
         match error.is_connect() {
             true if is_tls => Self::Tls(error.into()),
@@ -295,26 +298,26 @@ impl HttpError {
 impl fmt::Display for HttpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Address => f.write_str("it is not an http or https address with a valid host"),
+            Self::Address => f.write_str("the URL must be an http or https address with a valid host"),
             Self::Connect(error) => write!(f, "connecting failed: {}", cause(error.as_ref())),
             Self::Tls(error) => {
                 f.write_str("the TLS handshake failed: ")?;
-                match tls_failure::of(error.as_ref()) {
+                match tls_failure::find(error.as_ref()) {
                     Some(failure) => tls_failure::explain(failure, f),
                     None => write!(f, "{}", cause(error.as_ref())),
                 }
             }
-            Self::Exchange(error) => write!(f, "there was no valid answer: {}", cause(error.as_ref())),
-            Self::Body(error) => write!(f, "the body of the answer could not be read: {}", cause(error.as_ref())),
-            Self::BodyTooLarge(bytes_max) => write!(f, "the body of the answer is larger than {bytes_max} bytes"),
-            Self::TimedOut(time_max) => write!(f, "there was no whole answer within {} s", time_max.as_secs_f64()),
+            Self::Exchange(error) => write!(f, "the response was not valid: {}", cause(error.as_ref())),
+            Self::Body(error) => write!(f, "the body of the response could not be read: {}", cause(error.as_ref())),
+            Self::BodyTooLarge(bytes_max) => write!(f, "the body of the response is larger than {bytes_max} bytes"),
+            Self::TimedOut(time_max) => write!(f, "the response was not complete after {} s", time_max.as_secs_f64()),
         }
     }
 }
 
 impl StdError for HttpError {}
 
-/// What an error goes back to. The libraries put only their own names for it in between.
+/// Returns the root cause of an error. The intermediate errors only add the names of the libraries.
 fn cause<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
     let mut cause = error;
     while let Some(source) = cause.source() {

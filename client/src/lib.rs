@@ -1,8 +1,8 @@
 //! A client library for Azure Tables: the cloud's Table service, its emulator, and Rowhouse.
 //!
-//! [`TableService`] is the client of one account. A [`Table`] of it reads and writes entities: those of a program's own types,
-//! with `#[derive(`[`Entity`](derive@Entity)`)]`, and [`PropertyBag`]s, which have no type. A [`Query`] is checked by the
-//! compiler and gives a stream, a [`Transaction`] is atomic, a [`BulkWriter`] loads very many entities.
+//! [`TableService`] is the client of one account. A [`Table`] reads and writes entities, either of types that you define, with
+//! `#[derive(`[`Entity`](derive@Entity)`)]` or untyped as [`PropertyBag`]s. A [`Query`] is checked by the compiler and
+//! returns a stream, a [`Transaction`] is atomic, and a [`BulkWriter`] loads large numbers of entities.
 //!
 //! ```
 //! use rowhouse_client::{Entity, TableService};
@@ -35,19 +35,19 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `chrono`, `jiff`, `time`, `uuid` | the types of these crates as types of properties and keys |
-//! | `json` | fields of any serde type, as one string of JSON |
-//! | `serde` | continuations that can be serialized |
-//! | `encryption` | encryption of properties in the client |
-//! | `azure_core` | every credential of the `azure_core` crate as a source of tokens |
+//! | `chrono`, `jiff`, `time`, `uuid` | types of these crates for properties and keys |
+//! | `json` | fields of any serde type, stored as one JSON string |
+//! | `serde` | serializable continuations |
+//! | `encryption` | client-side encryption of properties |
+//! | `azure_core` | every credential of the `azure_core` crate as a token source |
 //!
 //! Invariants:
 //!
-//! 1. An operation that may have been executed is repeated only if that does no harm; the number of attempts and the pauses
-//!    between them are bounded by a [`RetryPolicy`].
+//! 1. An operation that may have been executed is repeated only if that does no harm. A [`RetryPolicy`] bounds the
+//!    number of attempts and the pauses between them.
 //! 2. A response never takes more memory than its limit in [`limits`].
-//! 3. Keys, signatures and tokens appear in no error, no span and no `Debug` output.
-//! 4. Dropping a future gives the operation up.
+//! 3. Errors, spans and `Debug` output never contain keys, signatures or tokens.
+//! 4. Dropping a future abandons the operation.
 //!
 //! This crate must not know storage, configuration or the command line.
 
@@ -80,7 +80,7 @@ pub use operations::{
 };
 pub use pipeline::{Failure, ReadFrom, RetryPolicy, Transport};
 
-/// What a shared access signature or a stored access policy allows.
+/// The operations that a shared access signature or a stored access policy permits.
 ///
 /// ```
 /// use rowhouse_client::Permissions;
@@ -102,7 +102,7 @@ pub use model::Permissions;
 /// ```
 #[doc(inline)]
 pub use model::ServiceProperties;
-/// The stored access policies of a table: at most five, with different ids.
+/// The stored access policies of a table: at most five, with distinct ids.
 ///
 /// ```
 /// use rowhouse_client::{StoredAccessPolicies, StoredAccessPolicy};
@@ -115,7 +115,7 @@ pub use model::ServiceProperties;
 /// ```
 #[doc(inline)]
 pub use model::StoredAccessPolicies;
-/// A stored access policy, by which signatures that name it can be changed and revoked.
+/// A stored access policy. Changing or deleting it changes or revokes the signatures that refer to it.
 ///
 /// ```
 /// use rowhouse_client::{DateTime, Permissions, StoredAccessPolicy};
@@ -127,7 +127,7 @@ pub use model::StoredAccessPolicies;
 /// ```
 #[doc(inline)]
 pub use model::StoredAccessPolicy;
-/// A source of the time of day, by which requests are dated and tokens expire.
+/// A source of the current time, which dates requests and decides when tokens expire.
 ///
 /// ```
 /// use rowhouse_client::{Clock, DateTime, TableService};
@@ -146,7 +146,7 @@ pub use model::StoredAccessPolicy;
 /// ```
 #[doc(inline)]
 pub use model::clock::Clock;
-/// The clock that a service has unless it is given another one.
+/// The operating system's clock, which a service uses by default.
 ///
 /// ```
 /// use rowhouse_client::{Clock, DateTime, SystemClock};
@@ -155,18 +155,18 @@ pub use model::clock::Clock;
 /// ```
 #[doc(inline)]
 pub use model::clock::SystemClock;
-/// Which scripts of other origins may use the tables of the account.
+/// A rule that lets scripts from other origins use the account's tables.
 ///
 /// ```
 /// use rowhouse_client::CorsRule;
 ///
-/// // Origins, methods, headers of requests, headers of responses, seconds that a browser may keep the answer.
+/// // Allowed origins, methods, request headers, exposed response headers, and the preflight cache time in seconds.
 /// let rule = CorsRule::new("https://shop.example.net", "GET,PUT", "x-ms-*", "etag", 600);
 /// assert!(rule.is_ok_and(|rule| rule.max_age_seconds() == 600));
 /// ```
 #[doc(inline)]
 pub use model::cors::CorsRule;
-/// The CORS rules of an account: at most five. The first rule with the origin and the method decides.
+/// The CORS rules of an account: at most five. The first rule that matches the origin and the method applies.
 ///
 /// ```
 /// use rowhouse_client::{CorsRule, CorsRules};
@@ -177,7 +177,7 @@ pub use model::cors::CorsRule;
 /// ```
 #[doc(inline)]
 pub use model::cors::CorsRules;
-/// Which requests the analytics of the account log.
+/// The requests that the account's analytics log.
 ///
 /// ```
 /// use rowhouse_client::{Logging, RetentionDays};
@@ -187,7 +187,7 @@ pub use model::cors::CorsRules;
 /// ```
 #[doc(inline)]
 pub use model::service_properties::Logging;
-/// What the analytics of the account count.
+/// The requests that the account's analytics count.
 ///
 /// ```
 /// use rowhouse_client::{Metrics, MetricsLevel, RetentionDays};
@@ -197,7 +197,7 @@ pub use model::service_properties::Logging;
 /// ```
 #[doc(inline)]
 pub use model::service_properties::Metrics;
-/// How much the analytics of the account count.
+/// The level of detail of the account's metrics.
 ///
 /// ```
 /// use rowhouse_client::{Metrics, MetricsLevel};
@@ -206,7 +206,7 @@ pub use model::service_properties::Metrics;
 /// ```
 #[doc(inline)]
 pub use model::service_properties::MetricsLevel;
-/// For how many days analytics are kept: 1 to 365.
+/// The number of days for which analytics data is kept: 1 to 365.
 ///
 /// ```
 /// use rowhouse_client::RetentionDays;
@@ -216,7 +216,7 @@ pub use model::service_properties::MetricsLevel;
 /// ```
 #[doc(inline)]
 pub use model::service_properties::RetentionDays;
-/// How far the replication to the secondary is.
+/// The state of replication to the secondary.
 ///
 /// ```
 /// use rowhouse_client::GeoReplication;
@@ -230,7 +230,7 @@ pub use model::service_properties::RetentionDays;
 #[doc(inline)]
 pub use wire::service_stats::GeoReplication;
 
-/// A future in a box, as the traits of this crate return it.
+/// A boxed future, as returned by the traits of this crate.
 ///
 /// ```
 /// use rowhouse_client::BoxFuture;

@@ -1,4 +1,4 @@
-//! Tables under an encryption policy, against a real server: every operation, what the server sees, and what is refused.
+//! Tables with an encryption policy on a real server: every operation, what the server stores, and what is refused.
 
 #![cfg(feature = "encryption")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
@@ -14,7 +14,7 @@ fn policy(mode: EncryptionMode) -> EncryptionPolicy {
     EncryptionPolicy::new(mode).key(key).encrypt_where(|_, _, name| name == "Secret").required(true)
 }
 
-/// A new table without a policy, and the same one under it.
+/// Returns a new table without and with an encryption policy.
 async fn tables(server: &TestServer, mode: EncryptionMode) -> (Table, Table) {
     let service = TableService::from_connection_string(&server.connection_string()).unwrap();
     let open = service.table(&format!("{mode:?}"));
@@ -60,7 +60,7 @@ async fn every_write_encrypts_and_every_read_decrypts() {
         let mut all = table.query::<PropertyBag>().partition("p").page_size(2).stream();
         while let Some(stored) = all.next().await {
             let stored = stored.unwrap();
-            assert_eq!(stored.properties.len(), 2, "the metadata are not returned");
+            assert_eq!(stored.properties.len(), 2, "the metadata must not be returned");
             secrets.push(stored.get::<String>("Secret").unwrap());
         }
         assert_eq!(secrets, ["updated", "echoed", "third", "fourth"]);
@@ -122,7 +122,7 @@ async fn what_somebody_else_wrote_is_refused() {
         let error = table.get::<PropertyBag>("p", "1").await.unwrap_err();
         assert!(matches!(error, Error::Encryption(EncryptionError::NotEncrypted { property: None })), "{error}");
 
-        // The encryption of one property is taken away.
+        // Replace an encrypted property with an unencrypted one.
         table.insert(&bag("2", "s")).await.unwrap();
         let mut changed = open.get::<PropertyBag>("p", "2").await.unwrap();
         changed.set("Secret", "in the clear").unwrap();
@@ -132,13 +132,13 @@ async fn what_somebody_else_wrote_is_refused() {
             matches!(&error, Error::Encryption(EncryptionError::Damaged { property }) if property == "Secret");
         assert!(is_damaged, "{error}");
 
-        // Another key of the same id.
+        // A different key with the same id.
         table.insert(&bag("3", "s")).await.unwrap();
         let other = EncryptionPolicy::new(mode).key(AesKey::new("key-2026", &[8; 32]).unwrap());
         let error = open.with_encryption(other).get::<PropertyBag>("p", "3").await.unwrap_err();
         assert!(error.to_string().contains("\"key-2026\""), "{error}");
 
-        // A query ends with the error.
+        // The error ends a query.
         assert_eq!(table.query::<PropertyBag>().collect().await.unwrap_err().kind(), ErrorKind::Encryption);
     }
 }
@@ -199,7 +199,7 @@ async fn what_a_type_marks_is_encrypted_and_keeps_its_type() {
     let found = table.query::<Employee>().select(|e| (e.id, e.salary)).collect().await.unwrap();
     assert_eq!(found, [("1".to_owned(), 70_000), ("2".to_owned(), 70_000)]);
 
-    // A marked property in the clear is refused, and so is a type with marks where there is no policy.
+    // An unencrypted marked property is refused. Without a policy, so is a type that marks properties.
     let unmarked = open
         .with_encryption(EncryptionPolicy::new(EncryptionMode::AesGcm).key(AesKey::new("key-2026", &[7; 32]).unwrap()));
     let bag = PropertyBag::new("Turin", "3").unwrap().with("name", "Eve").unwrap().with("salary", 1_i64).unwrap();
@@ -218,7 +218,7 @@ async fn a_bulk_writer_encrypts() {
     let server = TestServer::start().await.unwrap();
     for mode in MODES {
         let (open, table) = tables(&server, mode).await;
-        // More than a transaction may have, also after encryption.
+        // The entities exceed the size of a transaction even more after encryption.
         let text = "x".repeat(30_000);
         let mut bulk = table.bulk();
         for number in 0..150 {
@@ -232,7 +232,7 @@ async fn a_bulk_writer_encrypts() {
     }
 }
 
-/// Encrypted entities are copied without the key, as they are stored.
+/// A copy made without the key contains the encrypted properties as stored.
 #[tokio::test]
 async fn a_copy_stays_encrypted_and_readable() {
     let server = TestServer::start().await.unwrap();
@@ -244,7 +244,7 @@ async fn a_copy_stays_encrypted_and_readable() {
         copies.create().await.unwrap();
         copies.insert(&open.get::<PropertyBag>("p", "1").await.unwrap()).await.unwrap();
         assert_eq!(secret(&copies.with_encryption(policy(mode)), "1").await, "s");
-        // What a policy has written cannot be encrypted again.
+        // An encrypted entity cannot be encrypted again.
         let again = table.replace(&open.get::<PropertyBag>("p", "1").await.unwrap(), IfMatch::Any).await.unwrap_err();
         assert!(matches!(again, Error::Encryption(EncryptionError::ReservedProperty { .. })), "{again}");
     }
@@ -265,16 +265,16 @@ async fn what_a_type_marks_is_neither_read_encrypted_nor_accepted_in_the_clear()
     let server = TestServer::start().await.unwrap();
     let (open, encrypted) = tables(&server, EncryptionMode::AesGcm).await;
     encrypted.insert(&Payslip { department: "p".into(), id: "1".into(), salary: vec![1, 2] }).await.unwrap();
-    // The type of the property is the same, so it would be read as if it were the value.
+    // The property has the same EDM type when encrypted, so its ciphertext could otherwise be taken for the value.
     let error = open.get::<Payslip>("p", "1").await.unwrap_err();
     assert!(error.to_string().contains("no encryption policy"), "{error}");
-    assert!(open.get::<PropertyBag>("p", "1").await.is_ok(), "a bag is read as it is stored");
+    assert!(open.get::<PropertyBag>("p", "1").await.is_ok(), "a bag is read as stored");
 
-    // A program that does not mark it has written it in the clear.
+    // A program that does not mark the property has written it unencrypted.
     let clear = PropertyBag::new("p", "2").unwrap().with("salary", vec![1_u8, 2]).unwrap();
     encrypted.insert(&clear).await.unwrap();
     let refused = |error: Error| matches!(error, Error::Encryption(EncryptionError::NotEncrypted { .. }));
     assert!(refused(encrypted.get::<Payslip>("p", "2").await.unwrap_err()));
     let all = encrypted.query::<PropertyBag>().partition("p").select_as::<Payslip>();
-    assert!(refused(all.collect().await.unwrap_err()), "the type of the result marks it");
+    assert!(refused(all.collect().await.unwrap_err()), "the result type marks the property");
 }

@@ -1,8 +1,8 @@
-//! The public interface of the library is recorded in `client/public-api.txt`, so that a change of it is seen where it is made:
-//! `UPDATE_DOCS=1 cargo test -p rowhouse-client --test public_api` writes it anew.
+//! Compares the public interface of the library with `client/public-api.txt`, so that every change is visible in the
+//! commit that makes it. `UPDATE_DOCS=1 cargo test -p rowhouse-client --test public_api` updates the file.
 //!
-//! It is read from the JSON of rustdoc, whose format changes with the compiler. With a compiler of another format there is nothing
-//! to compare, and the test says so.
+//! The interface comes from rustdoc's JSON, whose format changes with the compiler. If the compiler writes another
+//! format, the test is skipped with a message.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
@@ -15,27 +15,27 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The version of rustdoc's format that the crate `public-api` reads.
+/// The version of rustdoc's JSON format that the crate `public-api` reads.
 const FORMAT: u64 = 57;
 
 const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/public-api.txt");
 
-const UPDATE: &str = "write it anew with UPDATE_DOCS=1 cargo test -p rowhouse-client --test public_api";
+const UPDATE: &str = "update it with UPDATE_DOCS=1 cargo test -p rowhouse-client --test public_api";
 
 const BEGINNING: &str = "\
 # The public interface of the crate rowhouse-client with all its features, and of what it exports of the crates below it.
 # Written by a test: UPDATE_DOCS=1 cargo test -p rowhouse-client --test public_api
 ";
 
-/// The crates below the library, of which it exports types under its own name.
+/// The lower-level crates whose types the library re-exports.
 const EXPORTED: [&str; 2] = ["rowhouse_model", "rowhouse_wire"];
 
-/// Writes the documentation of the three crates as JSON, and returns the folder that it is in.
+/// Writes the documentation of the three crates as JSON, and returns its folder.
 fn document() -> PathBuf {
     let folder = tempfile::tempdir().unwrap();
     let rustdoc = folder.path().join("rustdoc");
-    // The JSON is an unstable option. It is allowed to rustdoc alone: a variable that cargo sees would have it build every
-    // dependency again, here and in the next ordinary build.
+    // JSON output is unstable. Only rustdoc gets the variable that allows it: if cargo saw the variable, it would
+    // rebuild every dependency, here and in the next ordinary build.
     std::fs::write(&rustdoc, "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n").unwrap();
     std::fs::set_permissions(&rustdoc, std::fs::Permissions::from_mode(0o755)).unwrap();
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
@@ -57,7 +57,7 @@ fn json(folder: &Path, name: &str) -> Value {
     serde_json::from_slice(&std::fs::read(folder.join(format!("{name}.json"))).unwrap()).unwrap()
 }
 
-/// The items of a crate, one on a line and sorted.
+/// Returns the items of a crate, one per line and sorted.
 fn items(folder: &Path, name: &str) -> Vec<String> {
     let interface = public_api::Builder::from_rustdoc_json(folder.join(format!("{name}.json")))
         .omit_blanket_impls(true)
@@ -67,8 +67,8 @@ fn items(folder: &Path, name: &str) -> Vec<String> {
     lines.filter(|line| !is_of_the_compiler(line)).collect()
 }
 
-/// Whether a line says that a type has one of the traits that the compiler gives out. Of these programs need `Send` and `Sync`;
-/// which others there are depends on the compiler.
+/// Returns true if the line is an automatic implementation of a compiler trait that depends on the compiler version.
+/// `Send` and `Sync` are kept, because programs rely on them.
 fn is_of_the_compiler(line: &str) -> bool {
     ["Freeze", "StructuralPartialEq", "Unpin", "UnsafeUnpin"]
         .iter()
@@ -76,7 +76,7 @@ fn is_of_the_compiler(line: &str) -> bool {
         || line.contains("core::panic::unwind_safe::")
 }
 
-/// The paths of what the library exports of another crate, where that crate defines it.
+/// Returns the original paths of the items that the library re-exports from another crate.
 fn exported(client: &Value, krate: &str) -> BTreeSet<String> {
     let uses = client["index"].as_object().unwrap().values().filter_map(|item| item["inner"]["use"]["id"].as_u64());
     let paths = uses.filter_map(|id| client["paths"][id.to_string()]["path"].as_array());
@@ -84,7 +84,7 @@ fn exported(client: &Value, krate: &str) -> BTreeSet<String> {
     paths.filter(|path| path.first() == Some(&krate)).map(|path| path.join("::")).collect()
 }
 
-/// Whether a line is an item of the type with this path, or one of its implementations of a trait.
+/// Returns true if the line is an item of the type with this path, or one of its trait implementations.
 fn is_of(line: &str, path: &str) -> bool {
     let at = if line.starts_with("impl") { line.rfind(path) } else { line.find("rowhouse_") };
     let rest = at.and_then(|at| line.get(at..)).and_then(|rest| rest.strip_prefix(path));
@@ -99,7 +99,7 @@ fn render(folder: &Path) -> String {
     }
     for krate in EXPORTED {
         let paths = exported(&client, krate);
-        assert!(!paths.is_empty(), "the library exports nothing of {krate} any more");
+        assert!(!paths.is_empty(), "the library no longer exports anything from {krate}");
         writeln!(text, "\n# exported of {krate}").unwrap();
         for line in items(folder, krate).iter().filter(|line| paths.iter().any(|path| is_of(line, path))) {
             writeln!(text, "{line}").unwrap();
@@ -127,8 +127,5 @@ fn the_public_interface_is_the_recorded_one() {
     let (now, before) = (lines(&current), lines(&recorded));
     let removed: String = before.difference(&now).map(|line| ["- ", line, "\n"].concat()).collect();
     let added: String = now.difference(&before).map(|line| ["+ ", line, "\n"].concat()).collect();
-    assert!(
-        current == recorded,
-        "the public interface is not that of client/public-api.txt; {UPDATE}\n{removed}{added}"
-    );
+    assert!(current == recorded, "the public interface differs from client/public-api.txt; {UPDATE}\n{removed}{added}");
 }

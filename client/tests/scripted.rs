@@ -1,4 +1,4 @@
-//! The client against servers with scripted responses: too large, busy, broken, malformed.
+//! Runs the client against servers with scripted responses: too large, busy, broken, malformed.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
 
@@ -13,19 +13,19 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// A request as the server received it.
+/// A request received by the server.
 #[derive(Debug, Clone)]
 struct ReceivedRequest {
     target: String,
-    /// The header of this name.
+    /// The `Authorization` header.
     authorization: String,
     body: Vec<u8>,
 }
 
-/// The status, further header lines, and the body.
+/// The status, additional header lines, and the body.
 type Reply = (&'static str, String, Vec<u8>);
 
-/// Starts a server that answers by the script and records the requests.
+/// Starts a server that responds according to the script and records the requests.
 fn builder(
     script: impl Fn(usize, &ReceivedRequest) -> Reply + Send + Sync + 'static,
 ) -> (TableServiceBuilder, Arc<Mutex<Vec<ReceivedRequest>>>) {
@@ -36,7 +36,7 @@ fn builder(
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let (script, log) = (Arc::clone(&script), Arc::clone(&log));
-            // Ends when the client closes.
+            // Ends when the client closes the connection.
             thread::spawn(move || connection(stream, &*script, &log));
         }
     });
@@ -98,14 +98,14 @@ fn entity(row: usize) -> PropertyBag {
     PropertyBag::new("p", &row.to_string()).unwrap().with("Number", 1).unwrap()
 }
 
-/// A transaction that may be repeated.
+/// Returns a transaction that may be repeated.
 fn replacing(count: usize) -> Transaction {
     (0..count).fold(Transaction::new(), |transaction, row| transaction.insert_or_replace(&entity(row)))
 }
 
 const STORED: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
-/// The answer to a transaction with these parts.
+/// Returns the response to a transaction, with these parts.
 fn batch_answer(parts: &[&str]) -> Reply {
     let head = "--c\r\nContent-Type: application/http\r\n\r\n";
     let parts: String = parts.iter().flat_map(|part| [head, part, "\r\n"]).collect();
@@ -143,7 +143,7 @@ async fn a_transaction_is_never_split() {
     let forged = ETag::from("x\r\nX-Other: 1");
     let error = table.commit(replacing(1).delete("p", "1", forged)).await.unwrap_err();
     assert_eq!((error.kind(), error.operation_index()), (ErrorKind::Invalid, Some(1)), "{error}");
-    assert_eq!(seen.lock().unwrap().len(), 1, "nothing of this was sent");
+    assert_eq!(seen.lock().unwrap().len(), 1, "none of these was sent");
 }
 
 #[tokio::test]
@@ -157,15 +157,16 @@ async fn transient_errors_are_retried_and_others_are_returned() {
     });
     let began = Instant::now();
     service.table("cars").commit(replacing(1)).await.unwrap();
-    assert!(began.elapsed() >= Duration::from_secs(1), "the service asked for a second");
+    assert!(began.elapsed() >= Duration::from_secs(1), "the service requested a pause of one second");
     assert_eq!(seen.lock().unwrap().len(), 4);
     let (service, _) = self::service(|_, _| batch_answer(&[STORED, STORED]));
     let error = service.table("cars").commit(replacing(3)).await.unwrap_err();
-    assert!(error.to_string().contains("2 operations, not of 3"), "{error}");
+    assert!(error.to_string().contains("2 operations instead of 3"), "{error}");
     let refusal = "HTTP/1.1 400 Bad\r\n\r\n{\"odata.error\":{\"code\":\"PropertyNameInvalid\",\"message\":{\"value\":\"0:No.\"}}}";
     let (service, seen) = self::service(move |_, _| batch_answer(&[refusal]));
     let error = service.table("cars").commit(replacing(1)).await.unwrap_err();
-    let expected = "a transaction in the table 'cars' was refused: 400 PropertyNameInvalid 0:No. (operation 0)";
+    let expected =
+        "committing a transaction in the table 'cars' was refused: 400 PropertyNameInvalid 0:No. (operation 0)";
     assert_eq!(error.to_string(), expected);
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
@@ -208,7 +209,7 @@ async fn malformed_responses_are_errors() {
 async fn operations_that_are_not_idempotent_are_sent_once() {
     let entity = entity(0);
     let condition = ETag::from("W/\"x\"");
-    // After such a response it is unknown whether the operation was executed.
+    // After such a response, it is unknown whether the operation was executed.
     let (service, seen) = service(|_, _| ("500 Error", String::new(), Vec::new()));
     let table = service.table("cars");
     assert!(table.create().await.is_err());
@@ -219,14 +220,14 @@ async fn operations_that_are_not_idempotent_are_sent_once() {
     assert!(table.delete_table_if_exists().await.is_err());
     assert!(table.commit(Transaction::new().insert(&entity)).await.is_err());
     assert_eq!(seen.lock().unwrap().len(), 7);
-    // An operation that the service did not begin is sent again.
+    // An operation that the service did not start is sent again.
     let (service, seen) = self::service(|number, _| match number {
         1 => ("503 Busy", "Retry-After: 0\r\n".to_owned(), Vec::new()),
         _ => ("204 No Content", "ETag: W/\"x\"\r\n".to_owned(), Vec::new()),
     });
     let written = service.table("cars").insert(&entity).await.unwrap();
     assert_eq!((written.etag.as_str(), seen.lock().unwrap().len()), ("W/\"x\"", 2));
-    // A proxy that lost the connection to the service after it had passed the request on.
+    // A proxy has lost the connection to the service after it had forwarded the request.
     let (service, seen) = self::service(|_, _| ("503 Unavailable", String::new(), b"upstream reset".to_vec()));
     assert!(service.table("cars").insert(&entity).await.is_err());
     assert_eq!(seen.lock().unwrap().len(), 1);
@@ -234,7 +235,7 @@ async fn operations_that_are_not_idempotent_are_sent_once() {
 
 #[tokio::test]
 async fn a_change_without_a_condition_must_be_said() {
-    // Neither an entity that came without an ETag nor one that was deleted has a version to name.
+    // An entity read without an ETag has no version, and neither has a deleted one.
     let (service, seen) = service(|_, request| match request.body.len() {
         0 => ("200 OK", String::new(), b"{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}".to_vec()),
         _ => ("204 No Content", String::new(), Vec::new()),
@@ -250,7 +251,7 @@ async fn a_change_without_a_condition_must_be_said() {
     ] {
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     }
-    assert_eq!(seen.lock().unwrap().len(), 2, "only the two that read");
+    assert_eq!(seen.lock().unwrap().len(), 2, "only the two reads are sent");
 }
 
 #[tokio::test]
@@ -303,7 +304,7 @@ async fn a_repeated_continuation_token_is_an_error() {
     let next = "x-ms-continuation-NextPartitionKey: p\r\nx-ms-continuation-NextRowKey: r\r\n\
                 x-ms-continuation-NextTableName: t\r\n";
     let (service, seen) = service(move |number, _| {
-        // Ends even if the client follows the token.
+        // Ends the list even if the client follows the token.
         ("200 OK", if number < 20 { next.to_owned() } else { String::new() }, b"{\"value\":[]}".to_vec())
     });
     let requests = || std::mem::take(&mut *seen.lock().unwrap()).len();
@@ -397,7 +398,7 @@ async fn what_a_program_no_longer_waits_for_is_given_up() {
         assert!(stream.read(&mut bytes).unwrap() > 0);
         let sender = sender.lock().unwrap().take().unwrap();
         sender.send(()).unwrap();
-        // The end of the connection, which the client closes.
+        // Read until the client closes the connection.
         while stream.read(&mut bytes).is_ok_and(|read| read > 0) {}
         sender.send(()).unwrap();
     });
@@ -449,7 +450,7 @@ async fn the_secondary_is_read_as_the_program_says() {
 
 #[tokio::test]
 async fn what_the_secondary_does_not_have_may_be_at_the_primary() {
-    // The primary is out of order, and the secondary does not have the entity yet.
+    // The primary is unavailable, and the secondary does not have the entity yet.
     let answer = |_: usize, request: &ReceivedRequest| {
         if request.target.contains("-secondary/") {
             ("404 Not Found", "x-ms-error-code: ResourceNotFound\r\n".to_owned(), Vec::new())
@@ -469,7 +470,7 @@ async fn what_the_secondary_does_not_have_may_be_at_the_primary() {
         move |number, request| if request.target.contains("-secondary/") { answer(number, request) } else { stored() },
     );
     let service = builder.read_from(ReadFrom::SecondaryThenPrimary).retry(RetryPolicy::none()).build().unwrap();
-    assert!(service.table("cars").find::<PropertyBag>("p", "r").await.unwrap().is_some(), "without any retry");
+    assert!(service.table("cars").find::<PropertyBag>("p", "r").await.unwrap().is_some(), "this needs no retry");
 }
 
 #[tokio::test]
@@ -515,7 +516,7 @@ async fn a_source_of_tokens_has_no_more_time_than_an_attempt() {
     assert!(matches!(error, Error::Token(_)), "{error}");
 }
 
-/// Gives tokens that are valid for a time, and counts them.
+/// Issues tokens with a given validity, and counts them.
 struct Tokens {
     given: AtomicU32,
     valid_for: Option<Duration>,
@@ -557,10 +558,10 @@ async fn a_token_is_asked_for_again_before_it_expires() {
     let error = exhausted.tables().all().await.unwrap_err();
     assert_eq!(
         (error.kind(), error.to_string().as_str()),
-        (ErrorKind::Forbidden, "there is no token: the source is exhausted")
+        (ErrorKind::Forbidden, "no bearer token could be sent: the source is exhausted")
     );
     let elsewhere = Endpoint::parse("http://orchard.tables.example.net", None).unwrap();
     let service = TableService::new(elsewhere, Credential::Token(tokens(None, 0))).unwrap();
     let error = service.tables().all().await.unwrap_err();
-    assert!(matches!(error, Error::Token(_)), "a token is not sent over plain HTTP: {error}");
+    assert!(matches!(error, Error::Token(_)), "a token must not be sent over plain HTTP: {error}");
 }

@@ -1,4 +1,4 @@
-// All cases in one process, one after the other: they share a browser, and they set the CORS rules of the account.
+// All cases run sequentially in one process, because they share a browser and set the CORS rules of the account.
 
 import { after, before } from "node:test";
 import { target } from "./support/target.js";

@@ -1,6 +1,7 @@
-"""Decrypts the entity of `authenticated.txt` by other means than the library: the format is what docs/client-encryption.md says.
+"""Decrypts the entity in `authenticated.txt` without the library, to check the format that docs/client-encryption.md
+describes.
 
-usage: check_gcm.py, which needs the package `cryptography` only.
+usage: check_gcm.py (needs only the package `cryptography`)
 """
 
 import base64

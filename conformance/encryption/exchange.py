@@ -2,8 +2,9 @@
 
 usage: exchange.py write TABLE | read TABLE WRITER | refuse TABLE WRITER | tamper TABLE WRITER | dump TABLE
 
-`tamper` stores copies of one entity of a writer with a changed byte in two other tables, since a copy in the same table would
-have another key; `refuse` expects that they cannot be read. `dump` prints the shorter entities as they are stored.
+`tamper` changes a byte in copies of one entity and stores them in two other tables, because a copy in the same table
+would need another key. `refuse` expects that these copies cannot be read. `dump` prints the shorter entities as they
+are stored.
 """
 
 import base64
@@ -29,7 +30,7 @@ WRITER = "python"
 AES_SECRET = bytes(range(32))
 VECTORS = HERE.parent.parent / "client/src/encryption/vectors"
 METADATA = ["_ClientEncryptionMetadata1", "_ClientEncryptionMetadata2"]
-# The entity that is changed, and its property whose ciphertext has at least two blocks.
+# The entity to change, and a property whose ciphertext has at least two blocks.
 CHANGED_PARTITION, CHANGED_ROW, CHANGED_PROPERTY = "long", "row", "Third"
 
 
@@ -80,7 +81,7 @@ def text(value):
 
 
 def cases():
-    """The entities of `cases.txt`: partition key, row key, properties, names of the encrypted ones."""
+    """Returns the entities in `cases.txt`: partition key, row key, properties, and encrypted property names."""
     found = []
     for line in (VECTORS / "cases.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
@@ -127,11 +128,11 @@ def read(table, writer):
             found = {name: plain(value) for name, value in entity.items() if name not in ("PartitionKey", "RowKey", "Timestamp", "etag")}
             assert found == properties, (writer, kind, partition, found)
             print(f"ok read {writer} {kind} {partition}")
-        # A query of some properties asks for the metadata by itself.
+        # If a query selects properties, the library adds the encryption metadata to the selection.
         [found] = service.query_entities(table, f"PartitionKey eq 'plain' and RowKey eq '{writer}-{kind}-row'", "PartitionKey,RowKey,Secret")
         assert found["Secret"] == "attack at dawn" and "Open" not in found, found
         print(f"ok selected {writer} {kind}")
-    # One resolver for both keys.
+    # One resolver provides both keys.
     service = connect()
     service.key_resolver_function = {key.get_kid(): key for key in KEYS.values()}.get
     for kind in KEYS:
@@ -144,7 +145,7 @@ def tamper(table, writer):
     stored = service.get_entity(table, CHANGED_PARTITION, f"{writer}-aes-{CHANGED_ROW}")
     del stored["etag"]
 
-    # The last byte before the last block: with it the padding changes, to more than a block.
+    # Changing the last byte before the last block makes the padding longer than a block.
     changed = bytearray(stored[CHANGED_PROPERTY].value)
     changed[-17] ^= 0xFF
     service.create_table(table + "Value")

@@ -1,9 +1,9 @@
-"""Encrypted entities between the libraries, against any endpoint: what each writes, the others read or refuse.
+"""Exchanges encrypted entities between the libraries through any endpoint: each reads or refuses what the others wrote.
 
 usage: run.py --rust PROGRAM [--java CLASSPATH]
 
-PROGRAM is the example `encryption_exchange` of the client library, CLASSPATH the libraries of java/pom.xml. The environment says
-where the account is, as for every suite here.
+PROGRAM is the example `encryption_exchange` of the client library, CLASSPATH the libraries of java/pom.xml. The
+environment variables TABLES_ENDPOINT, TABLES_ACCOUNT and TABLES_KEY name the account, as for every suite here.
 """
 
 import argparse
@@ -32,7 +32,7 @@ class Suite:
         self.programs, self.passed, self.failed, self.table = programs, 0, [], unique_name("encrypted")
 
     def run(self, library, action, *arguments):
-        """One action of one library: what begins with "ok" in its output has passed."""
+        """Runs one action of a library. Each line of its output that begins with "ok" is a passed case."""
         environment = {**os.environ, "TABLES_CONNECTION_STRING": connection_string()}
         command = [*self.programs[library], action, self.table, *arguments]
         done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=300)

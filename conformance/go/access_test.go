@@ -15,13 +15,13 @@ var (
 	tomorrow  = time.Now().UTC().Add(24 * time.Hour)
 )
 
-// withSignature makes a client of a table that has a shared access signature in place of the key.
+// withSignature creates a client for a table that uses a shared access signature instead of the key.
 func withSignature(t *testing.T, name string, values aztables.SASSignatureValues) *aztables.Client {
 	t.Helper()
 	values.TableName = name
 	signature, err := values.Sign(credential(t))
 	check(t, err)
-	// The client signs the key range, but leaves it out of the address.
+	// The client signs the key range but omits it from the query.
 	query, err := url.ParseQuery(signature)
 	check(t, err)
 	for parameter, value := range map[string]string{
@@ -50,7 +50,7 @@ func TestAReaderOfATableDoesNotWrite(t *testing.T) {
 	refused(t, err, 403, "AuthorizationPermissionMismatch")
 	_, err = reader.DeleteEntity(context.Background(), "p", "r", nil)
 	refused(t, err, 403, "AuthorizationPermissionMismatch")
-	// Neither the table itself nor its policies, whatever the permissions.
+	// A table signature covers neither the table itself nor its policies, whatever its permissions.
 	_, err = reader.Delete(context.Background(), nil)
 	refused(t, err, 403, "AuthorizationFailure")
 }
@@ -126,7 +126,7 @@ func TestStoredAccessPolicies(t *testing.T) {
 	writer := withSignature(t, name, aztables.SASSignatureValues{Identifier: "open", ExpiryTime: tomorrow})
 	add(t, writer, "p", "new", nil)
 
-	// Without its policy a signature is worth nothing.
+	// Without its policy, the signature is invalid.
 	_, err = table.SetAccessPolicy(context.Background(), nil)
 	check(t, err)
 	stored, err = table.GetAccessPolicy(context.Background(), nil)
@@ -136,7 +136,7 @@ func TestStoredAccessPolicies(t *testing.T) {
 	refused(t, err, 403, "AuthenticationFailed")
 }
 
-// withAccountSignature makes a client of the account that has an account signature in place of the key.
+// withAccountSignature creates a client for the account that uses an account signature instead of the key.
 func withAccountSignature(t *testing.T, permissions, resourceTypes string) *aztables.ServiceClient {
 	t.Helper()
 	signature, err := aztables.AccountSASSignatureValues{

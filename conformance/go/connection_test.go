@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// Clients send the head of a request and its body apart, and keep the connection after the answer. A server that closes it, because
-// it refused the request before it had the body, must say so; otherwise the next request on it fails for no reason.
+// Clients send the head of a request and its body separately, and keep the connection after the answer. A server that
+// refuses a request before it has read the body, and therefore closes the connection, must announce that. Otherwise the
+// next request on the connection fails without a visible reason.
 func TestARefusalBeforeTheBodyLeavesTheConnectionUsable(t *testing.T) {
 	address, err := url.Parse(endpoint)
 	check(t, err)

@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// The snippet must be whole and run as it is: only the address, the account, its key and the name of the table are others.
+// The snippet must be complete and run as it is, except for the address, the account, its key and the table name.
 func TestTheSnippetForGoRuns(t *testing.T) {
 	document, err := os.ReadFile("../../docs/getting-started.md")
 	check(t, err)
 	_, rest, _ := strings.Cut(string(document), "\n```go\n")
 	snippet, _, found := strings.Cut(rest, "\n```\n")
 	if !found || strings.Contains(rest, "\n```go\n") {
-		t.Fatal("the document does not have one snippet for Go")
+		t.Fatal("the page must have exactly one Go snippet")
 	}
 	name := newName()
 	for old, now := range map[string]string{
@@ -50,11 +50,11 @@ func TestTheSnippetForGoRuns(t *testing.T) {
 	equal(t, string(formatted), "")
 }
 
-// The test that the document shows runs as it is, in a module that names packages/go as the document says.
+// The test on the page must run as it is, in a module that refers to packages/go as the page describes.
 func TestTheFixtureForGoRuns(t *testing.T) {
 	binary := os.Getenv("ROWHOUSE_BINARY")
 	if binary == "" {
-		t.Skip("ROWHOUSE_BINARY does not say which server to start")
+		t.Skip("set ROWHOUSE_BINARY to the server program")
 	}
 	document, err := os.ReadFile("../../docs/testing-with-rowhouse.md")
 	check(t, err)
@@ -73,7 +73,7 @@ func TestTheFixtureForGoRuns(t *testing.T) {
 	}
 	edits := regexp.MustCompile(`(?m)^go (mod edit .*)$`).FindAllStringSubmatch(string(document), -1)
 	equal(t, len(edits), 1)
-	// The clone that the command names, and the program in the PATH.
+	// Replaces the clone that the command names, and finds the program in PATH.
 	clone, err := filepath.Abs("../..")
 	check(t, err)
 	check(t, os.Symlink(clone, filepath.Join(home, "rowhouse")))

@@ -1,4 +1,4 @@
-// Run by scripts/test.sh; nothing here belongs to the server.
+// Run by scripts/test.sh. Not part of the server.
 module conformance
 
 go 1.23.0

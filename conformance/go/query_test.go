@@ -13,7 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 )
 
-// members joins the names of the members of a JSON object, in order of the alphabet.
+// members joins the member names of a JSON object in alphabetical order.
 func members(t *testing.T, bytes []byte) string {
 	t.Helper()
 	var raw map[string]json.RawMessage
@@ -97,7 +97,7 @@ func TestMoreThanAThousandEntitiesComeInPages(t *testing.T) {
 			t.Fatalf("the entity at %d has the row key %s", number, entity.RowKey)
 		}
 	}
-	// A filter is evaluated over all pages; those in between may be empty or short.
+	// A filter is evaluated over all pages; intermediate pages may be empty or short.
 	found, _ = query(t, table, &aztables.ListEntitiesOptions{Filter: to.Ptr("Number ge 1230 or Number eq 5")})
 	equal(t, keys(found), "p/0005 p/1230 p/1231 p/1232 p/1233")
 }

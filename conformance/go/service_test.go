@@ -11,7 +11,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 )
 
-// withBody sends requests with another body.
+// withBody replaces the body of requests.
 type withBody string
 
 func (body withBody) Do(request *http.Request) (*http.Response, error) {
@@ -19,7 +19,7 @@ func (body withBody) Do(request *http.Request) (*http.Response, error) {
 	return http.DefaultClient.Do(request)
 }
 
-// removeRules removes every CORS rule, which the client cannot: it leaves out an empty list, and what is left out stays as it is.
+// removeRules removes every CORS rule. The client cannot: it omits an empty list, which keeps the rules.
 func removeRules(t *testing.T) {
 	t.Helper()
 	changed := options()

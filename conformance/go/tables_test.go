@@ -10,7 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 )
 
-// list returns the names of tables of all pages, and how many there are on each.
+// list returns the table names on all pages, and the number of names on each page.
 func list(t *testing.T, service *aztables.ServiceClient, options *aztables.ListTablesOptions) ([]string, []int) {
 	t.Helper()
 	var names []string
@@ -33,7 +33,7 @@ func TestTablesAreCreatedListedAndDeleted(t *testing.T) {
 	all, _ := list(t, service, nil)
 	equal(t, slices.Contains(all, name), true)
 
-	// The names of tables are unique regardless of case.
+	// Table names are unique regardless of case.
 	_, err = service.CreateTable(context.Background(), strings.ToUpper(name), nil)
 	refused(t, err, 409, "TableAlreadyExists")
 

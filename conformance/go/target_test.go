@@ -1,4 +1,4 @@
-// Package conformance has cases that run through the Go client against any endpoint of the Table service.
+// Package conformance contains cases that run through the Go client against any endpoint of the Table service.
 package conformance
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 )
 
-// The server under test. The defaults are the public development account, so that a local server needs no settings at all.
+// The server under test. The defaults are the public development account, so that a local server needs no settings.
 var (
 	account = setting("TABLES_ACCOUNT", "devstoreaccount1")
 	key     = setting("TABLES_KEY", "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==")
-	// With a slash at the end, because the client appends the names of tables to it when it makes signatures.
+	// Ends with a slash, because the client appends table names to it when it creates signatures.
 	endpoint = strings.TrimRight(setting("TABLES_ENDPOINT", "http://127.0.0.1:10002/"+account), "/") + "/"
 )
 
@@ -31,7 +31,7 @@ func setting(name, otherwise string) string {
 	return otherwise
 }
 
-// options are without retries, because a case checks the first answer, and a hidden second request could hide a wrong one.
+// options disables retries, because a case checks the first answer, and a hidden second request could hide a wrong one.
 func options() *aztables.ClientOptions {
 	return &aztables.ClientOptions{ClientOptions: azcore.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}}
 }
@@ -43,7 +43,7 @@ func credential(t *testing.T) *aztables.SharedKeyCredential {
 	return made
 }
 
-// newService makes a client of the account.
+// newService creates a client for the account.
 func newService(t *testing.T) *aztables.ServiceClient {
 	t.Helper()
 	service, err := aztables.NewServiceClientWithSharedKey(endpoint, credential(t), options())
@@ -51,10 +51,10 @@ func newService(t *testing.T) *aztables.ServiceClient {
 	return service
 }
 
-// newName makes the name of a table that no other run uses.
+// newName returns a table name that no other run uses.
 func newName() string {
 	random := make([]byte, 12)
-	// It never fails: the program ends if there is no randomness.
+	// Never fails: the program ends if no randomness is available.
 	_, _ = rand.Read(random)
 	return "go" + hex.EncodeToString(random)
 }
@@ -73,10 +73,10 @@ func newTable(t *testing.T) (*aztables.Client, string) {
 	return table, name
 }
 
-// properties are those of an entity, as the client sends and receives them.
+// properties are the properties of an entity, as the client sends and receives them.
 type properties = map[string]any
 
-// encode writes an entity as the client wants it.
+// encode formats an entity as the client requires.
 func encode(t *testing.T, partition, row string, more properties) []byte {
 	t.Helper()
 	entity := aztables.EDMEntity{Entity: aztables.Entity{PartitionKey: partition, RowKey: row}, Properties: more}
@@ -107,7 +107,7 @@ func get(t *testing.T, table *aztables.Client, partition, row string) aztables.E
 	return decode(t, found.Value)
 }
 
-// query returns the entities of all pages, and how many there are on each.
+// query returns the entities on all pages, and the number of entities on each page.
 func query(t *testing.T, table *aztables.Client, options *aztables.ListEntitiesOptions) ([]aztables.EDMEntity, []int) {
 	t.Helper()
 	var found []aztables.EDMEntity
@@ -148,12 +148,12 @@ func equal[T comparable](t *testing.T, got, want T) {
 	}
 }
 
-// refused ends the test unless the service refused the request with this status and code, and returns the answer.
+// refused ends the test unless the service refused the request with this status and code. It returns the answer.
 func refused(t *testing.T, err error, status int, code string) *azcore.ResponseError {
 	t.Helper()
 	var answer *azcore.ResponseError
 	if !errors.As(err, &answer) {
-		t.Fatalf("it should have been refused with %d %s: %v", status, code, err)
+		t.Fatalf("the request was not refused with %d %s: %v", status, code, err)
 	}
 	if answer.StatusCode != status || answer.ErrorCode != code {
 		t.Fatalf("got %d %s, not %d %s: %v", answer.StatusCode, answer.ErrorCode, status, code, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/Azure/go-autorest/autorest"
 )
 
-// Tools of their own, with this library for signatures only. For the emulator's account in path style, it signs the account once.
+// Some tools use this library only for signatures. For the emulator's account in path style, it signs the account once.
 func TestTheSignatureOfGoAutorest(t *testing.T) {
 	for _, kind := range []autorest.SharedKeyType{autorest.SharedKeyForTable, autorest.SharedKeyLiteForTable} {
 		authorizer, err := autorest.NewSharedKeyAuthorizer(account, key, kind)

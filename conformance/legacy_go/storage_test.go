@@ -15,14 +15,14 @@ import (
 
 type properties = map[string]interface{}
 
-// entity makes one that is not stored yet.
+// entity returns an entity that is not stored yet.
 func entity(table *storage.Table, partition, row string, more properties) *storage.Entity {
 	made := table.GetEntityReference(partition, row)
 	made.Properties = more
 	return made
 }
 
-// query returns the keys of the entities of all pages, and how many there are on each.
+// query returns the keys of the entities on all pages, and the number of entities on each page.
 func query(t *testing.T, table *storage.Table, options *storage.QueryOptions) (string, []int) {
 	t.Helper()
 	page, err := table.QueryEntities(30, storage.MinimalMetadata, options)
@@ -65,7 +65,7 @@ func TestEveryTypeComesBack(t *testing.T) {
 		"Double": 2.5, "Whole": 5.0, "Large": math.MaxFloat64, "Time": moment, "Binary": binary, "Int32": math.MaxInt32,
 	})
 	check(t, sent.Insert(storage.FullMetadata, nil))
-	// The caller must double the quotes of keys; the body is read with them.
+	// The caller must double the quotes in keys; in the body that is read, they stay doubled.
 	found := table.GetEntityReference("p p", "it''''s")
 	check(t, found.Get(30, storage.FullMetadata, nil))
 	equal(t, len(found.Properties), len(sent.Properties))
@@ -95,7 +95,7 @@ func TestEntitiesAreWrittenUnderConditions(t *testing.T) {
 			t.Errorf("the outdated ETag was not refused: %v", err)
 		}
 	}
-	// Quoted as an ETag must be, but not one that the service makes.
+	// Quoted correctly, but not in the form of the service's ETags.
 	outdated.OdataEtag = `W/"datetime''2017-04-01T01%3A07%3A23.8881885Z''"`
 	if err := outdated.Merge(false, nil); err == nil || !strings.Contains(err.Error(), "StatusCode=412, ErrorCode=ConditionNotMet") {
 		t.Errorf("the ETag of another form was not refused: %v", err)

@@ -1,4 +1,4 @@
-// Package legacy has cases that run through the retired Go clients.
+// Package legacy contains cases that run through the retired Go clients.
 package legacy
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/storage"
 )
 
-// The server under test. The defaults are the public development account, so that a local server needs no settings at all.
+// The server under test. The defaults are the public development account, so that a local server needs no settings.
 var (
 	account  = setting("TABLES_ACCOUNT", storage.StorageEmulatorAccountName)
 	key      = setting("TABLES_KEY", storage.StorageEmulatorAccountKey)
@@ -37,8 +37,9 @@ func (sender) Send(client *storage.Client, request *http.Request) (*http.Respons
 	return client.HTTPClient.Do(request)
 }
 
-// newService makes the table client of the retired package. It addresses the emulator's account at 127.0.0.1:10002, and every
-// other account in host style; the connection goes to the server under test all the same, and the request stays as it is.
+// newService returns the table client of the retired package. It addresses the emulator's account at 127.0.0.1:10002,
+// and every other account in host style. The connection always goes to the server under test; the request is not
+// changed.
 func newService(t *testing.T) storage.TableServiceClient {
 	t.Helper()
 	address, err := url.Parse(endpoint)
@@ -60,10 +61,10 @@ func newService(t *testing.T) storage.TableServiceClient {
 	return client.GetTableService()
 }
 
-// newName makes the name of a table that no other run uses.
+// newName returns a table name that no other run uses.
 func newName() string {
 	random := make([]byte, 12)
-	// It never fails: the program ends if there is no randomness.
+	// Never fails: the program ends if no randomness is available.
 	_, _ = rand.Read(random)
 	return "go" + hex.EncodeToString(random)
 }
@@ -94,12 +95,12 @@ func equal[T comparable](t *testing.T, got, want T) {
 	}
 }
 
-// refused ends the test unless the service refused the request with this status and code, and returns the message.
+// refused ends the test unless the service refused the request with this status and code. It returns the message.
 func refused(t *testing.T, err error, status int, code string) string {
 	t.Helper()
 	var answer storage.AzureStorageServiceError
 	if !errors.As(err, &answer) {
-		t.Fatalf("it should have been refused with %d %s: %v", status, code, err)
+		t.Fatalf("the request was not refused with %d %s: %v", status, code, err)
 	}
 	if answer.StatusCode != status || answer.Code != code {
 		t.Fatalf("got %d %s, not %d %s: %v", answer.StatusCode, answer.Code, status, code, err)

@@ -1,9 +1,9 @@
-"""The endpoint in the only form that the old clients accept: they build the host name from the account name.
+"""Endpoint addresses in the only form that the old clients accept: they build the host name from the account name.
 
-Given an endpoint in path style, such as `http://127.0.0.1:10002/devstoreaccount1`, the clients get the host style name
-`<account>.table.localhost` with the port of the endpoint. Names under `localhost` mean this machine (RFC 6761), but not
-every resolver knows them, so `resolve_localhost` resolves them in this process. Nothing else is changed for the clients;
-they are used as they were released.
+For a path-style endpoint such as `http://127.0.0.1:10002/devstoreaccount1`, the clients get the host-style name
+`<account>.table.localhost` with the port of the endpoint. Names under `localhost` refer to this machine (RFC 6761), but
+not every resolver supports that, so `resolve_localhost` resolves them in this process. The released clients are
+otherwise unmodified.
 """
 
 import os
@@ -19,7 +19,7 @@ LOCAL_SUFFIX = ".table.localhost"
 
 @dataclass(frozen=True)
 class Address:
-    """An account: `suffix` is what follows the account name in the host name, with the port."""
+    """An account. `suffix` is the part of the host name after the account name, including the port."""
 
     account: str
     key: str
@@ -41,12 +41,12 @@ class Address:
 
 
 def unique_name(prefix="t"):
-    """A table name that no other run uses."""
+    """Returns a table name that no other run uses."""
     return prefix + uuid.uuid4().hex[:31 - len(prefix)]
 
 
 def resolve_localhost(machine):
-    """Resolve names that end in `.table.localhost` to this machine from now on."""
+    """Resolves names that end in `.table.localhost` to this machine for the rest of the process."""
     ordinary = socket.getaddrinfo
 
     def look_up(host, *args, **kwargs):

@@ -1,4 +1,4 @@
-"""What all legacy clients share: the address of the account under test."""
+"""Shared by all legacy clients: the address of the account under test."""
 
 import uuid
 
@@ -14,5 +14,5 @@ def address():
 
 @pytest.fixture
 def key():
-    """A key that no other case uses."""
+    """Returns a key that no other case uses."""
     return uuid.uuid4().hex

@@ -1,6 +1,6 @@
-"""Atom entries and feeds: building them as old clients do, and reading them strictly by namespace.
+"""Atom entries and feeds: builds them as old clients do, and reads them strictly by namespace.
 
-`AtomTable` sends the operations of a table as a client of a version before 2015-12-11 does.
+`AtomTable` sends the operations of a table as a client with a version before 2015-12-11 does.
 """
 
 import xml.etree.ElementTree as ElementTree
@@ -24,7 +24,7 @@ TWO = {"DataServiceVersion": "2.0;NetFx", "MaxDataServiceVersion": "2.0;NetFx"}
 
 
 def element(name, value):
-    """A property: a string, None for null, or a pair of type and text."""
+    """Returns the element of a property: a string, None for null, or a pair of type and text."""
     if value is None:
         return f'<d:{name} m:null="true" />'
     if isinstance(value, tuple):
@@ -33,7 +33,7 @@ def element(name, value):
 
 
 def entry(inside):
-    """A request entry around properties, given as a mapping or as the text of their elements."""
+    """Returns a request entry with the given properties, a mapping or the text of their elements."""
     text = inside if isinstance(inside, str) else "".join(element(name, value) for name, value in inside.items())
     return (f'<?xml version="1.0" encoding="utf-8" standalone="yes"?>\n<entry xmlns:d="{DATA_SPACE}" xmlns:m="{METADATA_SPACE}" '
             f'xmlns="{ATOM_SPACE}">\n<title /><updated>2013-05-06T07:08:09.1+00:00</updated><author><name /></author><id />\n'
@@ -41,7 +41,7 @@ def entry(inside):
 
 
 def read_properties(node):
-    """The properties of an entry: strings as they are, null as None, the rest as pairs of type and text."""
+    """Returns the properties of an entry: strings unchanged, null as None, others as pairs of type and text."""
     content = node.find("a:content", NAMES)
     assert content.get("type") == "application/xml"
     found = {}
@@ -73,14 +73,14 @@ def custom(properties):
 
 
 def atom_send(wire, method, target, body=None, *, headers=None, accept=ATOM, version=VERSION, **kwargs):
-    """Send one request as an Atom client; a mapping as body becomes an entry."""
+    """Sends one request as an Atom client; a mapping as body becomes an entry."""
     typed = {"Content-Type": ATOM} if body is not None else {}
     body = entry(body) if isinstance(body, dict) else body
     return wire.send(method, target, body, headers={**TWO, **typed, **(headers or {})}, accept=accept, version=version, **kwargs)
 
 
 class AtomTable(TableWire):
-    """A table whose requests are those of an Atom client: it adds to each request what such a client sends."""
+    """A table that adds to each request what an Atom client sends."""
 
     def __init__(self, table: TableWire):
         super().__init__(self, table.name)
@@ -91,7 +91,7 @@ class AtomTable(TableWire):
 
 
 def atom_part(operation, properties):
-    """The operation as Atom clients send it: an entry as body, and no Accept header."""
+    """Returns the operation as Atom clients send it: with an entry as the body and no Accept header."""
     operation.body = entry(properties)
     operation.headers = {**operation.headers, "Accept": None, "Content-Type": "application/atom+xml;type=entry"}
     return operation

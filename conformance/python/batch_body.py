@@ -1,6 +1,6 @@
-"""Building `$batch` requests and reading their answers: the MIME envelope, the changeset and its operations.
+"""Builds `$batch` requests and reads their answers: the MIME envelope, the changeset and its operations.
 
-Bodies are built byte by byte, so that a test chooses line ends, boundaries and the position of a header.
+Bodies are built byte by byte, so that a test can choose line ends, boundaries and the position of a header.
 """
 
 import re
@@ -24,7 +24,7 @@ class Operation:
     part_headers: list = field(default_factory=list)
 
     def to_bytes(self, newline):
-        """The part after its delimiter line: MIME headers, request line, inner headers, blank line, body."""
+        """Returns the part after its delimiter line: MIME headers, request line, inner headers, blank line, body."""
         body = to_bytes(self.body)
         inner = {"Accept": MINIMAL}
         if body is not None:
@@ -36,7 +36,7 @@ class Operation:
 
 
 def changeset_body(operations, newline=b"\r\n", final=True, batch=BATCH, changeset=CHANGESET):
-    """The body of a batch with one changeset; without `final` the last delimiter of the batch is missing."""
+    """Returns the body of a batch with one changeset, without the last delimiter of the batch if `final` is false."""
     outer, inner = b"--" + batch.encode(), b"--" + changeset.encode()
     head = [outer, f"Content-Type: multipart/mixed; boundary={changeset}".encode(), b""]
     parts = [part for operation in operations for part in (inner, operation.to_bytes(newline))]
@@ -45,20 +45,20 @@ def changeset_body(operations, newline=b"\r\n", final=True, batch=BATCH, changes
 
 
 def query_body(operation, newline=b"\r\n"):
-    """The body of a batch with a single GET, outside any changeset."""
+    """Returns the body of a batch with a single GET outside any changeset."""
     outer = b"--" + BATCH.encode()
     return newline.join([outer, operation.to_bytes(newline), outer + b"--", b""])
 
 
 def post_batch(wire, body, boundary=BATCH, content_type=None, **kwargs):
-    """Send a batch body; `kwargs` go to `Wire.send`."""
+    """Sends a batch body; `kwargs` are passed to `Wire.send`."""
     headers = {"Content-Type": content_type or f"multipart/mixed; boundary={boundary}", **kwargs.pop("headers", {})}
     kwargs.setdefault("accept", "application/json")
     return wire.send("POST", "/$batch", body, headers=headers, **kwargs)
 
 
 def post_changeset(wire, operations, **kwargs):
-    """Send the operations as one changeset and return the answers of its parts."""
+    """Sends the operations as one changeset and returns the answers of its parts."""
     answer = post_batch(wire, changeset_body(operations), **kwargs)
     assert answer.status == 202, (answer.status, answer.body[:600])
     return read_parts(answer)
@@ -79,7 +79,7 @@ class Part:
 
     @property
     def names(self):
-        """The header names in the order and spelling of the answer."""
+        """Returns the header names in the order and spelling of the answer."""
         return [key for key, _ in self.headers]
 
     @property
@@ -94,7 +94,7 @@ def boundary_of(content_type, prefix):
 
 
 def read_parts(answer):
-    """The parts of the changeset answer, or of the batch answer itself; the framing must be exact (05 §4)."""
+    """Returns the parts of the changeset answer, or of the batch answer itself. The framing must be exact (05 §4)."""
     boundary = boundary_of(answer.header("Content-Type"), "batchresponse")
     inside = between(answer.text, boundary)
     if inside.startswith("Content-Type: multipart/mixed"):
@@ -108,7 +108,7 @@ def read_parts(answer):
 
 
 def between(text, boundary):
-    """The text between the first and the last delimiter of a multipart text."""
+    """Returns the content between the first and the last delimiter of a multipart body."""
     start, end = f"--{boundary}\r\n", f"\r\n--{boundary}--\r\n"
     assert text.startswith(start), text[:400]
     assert text.endswith(end), text[-400:]
@@ -116,7 +116,7 @@ def between(text, boundary):
 
 
 def read_part(text):
-    """One application/http part."""
+    """Parses one application/http part."""
     start = "\r\n".join([*MIME_PART, "", ""])
     assert text.startswith(start), text[:400]
     head, separator, body = text[len(start):].partition("\r\n\r\n")
@@ -136,12 +136,12 @@ def entity_operation(table: TableWire, method, partition_key, row_key, body=None
 
 
 def spelled(headers):
-    """Header names from keyword names: `If_Match` is If-Match."""
+    """Returns headers with names from keywords: `If_Match` becomes If-Match."""
     return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 def fill(table, entities):
-    """Insert entities of any partitions, a hundred to a changeset."""
+    """Inserts entities of any partitions, in changesets of at most a hundred."""
     groups = {}
     for entity in entities:
         groups.setdefault(entity["PartitionKey"], []).append(entity)

@@ -1,4 +1,4 @@
-"""Fixtures: the endpoint under test as raw wire and as client, and tables with unique names that are deleted afterwards."""
+"""Fixtures: raw and client connections to the endpoint, and tables with unique names that are deleted afterwards."""
 
 import os
 import uuid
@@ -13,7 +13,7 @@ from wire import TableWire, Wire
 
 
 def pytest_collection_modifyitems(items):
-    """Checks that every case belongs to a feature, and marks those that this endpoint is known to fail."""
+    """Checks that every case belongs to a feature, and marks the cases that this endpoint is expected to fail."""
     expected = EXPECTED.get(os.environ.get("TABLES_SERVER"), {})
     for item in items:
         case = case_of_node(item.nodeid)
@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items):
 
 
 def unique_name():
-    """A table name that no other run uses."""
+    """Returns a table name that no other run uses."""
     return "t" + uuid.uuid4().hex
 
 
@@ -40,13 +40,13 @@ def create_table(wire, name):
 
 @pytest.fixture(scope="session")
 def wire():
-    """The raw, signing HTTP connection to the endpoint."""
+    """Returns the raw, signing HTTP connection to the endpoint."""
     return Wire.from_environment()
 
 
 @pytest.fixture(scope="session")
 def service(wire):
-    """The service client of the official library; it does not retry, so that every error is seen."""
+    """Returns the service client of the official library. It does not retry, so that every error surfaces."""
     credential = AzureNamedKeyCredential(wire.account, wire.key)
     with TableServiceClient(endpoint=wire.base, credential=credential, retry_total=0, read_timeout=20) as client:
         yield client
@@ -54,7 +54,7 @@ def service(wire):
 
 @pytest.fixture(scope="session")
 def secondary(wire):
-    """The secondary endpoint, which shows the account name with a suffix."""
+    """Returns the secondary endpoint, whose addresses add a suffix to the account name."""
     if wire.path_style:
         base = f"{wire.base}-secondary"
     else:
@@ -64,7 +64,7 @@ def secondary(wire):
 
 @pytest.fixture
 def new_name(wire):
-    """A function that makes unique table names; tables with these names are deleted at the end."""
+    """Returns a function that generates unique table names; tables with these names are deleted at the end."""
     names = []
 
     def make(prefix=""):
@@ -78,7 +78,7 @@ def new_name(wire):
 
 @pytest.fixture
 def table(wire):
-    """A fresh, empty table."""
+    """Returns a new, empty table."""
     fresh = create_table(wire, unique_name())
     yield fresh
     delete_table(wire, fresh.name)
@@ -86,14 +86,14 @@ def table(wire):
 
 @pytest.fixture
 def client(service, table):
-    """The official library's client of the fresh table."""
+    """Returns the official library's client for the new table."""
     with service.get_table_client(table.name) as table_client:
         yield table_client
 
 
 @pytest.fixture(scope="module")
 def shared(wire):
-    """One table for the cases of a module, which use different keys."""
+    """Returns a table for all cases of a module, which use different keys."""
     fresh = create_table(wire, unique_name())
     yield fresh
     delete_table(wire, fresh.name)
@@ -101,5 +101,5 @@ def shared(wire):
 
 @pytest.fixture
 def key():
-    """A key that no other case uses."""
+    """Returns a key that no other case uses."""
     return uuid.uuid4().hex

@@ -1,4 +1,4 @@
-"""What an answer of the Table service must look like: messages, error bodies, ETags, and the checks on them."""
+"""Expected answers of the Table service: messages, error bodies, ETags, and the checks for them."""
 
 import json
 import re
@@ -77,7 +77,7 @@ def bad_etag(value):
 
 @dataclass(frozen=True)
 class Problem:
-    """An error body: its form (json, odata, front), code, message without the tail, and the tail's request id."""
+    """An error body: form (json, odata, front), code, message without its last lines, and the request ID in these."""
 
     form: str
     code: str
@@ -86,7 +86,7 @@ class Problem:
 
 
 def read_problem(text):
-    """Parse an error body strictly in one of its three forms."""
+    """Parses an error body strictly in one of its three forms."""
     if text.startswith("{"):
         value = json.loads(text)
         assert list(value) == ["odata.error"], text
@@ -99,7 +99,7 @@ def read_problem(text):
         form, code, message = "odata", *map(unescape_xml, found.groups())
     else:
         found = FRONT_XML.fullmatch(text)
-        assert found, f"no known form of an error body: {text!r}"
+        assert found, f"unknown form of error body: {text!r}"
         form, code, message = "front", *map(unescape_xml, found.groups())
     tail = TAIL.search(message)
     assert tail, f"the message does not end with RequestId and Time: {message!r}"
@@ -113,7 +113,7 @@ def unescape_xml(text):
 
 
 def check_problem(answer, status, code, message=None, form=None):
-    """The answer is this error; without `message` the usual text of the code, if there is one."""
+    """Checks that the answer is this error. Without `message`, expects the usual message of the code, if any."""
     assert answer.status == status, (answer.status, answer.body[:600])
     problem = read_problem(answer.text)
     assert problem.code == code, problem
@@ -133,18 +133,18 @@ def check_status(answer, *statuses):
 
 
 def check_refused(answer):
-    """Some 4xx, where the answer of the real service is not known."""
+    """Checks for any 4xx status, for cases where the answer of the real service is not known."""
     assert 400 <= answer.status < 500, (answer.status, answer.body[:600])
     return answer
 
 
 def check_etag(answer):
-    """The answer has an ETag of the right form, which is returned."""
+    """Checks that the answer has an ETag in the right form, and returns it."""
     etag = answer.header("ETag")
     assert etag and ETAG.fullmatch(etag), etag
     return etag
 
 
 def etag_of_timestamp(timestamp):
-    """The ETag that belongs to a Timestamp text."""
+    """Returns the ETag that belongs to a Timestamp string."""
     return "W/\"datetime'" + timestamp.replace(":", "%3A") + "'\""

@@ -1,10 +1,10 @@
-"""Where an endpoint is known to differ from the service, with the reasons; `run.py` shows these as different.
+"""Known differences between an endpoint and the service, with the reasons; `run.py` reports these as different.
 
-Cases are named as in `features`: `test_etag::test_any[PUT]`, or a function for all its parameters.
+Cases are named as in `features`: `test_etag::test_any[PUT]`, or a function to mean all its parameters.
 """
 
-# Cases that an endpoint fails; the variable TABLES_SERVER names the endpoint's list. An expected failure still runs, and fails the
-# run if it passes, so the list stays correct.
+# Cases that an endpoint fails; the variable TABLES_SERVER names the endpoint's list. An expected failure still runs,
+# and fails the run if it passes, so the list stays correct.
 EXPECTED = {
     "rowhouse": {
     },
@@ -13,7 +13,8 @@ EXPECTED = {
 _NEWER_VERSIONS = "any newer version is accepted"
 _CORS_UNSEEN = "without a valid credential, only an origin that a rule allows gets CORS headers"
 
-# Cases that assert what Rowhouse does on purpose, where the service does something else. docs/compatibility.md says why.
+# Cases that assert Rowhouse's intended behaviour where the service behaves differently. docs/compatibility.md gives the
+# reasons.
 ASSERTED = {
     "test_authentication::test_newer_versions": _NEWER_VERSIONS,
     "test_cors::test_reads_without_a_valid_credential[no-origin-exact-rule]": _CORS_UNSEEN,

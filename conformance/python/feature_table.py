@@ -1,21 +1,21 @@
-"""Rows of features as text, as Markdown, and as a column of the table in a document. Reads and writes no files."""
+"""Formats rows of features as text, as Markdown, and as a column of the table on a page. Does no file I/O."""
 
 HEAD = ["feature", "cases"]
 
 
 def as_text(rows):
-    """The table for a terminal, with the reasons of known differences as notes."""
+    """Returns the table for a terminal, with the reasons for known differences as notes."""
     width = max(len(row.feature) for row in rows)
     lines = [f"{'FEATURE':{width}}  CASES  RESULT"]
     lines += [f"{row.feature:{width}}  {row.cases:5}  {row.short}" for row in rows]
     notes = [f"{row.feature}: {reason}." for row in rows for reason in row.reasons]
     if notes:
-        lines += ["", "Known differences, which Rowhouse has on purpose:", *notes]
+        lines += ["", "Known and intended differences:", *notes]
     return "\n".join(lines)
 
 
 def summary(rows):
-    """One line that counts the features by their status."""
+    """Returns one line that counts the features by their status."""
     counts = {}
     for row in rows:
         counts[row.status] = counts.get(row.status, 0) + 1
@@ -27,16 +27,16 @@ def table_line(cells):
 
 
 def as_markdown(rows, column):
-    """A table with one column of results."""
+    """Returns a table with one column of results."""
     lines = [table_line([*HEAD, column]), "|---|---|---|"]
     return "\n".join([*lines, *(table_line([row.feature, str(row.cases), row.text]) for row in rows)])
 
 
 def find_table(lines):
-    """Where the table of features begins and ends in the lines of a document."""
+    """Returns the first and the end line number of the features table on a page."""
     begin = next((n for n, line in enumerate(lines) if line.startswith(table_line(HEAD))), None)
     if begin is None:
-        raise LookupError("the document has no table that begins with " + table_line(HEAD))
+        raise LookupError("the page has no table that begins with " + table_line(HEAD))
     end = next((n for n in range(begin, len(lines)) if not lines[n].startswith("|")), len(lines))
     return begin, end
 
@@ -46,9 +46,9 @@ def read_cells(line):
 
 
 def with_column(document, rows, column):
-    """The document with these results in a column of its table, which is added if it is not there.
+    """Returns the page with these results in a column of its table. Adds the column if it is missing.
 
-    The other columns keep their cells, and a feature that is new has empty ones there.
+    The other columns keep their cells; a new feature has empty cells there.
     """
     lines = document.split("\n")
     begin, end = find_table(lines)
@@ -64,7 +64,7 @@ def with_column(document, rows, column):
 
 
 def stale_lines(document, rows, column):
-    """What the document says and what it should say, line by line, where these results differ from its column."""
+    """Returns the lines that differ between the page's column and these results, old and new."""
     before, after = document.split("\n"), with_column(document, rows, column).split("\n")
     gone, new = [line for line in before if line not in after], [line for line in after if line not in before]
     return [f"- {line}" for line in gone] + [f"+ {line}" for line in new]

@@ -1,8 +1,9 @@
-"""The features of the service, the cases that belong to each, and what their outcomes say about an endpoint.
+"""The features of the service, the cases that belong to each, and what their outcomes show about an endpoint.
 
-This is the only place that assigns cases to features. A module (`test_etag`), a function (`test_etag::test_any`) or a part of
-a parameter (`test_golden::test_exchange[batch`) stands for all cases under it, and the longest name that fits a case decides.
-So a new case in a module that is listed here needs nothing; a case that no name fits is an error, and so is a name without cases.
+This is the only place that assigns cases to features. A module (`test_etag`), a function (`test_etag::test_any`) or the
+start of a parameter (`test_golden::test_exchange[batch`) stands for all cases under it; the longest name that matches a
+case wins. A new case in a listed module therefore needs no entry. A case that no name matches is an error, and so is a
+name without cases.
 """
 
 import re
@@ -12,15 +13,15 @@ from dataclasses import dataclass
 from expected_differences import ASSERTED
 
 AS_THE_SERVICE, DIFFERENT, NOT_THERE, NOT_TESTED = "as the service", "different", "not there", "not tested"
-# What one case may come to; `expected` is a difference that `expected_differences` lists.
+# The possible outcomes of one case; `expected` is a difference that `expected_differences` lists.
 PASSED, FAILED, EXPECTED, SKIPPED = "passed", "failed", "expected", "skipped"
 
 
 @dataclass(frozen=True)
 class Feature:
-    """A feature, the names of its cases, and the cases that show whether it is there at all.
+    """A feature, the names of its cases, and the cases that show whether it exists at all.
 
-    Without `shown_by` it is a property of others, such as the texts of errors, which can only differ.
+    A feature without `shown_by` describes other features, such as the messages of errors, and can only differ.
     """
 
     name: str
@@ -154,7 +155,7 @@ FEATURES = [
     feature("To the byte: errors", "test_golden::test_exchange[errors"),
 ]
 
-# About the suite itself, or about Rowhouse's own commands, pages and documents: these say nothing about an endpoint.
+# Cases about the suite itself or about Rowhouse's own commands and pages. They show nothing about an endpoint.
 OTHER_CASES = tuple("""
     test_features test_signing test_golden::test_there_is_an_exchange_of_every_operation_format_and_class
     test_documents test_files test_metrics
@@ -164,17 +165,17 @@ OTHER = Feature("(not about the endpoint)", OTHER_CASES)
 
 
 def stands_for(name, case):
-    """Whether a name is this case, or the module, function or part of a parameter that it belongs to."""
+    """Returns true if a name is this case, or the module, function or start of a parameter that it belongs to."""
     return case.startswith(name) and (name == case or case[len(name):].startswith(("::", "[", "/")))
 
 
 def longest_fit(names, case):
-    """The longest of the names that stands for a case, or None."""
+    """Returns the longest of the names that stands for a case, or None."""
     return max((name for name in names if stands_for(name, case)), key=len, default=None)
 
 
 def owners_of(features):
-    """The feature that each name belongs to."""
+    """Returns the feature that each name belongs to."""
     owners = {}
     for feature in features:
         for name in feature.cases:
@@ -188,7 +189,7 @@ OWNERS = owners_of([*FEATURES, OTHER])
 
 
 def owning_name(case, owners=OWNERS):
-    """The name in the lists above under which a case such as `test_etag::test_any[PUT]` stands."""
+    """Returns the name in the lists above that covers a case such as `test_etag::test_any[PUT]`."""
     name = longest_fit(owners, case)
     if name is None:
         raise LookupError(f"{case} belongs to no feature: add its module or function to conformance/python/features.py")
@@ -196,13 +197,13 @@ def owning_name(case, owners=OWNERS):
 
 
 def case_of_node(node_id):
-    """The name of a case as used here, from pytest's `…/test_etag.py::test_any[PUT]`."""
+    """Returns the name of a case as used here, from pytest's `…/test_etag.py::test_any[PUT]`."""
     return re.sub(r"^(?:[^\[]*/)?(\w+)\.py::", r"\1::", node_id)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one case came to, and the reason of an expected difference, or the first line of what failed."""
+    """The outcome of one case, with the reason for an expected difference or the first line of the failure."""
 
     kind: str
     reason: str = ""
@@ -210,7 +211,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Row:
-    """What the cases of one feature came to."""
+    """The outcomes of the cases of one feature."""
 
     feature: str
     status: str
@@ -223,28 +224,28 @@ class Row:
 
     @property
     def short(self):
-        """The status, and how many cases pass of those that were not skipped."""
+        """Returns the status, and the number of passed cases among those not skipped."""
         if self.status != DIFFERENT:
             return self.status
         return f"{DIFFERENT} ({self.counts[PASSED]} of {self.cases - self.counts[SKIPPED]} cases)"
 
     @property
     def text(self):
-        """The same with the reasons of differences that are known."""
+        """Returns the same with the reasons for known differences."""
         return ": ".join([self.short, *(["; ".join(self.reasons)] if self.reasons else [])])
 
 
 def judged(case, outcome, asserted):
-    """The outcome with respect to the service, also of a case that asserts what Rowhouse does on purpose."""
+    """Returns the outcome relative to the service, including cases that assert Rowhouse's intended differences."""
     name = longest_fit(asserted, case)
     if name is None or outcome.kind == SKIPPED:
         return outcome
-    # An endpoint that fails here may do what the service does, or something else: the case does not say.
+    # An endpoint that fails here may behave like the service or differently; the case does not tell.
     return Outcome(EXPECTED, asserted[name]) if outcome.kind == PASSED else Outcome(SKIPPED)
 
 
 def status_of(counts, shown):
-    """The status of a feature from the outcomes of its cases, and from those of the cases that show whether it is there."""
+    """Returns the status of a feature, given the outcomes of its cases and of the cases that show whether it exists."""
     if not counts[PASSED] + counts[FAILED] + counts[EXPECTED]:
         return NOT_TESTED
     if not counts[FAILED] + counts[EXPECTED]:
@@ -253,9 +254,9 @@ def status_of(counts, shown):
 
 
 def rows(outcomes, features=FEATURES, asserted=ASSERTED):
-    """The rows of the table, in the order of the features, from the outcome of every case by its name.
+    """Returns the rows of the table, in the order of the features, given the outcome of every case by name.
 
-    Every case must belong to a feature, and every name in the lists must be the name of at least one case.
+    Every case must belong to a feature, and every name in the lists must match at least one case.
     """
     owners = owners_of([*features, OTHER])
     names = {case: owning_name(case, owners) for case in outcomes}

@@ -1,7 +1,7 @@
-"""An issuer of bearer tokens, and the server under test that trusts it, both on this machine for one run.
+"""An issuer of bearer tokens and a server under test that trusts it, both started on this machine for one run.
 
 `Issuer` serves a discovery document and a key set over plain HTTP and signs tokens with a new key.
-`Server` is the binary, with a new certificate: the official client sends tokens over HTTPS only.
+`Server` is the server under test with a new certificate, because the official client sends tokens over HTTPS only.
 """
 
 import base64
@@ -22,14 +22,14 @@ TENANT = "66666666-7777-8888-9999-000000000000"
 
 
 def encode(content):
-    """Base64 in the form of tokens (URL-safe, without padding)."""
+    """Returns Base64 in the form used in tokens (URL-safe, without padding)."""
     if not isinstance(content, bytes):
         content = json.dumps(content).encode()
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
 class Issuer:
-    """A running issuer; `with` ends it."""
+    """A running issuer; leaving `with` ends it."""
 
     def __init__(self):
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -57,7 +57,7 @@ class Issuer:
         return {"keys": [{"kty": "RSA", "use": "sig", "kid": "k1", "n": modulus, "e": encode(b"\x01\x00\x01")}]}
 
     def token(self, oid, **change):
-        """A token for a principal, with some claims changed."""
+        """Returns a token for a principal, with some claims changed."""
         now = int(time.time())
         claims = {"iss": self.name, "aud": AUDIENCE, "iat": now, "nbf": now, "exp": now + 3600, "oid": oid, "sub": oid}
         text = f"{encode({'typ': 'JWT', 'alg': 'RS256', 'kid': 'k1'})}.{encode({**claims, **change})}"
@@ -74,7 +74,7 @@ class Issuer:
 
 
 def write_certificate(folder):
-    """A certificate for 127.0.0.1 and its key, each in a file."""
+    """Creates a certificate for 127.0.0.1 and its key, each in a file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.datetime.now(datetime.timezone.utc)
@@ -91,7 +91,7 @@ def write_certificate(folder):
 
 
 class Server:
-    """The binary, with TLS and a configuration; `with` ends it."""
+    """The server under test, with TLS and a configuration; leaving `with` ends it."""
 
     def __init__(self, binary, folder, configuration):
         self.certificate, key = write_certificate(folder)

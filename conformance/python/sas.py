@@ -1,4 +1,4 @@
-"""Requests that carry a shared access signature instead of a header, and tokens with any fields, signed or not."""
+"""Requests authorized by a shared access signature, and tokens with arbitrary fields, signed or not."""
 
 import datetime
 import urllib.parse
@@ -12,7 +12,7 @@ CANNOT = "This request is not authorized to perform this operation"
 
 
 class TokenWire(Wire):
-    """The same endpoint, with a token in the address of every request."""
+    """The same endpoint, with a token in the query of every request."""
 
     def __init__(self, wire, token):
         super().__init__(wire.base, wire.account, wire.key)
@@ -28,7 +28,7 @@ def in_hours(hours):
 
 
 def time_text(hours):
-    """The time this many hours from now, in the form of a token."""
+    """Returns the time this many hours from now, in the form used in tokens."""
     return in_hours(hours).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -37,26 +37,26 @@ def credential(wire):
 
 
 def table_token(wire, table_name, permission=None, **kwargs):
-    """A table SAS of the official client, valid for an hour unless a policy or `expiry` says otherwise."""
+    """Returns a table SAS from the official client, valid for an hour unless a policy or `expiry` says otherwise."""
     if "policy_id" not in kwargs:
         kwargs.setdefault("expiry", in_hours(1))
     return generate_table_sas(credential(wire), table_name, permission=permission, **kwargs)
 
 
 def account_token(wire, resources, permission, **kwargs):
-    """An account SAS of the official client, valid for an hour unless `expiry` says otherwise."""
+    """Returns an account SAS from the official client, valid for an hour unless `expiry` says otherwise."""
     types = ResourceTypes(service="s" in resources, container="c" in resources, object="o" in resources)
     kwargs.setdefault("expiry", in_hours(1))
     return generate_account_sas(credential(wire), types, permission, **kwargs)
 
 
 def with_table_token(table, permission=None, **kwargs):
-    """The operations of a table with a table SAS for it."""
+    """Returns the operations of a table, authorized by a table SAS."""
     return TableWire(TokenWire(table.wire, table_token(table.wire, table.name, permission, **kwargs)), table.name)
 
 
 def with_account_token(table, resources, permission, **kwargs):
-    """The operations of a table with an account SAS."""
+    """Returns the operations of a table, authorized by an account SAS."""
     return TableWire(TokenWire(table.wire, account_token(table.wire, resources, permission, **kwargs)), table.name)
 
 
@@ -65,7 +65,7 @@ def encode_token(fields):
 
 
 def table_string_to_sign(account, fields):
-    """The string to sign of a table SAS (08 §2)."""
+    """Returns the string to sign of a table SAS (08 §2)."""
     field = lambda name: fields.get(name, "")
     prefix = "/table" if fields["sv"] >= "2015-02-21" else ""
     lines = [field("sp"), field("st"), field("se"), f"{prefix}/{account}/{field('tn').lower()}", field("si")]
@@ -75,7 +75,7 @@ def table_string_to_sign(account, fields):
 
 
 def delegated_string_to_sign(account, fields):
-    """The string to sign of a user delegation SAS (08 §11.3)."""
+    """Returns the string to sign of a user delegation SAS (08 §11.3)."""
     names = ["skoid", "sktid", "skt", "ske", "sks", "skv", "skdutid", "sduoid", "sip", "spr", "sv", "spk", "srk", "epk", "erk"]
     resource = f"/table/{account}/{fields['tn'].lower()}"
     first = [fields.get("sp", ""), fields.get("st", ""), fields.get("se", ""), resource]
@@ -83,24 +83,24 @@ def delegated_string_to_sign(account, fields):
 
 
 def account_string_to_sign(account, fields):
-    """The string to sign of an account SAS (08 §8)."""
+    """Returns the string to sign of an account SAS (08 §8)."""
     names = ["sp", "ss", "srt", "st", "se", "sip", "spr", "sv"] + (["ses"] if fields["sv"] >= "2020-12-06" else [])
     return "\n".join([account, *(fields.get(name, "") for name in names), ""])
 
 
 def signed(wire, make_string, **fields):
-    """A token with exactly these fields, signed by the suite itself."""
+    """Returns a token with exactly these fields, signed by the suite."""
     fields = {"sv": VERSION, **fields}
     fields = {name: value for name, value in fields.items() if value is not None}
     return encode_token({**fields, "sig": signature(wire.key, make_string(wire.account, fields))})
 
 
 def own_table_token(wire, table_name, **fields):
-    """A table SAS made by the suite; fields given as None are left out."""
+    """Returns a table SAS signed by the suite; fields given as None are omitted."""
     return signed(wire, table_string_to_sign, **{"tn": table_name, "sp": "raud", "se": time_text(1), **fields})
 
 
 def own_account_token(wire, **fields):
-    """An account SAS made by the suite; fields given as None are left out."""
+    """Returns an account SAS signed by the suite; fields given as None are omitted."""
     defaults = {"ss": "t", "srt": "sco", "sp": "rwdlacu", "se": time_text(1)}
     return signed(wire, account_string_to_sign, **{**defaults, **fields})

@@ -1,4 +1,4 @@
-"""The service properties document: sections to send, and the whole document that is returned."""
+"""The XML of the service properties: sections to send, and the complete XML that is returned."""
 
 from contextlib import contextmanager
 
@@ -13,7 +13,7 @@ LOGGING = f"<Logging><Version>1.0</Version><Read>false</Read><Write>true</Write>
 
 
 def document(*sections):
-    """A document of these sections, as a client sends it."""
+    """Returns the XML with these sections, as a client sends it."""
     return f"<StorageServiceProperties>{''.join(sections)}</StorageServiceProperties>"
 
 
@@ -22,7 +22,7 @@ def retention(days):
 
 
 def rule(origins="*", methods="GET", allowed="", exposed="", age=60):
-    """One CORS rule in the order of elements in which the service answers it."""
+    """Returns one CORS rule, with its elements in the order the service uses in answers."""
     def element(name, text):
         return f"<{name}>{text}</{name}>" if text else f"<{name} />"
     return ("<CorsRule>" + element("AllowedMethods", methods) + element("AllowedOrigins", origins)
@@ -52,7 +52,7 @@ def set_sections(wire, *sections):
 
 @contextmanager
 def restored(wire):
-    """The properties belong to the whole account, so a case that changes them restores them."""
+    """Restores the properties after a case changes them, because they belong to the whole account."""
     found = read_properties(wire)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Stored access policies: Get and Set Table ACL, and what they do to shared access signatures (10 §7, 08 §7)."""
+"""Stored access policies: Get and Set Table ACL, and their effect on shared access signatures (10 §7, 08 §7)."""
 
 import pytest
 from azure.data.tables import TableAccessPolicy
@@ -31,9 +31,9 @@ def get_acl(table, method="GET", **kwargs):
 
 
 def policies(table):
-    """The document after the XML declaration, which must be present."""
+    """Returns the XML after the XML declaration, which must be present."""
     answer = check_status(get_acl(table), 200)
-    # The service sends a byte order mark first; clients accept the document without it.
+    # The service sends a byte order mark first; clients accept the XML without it.
     text = answer.text.lstrip("\ufeff")
     assert text.startswith('<?xml version="1.0" encoding="utf-8"?>'), text
     return text.split("?>", 1)[1]
@@ -134,7 +134,7 @@ def test_the_client(client):
 
 
 def status(token):
-    """Whether the token of a policy works now."""
+    """Returns "works" if the token of a policy works now, and otherwise the error."""
     answer = token.query({"$top": 1}, accept=NONE)
     if answer.status == 200:
         return "works"
@@ -200,5 +200,5 @@ def test_policies_go_with_the_table(wire, new_name):
     check_problem(token.query({"$top": 1}), 403, "AuthenticationFailed")
     create_table(wire, table.name)
     assert policies(table) == "<SignedIdentifiers />"
-    assert status(ad_hoc) == "works", "a token without a policy is for the name"
+    assert status(ad_hoc) == "works", "a token without a policy is bound to the table name"
     assert status(token) == "AuthenticationFailed"

@@ -1,5 +1,5 @@
-"""The tables of Storage Analytics through the official client, with servers that the suite starts. Figures are written when a
-server stops, so the next server shows them."""
+"""The Storage Analytics tables through the official client, with servers that the suite starts. A server writes its
+figures when it stops, so the next server shows them."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from azure.data.tables import (
 )
 
 BINARY = os.environ.get("ROWHOUSE_BINARY")
-pytestmark = pytest.mark.skipif(not BINARY, reason="ROWHOUSE_BINARY does not name the server's binary")
+pytestmark = pytest.mark.skipif(not BINARY, reason="set ROWHOUSE_BINARY to the server program")
 
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -24,7 +24,7 @@ MINUTE = "$MetricsMinutePrimaryTransactionsTable"
 
 
 class Server:
-    """A server with metrics on a data folder; `with` ends it."""
+    """A server with metrics on a data folder; leaving `with` ends it."""
 
     def __init__(self, folder):
         arguments = ["serve", "--data", folder, "--listen", "127.0.0.1:0", "--analytics"]
@@ -46,7 +46,7 @@ class Server:
 
 
 def total(table, row_key, column):
-    """A figure, summed over all intervals: an hour may end between two requests."""
+    """Returns a figure, summed over all intervals, because an hour may end between two requests."""
     found = list(table.query_entities("RowKey eq @row", parameters={"row": row_key}))
     assert all(entity[column].edm_type == EdmType.INT64 for entity in found)
     return sum(entity[column].value for entity in found)
@@ -54,7 +54,7 @@ def total(table, row_key, column):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A data folder with the figures of a few requests."""
+    """Returns a data folder with the figures of a few requests."""
     folder = tmp_path_factory.mktemp("analytics")
     with Server(folder) as server, server.service() as service:
         keep = TableRetentionPolicy(enabled=True, days=2)
@@ -74,10 +74,10 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def service(folder):
-    """A server that shows these figures without adding its own: a minute may end at any time."""
+    """Returns a server that shows these figures without adding its own. Otherwise a minute might end during a case."""
     off = TableMetrics(enabled=False)
     with Server(folder) as server, server.service() as service:
-        # The request that changes the settings is already counted by the new ones.
+        # The request that changes the settings is itself counted under the new settings.
         service.set_service_properties(hour_metrics=off, minute_metrics=off)
         yield service
 

@@ -1,4 +1,4 @@
-"""Batches with Atom parts, with Atom and JSON parts together, and a GET that is answered with Atom (05)."""
+"""Batches with Atom parts, batches that mix Atom and JSON parts, and a GET that is answered with Atom (05)."""
 
 import re
 

@@ -1,4 +1,5 @@
-"""Atom entries and feeds byte by byte, every type written in one format and read in all four, and the forms that an entry may have (03 §5)."""
+"""Atom entries and feeds byte by byte, every type written in one format and read in all four, and the accepted forms of
+an entry (03 §5)."""
 
 import re
 
@@ -19,20 +20,20 @@ def atom(shared):
 
 
 def inner_entry(wire, set_name, address, properties):
-    """An entry of an answer from `<id>` on, with its `updated` replaced by a fixed time."""
+    """Returns an entry of an answer from `<id>` on, with `updated` replaced by a fixed time."""
     return (f"<id>{wire.base}/{address}</id><category term=\"{wire.account}.{set_name}\" scheme=\"{DATA_SPACE}/scheme\" />"
             f"<link rel=\"edit\" title=\"{set_name}\" href=\"{address}\" /><title /><updated>{TIME}</updated><author><name /></author>"
             f"<content type=\"application/xml\"><m:properties>{properties}</m:properties></content></entry>")
 
 
 def settled(text):
-    """The text with every `updated` replaced; it must be a time in whole seconds."""
+    """Returns the text with every `updated` replaced; each must be a time in whole seconds."""
     assert re.search(r"<updated>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ</updated>", text), text
     return re.sub(r"<updated>.*?</updated>", f"<updated>{TIME}</updated>", text)
 
 
 def base_of(text):
-    """The value of `xml:base`: the address of the service, which in path style may or may not contain the account."""
+    """Returns the value of `xml:base`: the address of the service, which in path style may contain the account."""
     return re.search(r'xml:base="([^"]*)"', text).group(1)
 
 
@@ -122,7 +123,7 @@ def test_projection(wire, atom, key):
     assert list(everything) == ["PartitionKey", "RowKey", "Timestamp", "A", "B"]
 
 
-# Type, text in Atom, and value in JSON.
+# Type, value in Atom, and value in JSON.
 TYPES = {
     "string": (None, "Söhne <&> \U0001F600", "Söhne <&> \U0001F600"),
     "string-empty": (None, "", ""),
@@ -172,7 +173,7 @@ def test_doubles_that_are_no_numbers(shared, atom, key, text):
 
 
 def test_all_types_survive_a_way_through_atom(shared, atom, key):
-    """An entity that is read and written again in Atom, as in a copy, keeps the types of its properties."""
+    """An entity that is read and then written in Atom, as in a copy, keeps the types of its properties."""
     body = {"PartitionKey": key, "RowKey": "r"}
     for n, (kind, text, _) in enumerate(TYPES.values()):
         body[f"P{n}"] = text if kind is None else (kind, text)
@@ -184,7 +185,7 @@ def test_all_types_survive_a_way_through_atom(shared, atom, key):
 
 
 def bare(properties, prefix="d", meta="m", atom_prefix=""):
-    """An entry with prefixes of the caller's choice and only its content."""
+    """Returns an entry with the given prefixes and only its content."""
     own = f"{atom_prefix}:" if atom_prefix else ""
     declared = f"xmlns:{atom_prefix}" if atom_prefix else "xmlns"
     return (f'<{own}entry xmlns:{prefix}="{DATA_SPACE}" xmlns:{meta}="{METADATA_SPACE}" {declared}="http://www.w3.org/2005/Atom">'
@@ -195,7 +196,7 @@ def keyed(key, inside="<d:A>a</d:A>"):
     return f"<d:PartitionKey>{key}</d:PartitionKey><d:RowKey>r</d:RowKey>{inside}"
 
 
-# What clients and libraries write; every one of these stores A = "a" under the row key "r".
+# Forms that clients and libraries write; each of them stores A = "a" under the row key "r".
 SPELLINGS = {
     "as-clients-do": lambda k: entry(keyed(k)),
     "bare": lambda k: bare(keyed(k)),
@@ -235,7 +236,7 @@ def test_content_type(shared, atom, key, content_type):
 BOMB = ('<?xml version="1.0"?><!DOCTYPE entry [<!ENTITY a "aaaaaaaaaa">' + "".join(
     f'<!ENTITY {chr(98 + n)} "{f"&{chr(97 + n)};" * 10}">' for n in range(9)) + "]>")
 
-# Bodies that are refused with 400 and change nothing.
+# Bodies that are refused with 400 and do not change anything.
 BAD = {
     "empty": lambda k: "",
     "not-xml": lambda k: "hello",
@@ -271,7 +272,7 @@ def test_refused_body(shared, atom, key, name):
 
 
 def read_message(answer):
-    """The message is not compared, because the one of the real service is not known in each of these cases."""
+    """Returns the message without comparing it, because the real service's message is not known in every case."""
     return re.search(r'<message xml:lang="en-US">(.*?)\nRequestId', answer.text, re.S).group(1)
 
 

@@ -1,4 +1,4 @@
-"""Atom at every version before 2015-12-11: the whole life of a table, what each version supports, and the format of the answer."""
+"""Atom before version 2015-12-11: the life cycle of a table, what each version supports, and the answer's format."""
 
 import pytest
 
@@ -16,7 +16,7 @@ NEITHER = {"DataServiceVersion": None, "MaxDataServiceVersion": None}
 
 @pytest.mark.parametrize("version", [None, *VERSIONS])
 def test_life_of_a_table(wire, new_name, key, version):
-    """Create, insert, read, query, replace, merge, delete, with the headers of a client of that time."""
+    """Creates, inserts, reads, queries, replaces, merges and deletes, with the headers of a client of that time."""
     headers = {"DataServiceVersion": "1.0;NetFx", "MaxDataServiceVersion": "1.0;NetFx", "x-ms-version": version}
     name = new_name()
 
@@ -81,7 +81,7 @@ def test_unknown_accept(shared, accept):
 
 @pytest.mark.parametrize("accept", ACCEPTS)
 def test_failed_authentication(shared, accept):
-    """The error comes before the format of the answer is known, so it has the form of the front end."""
+    """The error occurs before the format of the answer is determined, so it has the form of the front end."""
     headers = {"Accept": ACCEPTS[accept], "Authorization": f"SharedKey {shared.wire.account}:AAAA"}
     answer = AtomTable(shared).query(headers=headers)
     check_problem(answer, 403, "AuthenticationFailed", form="front")
@@ -126,7 +126,7 @@ def test_batch_of_atom_parts(wire, shared, key, version):
     assert part.status == (204 if version >= "2011-08-18" else 400)
 
 
-# Version, headers of the data service version, and whether JSON is available.
+# Version, headers with the data service version, and whether JSON is available.
 JSON_CASES = {
     "no-version": (None, {}, False),
     "2011": ("2011-08-18", {}, False),
@@ -196,7 +196,7 @@ def test_format_option_is_not_known_before_2013_08_15(shared):
 
 @pytest.mark.parametrize("version", ["2015-12-11", "2016-05-31", "2019-02-02", "2026-06-06"])
 class TestAtomIsGone:
-    """From 2015-12-11 on, every operation refuses Atom in the answer, in the body, and without an Accept header."""
+    """From version 2015-12-11, every operation refuses Atom in answers (even by default) and in bodies."""
 
     @pytest.mark.parametrize("accept", [ATOM, None], ids=["atom", "missing"])
     def test_answers(self, wire, shared, key, version, accept):

@@ -18,12 +18,12 @@ MINUTE = 60
 
 @pytest.fixture
 def stranger(wire):
-    """The same endpoint with a wrong key."""
+    """Returns the same endpoint with a wrong key."""
     return Wire(wire.base, wire.account, WRONG_KEY)
 
 
 def check_failed(answer, form):
-    """403 AuthenticationFailed with the headers of a failed authentication."""
+    """Checks for 403 AuthenticationFailed with the headers of a failed authentication."""
     check_problem(answer, 403, "AuthenticationFailed", form=form)
     assert answer.header("Content-Type") == ("application/json" if form == "json" else "application/xml")
     assert answer.header("x-ms-error-code") == "AuthenticationFailed"
@@ -45,7 +45,7 @@ def test_every_verb(wire, shared, key, scheme):
 
 
 def signed_with_the_account_once(wire, method, target, scheme):
-    """Authorization as go-autorest makes it for the emulator's account: the path already has the account."""
+    """Returns the Authorization from go-autorest for the emulator, where the path already contains the account."""
     headers = {"x-ms-date": now_text()}
     text = string_to_sign(scheme, wire.account, method, wire.prefix + target, headers).replace(f"/{wire.account}", "", 1)
     return {**headers, "Authorization": f"{scheme} {wire.account}:{signature(wire.key, text)}"}
@@ -55,7 +55,7 @@ def signed_with_the_account_once(wire, method, target, scheme):
 @pytest.mark.parametrize("target", ["/Tables?$top=1", "?restype=service&comp=properties"])
 def test_the_emulators_account_may_be_signed_once(wire, scheme, target):
     if not wire.path_style or wire.account != DEVELOPMENT_ACCOUNT:
-        pytest.skip("another account, or host style")
+        pytest.skip("needs the emulator's account and a path-style address")
     headers = signed_with_the_account_once(wire, "GET", target, scheme)
     check_status(wire.send("GET", target, headers=headers), 200)
     elsewhere = signed_with_the_account_once(wire, "GET", "/Tables('x')", scheme)
@@ -195,7 +195,7 @@ def test_anonymous_before_2020_12_06(wire, accept, form):
 @pytest.mark.parametrize("accept", ["*/*", NONE, None], ids=["any", "json", "no-accept"])
 @pytest.mark.parametrize("version", ["2015-12-11", "2019-02-02", "2019-07-07"])
 def test_anonymous_batch_before_2020_12_06(wire, accept, version):
-    """Recorded at 2019-02-02: an anonymous batch is not found, with an error of the front end (07 §9)."""
+    """Recorded at 2019-02-02: an anonymous batch gets "not found", with an error of the front end (07 §9)."""
     headers = {"Accept": accept, "Content-Type": "multipart/mixed; boundary=batch_a"}
     answer = wire.send("POST", "/$batch", b"--batch_a--\r\n", headers=headers, version=version, scheme=None)
     check_problem(answer, 404, "ResourceNotFound", form="front")
@@ -211,7 +211,7 @@ def test_anonymous_batch_since_2020_12_06(wire):
 
 
 def test_anonymous_since_2020_12_06(wire):
-    """401 with a challenge where bearer tokens are offered, else the answer of older versions (07 §9)."""
+    """Expects 401 with a challenge where bearer tokens are offered, or else the answer of older versions (07 §9)."""
     answer = check_status(wire.send("GET", "/Tables", version="2020-12-06", scheme=None), 401, 403)
     if answer.status == 403:
         check_failed(answer, "json")
@@ -221,7 +221,7 @@ def test_anonymous_since_2020_12_06(wire):
         assert answer.header("WWW-Authenticate").startswith("Bearer ")
 
 
-# Versions with JSON that a client library lists (02 §7).
+# Versions with JSON that some client library declares (02 §7).
 VERSIONS = """
     2013-08-15 2014-02-14 2015-02-21 2015-04-05 2015-07-08 2015-12-11 2016-05-31 2017-04-17 2017-07-29 2017-11-09 2018-03-28
     2018-11-09 2019-02-02 2019-07-07 2019-10-10 2019-12-12 2020-02-10 2020-04-08 2020-06-12 2020-08-04 2020-10-02 2020-12-06
@@ -238,7 +238,7 @@ def test_known_versions(shared, version):
 
 @pytest.mark.parametrize("version", ["2027-03-04", "2030-01-01", "2099-12-31"])
 def test_newer_versions(shared, version):
-    """The service refuses what is newer than itself; Rowhouse accepts it on purpose (`expected_differences`)."""
+    """The service refuses versions newer than itself; Rowhouse deliberately accepts them (`expected_differences`)."""
     assert check_status(shared.query(version=version), 200).json()["value"] is not None
 
 

@@ -1,4 +1,4 @@
-"""Bad input, much of it over a bare socket: always a 4xx or a closed connection, never a 500, never a hang.
+"""Invalid input, much of it over a raw socket: always a 4xx or a closed connection, never a 500 and never a hang.
 
 After every case the server must still answer an ordinary request.
 """
@@ -18,7 +18,7 @@ def still_alive(wire):
 
 
 def check_refused_or_closed(data):
-    """Raw bytes of an answer: a 4xx, or 501/505 of the HTTP layer, or nothing because the connection was closed."""
+    """Checks that an answer in raw bytes is a 4xx, or 501 or 505 from the HTTP layer, or empty (connection closed)."""
     status = status_of(data)
     assert status is None or 400 <= status < 500 or status in (501, 505), data[:400]
 
@@ -44,7 +44,7 @@ MALFORMED_JSON = {
 }
 
 
-# Not JSON by its grammar, though some parsers accept it: the error code is not known.
+# Not JSON by its grammar, though some parsers accept it. The error code is not known.
 NOT_QUITE_JSON = {
     "single-quotes": b"{'PartitionKey':'p','RowKey':'r'}",
     "bare-name": b'{PartitionKey:"p","RowKey":"r"}',
@@ -210,7 +210,7 @@ def test_truncated_chunked_request(wire, shared, key):
 
 
 def with_lines(*lines):
-    """Insert raw header lines after the request line of an otherwise good request."""
+    """Inserts raw header lines after the request line of an otherwise valid request."""
     def change(request):
         first, rest = request.split(b"\r\n", 1)
         return first + b"\r\n" + b"\r\n".join(lines) + b"\r\n" + rest
@@ -245,7 +245,7 @@ def test_absurd_request(wire, name):
 
 
 def test_length_beside_chunks(wire, shared, key):
-    """The chunks decide, or the request is refused; Content-Length is never used."""
+    """Either the chunks determine the body or the request is refused; Content-Length is never used."""
     body = f'{{"PartitionKey":"{key}","RowKey":"r"}}'.encode()
     request = compose_chunked(wire, "POST", f"/{shared.name}", chunked([body]))
     status = status_of(wire.talk(with_lines(b"Content-Length: 5")(request), half_close=True))

@@ -1,4 +1,4 @@
-"""Entity group transactions: request tolerance, response framing, results of each operation (05 §2–§4)."""
+"""Entity group transactions: tolerated request forms, response framing, and the result of each operation (05 §2–§4)."""
 
 import re
 
@@ -43,7 +43,7 @@ def test_the_address_wins_over_keys_in_the_body(wire, shared, key, method, condi
 
 
 def test_exact_framing_of_three_operations(wire, shared, key):
-    """The whole body of 05 §4: insert without content, merge, delete, each with a Content-ID."""
+    """Checks the whole body of 05 §4: insert without content, merge, delete, each with a Content-ID."""
     for row_key in "23":
         check_status(shared.insert(entity(key, row_key)), 201)
     answer = post_batch(wire, changeset_body([
@@ -155,11 +155,11 @@ SPELLINGS = {
     "lf": lf,
     "no-final-delimiter": lambda o: changeset_body(o, final=False),
     "lf-no-final-delimiter": lambda o: lf(o, final=False),
-    # As the Rust client `azure_data_tables` 0.21 ends its batches.
+    # The end of a batch from the Rust client `azure_data_tables` 0.21.
     "lf-final-delimiter-without-hyphens": lambda o: lf(o, final=False).rstrip() + f"\n--{BATCH}\n".encode(),
-    # As the C++ client `azure-data-tables-cpp` writes: nothing between a body and the next delimiter.
+    # The form of the C++ client `azure-data-tables-cpp`: nothing between a body and the next delimiter.
     "delimiter-after-a-body": lambda o: lf(o).replace(b"}\n--changeset_77", b"}--changeset_77"),
-    # As the Go client `aztables` writes the headers of every part.
+    # The headers of every part from the Go client `aztables`.
     "empty-headers": lambda o: changeset_body(o).replace(b"Accept:", b"DataServiceVersion: \r\nx-ms-version: \r\nAccept:"),
     "preamble": lambda o: b"\r\n\r\nThis is a multipart message.\r\n" + changeset_body(o),
     "leading-blank-lines": lambda o: b"\r\n\r\n" + changeset_body(o),
@@ -179,7 +179,7 @@ SPELLINGS = {
 
 
 def test_a_batch_as_the_retired_java_client_writes_it(wire, shared, key):
-    """It counts the line break behind a body as part of it, and writes `X-HTTP-Method: MERGE` beside MERGE."""
+    """The client counts the line break after a body as part of it, and adds `X-HTTP-Method: MERGE` to MERGE."""
     check_status(shared.insert(entity(key, "1")), 201)
     text = f'{{"PartitionKey":"{key}","RowKey":"2","A":1}}'
     operations = [entity_operation(shared, "MERGE", key, "1", {"A": 1}, If_Match="*", X_HTTP_Method="MERGE"),

@@ -59,14 +59,14 @@ def test_every_operation_in_one_transaction(client):
 
 
 def membership(client):
-    """A membership table: the version entity and one member."""
+    """Inserts a membership table: the version entity and one member."""
     client.create_entity(entity("version", N=1))
     client.create_entity(entity("member", Status="Joining"))
     return client.get_entity(P, "version"), client.get_entity(P, "member")
 
 
 def test_cluster_membership_update(client):
-    """Two entities replaced in one transaction, both under their ETags."""
+    """Two entities are replaced in one transaction, both under their ETags."""
     version, member = membership(client)
     version_etag, member_etag = version.metadata["etag"], member.metadata["etag"]
     client.submit_transaction([conditioned("update", entity("member", Status="Active"), member_etag),
@@ -90,14 +90,14 @@ def test_cluster_membership_insert_loses_against_a_new_version(client):
 
 
 def history(client, sentinel_etag, start):
-    """99 upserts of a history and a sentinel replaced under its ETag."""
+    """Returns 99 upserts of a history, and a sentinel that is replaced under its ETag."""
     operations = [("upsert", entity(f"{n:016}", Event=n), {"mode": UpdateMode.REPLACE}) for n in range(start, start + 99)]
     operations.append(conditioned("update", entity("sentinel", Completed=False, Count=start + 99), sentinel_etag))
     return client.submit_transaction(operations)
 
 
 def test_history_with_a_sentinel(client):
-    """A failed condition of the sentinel shows the writer that another one took over; none of its history is stored."""
+    """A failed condition on the sentinel shows that another writer took over; none of the history is stored."""
     client.create_entity(entity("sentinel"))
     first = client.get_entity(P, "sentinel").metadata["etag"]
     answers = history(client, first, 0)
@@ -152,7 +152,7 @@ def test_over_four_mib(client):
 
 
 def test_wide_entities(client):
-    """An object of more than 252 properties is stored in several entities of one partition, in one transaction."""
+    """An object with more than 252 properties is stored as several entities in one partition, in one transaction."""
     values = {f"Property{n:04}": n for n in range(1000)}
     names = sorted(values)
     slices = [names[start:start + 250] for start in range(0, len(names), 250)]

@@ -1,4 +1,4 @@
-"""Entity group transactions that fail: codes, messages, the index prefix, and that nothing is stored (05 §5)."""
+"""Failing entity group transactions: codes, messages, the index prefix, and that nothing is stored (05 §5)."""
 
 import json
 
@@ -23,7 +23,7 @@ def present(table, key):
 
 
 def check_part(parts, status, code, message, prefix):
-    """Exactly one part, an error whose message is the prefix and then the text (None: no prefix)."""
+    """Checks for exactly one part, an error whose message is the prefix followed by the message (None: no prefix)."""
     [part] = parts
     assert part.status == status, part
     problem = read_problem(part.text)
@@ -39,7 +39,7 @@ def good(table, key, row_key):
     return insert_operation(table, entity(key, row_key), Prefer="return-no-content")
 
 
-# name: (the failing operation, status, code, message, whether a lone operation gets the prefix 0:)
+# name: (the failing operation, status, code, message, whether a single operation gets the prefix 0:)
 FAILURES = {
     "entity-exists": (lambda t, k: insert_operation(t, entity(k, "old")), 409, "EntityAlreadyExists", None, False),
     "update-missing": (lambda t, k: entity_operation(t, "PUT", k, "no", {"A": 1}, If_Match="*"), 404, "ResourceNotFound", None, False),
@@ -105,7 +105,7 @@ def test_error_part_headers(wire, shared, key):
 
 
 def test_content_id_of_a_refusal_by_storage_is_that_of_the_last_operation(wire, shared, key):
-    """Recorded; the index in the message is that of the operation at fault."""
+    """Recorded; the index in the message is the index of the failing operation."""
     operations = [entity_operation(shared, "PUT", key, "no", {"A": 1}, If_Match="*", Content_ID="1"),
                   insert_operation(shared, entity(key, "1"), Content_ID="2")]
     part = check_part(post_changeset(wire, operations), 404, "ResourceNotFound", None, 0)
@@ -116,7 +116,7 @@ def test_content_id_of_a_refusal_by_storage_is_that_of_the_last_operation(wire, 
 
 
 def test_a_change_set_that_cannot_be_read(wire, shared, key):
-    """Recorded with a broken header line of the C++ client: the error stands in the response to the change set."""
+    """Recorded with an invalid header line from the C++ client: the error is inside the response to the changeset."""
     body = changeset_body([insert_operation(shared, entity(key, "1"))]).replace(b"Accept:", b"Content-Length: 69Accept:")
     answer = check_status(post_batch(wire, body), 202)
     assert b"Content-Type: multipart/mixed; boundary=changesetresponse_" in answer.body
@@ -217,7 +217,7 @@ def test_hundred_and_one_operations(wire, shared, key):
 
 
 def sized_batch(table, key, size):
-    """A changeset of exactly `size` bytes: large binary values, then blanks after the last delimiter."""
+    """Returns a changeset of exactly `size` bytes: large binary values, then spaces after the last delimiter."""
     text = "x" * 32_000
     operations = [insert_operation(table, entity(key, f"{n:02}", P0=text, P1=text), Prefer="return-no-content") for n in range(60)]
     body = changeset_body(operations)
@@ -244,7 +244,7 @@ def test_point_query_miss(wire, shared, key):
 
 
 def check_not_executed(wire, shared, key, body, boundary=BATCH, **kwargs):
-    """An error of the batch or of an operation; nothing is stored."""
+    """Checks for an error of the batch or of an operation, and that nothing is stored."""
     answer = post_batch(wire, body, boundary, **kwargs)
     assert answer.status in (202, 400, 415), (answer.status, answer.body[:600])
     if answer.status == 202:
@@ -300,7 +300,7 @@ MIXTURES = {
 
 @pytest.mark.parametrize("name", MIXTURES)
 def test_more_than_one_thing_in_a_batch(wire, shared, key, name):
-    """A batch holds one changeset or one GET. The exact answer to more is not known, but it is an error."""
+    """A batch holds one changeset or one GET. The exact answer to a larger batch is not known, but it is an error."""
     answer = post_batch(wire, MIXTURES[name](shared, key))
     assert answer.status == 400 or (answer.status == 202 and b"HTTP/1.1 4" in answer.body), answer.body[:800]
     assert "2" not in present(shared, key)
@@ -321,7 +321,7 @@ def test_two_tables(wire, shared, table, key):
 
 def test_other_account_inside(wire, shared, key):
     if not wire.path_style:
-        pytest.skip("the account of an inner target is only in a path-style address")
+        pytest.skip("needs a path-style address, which has the account in inner targets")
     target = wire.base.removesuffix(wire.account) + "otheraccount/" + shared.name
     check_not_executed(wire, shared, key, changeset_body([Operation("POST", target, entity(key, "1"))]))
 
@@ -355,7 +355,7 @@ def test_failed_batch_leaves_etags_alone(wire, shared, key):
 @pytest.mark.parametrize("end", ["", "/"], ids=["bare", "slash"])
 @pytest.mark.parametrize("before", [0, 1], ids=["alone", "after-an-insert"])
 def test_post_to_the_root_in_a_changeset(wire, shared, key, end, before):
-    """Recorded: 405 with the index of the operation, before anything is executed (05 §5.2)."""
+    """Recorded: 405 with the index of the operation, before any operation is executed (05 §5.2)."""
     inserts = [insert_operation(shared, entity(key, "1"))] * before
     parts = post_changeset(wire, [*inserts, Operation("POST", wire.base + end, entity(key, "2"))])
     check_part(parts, 405, "MethodNotAllowed", "The requested method is not allowed on the specified resource.", before)

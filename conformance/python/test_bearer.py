@@ -1,4 +1,4 @@
-"""Bearer tokens through the official client, with an issuer and a server that the suite starts."""
+"""Bearer tokens through the official client, with an issuer and a server started by the suite."""
 
 import http.client
 import os
@@ -15,11 +15,11 @@ from azure.data.tables import TableServiceClient
 from sas import delegated_string_to_sign, encode_token, time_text
 from wire import signature
 
-pytest.importorskip("cryptography", reason="the package cryptography makes the keys of the issuer")
+pytest.importorskip("cryptography", reason="the package cryptography generates the issuer's keys")
 from issuer import AUDIENCE, TENANT, Issuer, Server  # noqa: E402
 
 BINARY = os.environ.get("ROWHOUSE_BINARY")
-pytestmark = pytest.mark.skipif(not BINARY, reason="ROWHOUSE_BINARY does not name the server's binary")
+pytestmark = pytest.mark.skipif(not BINARY, reason="set ROWHOUSE_BINARY to the server program")
 
 ACCOUNT = "devstoreaccount1"
 CONFIGURATION = """
@@ -52,7 +52,7 @@ scope = "{account}"
 
 
 class StaticCredential:
-    """Returns prepared tokens, one after the other, and records the requested scopes."""
+    """Returns prepared tokens in order, and records the requested scopes."""
 
     def __init__(self, *tokens):
         self.tokens = list(tokens)
@@ -79,7 +79,7 @@ def server(issuer, tmp_path_factory):
 
 @pytest.fixture
 def connect(server):
-    """A function that makes clients with a credential; they are closed at the end."""
+    """Returns a function that creates clients with a credential; they are closed at the end."""
     clients = []
 
     def make(credential, **options):
@@ -97,13 +97,13 @@ def connect(server):
 
 @pytest.fixture
 def service(connect, issuer):
-    """A function that makes clients for a principal."""
+    """Returns a function that creates clients for a principal."""
     return lambda oid, **options: connect(StaticCredential(issuer.token(oid)), **options)
 
 
 @pytest.fixture
 def table(service):
-    """A fresh table."""
+    """Returns a new, empty table."""
     name = "t" + uuid.uuid4().hex
     service("writer").create_table(name)
     yield name
@@ -150,7 +150,7 @@ def test_a_reader_reads_and_no_more(service, table):
     with pytest.raises(HttpResponseError) as raised:
         client.submit_transaction([("upsert", {"PartitionKey": "p", "RowKey": "other"})])
     assert raised.value.status_code == 403
-    assert len(list(client.list_entities())) == 1, "nothing of the transaction may be applied"
+    assert len(list(client.list_entities())) == 1, "no part of the transaction may be applied"
 
 
 def test_a_role_on_some_tables(service, table):
@@ -184,7 +184,7 @@ def test_the_challenge_names_tenant_and_scope(connect, issuer):
 
 
 class DelegationKey:
-    """A user delegation key, and the signatures of its holder. The official client has neither."""
+    """A user delegation key, and signatures made with it. The official client supports neither."""
 
     def __init__(self, server, token, expiry=1, version="2025-07-05"):
         address = urllib.parse.urlsplit(server.endpoint)

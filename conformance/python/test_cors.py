@@ -1,4 +1,4 @@
-"""CORS as a browser uses it: preflight requests, and the headers of the answers to actual requests."""
+"""CORS as browsers use it: preflight requests, and the headers in answers to actual requests."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def untouched(wire):
 
 @pytest.fixture
 def rules(wire):
-    """Sets the rules of a case, which starts without any."""
+    """Returns a function that sets the rules of a case; each case starts without rules."""
     set_sections(wire, cors())
 
     def use(*rules):
@@ -27,7 +27,7 @@ def rules(wire):
 
 
 def preflight(wire, target="/Tables", origin=HERE, method="GET", headers=None, **more):
-    """A request as a browser sends it: without credentials, version or date."""
+    """Sends a request as a browser does: without credentials, version or date."""
     merged = {"Accept": "*/*", "Origin": origin, "Access-Control-Request-Method": method,
               "Access-Control-Request-Headers": headers, "x-ms-date": None, "x-ms-version": None, "DataServiceVersion": None,
               **more}
@@ -35,7 +35,7 @@ def preflight(wire, target="/Tables", origin=HERE, method="GET", headers=None, *
 
 
 def cors_headers(answer):
-    """The headers of an answer that browsers and caches use."""
+    """Returns the headers of an answer that browsers and caches use."""
     names = [name.lower() for name, _ in answer.headers]
     wanted = {name for name in names if name.startswith("access-control-")} | ({"vary"} & set(names))
     return {name.removeprefix("access-control-"): answer.header(name) for name in wanted}
@@ -92,7 +92,7 @@ PREFLIGHTS_REFUSED = {
     "header-not-allowed": ([rule(HERE, "GET", "x-one")], {"headers": "x-one,x-two"}),
     "no-header-allowed": ([rule(HERE)], {"headers": "x-one"}),
     "prefix-not-met": ([rule(HERE, "GET", "x-ms-*")], {"headers": "x-m"}),
-    # The second rule is the first that matches origin and method, so it alone decides; the third is not used.
+    # The second rule is the first that matches origin and method, so only it decides; the third is not used.
     "third-rule-trap": ([rule(HERE, "PUT", "*"), rule(HERE, "GET", "x-one"), rule("*", "GET", "*")], {"headers": "x-two"}),
 }
 
@@ -117,7 +117,7 @@ def test_preflight_incomplete(wire, rules, missing, given):
 
 def test_preflight_of_an_unknown_account(wire, rules):
     if not wire.path_style:
-        pytest.skip("in host style the account is in the name of the host")
+        pytest.skip("needs a path-style address; in host style the account is in the host name")
     rules(rule("*", "GET", "*"))
     prefix, wire.prefix = wire.prefix, "/nosuchaccount"
     try:
@@ -136,7 +136,7 @@ def test_sub_domains(wire, rules, origin, status):
     check_status(preflight(wire, origin=origin), status)
 
 
-# Actual requests: row by row the table of the documentation
+# Actual requests: the documentation's table, row by row
 
 EXACT, ANY = rule(HERE, "GET,HEAD,PUT,POST", "", "etag,x-ms-version"), rule("*", "GET,HEAD,PUT,POST", "", "etag,x-ms-version")
 ONE_ORIGIN = {"allow-origin": HERE, "allow-credentials": "true", "expose-headers": "x-ms-version,etag"}
@@ -157,7 +157,7 @@ TABLE = {
 
 
 def sorted_list(headers):
-    """The names of exposed headers have no order."""
+    """Sorts the names of exposed headers, because their order has no meaning."""
     return {name: sorted(value.split(",")) if name == "expose-headers" else value for name, value in headers.items()}
 
 
@@ -186,7 +186,7 @@ def test_reads_that_fail(wire, rules, new_name, name):
 
 @pytest.mark.parametrize("name", TABLE)
 def test_reads_without_a_valid_credential(wire, rules, name):
-    """Only an origin that a rule allows is told that there are rules. (The service tells everybody; on purpose.)"""
+    """Only an origin that a rule allows learns that rules exist. (Intended: the service tells every origin.)"""
     origin, given, expected = TABLE[name]
     rules(*given)
     expected = expected if origin and "allow-origin" in expected else {}
@@ -200,7 +200,7 @@ def test_reads_without_a_valid_credential(wire, rules, name):
 def test_writes_never_vary(rules, shared, key, name):
     origin, given, expected = TABLE[name]
     rules(*given)
-    # Without an origin only reads follow the rules (recorded).
+    # Without an origin, only reads follow the rules (recorded).
     expected = {name: value for name, value in expected.items() if name != "vary"} if origin else {}
     entity = {"PartitionKey": key, "RowKey": "r"}
     for answer, status in [(shared.insert(entity, headers={"Origin": origin}), 201),

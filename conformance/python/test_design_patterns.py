@@ -1,4 +1,4 @@
-"""The table design guide's patterns as an application writes them, through the official Python client."""
+"""The table design guide's patterns as applications write them, through the official Python client."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -12,7 +12,7 @@ DEPARTMENTS = {"Sales": ["Jones", "Baker", "Novak"], "Service": ["Abel", "Jensen
 
 @pytest.fixture
 def staff(client):
-    """Employees of three departments: partition key department, row key number."""
+    """Inserts employees of three departments: partition key = department, row key = number."""
     number = 0
     for department, family_names in DEPARTMENTS.items():
         for family_name in family_names:
@@ -54,7 +54,7 @@ def test_prefix_search(staff):
 
 
 def test_intra_partition_secondary_index(client):
-    """Two copies of an employee in one partition, under two row keys, kept equal by one transaction."""
+    """Two copies of an employee in one partition, under two row keys, kept consistent by one transaction."""
     employee = {"PartitionKey": "Sales", "Name": "Jones", "Mail": "jones@example.test"}
     copies = [{**employee, "RowKey": "number_000223"}, {**employee, "RowKey": "mail_jones@example.test"}]
     client.submit_transaction([("create", copy) for copy in copies])
@@ -66,7 +66,7 @@ def test_intra_partition_secondary_index(client):
 
 
 def test_inter_partition_secondary_index(client):
-    """The index copy lives in another partition and follows eventually; writing it twice does no harm."""
+    """The index copy is in another partition and is eventually consistent; writing it twice does no harm."""
     client.create_entity({"PartitionKey": "number_Sales", "RowKey": "000223", "Mail": "jones@example.test"})
     copy = {"PartitionKey": "mail_Sales", "RowKey": "jones@example.test", "Number": "000223"}
     for _ in range(2):
@@ -86,7 +86,7 @@ def test_compound_key_with_projection(client):
 
 
 def test_log_tail_with_inverted_ticks(client):
-    """The newest entries first: row keys are the largest tick count minus the ticks of the instant."""
+    """Newest entries first: row keys are the largest tick count minus the ticks of the instant."""
     start = datetime(2024, 5, 6, tzinfo=timezone.utc)
     for hour in range(30):
         instant = start + timedelta(hours=hour)
@@ -102,7 +102,7 @@ def inverted_ticks(instant):
 
 
 def test_heterogeneous_entity_types(client):
-    """A department and its employees in one partition, told apart by a property."""
+    """A department and its employees in one partition, distinguished by a property."""
     client.submit_transaction([
         ("create", {"PartitionKey": "Sales", "RowKey": "department", "EntityType": "Department", "Count": 2}),
         ("create", {"PartitionKey": "Sales", "RowKey": "employee_1", "EntityType": "Employee", "Name": "Jones", "Age": 34}),
@@ -124,7 +124,7 @@ def test_one_property_name_with_two_types(client):
 
 
 def test_data_series_by_merge(client):
-    """One entity a day, one property an hour, each written by a merge that knows nothing of the others."""
+    """One entity per day, one property per hour, each written by a merge that does not know the other properties."""
     for hour in range(24):
         client.upsert_entity({"PartitionKey": "sensor", "RowKey": "2024-05-06", f"H{hour:02}": 100 + hour}, mode=UpdateMode.MERGE)
     entity = client.get_entity("sensor", "2024-05-06")
@@ -144,7 +144,7 @@ def test_selected_property_that_is_missing_is_none(client):
 
 
 def test_large_objects_in_several_properties(client):
-    """A value over 64 KiB is cut into several binary properties of one entity."""
+    """A value larger than 64 KiB is split into several binary properties of one entity."""
     data = bytes(range(256)) * 1000
     parts = {f"Part{i}": data[start:start + 65_536] for i, start in enumerate(range(0, len(data), 65_536))}
     client.create_entity({"PartitionKey": "p", "RowKey": "r", **parts})
@@ -153,7 +153,7 @@ def test_large_objects_in_several_properties(client):
 
 
 def test_optimistic_counter(client):
-    """Read, change, write under the ETag; the loser of a race reads again."""
+    """Reads, changes, and writes under the ETag; the loser of a race reads again."""
     client.create_entity({"PartitionKey": "p", "RowKey": "counter", "N": 0})
     stale = client.get_entity("p", "counter")
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""Runs the Python snippets of the documents as they are. Those about tests are run with the package (packages/python/tests)."""
+"""Runs the Python snippets from the documentation; packages/python/tests runs the snippets about tests."""
 
 import os
 import re
@@ -14,13 +14,13 @@ from issuer import write_certificate
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ["README.md", "docs/getting-started.md"]
 LOCAL = "http://127.0.0.1:10002/devstoreaccount1"
-# Some snippets need their own server.
+# Some snippets start their own server.
 BINARY = os.environ.get("ROWHOUSE_BINARY")
-needs_binary = pytest.mark.skipif(not BINARY, reason="ROWHOUSE_BINARY does not say which server to start")
+needs_binary = pytest.mark.skipif(not BINARY, reason="set ROWHOUSE_BINARY to the server program")
 
 
 def snippets(kind, language="python"):
-    """The fenced blocks with this text after the language in their opening line, with the name of their document."""
+    """Returns the fenced blocks with this text after the language in their opening line, and the name of their page."""
     return list(find(kind, language))
 
 
@@ -33,7 +33,7 @@ def find(kind, language):
 
 
 def run(arguments, folder, **environment):
-    """Runs Python, which must succeed, and returns what it printed."""
+    """Runs Python, which must succeed, and returns its output."""
     done = subprocess.run(
         [sys.executable, *arguments], cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, timeout=60
     )

@@ -1,4 +1,4 @@
-"""Errors of the entity operations: status, code and message, literally.
+"""Errors of the entity operations: status, code and literal message.
 
 Source of the rules: 01 §3–§6, 02 §5, 06 §2 and §4.
 """
@@ -11,7 +11,7 @@ from expect import INPUT_OUT_OF_RANGE, QUERY_SYNTAX, check_problem, check_refuse
 
 STALE = "W/\"datetime'2001-01-01T00%3A00%3A00.1234567Z'\""
 NO_SUCH = ("no such", "entity")
-UNIT = "x" * 32_768  # the largest string: 64 KiB
+UNIT = "x" * 32_768  # The longest string: 64 KiB.
 
 
 def binary(size):
@@ -41,7 +41,7 @@ WRITES = {
 
 
 def write(table, operation, key, properties):
-    """Run a write of these properties under the given operation; updates and merges first get an entity to act on."""
+    """Writes these properties with the given operation. An update or merge first inserts an entity to change."""
     verb, if_match = WRITES[operation]
     if verb == "POST":
         return table.insert({"PartitionKey": key, "RowKey": "r", **properties})
@@ -142,7 +142,7 @@ FORBIDDEN = {"solidus": "/", "backslash": "\\", "number-sign": "#", "question-ma
 def test_insert_with_forbidden_character(shared, which, name):
     value = f"a{FORBIDDEN[name]}b"
     answer = shared.insert({"PartitionKey": "p", "RowKey": "r", which: value})
-    if value[1] < " ":  # control characters that XML does not allow: only code and status are known
+    if value[1] < " ":  # Control characters that XML forbids: only code and status are known.
         assert check_problem(answer, 400, "OutOfRangeInput", out_of_range(which, value)).form == "json"
     else:
         check_problem(answer, 400, "OutOfRangeInput", out_of_range(which, value), form="json")

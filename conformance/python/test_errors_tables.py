@@ -111,7 +111,7 @@ MALFORMED_NAMES = {
     "a" * 64: ("OutOfRangeInput", NAME_LENGTH),
     "1abc": ("InvalidResourceName", None),
     "ab_c": ("InvalidResourceName", None),
-    # The service decodes a path before it looks for segments, so this is `a` (recorded).
+    # The service decodes a path before splitting it into segments, so this is `a` (recorded).
     "a%2F%2F": ("OutOfRangeInput", NAME_LENGTH),
 }
 
@@ -119,7 +119,7 @@ MALFORMED_NAMES = {
 @pytest.mark.parametrize("name", MALFORMED_NAMES)
 @pytest.mark.parametrize("operation", ENTITY_OPERATIONS)
 def test_entity_operation_on_malformed_table_name(wire, operation, name):
-    """The Python client decides by these codes and texts that the name is at fault."""
+    """From these codes and messages, the Python client concludes that the name is invalid."""
     method, tail, body, if_match = ENTITY_OPERATIONS[operation]
     code, message = MALFORMED_NAMES[name]
     answer = wire.send(method, f"/{name}{tail}", body, headers={"If-Match": if_match})
@@ -146,7 +146,7 @@ def test_client_blames_the_malformed_name(service, name):
 
 
 def below(table):
-    """The error for one key below a table, where the entities of the table have two."""
+    """Returns the error for one key below a table, where the entities of the table have two."""
     return ("The number of keys specified in the URI does not match number of key properties for the resource "
             f"'{table.wire.account}.{table.name}'.")
 
@@ -160,7 +160,7 @@ def test_below_an_unknown_table(wire, new_name, method, child, code):
 
 
 def test_below_a_table(wire, table):
-    """What a client gets whose endpoint ends in the name of a table."""
+    """The error that a client gets if its endpoint ends in a table name."""
     answer = wire.send("POST", f"/{table.name}/Tables", {"TableName": table.name})
     check_problem(answer, 400, "PropertiesNeedValue", form="json")
     assert answer.header("Cache-Control") == "no-cache"

@@ -19,7 +19,7 @@ def body_of(verb):
 
 @pytest.fixture
 def etag(shared, key):
-    """The ETag of a fresh entity under `key`."""
+    """Returns the ETag of a new entity under `key`."""
     return check_etag(check_status(shared.insert({"PartitionKey": key, "RowKey": "r", "Old": 1}), 201))
 
 
@@ -167,7 +167,7 @@ def test_timestamp_never_goes_back(shared, key, etag):
 
 
 def normal(timestamp):
-    """A Timestamp text with seven digits, so that texts order as instants."""
+    """Returns a Timestamp with seven fractional digits, so that string order matches time order."""
     seconds, _, digits = timestamp.removesuffix("Z").partition(".")
     return f"{seconds}.{digits:0<7}"
 

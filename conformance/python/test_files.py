@@ -1,4 +1,4 @@
-"""Files of `rowhouse export` read by a few lines of Python with the official client, and files of such lines imported."""
+"""Reads files of `rowhouse export` with the official client, and imports files written by the same code."""
 
 import base64
 import csv
@@ -13,7 +13,7 @@ from azure.core.credentials import AzureNamedKeyCredential
 from azure.data.tables import EdmType, EntityProperty, TableServiceClient
 
 BINARY = os.environ.get("ROWHOUSE_BINARY")
-pytestmark = pytest.mark.skipif(not BINARY, reason="ROWHOUSE_BINARY does not name the server's binary")
+pytestmark = pytest.mark.skipif(not BINARY, reason="set ROWHOUSE_BINARY to the server program")
 
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -38,7 +38,7 @@ ENTITIES = [
     {"PartitionKey": "types", "RowKey": "none"},
 ]
 
-# The value of the client for a value of a file, by its type; other values are those of JSON.
+# Converts a value in a file to the client's value, by type; other values are JSON values.
 FROM_TEXT = {
     "Edm.String": str,
     "Edm.Boolean": lambda text: text == "true",
@@ -67,7 +67,7 @@ def from_record(record):
 
 
 def to_line(entity):
-    """An entity of the client as a line of JSON; types are given where JSON does not imply them."""
+    """Returns a client's entity as a line of JSON; types are included where JSON does not imply them."""
     line = {}
     for name, value in entity.items():
         edm_type = None
@@ -111,7 +111,7 @@ def new_table(service):
 
 
 def exact(table):
-    """The entities in their order, with all digits of times, which Python's own times do not have."""
+    """Returns the entities in order, with all digits of times; Python's own times have fewer."""
     shown = []
     for entity in table.list_entities():
         values = {name: getattr(value, "tables_service_value", None) or value for name, value in entity.items()}
@@ -145,7 +145,7 @@ def test_what_is_exported_is_loaded_by_python(service, filled, tmp_path, ending)
 
 def test_what_python_writes_is_imported(service, filled, tmp_path):
     path = tmp_path / "lines.jsonl"
-    # Python's times have six digits.
+    # Python's times have six fractional digits.
     filled.update_entity({"PartitionKey": "types", "RowKey": ENTITIES[0]["RowKey"], "When": datetime(2031, 4, 1, 6, 30, 0, 123456, timezone.utc)})
     path.write_text("\n".join(to_line(entity) for entity in filled.list_entities()), encoding="utf-8")
     imported = new_table(service)

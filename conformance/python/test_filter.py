@@ -1,4 +1,4 @@
-"""The filter language: its worked examples, literals, precedence, mismatch and promotion rules (04 §2, §3, §8)."""
+"""The filter language: the specification's examples, literals, precedence, mismatch, promotion (04 §2, §3, §8)."""
 
 import pytest
 
@@ -13,7 +13,7 @@ GUID_HIGH = "fb0c0d0e-1111-4222-8333-444455556666"
 
 @pytest.fixture(scope="module")
 def examples(shared):
-    """The entities of 04 §8: one property A of several types in partition 'examples'."""
+    """Inserts the entities of 04 §8: one property A of several types in partition 'examples'."""
     fill(shared, [
         {"PartitionKey": "examples", "RowKey": "1", "A": 3},
         {"PartitionKey": "examples", "RowKey": "2", "A": "3"},
@@ -37,7 +37,7 @@ EXAMPLES = {
     "A eq '3'": "2",
     "A ge true": "6",
     "A ge false": "6",
-    # The same rules, one step further.
+    # More cases of the same rules.
     "A eq 3L": "4",
     "A ne 3L": "1256",
     "A eq 3.0": "",
@@ -110,7 +110,7 @@ def test_precedence_blanks_and_shapes(examples, text):
 
 @pytest.mark.parametrize("text", ["not A eq 3"])
 def test_not_before_a_bare_comparison(shared, text):
-    """It is not known whether the real service evaluates this: the answer to `not (A eq 3)`, or an error."""
+    """It is not known whether the real service answers this like `not (A eq 3)` or with an error."""
     check_status(shared.query({"$filter": text}), 200, 400, 501)
 
 
@@ -131,7 +131,7 @@ def entity(row_key, **properties):
 
 @pytest.fixture(scope="module")
 def types(wire):
-    """Two or three values of each type, ascending, each in its own property."""
+    """Inserts two or three values of each type, ascending, each in its own property."""
     table = create_table(wire, unique_name())
     values = {
         "Int32": ([-5, 0, 7], None),

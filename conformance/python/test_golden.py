@@ -1,10 +1,10 @@
-"""Golden exchanges: for each operation, format and class of versions one request and its answer, kept in `../golden`.
+"""Golden exchanges: for each operation, format and version class, one request and its answer, kept in `../golden`.
 
-A file has the bytes of a request and, after a separating line, those of the answer. Names in braces replace what differs
-from run to run, including the signature and the date of the request. Header names of an answer are in lower case and in order,
-and the headers that frame a body are left out, because the framing belongs to the transport.
+A file has the bytes of a request and, after a separator line, the bytes of the answer. Names in braces replace values
+that differ between runs, including the signature and the date of the request. Header names of an answer are in lower
+case and sorted, and the headers that frame a body are omitted, because the framing belongs to the transport.
 
-GOLDEN=write writes the answers of the endpoint into the files. Check every changed line against the specification.
+GOLDEN=write writes the endpoint's answers into the files. Check every changed line against the specification.
 """
 
 import http.client
@@ -40,7 +40,7 @@ POLICIES = (
     "</AccessPolicy></SignedIdentifier></SignedIdentifiers>"
 )
 
-# Texts that differ from run to run, and the names that replace them.
+# Patterns for values that differ between runs, and the names that replace them.
 VARIABLE = [
     (rb"datetime'[0-9T.%AZ-]+'", b"datetime'{etag}'"),
     (rb'("Timestamp":")[0-9T:.Z-]+"', rb'\1{timestamp}"'),
@@ -55,7 +55,7 @@ VARIABLE = [
 
 @pytest.fixture
 def places(wire):
-    """The values of the names in braces of a request: a table with two entities, and a name that is free."""
+    """Returns values for the names in braces in a request: a table with two entities, and an unused name."""
     table, free = create_table(wire, unique_name()), unique_name()
     for entity in ENTITIES:
         answer = table.insert(entity.encode("utf-8"))
@@ -69,7 +69,7 @@ def places(wire):
 
 @pytest.fixture
 def account_state(wire, case):
-    """Service properties that an exchange shows or needs, restored afterwards."""
+    """Sets the service properties that an exchange shows or needs, and restores them afterwards."""
     if "service_properties" not in case and "preflight" not in case:
         yield
         return
@@ -80,7 +80,7 @@ def account_state(wire, case):
 
 
 def signed(wire, request):
-    """The request with its signature, which covers the date, the media type and the target as they are sent."""
+    """Returns the request with its signature, which covers the date, the media type and the target as sent."""
     if b"{signature}" not in request:
         return request
     head = request.partition(b"\r\n\r\n")[0].decode("utf-8")
@@ -92,7 +92,7 @@ def signed(wire, request):
 
 
 class Received:
-    """Bytes instead of a socket, for the parser of the standard library."""
+    """A stand-in for a socket that returns given bytes, for the parser of the standard library."""
 
     def __init__(self, data):
         self.data = data
@@ -102,7 +102,7 @@ class Received:
 
 
 def check_one_stamp(etag, body):
-    """An entity has one Timestamp, so the ETags in the header and in the body are equal."""
+    """Checks that the ETags in the header and in the body are equal, because an entity has one Timestamp."""
     stamps = {stamp.replace(b"%3A", b":") for stamp in re.findall(rb"datetime'([0-9T.%AZ-]+)'", body)}
     stamps |= set(re.findall(rb'"Timestamp":"([^"]+)"', body))
     stamps |= set(re.findall(rb'<d:Timestamp m:type="Edm.DateTime">([^<]+)<', body))
@@ -111,7 +111,7 @@ def check_one_stamp(etag, body):
 
 
 def answered(wire, places, data, method):
-    """The bytes of an answer, with names in braces instead of what differs from run to run."""
+    """Returns the bytes of an answer, with names in braces for values that differ between runs."""
     response = http.client.HTTPResponse(Received(data), method=method)
     response.begin()
     lines = [f"HTTP/1.1 {response.status} {response.reason}"]
@@ -151,12 +151,12 @@ def test_exchange(wire, places, account_state, case):
         path.write_bytes(stored + ANSWER + got)
         return
     if b"\r\nx-ms-error-code:" not in got:
-        # The service sends this header with some errors only.
+        # The service sends this header only with some errors.
         expected = re.sub(rb"\r\nx-ms-error-code: \w+", b"", expected, count=1)
     assert got.decode("utf-8") == expected.decode("utf-8")
 
 
-# The variants of an operation that answers with entities or tables, and of one that answers without a body.
+# Variants of an operation that returns entities or tables, and of one that returns no body.
 ATOM_VERSIONS = ["none", "2009-04-14", "2011-08-18", "2014-02-14", "2015-07-08"]
 JSON_VERSIONS = ["2014-02-14", "2015-07-08", "2019-02-02"]
 FORMATS = [f"atom.{version}" for version in ATOM_VERSIONS] + [
@@ -165,7 +165,7 @@ ENTITY_OPERATIONS = ["create_table", "delete_entity", "delete_table", "get_entit
                      "insert_or_merge_entity", "insert_or_replace_entity", "merge_entity", "query_entities", "query_tables",
                      "update_entity"]
 XML_OPERATIONS = ["get_service_properties", "get_table_acl", "set_service_properties", "set_table_acl"]
-# There were no upserts in a request without a version, so `2009-04-14` shows the refusal for both.
+# Requests without a version do not support upserts, so `2009-04-14` covers the refusal for both.
 MISSING = {"insert_or_merge_entity/atom.none", "insert_or_replace_entity/atom.none"}
 
 

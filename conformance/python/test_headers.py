@@ -1,4 +1,4 @@
-"""Status and headers of success and error answers, and the Prefer variants (02 §3–§5)."""
+"""Status and headers of success and error responses, and the Prefer variants (02 §3–§5)."""
 
 import email.utils
 import re
@@ -13,7 +13,7 @@ STREAMING = "{};streaming=true;charset=utf-8"
 
 
 class Place:
-    """The parameters of the operations in the table below: the wire, a table with the entity ('p', 'r'), and a new name."""
+    """Parameters of the operations in the table below: the wire, a table with the entity ('p', 'r'), and a new name."""
 
     def __init__(self, wire, table, name):
         self.wire, self.table, self.name = wire, table, name
@@ -32,7 +32,7 @@ NO_CONTENT = {"Prefer": "return-no-content"}
 CONTENT = {"Prefer": "return-content"}
 ANY = {"If-Match": "*"}
 
-# name: (method, target, body, headers, status, the headers among ETag, Location, DataServiceId that are sent)
+# name: (method, target, body, headers, status, which of ETag, Location and DataServiceId the answer has)
 OPERATIONS = {
     "create-table": lambda p: ("POST", "/Tables", {"TableName": p.name}, {}, 201, {"Location"}),
     "create-table-content": lambda p: ("POST", "/Tables", {"TableName": p.name}, CONTENT, 201, {"Location"}),
@@ -68,7 +68,7 @@ def test_success(place, name):
     assert answer.header("Preference-Applied") == headers.get("Prefer")
     if status == 204:
         assert answer.body == b"" and answer.header("Content-Type") is None
-        # The service sends a length of 0, which HTTP forbids with this status; both mean an answer without a body.
+        # The service sends a length of 0, which HTTP forbids with this status; both mean a response without a body.
         assert answer.header("Content-Length") in (None, "0")
     else:
         assert answer.header("Content-Type") == STREAMING.format(MINIMAL)
@@ -77,7 +77,7 @@ def test_success(place, name):
 
 
 def check_common(answer):
-    """The headers that every response has, except that of a failed authentication."""
+    """Checks the headers that every response has, except the response to a failed authentication."""
     assert re.fullmatch(GUID, answer.header("x-ms-request-id"))
     assert answer.header("x-ms-version") == VERSION
     assert email.utils.parsedate_to_datetime(answer.header("Date"))
@@ -251,7 +251,7 @@ def test_method_override_delete(place):
 @pytest.mark.parametrize("verb, if_match", [("PUT", "*"), ("PUT", None), ("MERGE", "*"), ("PATCH", None)])
 @pytest.mark.parametrize("prefer, applied", [("return-no-content", "return-no-content"), ("return-content", None), (None, None)])
 def test_preference_of_a_replacement_or_merge(shared, key, verb, if_match, prefer, applied):
-    """Recorded for `return-no-content`; such a response never has a body."""
+    """Recorded for `return-no-content`; such responses never have a body."""
     check_status(shared.insert({"PartitionKey": key, "RowKey": "r"}), 201)
     answer = shared.write(verb, key, "r", {"A": 1}, if_match=if_match, headers={"Prefer": prefer})
     check_status(answer, 204)

@@ -15,7 +15,7 @@ BARE_PROPERTIES = ('"Model":"Kestrel","Doors":4,"Weight":981.5,"Ready":true,"Ser
 
 
 def entity_members(table, etag, level, row_key, address_key=None, properties=None):
-    """The members of an entity of partition 'cars' as they are in an entity set."""
+    """Returns the members of an entity in partition 'cars' as they appear in an entity set."""
     wire = table.wire
     timestamp = etag.removeprefix("W/\"datetime'").removesuffix("'\"").replace("%3A", ":")
     quoted_etag = etag.replace('"', '\\"')

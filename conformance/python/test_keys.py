@@ -1,4 +1,4 @@
-"""Keys: which characters they may have, how they are addressed, and the order of a listing (01 §3, 02 §1, 07 §6)."""
+"""Keys: allowed characters, their form in addresses, and the order of a listing (01 §3, 02 §1, 07 §6)."""
 
 import urllib.parse
 
@@ -38,17 +38,17 @@ KEYS = {
 
 
 def javascript_form(text):
-    """A key as the JavaScript client percent-encodes it: the doubled quotes stay raw."""
+    """Returns a key as the JavaScript client percent-encodes it: doubled quotes stay unencoded."""
     return urllib.parse.quote(text.replace("'", "''"), safe="!'()*")
 
 
 def least_form(text):
-    """A key in which only those characters are encoded that no path may contain."""
+    """Returns a key in which only those characters are encoded that a path must not contain."""
     return urllib.parse.quote(text.replace("'", "''"), safe="!'()*+,:;=@$&~._-")
 
 
 def location_form(text):
-    """A key as the service writes it into an address: doubled quotes are not encoded."""
+    """Returns a key as the service writes it into an address: doubled quotes are not encoded."""
     return urllib.parse.quote(text.replace("'", "''"), safe="'")
 
 
@@ -166,7 +166,7 @@ TYPED_KEYS = {
 @pytest.mark.parametrize("name", TYPED_KEYS)
 @pytest.mark.parametrize("verb, if_match", [("PUT", None), ("PUT", "*"), ("MERGE", None), ("PATCH", "*")])
 def test_keys_that_the_body_declares_with_a_type(shared, key, verb, if_match, name):
-    """The text is taken as it stands, which is that of the address; the Python client declares such keys so."""
+    """The key is the literal string, as in the address. The Python client declares a type for such keys."""
     edm_type, text = TYPED_KEYS[name]
     check_status(shared.write("PUT", key, text, {"A": 0}), 204)
     body = {"PartitionKey": key, "RowKey": text, "RowKey@odata.type": edm_type, "A": 1}

@@ -1,4 +1,4 @@
-"""The page of metrics, read by the strict parser of Prometheus, while the official client works."""
+"""The metrics page, parsed by Prometheus's strict parser, while the official client works."""
 
 import os
 import re
@@ -10,15 +10,15 @@ from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
 from azure.data.tables import TableServiceClient
 
 parser = pytest.importorskip(
-    "prometheus_client.openmetrics.parser", reason="the package prometheus-client reads the page"
+    "prometheus_client.openmetrics.parser", reason="the package prometheus-client parses the page"
 )
 
 BINARY = os.environ.get("ROWHOUSE_BINARY")
-pytestmark = pytest.mark.skipif(not BINARY, reason="ROWHOUSE_BINARY does not name the server's binary")
+pytestmark = pytest.mark.skipif(not BINARY, reason="set ROWHOUSE_BINARY to the server program")
 
 
 class Server:
-    """A server with an admin address, which the suite starts."""
+    """A server with an admin address, started by the suite."""
 
     def __init__(self, folder):
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("ROWHOUSE_", "OTEL_"))}
@@ -38,7 +38,7 @@ class Server:
         assert self.process.wait(30) == 0
 
     def families(self):
-        """The families of the page by name, and the samples of each by name and labels."""
+        """Returns the page's metric families by name, and the samples of each by name and labels."""
         with urllib.request.urlopen(self.admin + "/metrics", timeout=20) as answer:
             assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
             page = answer.read().decode()
@@ -52,7 +52,7 @@ def server(tmp_path_factory):
 
 
 def values(families, name):
-    """The samples of a counter or gauge by their labels."""
+    """Returns the samples of a counter or gauge by their labels."""
     family = families[name]
     end = "_total" if family.type == "counter" else ""
     return {tuple(sorted(s.labels.items())): s.value for s in family.samples if s.name == name + end}

@@ -1,4 +1,4 @@
-"""The plainest use of features whose other cases look at every byte: what fails here does not have the feature at all."""
+"""The simplest use of features whose other cases check every byte. An endpoint that fails here lacks the feature."""
 
 import pytest
 from azure.core.credentials import AzureSasCredential
@@ -12,12 +12,12 @@ ENTITY = {"PartitionKey": "p", "RowKey": "r", "A": 1}
 
 
 def open_table(wire, name, token):
-    """The official client of a table, with a signature."""
+    """Returns the official client for a table, authorized by a signature."""
     return TableClient(wire.base, name, credential=AzureSasCredential(token), retry_total=0)
 
 
 def check_reads_only(wire, client, token):
-    """The signature permits reading, and no writing."""
+    """Checks that the signature permits reading but not writing."""
     client.create_entity(ENTITY)
     with open_table(wire, client.table_name, token) as holder:
         assert holder.get_entity("p", "r")["A"] == 1
@@ -70,6 +70,6 @@ def test_cors(wire, service):
 
 
 def test_statistics(wire, secondary):
-    """On either endpoint: some emulators have no secondary one."""
+    """Accepts statistics from either endpoint, because some emulators have no secondary endpoint."""
     answers = [endpoint.send("GET", STATS, accept="application/xml") for endpoint in (secondary, wire)]
     assert any(answer.status == 200 and "<LastSyncTime>" in answer.text for answer in answers), answers

@@ -1,4 +1,4 @@
-"""Which error comes first when a request has several faults (06 §6)."""
+"""The error that takes precedence when a request has several faults (06 §6)."""
 
 import base64
 
@@ -11,7 +11,7 @@ WRONG_SIGNATURE = base64.b64encode(bytes(32)).decode("ascii")
 
 @pytest.fixture
 def forged(wire):
-    """An Authorization header with a well-formed but wrong signature."""
+    """Returns an Authorization header with a well-formed but wrong signature."""
     return {"Authorization": f"SharedKey {wire.account}:{WRONG_SIGNATURE}"}
 
 

@@ -16,7 +16,7 @@ PAGE = 1000
 
 
 def token_of(answer):
-    """The continuation of a page as query options, or None at the end."""
+    """Returns the continuation token of a page as query options, or None on the last page."""
     partition_key, row_key = answer.header(NEXT_PARTITION_KEY), answer.header(NEXT_ROW_KEY)
     if partition_key is None:
         assert row_key is None
@@ -25,7 +25,7 @@ def token_of(answer):
 
 
 def pages(table, options, limit=10_000):
-    """The keys of every page of a query; a page may be empty while a token follows."""
+    """Returns the keys on every page of a query. A page may be empty although a token follows."""
     token, result = {}, []
     while token is not None:
         answer = check_status(table.query({**options, **token}, accept=NONE), 200)
@@ -41,7 +41,7 @@ def flat(list_of_pages):
 
 @pytest.fixture(scope="module")
 def many(wire):
-    """2,500 entities: partitions a (1,200), b (300), c (1,000), each with row keys 0000… and a number N."""
+    """Inserts 2,500 entities: partitions a (1,200), b (300), c (1,000), each with row keys 0000… and a number N."""
     table = create_table(wire, unique_name())
     fill(table, [{"PartitionKey": p, "RowKey": f"{n:04}", "N": n} for p, count in (("a", 1200), ("b", 300), ("c", 1000))
                  for n in range(count)])
@@ -122,7 +122,7 @@ def test_top_bounds(many, top):
 
 
 def test_token_names_the_next_entity(many):
-    """The recorded form: 1!length!Base64 of the UTF-8 key with * _ - for + / =."""
+    """Checks the recorded form: 1!length!Base64 of the UTF-8 key with * _ - for + / =."""
     answer = many.query({"$top": "5"}, accept=NONE)
     for header, key in ((NEXT_PARTITION_KEY, "a"), (NEXT_ROW_KEY, "0005")):
         token = answer.header(header)
@@ -178,7 +178,7 @@ def test_everything_deleted_between_pages(table):
 
 
 def test_large_entities_give_short_pages(table):
-    """A page ends at about 4 MB of data: with 32 entities of 256 KB several pages are needed, and no entity is lost."""
+    """A page ends at about 4 MB of data. 32 entities of 256 KB need several pages, and no entity is lost."""
     text = "x" * 32_000
     for number in range(32):
         entity = {"PartitionKey": "p", "RowKey": f"{number:02}", **{f"P{i}": text for i in range(4)}}
@@ -262,7 +262,7 @@ def test_tokens_that_are_refused(many, token):
 
 
 def test_a_page_ends_by_what_is_written_and_not_by_what_is_stored(table):
-    """Thirty entities of 300 KB are two pages and more as a whole, and one page with `$select` (04 §6)."""
+    """Thirty entities of 300 KB need more than two pages in full, but only one page with `$select` (04 §6)."""
     large = {f"P{n}": "é" * 30_000 for n in range(5)}
     for n in range(30):
         check_status(table.insert({"PartitionKey": "p", "RowKey": f"{n:02}", "N": n, **large}), 201)

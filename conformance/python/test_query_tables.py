@@ -14,7 +14,7 @@ SUFFIXES = ["A", "b", "C", "d", "E0", "e1", "F"]
 
 @pytest.fixture(scope="module")
 def prefix(wire):
-    """A lower-case prefix; exactly the tables with this prefix and SUFFIXES exist."""
+    """Creates exactly one table for each of SUFFIXES under a lower-case prefix, and returns the prefix."""
     start = unique_name()[:25]
     for suffix in SUFFIXES:
         create_table(wire, start + suffix)
@@ -55,7 +55,7 @@ def test_filter(wire, prefix, name):
 
 
 def test_health_check_with_lite_signature(wire):
-    """`$filter=false` signed with Shared Key Lite: how a hosting framework asks whether the service is up."""
+    """`$filter=false` signed with Shared Key Lite: a hosting framework's check that the service is available."""
     answer = wire.send("GET", "/Tables?$filter=false", accept=NONE, scheme="SharedKeyLite")
     assert check_status(answer, 200).json() == {"value": []}
 

@@ -1,6 +1,7 @@
-"""Refusals of long bodies over TLS: the synchronous client sends the whole body before it reads, and sees the service's error.
+"""Refusals of long bodies over TLS: the synchronous client sends the whole body before it reads, and must see the
+service's error.
 
-The suite starts a server with TLS for these cases.
+The suite starts a TLS server for these cases.
 """
 
 import datetime
@@ -11,11 +12,11 @@ from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
 from azure.core.exceptions import HttpResponseError
 from azure.data.tables import TableServiceClient, generate_table_sas
 
-pytest.importorskip("cryptography", reason="the package cryptography makes the certificate of the server")
+pytest.importorskip("cryptography", reason="the package cryptography generates the server's certificate")
 from issuer import Server  # noqa: E402
 
 BINARY = os.environ.get("ROWHOUSE_BINARY")
-pytestmark = pytest.mark.skipif(not BINARY, reason="ROWHOUSE_BINARY does not name the server's binary")
+pytestmark = pytest.mark.skipif(not BINARY, reason="set ROWHOUSE_BINARY to the server program")
 
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -35,7 +36,7 @@ def server(tmp_path_factory):
 
 
 def service(server, credential):
-    """A client that does not retry, so that every error is seen."""
+    """Returns a client that does not retry, so that every error surfaces."""
     endpoint = f"{server.endpoint}/{ACCOUNT}"
     return TableServiceClient(endpoint, credential=credential, connection_verify=str(server.certificate), retry_total=0)
 

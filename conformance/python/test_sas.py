@@ -1,4 +1,4 @@
-"""Shared access signatures: every permission against every operation, and what makes a token invalid (08)."""
+"""Shared access signatures: every permission against every operation, and the causes of invalid tokens (08)."""
 
 import itertools
 
@@ -28,7 +28,7 @@ def entity(key, row="old"):
     return {"PartitionKey": key, "RowKey": row, "A": 1}
 
 
-# Name: the permissions that the operation needs, and its call of the client.
+# Name: the permissions that the operation requires, and the client call.
 ENTITY_OPERATIONS = {
     "get": ("r", lambda client, key: client.get_entity(key, "old")),
     "query": ("r", lambda client, key: list(client.query_entities(f"PartitionKey eq '{key}'"))),
@@ -49,7 +49,7 @@ ENTITY_OPERATIONS = {
 
 
 def code_of(call):
-    """None if the call succeeds, else the status and code of the error."""
+    """Returns None if the call succeeds, or else the status and code of the error."""
     try:
         call()
     except HttpResponseError as error:
@@ -75,10 +75,10 @@ def test_table_permissions(shared, key, letters, operation):
 
 RULE = TableCorsRule(["https://nobody.example"], ["GET"])
 
-# Name: the resource types of which one is needed, the permissions of which one is needed, and the operation.
+# Name: the resource types of which one is required, the permissions of which one is required, and the operation.
 ACCOUNT_OPERATIONS = {
     "get-properties": ("s", "r", lambda service, table, key: service.get_service_properties()),
-    # Nothing is set, because others use the account too: an error about the document shows that the request was allowed.
+    # Changes nothing, because the account is shared: an error about the XML shows that the request was allowed.
     "set-properties": ("s", "w", lambda service, table, key: service.set_service_properties(cors=[RULE] * 6)),
     "list-tables": ("c", "l", lambda service, table, key: next(iter(service.list_tables(results_per_page=1)))),
     "create-table": ("c", "cw", lambda service, table, key: service.create_table("t" + key)),
@@ -162,7 +162,7 @@ def test_a_denial_comes_before_existence(wire, new_name):
 
 
 def refused(wire, table, token, accept=NONE):
-    """The token has no effect, as if there were none."""
+    """Checks that the token has no effect, as if the request had none."""
     answer = TokenWire(wire, token).send("GET", f"/{table.name}()?$top=1", accept=accept)
     check_problem(answer, 403, "AuthenticationFailed", MESSAGE["AuthenticationFailed"])
     assert answer.header("x-ms-error-code") == "AuthenticationFailed"
@@ -263,7 +263,7 @@ def test_another_table(wire, shared, table):
 ])
 def test_source_addresses(wire, shared, address, code):
     if wire.host != "127.0.0.1":
-        pytest.skip("the address under which the endpoint sees this client is not known")
+        pytest.skip("the client address that the endpoint sees is not known")
     answer = with_table_token(shared, "r", ip_address_or_range=address).query({"$top": 1})
     if code is None:
         check_status(answer, 200)

@@ -1,4 +1,4 @@
-"""Key ranges of shared access signatures: nothing outside is read, written, counted or pointed at (08 §6)."""
+"""Key ranges of shared access signatures: no entity outside is read, written, counted or named in a token (08 §6)."""
 
 import base64
 
@@ -15,7 +15,7 @@ ROWS = ["1", "5", "7", "9"]
 
 @pytest.fixture(scope="module")
 def grid(shared):
-    """A table with four partitions of four rows."""
+    """Inserts a table with four partitions of four entities."""
     for partition in PARTITIONS:
         for row in ROWS:
             check_status(shared.insert({"PartitionKey": partition, "RowKey": row, "A": 1}), 201)
@@ -23,7 +23,7 @@ def grid(shared):
 
 
 def is_inside(pair, start_pk=None, start_rk=None, end_pk=None, end_rk=None):
-    """The rule of the specification, literally."""
+    """Implements the rule of the specification literally."""
     partition, row = pair
     above = start_pk is None or partition > start_pk or (partition == start_pk and (start_rk is None or row >= start_rk))
     below = end_pk is None or partition < end_pk or (partition == end_pk and (end_rk is None or row <= end_rk))
@@ -94,7 +94,7 @@ def continuation(answer):
 
 
 def position(answer):
-    """The continuation token of the answer, or None."""
+    """Returns the continuation token of the answer, or None."""
     tokens = continuation(answer)
     if tokens["NextPartitionKey"] is None:
         return None
@@ -125,7 +125,7 @@ def test_a_token_of_an_unrestricted_query_widens_nothing(grid, bounds, start):
 
 
 INSIDE = {"start_pk": "in", "start_rk": "3", "end_pk": "in", "end_rk": "6"}
-# Outside in each direction: partition and row before and after the range, and other rows of its partitions.
+# Outside in each direction: partition and row keys before and after the range, and other row keys in its partitions.
 OUTSIDE = [("im", "4"), ("io", "4"), ("in", "2"), ("in", "7"), ("in", "")]
 WRITES = {
     "insert": lambda table, pk, rk: table.insert({"PartitionKey": pk, "RowKey": rk, "A": 2}),
@@ -145,7 +145,7 @@ def test_writing_outside(table, write, pair, exists):
     if exists:
         check_status(table.insert({"PartitionKey": pair[0], "RowKey": pair[1], "A": 1}), 201)
     token = with_table_token(table, "raud", **INSIDE)
-    # The answer reveals neither whether the entity exists nor whether the condition holds.
+    # The answer reveals neither whether the entity exists nor whether the condition is met.
     check_problem(WRITES[write](token, *pair), 403, "AuthorizationFailure", CANNOT + ".", form="json")
     if exists:
         assert table.stored(*pair) == {"A": 1}
@@ -220,6 +220,6 @@ def test_bounds_with_special_characters(table):
     for partition in keys:
         token = with_table_token(table, "r", start_pk=partition, end_pk=partition)
         assert pairs(token.query(accept=NONE)) == [(partition, "r")], encode_key(partition)
-    # Keys are in the order of UTF-16 code units, in which the private use area follows the surrogates.
+    # Keys are ordered by UTF-16 code units, in which the private use area follows the surrogates.
     token = with_table_token(table, "r", start_pk="é", end_pk="😀")
     assert pairs(token.query(accept=NONE)) == [("é", "r"), ("😀", "r")]

@@ -1,4 +1,4 @@
-"""Service properties: the document to the byte, updates in part, and what is refused; statistics and the secondary endpoint."""
+"""Service properties: the exact XML, partial updates, and refusals; statistics and the secondary endpoint."""
 
 import email.utils
 import re
@@ -22,7 +22,7 @@ METRICS = f"<Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</Incl
 
 @pytest.fixture(autouse=True)
 def untouched(wire):
-    """Sets known properties before every case, and restores those of the account afterwards."""
+    """Sets known properties before every case, and restores the account's properties afterwards."""
     with restored(wire):
         set_sections(wire, LOGGING, f"<HourMetrics>{NO_METRICS}</HourMetrics>", f"<MinuteMetrics>{NO_METRICS}</MinuteMetrics>",
                      cors())
@@ -30,13 +30,13 @@ def untouched(wire):
 
 
 def section(text, name):
-    """One section of a document, unchanged."""
+    """Returns one section of the XML, unchanged."""
     found = re.search(rf"<{name}>.*?</{name}>|<{name} />", text)
     assert found, text
     return found.group()
 
 
-# The document
+# The XML
 
 def test_get_to_the_byte(wire):
     set_sections(wire, f"<HourMetrics>{METRICS}</HourMetrics>", cors(rule(), rule("http://a,http://b", "GET,PUT", "x-one,x-*", "", 0)))
@@ -92,7 +92,7 @@ def test_a_section_alone_keeps_the_others(wire):
 def test_an_empty_cors_section_clears_the_rules(wire, empty):
     set_sections(wire, cors(rule()))
     set_sections(wire, LOGGING)
-    assert section(read_properties(wire), "Cors") == cors(rule()), "an absent section keeps its rules"
+    assert section(read_properties(wire), "Cors") == cors(rule()), "an absent section must keep its rules"
     set_sections(wire, empty)
     assert section(read_properties(wire), "Cors") == "<Cors />"
 
@@ -130,7 +130,7 @@ def test_the_document_of_2012(wire):
     check_status(set_properties(wire, document(f"<Metrics>{METRICS}</Metrics>", LOGGING), version="2012-02-12"), 202)
     now = read_properties(wire)
     assert section(now, "HourMetrics") == f"<HourMetrics>{METRICS}</HourMetrics>"
-    assert section(now, "Cors") == cors(rule()), "what the old version does not know stays"
+    assert section(now, "Cors") == cors(rule()), "settings unknown to the old version must stay"
     for body in (document(LOGGING), document(f"<Metrics>{METRICS}</Metrics>")):
         check_problem(set_properties(wire, body, version="2012-02-12"), 400, "InvalidXmlDocument", form="front")
 
@@ -199,7 +199,8 @@ BAD_DOCUMENTS = {
 }
 
 
-# What one rule cannot have (tested by the client for .NET); the limits of all rules together are faults of the document.
+# Violations of the limits for one rule (tested by the .NET client); violations of the limits for all rules invalidate
+# the XML.
 BAD_VALUES = {"no-origin", "65-origins", "long-origin", "no-method", "unknown-method", "65-headers", "three-prefixes", "long-header"}
 
 
@@ -213,7 +214,7 @@ def test_bad_documents(wire, name):
     assert answer.header("x-ms-error-code") == code
     assert answer.header("Cache-Control") is None
     assert answer.header("X-Content-Type-Options") is None
-    assert read_properties(wire) == before, "nothing of a refused document is kept"
+    assert read_properties(wire) == before, "a refused request must not change any property"
 
 
 def test_the_reason_phrase_repeats_the_message(wire):
@@ -301,7 +302,7 @@ def test_statistics_to_the_byte(secondary):
 
 
 def test_statistics_through_the_client(service):
-    """In path style the client signs another path than it sends."""
+    """In path style, the client signs a different path from the one it sends."""
     stats = service.get_service_stats()
     assert stats["geo_replication"]["status"] == "live"
     assert stats["geo_replication"]["last_sync_time"]
@@ -316,7 +317,7 @@ def test_the_secondary_endpoint_reads(wire, secondary, table):
     table.insert({"PartitionKey": "p", "RowKey": "r", "A": 1})
     deadline = time.monotonic() + 20
     while (answer := secondary.send("GET", table.address("p", "r"), accept=NONE)).status == 404 and time.monotonic() < deadline:
-        time.sleep(1)  # A server with a real second copy needs time.
+        time.sleep(1)  # A server with a real second copy may lag.
     assert check_status(answer, 200).json()["A"] == 1
     assert check_status(secondary.send("GET", f"/{table.name}()", accept=NONE), 200).json()["value"]
     check_status(secondary.send("GET", "/Tables", accept=NONE), 200)
@@ -340,6 +341,6 @@ def test_the_secondary_endpoint_does_not_write(secondary, shared, name):
     answer = secondary.send(verb, target.format(table=shared.name), body)
     is_of_front_end = name == "set-properties"
     check_problem(answer, 403, "InsufficientAccountPermissions", WRITES_REFUSED, form="front" if is_of_front_end else "json")
-    if not is_of_front_end:  # recorded
+    if not is_of_front_end:  # Recorded.
         assert answer.reason == "Forbidden"
         assert answer.header("Cache-Control") == "no-cache"

@@ -1,6 +1,6 @@
-"""The suite's own signer against worked examples of the specification (07 §15); needs no server.
+"""Checks the suite's own signer against the specification's examples (07 §15). Needs no server.
 
-With a wrong signature every other case would fail, so these cases check the strings to sign first.
+With a wrong signature every other case would fail, so these cases first check the strings to sign.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""Table names: case, lengths, spelling and order of a listing (01 §2, 02 §4)."""
+"""Table names: case, lengths, spelling, and order of a listing (01 §2, 02 §4)."""
 
 import pytest
 from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
@@ -12,7 +12,7 @@ def create(wire, name):
 
 
 def listed(wire, low, high):
-    """The table names between two lower-case bounds, over all pages."""
+    """Returns the table names between two lower-case bounds, over all pages."""
     target = f"/Tables?$filter=TableName%20ge%20'{low}'%20and%20TableName%20lt%20'{high}'"
     answer = check_status(wire.send("GET", target, accept=NONE), 200)
     names = [entry["TableName"] for entry in answer.json()["value"]]
@@ -57,7 +57,7 @@ def test_listing_is_ordered_without_case(wire, new_name):
 def test_shortest_and_longest(wire, new_name, length):
     name = (new_name() + "x" * 63)[:length]
     if wire.send("GET", f"/Tables('{name}')").status == 200:
-        pytest.skip("the account has a table of this short name")
+        pytest.skip("the account already has a table with this short name")
     create(wire, name)
     try:
         assert wire.send("GET", f"/Tables('{name}')").json()["TableName"] == name
@@ -85,7 +85,7 @@ def test_name_is_free_after_deletion_or_says_being_deleted(wire, table):
     answer = wire.send("POST", "/Tables", {"TableName": table.name})
     if answer.status == 409:
         assert answer.json()["odata.error"]["code"] == "TableBeingDeleted"
-        pytest.skip("the endpoint frees the name later")
+        pytest.skip("the endpoint releases the name later")
     check_status(answer, 201)
     assert table.query().json()["value"] == []
 

@@ -1,4 +1,4 @@
-"""Throttling as the official client sees it, with a server that the suite starts: it waits and retries by itself."""
+"""Throttling as the official client sees it, with a server that the suite starts. The client retries on its own."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from azure.core.exceptions import HttpResponseError
 from azure.data.tables import TableServiceClient
 
 BINARY = os.environ.get("ROWHOUSE_BINARY")
-pytestmark = pytest.mark.skipif(not BINARY, reason="ROWHOUSE_BINARY does not name the server's binary")
+pytestmark = pytest.mark.skipif(not BINARY, reason="set ROWHOUSE_BINARY to the server program")
 
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -33,7 +33,7 @@ def endpoint():
 
 @pytest.fixture
 def connect(endpoint):
-    """A function that makes clients; they are closed at the end."""
+    """Returns a function that creates clients; they are closed at the end."""
     clients = []
 
     def make(**options):
@@ -59,7 +59,7 @@ def test_a_client_with_its_usual_settings_waits_and_succeeds(connect):
         statuses.append(response.http_response.status_code)
 
     for number in range(ROUNDS_MAX):
-        # If the machine pauses between the two requests, the partition is idle again; then this is repeated.
+        # If the machine pauses between the two requests, the partition becomes idle again, so try again.
         table.submit_transaction(hundred(f"p{number}"))
         table.create_entity({"PartitionKey": f"p{number}", "RowKey": "new"}, raw_response_hook=note)
         assert table.get_entity("p0", "new")["RowKey"] == "new"
@@ -78,6 +78,6 @@ def test_a_client_that_does_not_try_again_sees_the_error_of_the_service(connect)
             assert error.status_code == 503
             assert error.response.headers["x-ms-error-code"] == "ServerBusy"
             assert error.response.headers["Retry-After"] == "1"
-            assert len(list(table.query_entities(f"PartitionKey eq 'p{number}x'"))) == 0, "others are served"
+            assert len(list(table.query_entities(f"PartitionKey eq 'p{number}x'"))) == 0, "other partitions must be served"
             return
     raise AssertionError("no request was throttled")

@@ -1,6 +1,6 @@
-"""EDM types at their limits through raw JSON, at every metadata level: the text of the answer, member by member.
+"""EDM types at their limits through raw JSON, at every metadata level: the answer's text, member by member.
 
-Source of the rules: 01 §6 (types), 03 §3.4 (annotations by level), 03 §3.6 (text).
+Source of the rules: 01 §6 (types), 03 §3.4 (annotations by level), 03 §3.6 (representation).
 """
 
 import base64
@@ -24,7 +24,7 @@ def entity_text(key, members):
 
 
 def custom_members(answer):
-    """The text of the custom properties: all that follows the Timestamp member."""
+    """Returns the text of the custom properties: everything after the Timestamp member."""
     before, separator, rest = answer.text.partition('"Timestamp":"')
     assert separator, answer.text
     return rest.partition('"')[2].removesuffix("}").removeprefix(",")
@@ -34,7 +34,7 @@ def annotated(edm_type, value):
     return f'"P@odata.type":"{edm_type}","P":{value}'
 
 
-# The members as sent, and as they come back at minimal and full; at none the annotation is missing.
+# The members as sent, and as returned at minimal and full; at none the annotation is missing.
 EXACT = {
     "int32-min": ('"P":-2147483648', '"P":-2147483648'),
     "int32-max": ('"P":2147483647', '"P":2147483647'),
@@ -91,13 +91,13 @@ def test_exact_text(shared, key, name, level):
     assert custom_members(shared.point(key, "r", accept=level)) == wanted
 
 
-# Input text and the text that comes back (01 §6.1).
+# The value sent and the value returned (01 §6.1).
 DATES = {
     "first": ("1601-01-01T00:00:00Z", "1601-01-01T00:00:00Z"),
     "first-tick": ("1601-01-01T00:00:00.0000001Z", "1601-01-01T00:00:00.0000001Z"),
     "last": ("9999-12-31T23:59:59.9999999Z", "9999-12-31T23:59:59.9999999Z"),
     "seven-digits": ("2024-05-06T07:08:09.1234567Z", "2024-05-06T07:08:09.1234567Z"),
-    # Recorded: what is finer than a tick is lost. Clients of Java write nine digits.
+    # Recorded: fractions of a tick are lost. Java clients write nine digits.
     "nine-digits": ("2023-05-06T07:08:40.331047814Z", "2023-05-06T07:08:40.3310478Z"),
     "nine-digits-with-zeros": ("2023-05-06T07:08:40.123456700Z", "2023-05-06T07:08:40.1234567Z"),
     "trimmed-one": ("2024-05-06T07:08:09.8613240Z", "2024-05-06T07:08:09.861324Z"),
@@ -121,7 +121,8 @@ def test_datetime_text(shared, key, name):
     assert custom_members(shared.point(key, "r", accept=NONE)) == f'"P":"{returned}"'
 
 
-# Fifteen digits if they read back to the same double, else seventeen: the round-trip format of the .NET Framework (recorded).
+# Fifteen digits if they parse back to the same double, or else seventeen: the round-trip format of the .NET Framework
+# (recorded).
 DOUBLES = {
     "5e-324": "4.94065645841247E-324", "2.2250738585072014e-308": "2.2250738585072014E-308",
     "1.797693134862315e308": "1.7976931348623149E+308", "-1.797693134862315e308": "-1.7976931348623149E+308", "0.1": "0.1",
@@ -129,7 +130,7 @@ DOUBLES = {
     "3.141592653589793": "3.1415926535897931", "-2.5e-7": "-2.5E-07", "0.00001": "1E-05", "0.0001": "0.0001",
     "0.30000000000000004": "0.30000000000000004", "9007199254740993.0": "9007199254740992.0",
     "9223372036854775808000.0": "9.2233720368547758E+21",
-    # An integer without a type that no Int32 holds is a Double (recorded beyond Int64).
+    # An untyped integer that does not fit in Int32 is a Double (recorded beyond Int64).
     "9223372036854775808000": "9.2233720368547758E+21", "2147483648": "2147483648.0", "-2147483649": "-2147483649.0",
 }
 
@@ -182,7 +183,7 @@ def test_every_type_in_one_entity_keeps_the_order_of_the_request(shared, key):
     assert custom_members(shared.point(key, "r")) == sent
 
 
-# A value that is not of its declared or inferred type: 400 InvalidInput (01 §6).
+# A value that does not match its declared or inferred type: 400 InvalidInput (01 §6).
 WRONG_TEXT = {
     "int64-word": annotated("Edm.Int64", '"abc"'),
     "int64-empty": annotated("Edm.Int64", '""'),
@@ -238,7 +239,7 @@ def test_key_that_is_no_string(shared, value):
     check_refused(shared.insert(f'{{"PartitionKey":{value},"RowKey":"r"}}'))
 
 
-# Below 1601 the message names the property and the value as MM/dd/yyyy HH:mm:ss (01 §6.1).
+# Before 1601, the message contains the property name and the value as MM/dd/yyyy HH:mm:ss (01 §6.1).
 EARLY = {
     "1600": ("1600-01-01T00:00:00Z", "01/01/1600 00:00:00"),
     "last-tick-of-1600": ("1600-12-31T23:59:59.9999999Z", "12/31/1600 23:59:59"),

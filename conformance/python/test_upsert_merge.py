@@ -1,4 +1,4 @@
-"""Replace, merge and the upserts: which properties remain, which are removed, and their order in the answer (01 §6, 02 §5)."""
+"""Replace, merge and the upserts: which properties remain, and their order in answers (01 §6, 02 §5)."""
 
 import pytest
 from azure.data.tables import UpdateMode
@@ -23,7 +23,7 @@ UPSERTS = {name: case for name, case in {**MERGING, **REPLACING}.items() if case
 
 @pytest.fixture
 def stored(shared, key):
-    """An entity with two properties under `key`."""
+    """Inserts an entity with two properties under `key`, and returns the key."""
     check_status(shared.insert({"PartitionKey": key, "RowKey": "r", "B": "b", "A": 1}), 201)
     return key
 
@@ -93,7 +93,7 @@ def test_keys_may_stand_in_the_body(shared, stored, name):
 
 @pytest.mark.parametrize("name", {**MERGING, **REPLACING})
 def test_the_address_wins_over_keys_in_the_body(shared, stored, name):
-    """Recorded for PATCH, with and without `If-Match`: 204, and the keys of the body have no effect (01 §3)."""
+    """Recorded for PATCH, with and without `If-Match`: 204, and the keys in the body have no effect (01 §3)."""
     case = {**MERGING, **REPLACING}[name]
     act(shared, case, stored, {"PartitionKey": stored + "x", "RowKey": "other", "A": 9})
     assert shared.stored(stored, "r")["A"] == 9
@@ -111,7 +111,7 @@ def test_prefer_is_ignored_by_upserts(shared, key, name):
 
 
 def test_order_of_properties_over_several_writes(shared, key):
-    """As recorded: an insert keeps the order of the request, every other write orders the properties by name."""
+    """Recorded: an insert keeps the order of the request; every other write sorts the properties by name."""
     check_status(shared.insert({"RowKey": "r", "z": 1, "PartitionKey": key, "m": 2, "a": 3}), 201)
     assert list(shared.point(key, "r").json())[2:] == ["PartitionKey", "RowKey", "Timestamp", "z", "m", "a"]
     check_status(shared.write("MERGE", key, "r", {"n": 4, "a": 5, "b": 6}, if_match="*"), 204)

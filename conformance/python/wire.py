@@ -1,6 +1,6 @@
 """Raw HTTP against a Table service endpoint, signed with Shared Key.
 
-`Wire` sends exactly the bytes a test asks for and returns an `Answer`; `TableWire` adds the entity
+`Wire` sends exactly the bytes that a test specifies and returns an `Answer`; `TableWire` adds the entity
 operations of one table. Nothing here checks an answer; `expect` does that.
 """
 
@@ -29,7 +29,7 @@ FULL = "application/json;odata=fullmetadata"
 
 @dataclass(frozen=True)
 class Answer:
-    """One HTTP response, its body already read."""
+    """An HTTP response whose body has been read."""
 
     status: int
     reason: str
@@ -37,7 +37,7 @@ class Answer:
     body: bytes
 
     def header(self, name):
-        """The value of a header, or None; header names are compared without case."""
+        """Returns the value of a header, or None; header names are compared case-insensitively."""
         values = [value for key, value in self.headers if key.lower() == name.lower()]
         return ", ".join(values) if values else None
 
@@ -50,17 +50,17 @@ class Answer:
 
 
 def encode_key(text):
-    """A key in the percent-encoding of the Python client and of the service's own addresses, without its quotes."""
+    """Returns a key, percent-encoded as in the Python client and in the service's own addresses, without quotes."""
     return urllib.parse.quote(text.replace("'", "''"), safe="")
 
 
 def encode_options(options):
-    """A query string from a mapping of query options; the option names are sent as they are."""
+    """Returns a query string for a mapping of query options; the option names are not encoded."""
     return "&".join(f"{name}={urllib.parse.quote(str(value), safe='')}" for name, value in options.items())
 
 
 def to_bytes(body):
-    """The bytes of a request body given as bytes, text or a JSON value."""
+    """Returns the bytes of a request body given as bytes, a string or a JSON value."""
     if body is None or isinstance(body, bytes):
         return body
     if isinstance(body, str):
@@ -69,12 +69,12 @@ def to_bytes(body):
 
 
 def now_text(offset_seconds=0):
-    """The current time in the form of the Date header."""
+    """Returns the current time in the form of the Date header."""
     return email.utils.formatdate(time.time() + offset_seconds, usegmt=True)
 
 
 def string_to_sign(scheme, account, verb, target, headers):
-    """The string to sign of SharedKey or SharedKeyLite for a request target as it is on the wire."""
+    """Returns the string to sign of SharedKey or SharedKeyLite for a request target as it is on the wire."""
     lower = {name.lower(): value for name, value in headers.items()}
     path, _, query = target.partition("?")
     resource = f"/{account}{path or '/'}"
@@ -126,7 +126,7 @@ class Wire:
         return f"{scheme} {self.account}:{signature(self.key, text)}"
 
     def prepare(self, method, target, body, headers, accept, version, scheme):
-        """The whole request target and all headers of a request, signed unless `scheme` is None."""
+        """Returns the whole request target and all headers of a request, signed unless `scheme` is None."""
         target = self.prefix + target
         merged = self.default_headers(accept, version, body is not None)
         merged.update(headers or {})
@@ -139,7 +139,7 @@ class Wire:
         return target, merged
 
     def send(self, method, target, body=None, *, headers=None, accept=MINIMAL, version=VERSION, scheme="SharedKey"):
-        """Send one request; a header given as None is left out, one given as a list is sent several times."""
+        """Sends one request. A header given as None is omitted; one given as a list is sent several times."""
         body = to_bytes(body)
         target, merged = self.prepare(method, target, body, headers, accept, version, scheme)
         reused = self._connection is not None
@@ -174,7 +174,7 @@ class Wire:
         return Answer(response.status, response.reason, tuple(response.getheaders()), data)
 
     def compose(self, method, target, body=None, *, headers=None, accept=MINIMAL, version=VERSION):
-        """The bytes of a signed request that asks the server to close the connection afterwards."""
+        """Returns the bytes of a signed request that asks the server to close the connection afterwards."""
         body = to_bytes(body)
         target, merged = self.prepare(method, target, body, headers, accept, version, "SharedKey")
         lines = [f"{method} {target} HTTP/1.1", f"Host: {self.netloc}", "Connection: close"]
@@ -182,7 +182,7 @@ class Wire:
         return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + (body or b"")
 
     def connect(self):
-        """An open socket to the endpoint, with TLS if the endpoint has it."""
+        """Returns an open socket to the endpoint, with TLS if the endpoint uses it."""
         plain = socket.create_connection((self.host, self.port), timeout=TIMEOUT_SECONDS)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self.scheme == "https":
@@ -190,7 +190,7 @@ class Wire:
         return plain
 
     def talk(self, data, half_close=False):
-        """Send bytes on a new connection and return all bytes until the server closes it; a hang raises TimeoutError."""
+        """Sends bytes on a new connection, and returns all bytes until the server closes it. A hang raises an error."""
         with self.connect() as stream:
             try:
                 stream.sendall(data)
@@ -199,12 +199,12 @@ class Wire:
             except TimeoutError:
                 raise
             except OSError:
-                pass  # The server may refuse a request, and close, before it was sent completely.
+                pass  # The server may refuse a request and close before the request is fully sent.
             return read_all(stream)
 
 
 def read_all(stream):
-    """All bytes of a socket until the other side closes or resets it."""
+    """Returns all bytes from a socket until the other side closes or resets it."""
     received = b""
     while True:
         try:
@@ -217,7 +217,7 @@ def read_all(stream):
 
 
 def status_of(data):
-    """The status of the last response in raw bytes, or None if there is none (interim 100 answers are skipped)."""
+    """Returns the status of the last response in raw bytes, or None without a response. Skips interim 100 responses."""
     while data.startswith(b"HTTP/1.1 100"):
         data = data.partition(b"\r\n\r\n")[2]
     return int(data.split(b" ", 2)[1]) if data.startswith(b"HTTP/") else None
@@ -240,7 +240,7 @@ class TableWire:
         return self.wire.send("GET", self.address(partition_key, row_key) + query, **kwargs)
 
     def write(self, verb, partition_key, row_key, properties, if_match=None, headers=None, **kwargs):
-        """Replace (PUT) or merge (MERGE, PATCH) under If-Match; without If-Match an upsert."""
+        """Replaces (PUT) or merges (MERGE, PATCH) under If-Match; without If-Match, it upserts."""
         headers = {"If-Match": if_match, **(headers or {})}
         return self.wire.send(verb, self.address(partition_key, row_key), properties, headers=headers, **kwargs)
 
@@ -253,13 +253,13 @@ class TableWire:
         return self.wire.send("GET", f"/{self.name}(){query}", **kwargs)
 
     def stored(self, partition_key, row_key):
-        """The custom properties of an entity that must exist, without annotations and Timestamp."""
+        """Returns the custom properties of an entity that must exist, without annotations and Timestamp."""
         answer = self.point(partition_key, row_key, accept=NONE)
         assert answer.status == 200, answer
         return {k: v for k, v in answer.json().items() if k not in ("PartitionKey", "RowKey", "Timestamp")}
 
     def row_keys(self, filter_text):
-        """The row keys that a $filter selects, in the order of the answer (one page)."""
+        """Returns the row keys that a $filter selects, in the order of the answer (one page)."""
         answer = self.query({"$filter": filter_text}, accept=NONE)
         assert answer.status == 200, answer
         return [entity["RowKey"] for entity in answer.json()["value"]]

@@ -1,4 +1,4 @@
-//! Where the time comes from. Time is read in one place and passed in.
+//! The source of the time. Time is read in one place and passed in.
 //!
 //! This module must not know who needs the time.
 
@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 /// A source of the time of day.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
-    /// The current instant.
+    /// Returns the current instant.
     fn now(&self) -> DateTime;
 }
 

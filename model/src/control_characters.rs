@@ -1,6 +1,6 @@
-//! Which characters must not reach people as they are: those that control a terminal, end a line, or reorder text.
+//! Characters that must not be shown to people unescaped: those that control a terminal, end a line, or reorder text.
 
-/// Whether a character controls a terminal (C0, DEL, C1), ends a line, or changes the direction of text.
+/// Returns whether a character controls a terminal (C0, DEL, C1), ends a line, or changes the direction of text.
 pub fn is_control_character(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }

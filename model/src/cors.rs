@@ -1,9 +1,8 @@
-//! CORS rules of an account: their syntax and limits (specification 10 §2), and which of them applies to a
-//! request (10 §3, §5).
+//! The CORS rules of an account: their syntax and limits (10 §2), and the rule that applies to a request (10 §3, §5).
 //!
-//! Invariant: every rule keeps the limits of 10 §2.
+//! Invariant: every rule is within the limits of 10 §2.
 //!
-//! This module must not know HTTP: headers are texts.
+//! This module must not know HTTP: headers are plain strings.
 
 use crate::limits::{
     CORS_HEADER_LITERALS_MAX, CORS_HEADER_PREFIXES_MAX, CORS_ITEM_CHARS_MAX, CORS_MAX_AGE_SECONDS_MAX,
@@ -11,10 +10,10 @@ use crate::limits::{
 };
 use std::fmt;
 
-/// The methods that a rule may allow. The reference forgets PATCH in one of two places; clients merge with it.
+/// The methods that a rule may allow. The reference omits PATCH in one of two places, but clients use it to merge.
 const METHODS: &[&str] = &["DELETE", "GET", "HEAD", "MERGE", "POST", "OPTIONS", "PUT", "PATCH", "TRACE", "CONNECT"];
 
-/// Any origin or any header; at the end of a header, any suffix.
+/// Matches any origin or any header; at the end of a header, matches any suffix.
 const WILDCARD: &str = "*";
 
 /// The CORS rules of an account, in the order of evaluation; may be empty.
@@ -31,30 +30,30 @@ pub struct CorsRule {
     max_age_seconds: u32,
 }
 
-/// A list of header names, some of them only by their beginning.
+/// A list of header names and header-name prefixes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeaderPatterns {
     literals: Box<[Box<str>]>,
-    /// Without the asterisk; the empty prefix matches every header.
+    /// The prefixes without their asterisk. The empty prefix matches every header.
     prefixes: Box<[Box<str>]>,
 }
 
-/// The limit of 10 §2 that a rule exceeds.
+/// The limit of 10 §2 that a rule violates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CorsError {
     /// More than 5 rules.
     TooManyRules,
-    /// More than 2 KiB of text in all rules.
+    /// More than 2 KiB in all rules together.
     TooMuchText,
     /// No origin, or more than 64.
     Origins,
-    /// No method, or one that no rule can allow.
+    /// No method, or a method that no rule can allow.
     Methods,
     /// More than 64 header names or 2 prefixes in a list.
     Headers,
-    /// An origin or header of more than 256 characters, or with a control character.
+    /// An origin or header with more than 256 characters or a control character.
     Item,
-    /// An age beyond 31 bits.
+    /// An age that needs more than 31 bits.
     MaxAge,
 }
 
@@ -62,12 +61,14 @@ impl fmt::Display for CorsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::TooManyRules => "there are more than 5 CORS rules",
-            Self::TooMuchText => "the CORS rules have more than 2 KiB of text",
-            Self::Origins => "a CORS rule has no origin, or more than 64",
-            Self::Methods => "a CORS rule has no method, or an unknown one",
-            Self::Headers => "a CORS rule has a list of more than 64 headers or more than 2 prefixes",
-            Self::Item => "a CORS rule has an origin or header above 256 characters, or with a control character",
-            Self::MaxAge => "a CORS rule has an age beyond 31 bits",
+            Self::TooMuchText => "the CORS rules are larger than 2 KiB",
+            Self::Origins => "a CORS rule has no origins, or more than 64",
+            Self::Methods => "a CORS rule has no methods, or an unknown method",
+            Self::Headers => "a header list of a CORS rule has more than 64 names or more than 2 prefixes",
+            Self::Item => {
+                "an origin or header of a CORS rule is longer than 256 characters or contains a control character"
+            }
+            Self::MaxAge => "the maximum age of a CORS rule needs more than 31 bits",
         })
     }
 }
@@ -75,7 +76,7 @@ impl fmt::Display for CorsError {
 impl std::error::Error for CorsError {}
 
 impl CorsRules {
-    /// Checks what concerns all rules together.
+    /// Checks the limits that apply to all rules together.
     pub fn new(rules: Vec<CorsRule>) -> Result<Self, CorsError> {
         if rules.len() > CORS_RULES_MAX {
             return Err(CorsError::TooManyRules);
@@ -86,27 +87,27 @@ impl CorsRules {
         Ok(Self(rules.into()))
     }
 
-    /// The rules in order.
+    /// Returns the rules in order.
     pub fn as_slice(&self) -> &[CorsRule] {
         &self.0
     }
 
-    /// Whether there is no rule, so that CORS is disabled.
+    /// Returns whether there are no rules, which disables CORS.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The rule that decides about an actual request: the first that has the origin and the method (10 §3).
+    /// Returns the rule that applies to an actual request: the first that matches the origin and the method (10 §3).
     ///
-    /// A request without an origin only matches rules for any origin (10 §5).
+    /// A request without an origin matches only rules for any origin (10 §5).
     pub fn select(&self, origin: Option<&str>, method: &str) -> Option<&CorsRule> {
         self.0.iter().find(|rule| rule.has_origin(origin) && rule.has_method(method))
     }
 
-    /// The rule that allows a preflight request.
+    /// Returns the rule that allows a preflight request.
     ///
-    /// Only the first rule with the origin and the method decides: if it does not allow one of
-    /// the headers, no later rule is considered (10 §3).
+    /// Only the first rule that matches the origin and the method applies. If it does not allow one of the headers,
+    /// later rules are not considered (10 §3).
     pub fn preflight<'h>(
         &self,
         origin: &str,
@@ -116,9 +117,10 @@ impl CorsRules {
         self.select(Some(origin), method).filter(|rule| headers.all(|header| rule.allowed_headers.matches(header)))
     }
 
-    /// Whether a response depends on the `Origin` of the request, so that a cache must not share it (table in 10 §5).
+    /// Returns whether a response depends on the request's `Origin`, so that a cache must not share it (table in 10
+    /// §5).
     ///
-    /// `selected` is the rule that [`Self::select`] found for the request.
+    /// `selected` is the rule that [`Self::select`] returned for the request.
     pub fn varies(&self, method: &str, selected: Option<&CorsRule>) -> bool {
         let is_cacheable = matches!(method, "GET" | "HEAD");
         is_cacheable && !self.is_empty() && selected.is_none_or(|rule| !rule.has_any_origin())
@@ -126,7 +128,7 @@ impl CorsRules {
 }
 
 impl CorsRule {
-    /// Reads the lists of a rule, which are separated by commas.
+    /// Parses the comma-separated lists of a rule.
     ///
     /// UNVERIFIED (10 §2): empty items of a list are ignored.
     pub fn new(
@@ -157,32 +159,32 @@ impl CorsRule {
         })
     }
 
-    /// The origins, separated by commas.
+    /// Returns the origins as a comma-separated list.
     pub fn origins(&self) -> String {
         self.origins.join(",")
     }
 
-    /// The methods, separated by commas.
+    /// Returns the methods as a comma-separated list.
     pub fn methods(&self) -> String {
         self.methods.join(",")
     }
 
-    /// The headers that a request may have.
+    /// Returns the headers that a request may contain.
     pub fn allowed_headers(&self) -> &HeaderPatterns {
         &self.allowed_headers
     }
 
-    /// The headers of a response that scripts may see.
+    /// Returns the response headers that scripts may read.
     pub fn exposed_headers(&self) -> &HeaderPatterns {
         &self.exposed_headers
     }
 
-    /// How long a browser may cache the response to a preflight request, in seconds.
+    /// Returns the time for which a browser may cache the response to a preflight request, in seconds.
     pub fn max_age_seconds(&self) -> u32 {
         self.max_age_seconds
     }
 
-    /// Whether the rule is for any origin.
+    /// Returns whether the rule allows any origin.
     pub fn has_any_origin(&self) -> bool {
         self.origins.iter().any(|origin| &**origin == WILDCARD)
     }
@@ -196,9 +198,9 @@ impl CorsRule {
         self.methods.iter().any(|known| known.eq_ignore_ascii_case(method))
     }
 
-    /// The size of the rule as the limit for all rules counts it.
+    /// Returns the size of the rule, in bytes, as counted for the limit on all rules.
     ///
-    /// UNVERIFIED (10 §2): that the stored text counts, without white space around the items.
+    /// UNVERIFIED (10 §2): the size is that of the stored strings, without white space around the items.
     fn text_bytes(&self) -> usize {
         let headers = self.allowed_headers.to_string().len() + self.exposed_headers.to_string().len();
         self.origins().len() + self.methods().len() + headers + self.max_age_seconds.to_string().len()
@@ -223,20 +225,20 @@ impl HeaderPatterns {
         Ok(Self { literals: literals.into(), prefixes: prefixes.into() })
     }
 
-    /// Whether the list has a header, in any letter case.
+    /// Returns whether the list matches a header, in any letter case.
     pub fn matches(&self, header: &str) -> bool {
         let begins_with = |prefix: &str| header.get(..prefix.len()).is_some_and(|h| h.eq_ignore_ascii_case(prefix));
         self.literals.iter().any(|literal| literal.eq_ignore_ascii_case(header))
             || self.prefixes.iter().any(|prefix| begins_with(prefix))
     }
 
-    /// The headers of the list that are named in full.
+    /// Returns the literal header names of the list, without the prefixes.
     pub fn literals(&self) -> impl Iterator<Item = &str> {
         self.literals.iter().map(|literal| &**literal)
     }
 }
 
-/// The list as the service writes it: separated by commas, whole names first and prefixes last (10 §1).
+/// Formats the list as the service does: comma-separated, literal names first and prefixes last (10 §1).
 impl fmt::Display for HeaderPatterns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let literals = self.literals.iter().map(|literal| (literal, ""));
@@ -249,7 +251,6 @@ impl fmt::Display for HeaderPatterns {
     }
 }
 
-/// The items of a list that is separated by commas.
 fn items(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty())
 }
@@ -258,9 +259,9 @@ fn fits(item: &str) -> bool {
     item.chars().count() <= CORS_ITEM_CHARS_MAX && !item.chars().any(char::is_control)
 }
 
-/// Whether an origin of a rule covers the origin of a request.
+/// Returns whether an origin in a rule matches the origin of a request.
 ///
-/// UNVERIFIED (10 §2): letter case counts, as the documentation says; browsers send hosts in lower case.
+/// UNVERIFIED (10 §2): origins are case-sensitive, as the documentation states; browsers send hosts in lower case.
 fn origin_matches(pattern: &str, origin: &str) -> bool {
     match pattern.split_once("*.") {
         None => pattern == origin,
@@ -268,9 +269,9 @@ fn origin_matches(pattern: &str, origin: &str) -> bool {
     }
 }
 
-/// Whether an origin is one or more labels below `rest`, which is a domain and perhaps a port.
+/// Returns whether an origin is one or more labels below `rest`, which is a domain with an optional port.
 ///
-/// UNVERIFIED (10 §2): the domain itself is not covered, and more than one label is.
+/// UNVERIFIED (10 §2): subdomains at any depth match, but not the domain itself.
 fn is_sub_domain(scheme: &str, rest: &str, origin: &str) -> bool {
     let labels = origin
         .strip_prefix(scheme)
@@ -305,7 +306,7 @@ mod tests {
         .unwrap();
         assert_eq!(rule.origins(), "https://a.example,*");
         assert_eq!(rule.methods(), "GET,PUT");
-        // Recorded: the service returns another order than the client sent.
+        // Recorded: the service does not return the order that the client sent.
         assert_eq!(rule.allowed_headers().to_string(), "x-ms-meta-xyz,x-ms-meta-foo,x-ms-meta-data*,x-ms-meta-target*");
         assert_eq!(rule.exposed_headers().to_string(), "");
         assert_eq!(rule.max_age_seconds(), 7);
@@ -344,7 +345,7 @@ mod tests {
     fn limits_of_all_rules() {
         assert!(CorsRules::new(vec![rule("*", "GET", ""); 5]).is_ok());
         assert_eq!(CorsRules::new(vec![rule("*", "GET", ""); 6]), Err(CorsError::TooManyRules));
-        // Methods and age take five bytes of each rule.
+        // The method and the age take five bytes in each rule.
         let of_bytes = |bytes: usize| rule(&vec!["o".repeat(102); 10].join(",")[..bytes - 5], "GET", "");
         assert!(CorsRules::new(vec![of_bytes(1024), of_bytes(1024)]).is_ok());
         assert_eq!(CorsRules::new(vec![of_bytes(1024), of_bytes(1025)]), Err(CorsError::TooMuchText));
@@ -387,7 +388,7 @@ mod tests {
         let allowed = |origin, method, headers: &[&str]| rules.preflight(origin, method, headers.iter().copied());
         assert_eq!(allowed("https://a.example", "GET", &[]), rules.as_slice().get(1));
         assert!(allowed("https://a.example", "get", &["X-One", "x-PRE-a", "x-pre-"]).is_some());
-        // The third rule would allow the header, but it is the second one that decides.
+        // The third rule would allow the header, but the second one applies.
         assert!(allowed("https://a.example", "GET", &["x-two"]).is_none());
         assert!(allowed("https://b.example", "GET", &["x-two"]).is_some());
         assert!(allowed("https://b.example", "PUT", &[]).is_none());

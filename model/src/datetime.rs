@@ -4,7 +4,7 @@
 //!
 //! Invariant: every value lies in that range.
 //!
-//! This module must not know other formats of dates than those of the protocol.
+//! This module must not know date formats other than those of the protocol.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -14,7 +14,7 @@ const SECONDS_PER_DAY: i64 = 86_400;
 const TICKS_PER_DAY: i64 = SECONDS_PER_DAY * TICKS_PER_SECOND;
 /// Ticks from 1601-01-01 to 1970-01-01.
 const UNIX_EPOCH_TICKS: i64 = 116_444_736_000_000_000;
-/// The Julian day of 1601-01-01, where tick 0 lies.
+/// The Julian day of 1601-01-01, the day of tick 0.
 const EPOCH_JULIAN_DAY: i64 = 2_305_814;
 /// 9999-12-31T23:59:59.9999999Z.
 const TICKS_MAX: i64 = 2_650_467_743_999_999_999;
@@ -23,12 +23,12 @@ const TICKS_MAX: i64 = 2_650_467_743_999_999_999;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DateTime(i64);
 
-/// Why a text is not an `Edm.DateTime`.
+/// The reason why a string is not a valid `Edm.DateTime`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DateTimeError {
-    /// The text is not of the form `YYYY-MM-DDThh:mm[:ss[.f{1,7}]][Z|±hh:mm]`.
+    /// The string does not have the form `YYYY-MM-DDThh:mm[:ss[.f{1,7}]][Z|±hh:mm]`.
     Malformed,
-    /// The instant lies before 1601; the text is the instant as the service prints it in its error.
+    /// The instant lies before 1601. The string is the instant as the service prints it in its error.
     OutOfRange(String),
 }
 
@@ -38,24 +38,24 @@ impl DateTime {
     /// 9999-12-31T23:59:59.9999999Z.
     pub const MAX: Self = Self(TICKS_MAX);
 
-    /// The instant that lies `ticks` of 100 ns after 1601-01-01, if it is in range.
+    /// Returns the instant that lies `ticks` of 100 ns after 1601-01-01, if it is in range.
     pub fn from_ticks(ticks: i64) -> Option<Self> {
         (0..=TICKS_MAX).contains(&ticks).then_some(Self(ticks))
     }
 
-    /// Ticks of 100 ns since 1601-01-01T00:00:00Z.
+    /// Returns the ticks of 100 ns since 1601-01-01T00:00:00Z.
     pub fn ticks(self) -> i64 {
         self.0
     }
 
-    /// The next representable instant, 100 ns later; the last instant stays itself.
+    /// Returns the next representable instant, 100 ns later. The last instant is returned unchanged.
     pub fn next(self) -> Self {
         Self((self.0 + 1).min(TICKS_MAX))
     }
 
-    /// The instant of a system time; times outside the range are clamped to it.
+    /// Converts a system time. Times outside the range are clamped to it.
     pub fn from_system_time(time: SystemTime) -> Self {
-        // Every request does this, so it does without a division of 128 bits.
+        // Every request does this, so avoid a 128-bit division.
         let ticks = |d: Duration| {
             let seconds = i64::try_from(d.as_secs()).unwrap_or(i64::MAX);
             seconds.saturating_mul(TICKS_PER_SECOND).saturating_add(i64::from(d.subsec_nanos() / 100))
@@ -67,7 +67,7 @@ impl DateTime {
         Self(since_1601.clamp(0, TICKS_MAX))
     }
 
-    /// The same instant as a system time.
+    /// Converts the instant to a system time.
     pub fn to_system_time(self) -> SystemTime {
         let ticks = self.0 - UNIX_EPOCH_TICKS;
         let distance = ticks.unsigned_abs();
@@ -77,14 +77,14 @@ impl DateTime {
         if ticks < 0 { SystemTime::UNIX_EPOCH - distance } else { SystemTime::UNIX_EPOCH + distance }
     }
 
-    /// Whole seconds since 1970-01-01T00:00:00Z, rounded down.
+    /// Returns the whole seconds since 1970-01-01T00:00:00Z, rounded down.
     pub fn unix_seconds(self) -> i64 {
         (self.0 - UNIX_EPOCH_TICKS).div_euclid(TICKS_PER_SECOND)
     }
 
-    /// Reads the text form of the protocol; a missing suffix means UTC, offsets are converted.
+    /// Parses the text form of the protocol. A missing suffix means UTC; offsets are converted.
     ///
-    /// Source: 01 §6.1. A date alone is not accepted.
+    /// Source: 01 §6.1. A date without a time is not accepted.
     pub fn parse(text: &str) -> Result<Self, DateTimeError> {
         let mut digits = Digits { rest: text.as_bytes() };
         let ticks = digits.instant().ok_or(DateTimeError::Malformed)?;
@@ -95,7 +95,7 @@ impl DateTime {
         }
     }
 
-    /// The text form of the protocol: trailing zeros of the fraction are cut (01 §6.1).
+    /// Returns the text form of the protocol, without trailing zeros in the fraction (01 §6.1).
     pub fn text(self) -> InstantText {
         let (year, month, day) = civil(self.0.div_euclid(TICKS_PER_DAY));
         let of_day = self.0.rem_euclid(TICKS_PER_DAY);
@@ -113,12 +113,12 @@ impl DateTime {
         }
     }
 
-    /// Appends the text form of the protocol: trailing zeros of the fraction are cut (01 §6.1).
+    /// Appends the text form of the protocol, without trailing zeros in the fraction (01 §6.1).
     pub fn write_to(self, out: &mut Vec<u8>) {
         self.text().write_to(out);
     }
 
-    /// Appends the form inside an ETag: as [`Self::write_to`], each `:` as `%3A` (01 §8).
+    /// Appends the form used inside an ETag: as [`Self::write_to`], with each `:` as `%3A` (01 §8).
     pub fn write_etag_to(self, out: &mut Vec<u8>) {
         self.text().write_etag_to(out);
     }
@@ -135,24 +135,24 @@ impl DateTime {
     }
 }
 
-/// The digits of an instant, computed once for the two forms of the Timestamp in every entity of a page.
+/// The digits of an instant, computed once for the two forms in which every entity of a page contains its Timestamp.
 #[derive(Debug, Clone, Copy)]
 pub struct InstantText {
     /// Date and hour: `2021-03-04T05`.
     hour: [u8; 13],
     minute: [u8; 2],
     second: [u8; 2],
-    /// A point and all seven digits.
+    /// The decimal point and all seven digits.
     fraction: [u8; 8],
 }
 
 impl InstantText {
-    /// Appends what [`DateTime::write_to`] appends.
+    /// Appends the form of [`DateTime::write_to`].
     pub fn write_to(&self, out: &mut Vec<u8>) {
         self.write(out, b":", self.trimmed_fraction());
     }
 
-    /// Appends what [`DateTime::write_etag_to`] appends.
+    /// Appends the form of [`DateTime::write_etag_to`].
     pub fn write_etag_to(&self, out: &mut Vec<u8>) {
         self.write(out, b"%3A", self.trimmed_fraction());
     }
@@ -182,17 +182,17 @@ impl fmt::Display for DateTime {
     }
 }
 
-/// Seconds of a day and ticks of a second are far below 2^32.
+/// Converts the seconds of a day or the ticks of a second, which are far below 2^32.
 fn small(value: i64) -> u32 {
     u32::try_from(value).unwrap_or(0)
 }
 
-/// The two digits of a number below 100.
+/// Returns the two digits of a number below 100.
 fn pair(number: u32) -> [u8; 2] {
     [number / 10, number % 10].map(|digit| b'0' + u8::try_from(digit).unwrap_or(0))
 }
 
-/// The calendar date of a day counted from 1601-01-01.
+/// Returns the calendar date of a day counted from 1601-01-01.
 fn civil(day: i64) -> (i32, u8, u8) {
     let julian = i32::try_from(day + EPOCH_JULIAN_DAY).unwrap_or(i32::MAX);
     let date = time::Date::from_julian_day(julian).unwrap_or(time::Date::MAX);
@@ -200,7 +200,7 @@ fn civil(day: i64) -> (i32, u8, u8) {
     (year, u8::from(month), day)
 }
 
-/// `MM/dd/yyyy HH:mm:ss`, the form in which the service's error quotes an instant before 1601.
+/// Returns `MM/dd/yyyy HH:mm:ss`, the form in which the service's error quotes an instant before 1601.
 fn net_framework_text(ticks: i64) -> String {
     let (year, month, day) = civil(ticks.div_euclid(TICKS_PER_DAY));
     let seconds = ticks.rem_euclid(TICKS_PER_DAY) / TICKS_PER_SECOND;
@@ -208,13 +208,13 @@ fn net_framework_text(ticks: i64) -> String {
     format!("{month:02}/{day:02}/{year:04} {h:02}:{m:02}:{s:02}")
 }
 
-/// A reader of fixed-width digits. Every method returns `None` if the text does not fit.
+/// A reader of fixed-width digits. Every method returns `None` if the input does not match.
 struct Digits<'a> {
     rest: &'a [u8],
 }
 
 impl Digits<'_> {
-    /// Ticks since 1601 of the whole text; may be negative.
+    /// Returns the ticks since 1601 of the whole input; may be negative.
     fn instant(&mut self) -> Option<i64> {
         let year = self.number(4)?;
         self.byte(b'-')?;
@@ -248,7 +248,7 @@ impl Digits<'_> {
         Some(days * TICKS_PER_DAY + seconds * TICKS_PER_SECOND + ticks)
     }
 
-    /// The suffix: `Z`, an offset in minutes, or nothing; and then the end of the text.
+    /// Parses the suffix (`Z`, an offset in minutes, or nothing) and the end of the input.
     fn offset(&mut self) -> Option<i64> {
         let minutes = match self.rest.first() {
             None => 0,
@@ -272,10 +272,10 @@ impl Digits<'_> {
         self.rest.is_empty().then_some(minutes)
     }
 
-    /// One digit or more, as ticks, of which there are as many as seven digits can tell.
+    /// Parses one or more digits as a fraction of a second, in ticks. A tick is the seventh digit.
     ///
-    /// UNVERIFIED (01 §6.1): what becomes of more digits; that they are accepted is recorded. They are rounded to the nearest
-    /// tick, and to the even one of two, as .NET reads them.
+    /// UNVERIFIED (01 §6.1): the treatment of further digits. The recordings show only that they are accepted. They are
+    /// rounded half to even, as .NET does.
     fn fraction(&mut self) -> Option<i64> {
         let length = self.rest.iter().take_while(|b| b.is_ascii_digit()).count();
         let kept = length.min(7);

@@ -8,17 +8,17 @@ use crate::name::utf16_units;
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A 128-bit identifier; its text form is lower case and hyphenated.
+/// A 128-bit identifier. Its text form is lower-case and hyphenated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Guid([u8; 16]);
 
 impl Guid {
-    /// A Guid from its bytes, in the order of the text form.
+    /// Returns a Guid from its bytes, in the order of the text form.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes, in the order of the text form. They compare as the texts do.
+    /// Returns the bytes, in the order of the text form. They sort like the text form.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -30,7 +30,7 @@ impl Guid {
         out.extend_from_slice(&text);
     }
 
-    /// Reads the hyphenated form in either letter case; no braces, no other form.
+    /// Parses the hyphenated form in either letter case. Braces and other forms are not accepted.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != uuid::fmt::Hyphenated::LENGTH {
             return None;
@@ -45,7 +45,7 @@ impl fmt::Display for Guid {
     }
 }
 
-/// The type of a property value. The numbers are those of the record format and never change.
+/// The type of a property value. The numbers belong to the record format and never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum EdmType {
@@ -55,7 +55,7 @@ pub enum EdmType {
     Binary = 2,
     /// True or false.
     Boolean = 3,
-    /// An instant, see [`DateTime`].
+    /// An instant; see [`DateTime`].
     DateTime = 4,
     /// An IEEE 754 binary64 number.
     Double = 5,
@@ -68,7 +68,7 @@ pub enum EdmType {
 }
 
 impl EdmType {
-    /// The name that annotations use, such as `Edm.Int64`.
+    /// Returns the name that annotations use, such as `Edm.Int64`.
     pub fn name(self) -> &'static str {
         match self {
             Self::String => "Edm.String",
@@ -82,14 +82,14 @@ impl EdmType {
         }
     }
 
-    /// The type of an annotation; `None` for every other name.
+    /// Returns the type with this annotation name, or `None` for any other name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::String, Self::Binary, Self::Boolean, Self::DateTime, Self::Double, Self::Guid, Self::Int32, Self::Int64]
             .into_iter()
             .find(|edm_type| edm_type.name() == name)
     }
 
-    /// The type of a tag of the record format.
+    /// Returns the type with this tag in the record format.
     pub(crate) fn from_tag(tag: u8) -> Option<Self> {
         Some(match tag {
             1 => Self::String,
@@ -105,7 +105,7 @@ impl EdmType {
     }
 }
 
-/// A property value, borrowed from where it is stored.
+/// A property value, borrowed from its storage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum EdmValue<'a> {
     /// See [`EdmType::String`].
@@ -127,7 +127,7 @@ pub enum EdmValue<'a> {
 }
 
 impl EdmValue<'_> {
-    /// The type of this value.
+    /// Returns the type of this value.
     pub fn edm_type(&self) -> EdmType {
         match self {
             Self::String(_) => EdmType::String,
@@ -141,7 +141,7 @@ impl EdmValue<'_> {
         }
     }
 
-    /// What this value adds to the size of an entity, in bytes, by the documented formula (01 §5).
+    /// Returns the size that this value adds to an entity, in bytes, by the documented formula (01 §5).
     pub fn formula_bytes(&self) -> usize {
         match self {
             Self::String(text) => 4 + UTF16_UNIT_BYTES * utf16_units(text),
@@ -153,10 +153,10 @@ impl EdmValue<'_> {
         }
     }
 
-    /// Whether a single value is larger than 64 KiB (01 §5).
+    /// Returns whether a single value is larger than 64 KiB (01 §5).
     pub fn is_too_large(&self) -> bool {
         match self {
-            // No text has more UTF-16 code units than UTF-8 bytes, so most texts need no count.
+            // A string never has more UTF-16 code units than UTF-8 bytes, so most strings need no count.
             Self::String(text) => text.len() > STRING_UTF16_UNITS_MAX && utf16_units(text) > STRING_UTF16_UNITS_MAX,
             Self::Binary(bytes) => bytes.len() > BINARY_BYTES_MAX,
             _ => false,
@@ -164,7 +164,7 @@ impl EdmValue<'_> {
     }
 }
 
-/// Compares two texts by UTF-16 code unit, the order of every string in the service (01 §3, 04 §3.4).
+/// Compares two strings by UTF-16 code unit, the order of every string in the service (01 §3, 04 §3.4).
 pub fn compare_ordinal(a: &str, b: &str) -> Ordering {
     let common = a.bytes().zip(b.bytes()).find(|(x, y)| x != y);
     match common {

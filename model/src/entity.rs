@@ -1,4 +1,4 @@
-//! An entity: its key and its record, owned or borrowed from where an engine keeps them.
+//! An entity: its key and its record, either owned or borrowed from an engine's storage.
 //!
 //! This module must not know where entities are stored.
 
@@ -14,10 +14,10 @@ pub struct Entity {
     pub record: Record,
 }
 
-/// An entity that is read in place.
+/// A borrowed view of an entity, which is read in place.
 #[derive(Debug, Clone)]
 pub struct EntityView<'a> {
-    /// The two keys.
+    /// The partition key and the row key.
     pub key: KeyView<'a>,
     /// Timestamp and custom properties.
     pub record: RecordView<'a>,
@@ -29,8 +29,8 @@ impl<'a> EntityView<'a> {
         Ok(Self { key: KeyView::decode(key).ok_or(DamagedRecord)?, record: RecordView::new(record)? })
     }
 
-    /// A view of an entity whose key is at hand as text.
-    pub fn of(key: &'a EntityKey, record: &'a Record) -> Result<Self, DamagedRecord> {
+    /// Returns a view of an entity that owns its data.
+    pub fn from_parts(key: &'a EntityKey, record: &'a Record) -> Result<Self, DamagedRecord> {
         let key = KeyView { partition: key.partition.as_str().into(), row: key.row.as_str().into() };
         Ok(Self { key, record: record.view()? })
     }

@@ -1,8 +1,8 @@
-//! ETags and the conditions that compare with them (specification 01 §8).
+//! ETags and the conditions that compare them (01 §8).
 //!
-//! Invariant: an `ETag` follows from the Timestamp alone, so it is never stored.
+//! Invariant: an `ETag` is derived only from the Timestamp, so it is never stored.
 //!
-//! This module must not know which operations have conditions.
+//! This module must not know which operations are conditional.
 
 use crate::DateTime;
 use std::fmt;
@@ -12,12 +12,12 @@ use std::fmt;
 pub struct ETag(DateTime);
 
 impl ETag {
-    /// The ETag of an entity that was last written at this instant.
-    pub fn of(timestamp: DateTime) -> Self {
+    /// Returns the ETag of an entity with this Timestamp.
+    pub fn from_timestamp(timestamp: DateTime) -> Self {
         Self(timestamp)
     }
 
-    /// Appends the text, for instance `W/"datetime'2021-03-04T05%3A06%3A07.0801Z'"`.
+    /// Appends the ETag, for example `W/"datetime'2021-03-04T05%3A06%3A07.0801Z'"`.
     pub fn write_to(self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"W/\"datetime'");
         self.0.write_etag_to(out);
@@ -33,7 +33,7 @@ impl fmt::Display for ETag {
     }
 }
 
-/// What an `If-Match` header demands of the existing entity.
+/// The condition of an `If-Match` header on the existing entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
     /// `*`: the entity must exist.
@@ -42,17 +42,17 @@ pub enum Condition {
     Matches(Box<str>),
 }
 
-/// Why an `If-Match` value is not a condition.
+/// The reason why an `If-Match` value is not a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConditionError {
-    /// It is neither `*` nor one weak ETag.
+    /// The value is neither `*` nor a single weak ETag.
     Malformed,
-    /// It is a weak ETag in another form than this service gives, which no entity can have.
+    /// The value is a weak ETag in a form that this service never generates, so no entity can match it.
     Foreign,
 }
 
 impl Condition {
-    /// Reads an `If-Match` value (01 §8).
+    /// Parses an `If-Match` value (01 §8).
     pub fn parse(header: &str) -> Result<Self, ConditionError> {
         if header == "*" {
             return Ok(Self::Any);
@@ -69,7 +69,8 @@ impl Condition {
         Ok(Self::Matches(Box::from(quoted)))
     }
 
-    /// The only Timestamp that fulfils the condition; `None` if it is `*`, or no Timestamp does.
+    /// Returns the only Timestamp that satisfies the condition, or `None` if the condition is `*` or no Timestamp
+    /// satisfies it.
     pub fn timestamp(&self) -> Option<DateTime> {
         let Self::Matches(quoted) = self else { return None };
         let text = quoted.strip_prefix("\"datetime'")?.strip_suffix("'\"")?;
@@ -77,15 +78,15 @@ impl Condition {
         self.holds_for(timestamp).then_some(timestamp)
     }
 
-    /// Whether an entity that was last written at this instant fulfils the condition.
+    /// Returns whether an entity with this Timestamp satisfies the condition.
     ///
-    /// Texts are compared, as the service does; dates are not interpreted.
+    /// ETags are compared as strings, as the service does; dates are not parsed.
     pub fn holds_for(&self, timestamp: DateTime) -> bool {
         match self {
             Self::Any => true,
             Self::Matches(quoted) => {
                 let mut current = Vec::with_capacity(48);
-                ETag::of(timestamp).write_to(&mut current);
+                ETag::from_timestamp(timestamp).write_to(&mut current);
                 current.get(2..) == Some(quoted.as_bytes())
             }
         }
@@ -99,13 +100,13 @@ mod tests {
     #[test]
     fn the_text_is_the_trimmed_timestamp_with_escaped_colons() {
         let timestamp = DateTime::parse("2021-03-04T05:06:07.0801000Z").unwrap();
-        assert_eq!(ETag::of(timestamp).to_string(), "W/\"datetime'2021-03-04T05%3A06%3A07.0801Z'\"");
+        assert_eq!(ETag::from_timestamp(timestamp).to_string(), "W/\"datetime'2021-03-04T05%3A06%3A07.0801Z'\"");
     }
 
     #[test]
     fn conditions() {
         let timestamp = DateTime::parse("2021-03-04T05:06:07.0801Z").unwrap();
-        let current = ETag::of(timestamp).to_string();
+        let current = ETag::from_timestamp(timestamp).to_string();
         assert!(Condition::parse("*").unwrap().holds_for(timestamp));
         assert!(Condition::parse(&current).unwrap().holds_for(timestamp));
         assert!(Condition::parse(&current.replace("W/", "w/")).unwrap().holds_for(timestamp));

@@ -1,7 +1,7 @@
-//! Filters: the syntax tree of `$filter` (specification 04 §2), and its evaluation (04 §3).
+//! Filters: the syntax tree of `$filter` (04 §2) and its evaluation (04 §3).
 //!
-//! This module must not know the text of a filter: writing and parsing it belong to the wire format.
-//! Evaluation works on the stored record in place and allocates nothing.
+//! This module must not know the syntax of a filter: parsing and writing it belong to the wire format. Evaluation works
+//! on the stored record in place and allocates nothing.
 
 mod evaluate;
 
@@ -12,7 +12,8 @@ use crate::name;
 /// The only property of a table in Query Tables (04 §7).
 pub const TABLE_NAME: &str = "TableName";
 
-/// A filter expression. `And` and `Or` have flat lists of operands, so that thousands of comparisons nest one deep.
+/// A filter expression. `And` and `Or` have flat lists of operands, so even thousands of comparisons add only one level
+/// of nesting.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Filter {
     /// All operands are true.
@@ -23,24 +24,24 @@ pub enum Filter {
     Not(Box<Filter>),
     /// A property compared with a literal.
     Compare(Comparison),
-    /// A property alone: it exists, is Boolean and is true.
+    /// A bare property. True if it exists, is Boolean and is true.
     IsTrue(PropertyName),
-    /// A literal `true` or `false` alone.
+    /// A bare literal `true` or `false`.
     Constant(bool),
 }
 
-/// A property compared with a literal. A literal on the left was mirrored when it was read.
+/// A comparison of a property with a literal. The parser mirrors comparisons that have the literal on the left.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// The left side.
     pub property: PropertyName,
-    /// How the sides are compared.
+    /// The comparison operator.
     pub operator: Operator,
     /// The right side.
     pub literal: Literal,
 }
 
-/// How two values are compared.
+/// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operator {
     /// `eq`
@@ -58,7 +59,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// The equivalent operator for exchanged sides: `3 lt Age` is `Age gt 3`.
+    /// Returns the equivalent operator after swapping the sides: `3 lt Age` is `Age gt 3`.
     pub fn mirrored(self) -> Self {
         match self {
             Self::Equal => Self::Equal,
@@ -70,7 +71,7 @@ impl Operator {
         }
     }
 
-    /// The opposite operator, for values of one totally ordered type.
+    /// Returns the negated operator. Valid only for values of one totally ordered type.
     pub fn negated(self) -> Self {
         match self {
             Self::Equal => Self::NotEqual,
@@ -83,14 +84,14 @@ impl Operator {
     }
 }
 
-/// The name of a property in a filter; system properties are recognized once, when the filter is parsed.
+/// The name of a property in a filter. System properties are recognized once, when the filter is parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PropertyName {
     /// The partition key.
     PartitionKey,
     /// The row key.
     RowKey,
-    /// The instant of the last write.
+    /// The time of the last write.
     Timestamp,
     /// A custom property.
     Custom(Box<str>),
@@ -107,7 +108,7 @@ impl PropertyName {
         }
     }
 
-    /// The type of a system property; that of a custom one is not known before there is an entity.
+    /// Returns the type of a system property. The type of a custom property depends on the entity.
     pub fn declared_type(&self) -> Option<EdmType> {
         match self {
             Self::PartitionKey | Self::RowKey => Some(EdmType::String),
@@ -116,7 +117,7 @@ impl PropertyName {
         }
     }
 
-    /// The name as it is written in a filter.
+    /// Returns the name as written in a filter.
     pub fn as_str(&self) -> &str {
         match self {
             Self::PartitionKey => name::PARTITION_KEY,
@@ -127,10 +128,10 @@ impl PropertyName {
     }
 }
 
-/// A literal of a filter.
+/// A literal in a filter.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Literal {
-    /// `'text'`
+    /// A string, such as `'text'`.
     String(Box<str>),
     /// `X'0aff'`
     Binary(Box<[u8]>),
@@ -149,7 +150,7 @@ pub enum Literal {
 }
 
 impl Literal {
-    /// The type that the form of the literal gives it.
+    /// Returns the type implied by the form of the literal.
     pub fn edm_type(&self) -> EdmType {
         match self {
             Self::String(_) => EdmType::String,

@@ -1,12 +1,12 @@
-//! What an authenticated request may do (specification 08 §3, §6, §9).
+//! The actions that an authenticated request may perform (08 §3, §6, §9).
 //!
 //! Invariants:
 //!
 //! 1. [`Grant::check`] is the only place that decides whether an action is allowed.
-//! 2. No grant reaches an entity outside its key range by any action: point operations are checked one by one, and a
-//!    query scans only the ranges that [`Grant::confine`] leaves.
+//! 2. No grant gives access to an entity outside its key range. Point operations are checked one by one, and a query
+//!    scans only the ranges that [`Grant::restrict`] leaves.
 //!
-//! This module must not know how a credential is written or verified. Another kind of credential is another [`Scope`].
+//! This module must not know how a credential is written or verified. Each kind of credential is a [`Scope`].
 
 use crate::key::EntityKey;
 use crate::mutation::Mutation;
@@ -16,57 +16,57 @@ use crate::range::KeyRange;
 use crate::roles::{RequiredActions, RoleScope};
 use core::net::IpAddr;
 
-/// What a credential allows, and on which account.
+/// The access that a credential allows to one account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// The account. Nothing outside it can be named.
+    /// The account. Access never extends beyond it.
     pub account: AccountName,
-    /// What is allowed on it.
+    /// The actions that are allowed in the account.
     pub scope: Scope,
 }
 
-/// The kinds of credentials, with what each allows.
+/// The kinds of credentials, each with the access it allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
-    /// A key of the account: everything.
+    /// An account key, which allows everything.
     Owner,
-    /// A table SAS: entities of one table.
+    /// A table SAS, which covers entities of one table.
     Table {
         /// The table, in any letter case.
         table: Box<str>,
-        /// What may be done with the entities.
+        /// The actions that are allowed on the entities.
         permissions: Permissions,
-        /// Which entities.
+        /// The key range of the entities.
         range: KeyRange,
     },
-    /// An account SAS: everything of some kinds of resources.
+    /// An account SAS, which covers all resources of some types.
     Account {
-        /// The kinds of resources.
+        /// The types of resources.
         resources: ResourceTypes,
-        /// What may be done with them.
+        /// The actions that are allowed on the resources.
         permissions: Permissions,
     },
-    /// A bearer token: what the roles of its principal allow.
+    /// A bearer token, which allows what the roles of its principal allow.
     Roles(RoleScope),
-    /// A user delegation SAS: entities of one table, as far as the delegator may reach them too.
+    /// A user delegation SAS, which covers those entities of one table that the delegator may access too.
     Delegated {
         /// The table, in any letter case.
         table: Box<str>,
-        /// What may be done with the entities.
+        /// The actions that are allowed on the entities.
         permissions: Permissions,
-        /// Which entities.
+        /// The key range of the entities.
         range: KeyRange,
-        /// The roles of the delegator; what they do not allow, the signature does not allow.
+        /// The roles of the delegator. The SAS allows nothing that they do not allow.
         roles: RoleScope,
     },
-    /// A genuine credential that may not be used for this request at all.
+    /// A genuine credential that must not be used for this request at all.
     Nothing(Denial),
 }
 
-/// The kinds of resources that an account SAS covers: `srt` (08 §8).
+/// The types of resources that an account SAS covers: `srt` (08 §8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ResourceTypes {
-    /// `s`: what belongs to the whole service.
+    /// `s`: the service itself.
     pub service: bool,
     /// `c`: tables.
     pub container: bool,
@@ -74,7 +74,7 @@ pub struct ResourceTypes {
     pub object: bool,
 }
 
-/// What a request does, as far as authorization is concerned.
+/// The action of a request, as far as authorization is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action<'a> {
     /// Get Table Service Properties.
@@ -83,46 +83,46 @@ pub enum Action<'a> {
     SetServiceProperties,
     /// Get Table Service Stats.
     GetServiceStats,
-    /// Get User Delegation Key, which needs a bearer token.
+    /// Get User Delegation Key, which requires a bearer token.
     GetUserDelegationKey,
-    /// Query Tables, or one entry of the list.
+    /// Query Tables, including the query for a single table.
     QueryTables,
     /// Create Table.
     CreateTable,
     /// Delete Table.
     DeleteTable {
-        /// The table that the request names; any text.
+        /// The table name in the request; any string.
         table: &'a str,
     },
     /// Get Table ACL.
     GetPolicies {
-        /// The table that the request names; any text.
+        /// The table name in the request; any string.
         table: &'a str,
     },
     /// Set Table ACL.
     SetPolicies {
-        /// The table that the request names; any text.
+        /// The table name in the request; any string.
         table: &'a str,
     },
     /// An operation on entities.
     Entities {
-        /// The table that the request names; any text.
+        /// The table name in the request; any string.
         table: &'a str,
-        /// What it does with them.
+        /// The kind of access.
         access: EntityAccess,
-        /// The entity; `None` for a query, and as long as it is not known.
+        /// The entity's key; `None` for a query, or while the key is unknown.
         key: Option<&'a EntityKey>,
     },
 }
 
-/// What a request does with entities.
+/// The access of a request to entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntityAccess {
     /// Get or query.
     Read,
     /// Insert.
     Insert,
-    /// Update or merge under a condition.
+    /// Conditional update or merge.
     Update,
     /// Insert or replace, insert or merge.
     Upsert,
@@ -130,12 +130,12 @@ pub enum EntityAccess {
     Delete,
 }
 
-/// Why an action is not allowed.
+/// The reason why an action is not allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denial {
-    /// The credential may not be used from this address.
+    /// The credential must not be used from this address.
     Source(IpAddr),
-    /// The credential may be used with HTTPS only.
+    /// The credential is restricted to HTTPS.
     Protocol,
     /// The credential is for other services.
     Service,
@@ -147,15 +147,15 @@ pub enum Denial {
     Operation,
     /// The credential is for another table.
     Table,
-    /// The entity to read lies outside the key range, and is reported as missing.
-    Invisible,
+    /// The entity to read lies outside the key range. It is reported as missing.
+    OutsideReadRange,
     /// The entity to write lies outside the key range.
     Range,
 }
 
 impl<'a> Action<'a> {
-    /// The action of a mutation of an entity of a table.
-    pub fn of(mutation: &'a Mutation, table: &'a str) -> Self {
+    /// Returns the action that corresponds to a mutation of an entity.
+    pub fn from_mutation(mutation: &'a Mutation, table: &'a str) -> Self {
         let access = match mutation {
             Mutation::Insert { .. } => EntityAccess::Insert,
             Mutation::Replace { .. } | Mutation::Merge { .. } => EntityAccess::Update,
@@ -167,7 +167,7 @@ impl<'a> Action<'a> {
 }
 
 impl EntityAccess {
-    /// The permissions that it requires, all of them (08 §3).
+    /// Returns the permissions that the access requires, all of them (08 §3).
     fn required_permissions(self) -> Permissions {
         match self {
             Self::Read => Permissions::READ,
@@ -180,15 +180,15 @@ impl EntityAccess {
 }
 
 impl Grant {
-    /// The grant of an account key: everything on an account.
+    /// Returns the grant of an account key, which allows everything in an account.
     pub fn owner(account: AccountName) -> Self {
         Self { account, scope: Scope::Owner }
     }
 
-    /// Checks whether an action is allowed; the error is the first reason against it, in the order of 08 §9.
+    /// Checks whether an action is allowed. The error is the first denial in the order of 08 §9.
     pub fn check(&self, action: Action<'_>) -> Result<(), Denial> {
         match &self.scope {
-            // A delegation is one of a principal, and account keys have none.
+            // A user delegation belongs to a principal, and account keys have none.
             Scope::Owner if action == Action::GetUserDelegationKey => Err(Denial::Operation),
             Scope::Owner => Ok(()),
             Scope::Table { table, permissions, range } => check_table(table, *permissions, range, action),
@@ -202,8 +202,8 @@ impl Grant {
         }
     }
 
-    /// The parts of ranges that a query may scan.
-    pub fn confine(&self, ranges: Vec<KeyRange>) -> Vec<KeyRange> {
+    /// Returns the parts of the ranges that a query may scan.
+    pub fn restrict(&self, ranges: Vec<KeyRange>) -> Vec<KeyRange> {
         match &self.scope {
             Scope::Owner | Scope::Account { .. } | Scope::Roles(_) => ranges,
             Scope::Table { range: own, .. } | Scope::Delegated { range: own, .. } => {
@@ -223,12 +223,12 @@ fn check_table(own: &str, permissions: Permissions, range: &KeyRange, action: Ac
         return Err(Denial::Table);
     }
     if key.is_some_and(|key| !range.contains(&key.encode())) {
-        return Err(if access == EntityAccess::Read { Denial::Invisible } else { Denial::Range });
+        return Err(if access == EntityAccess::Read { Denial::OutsideReadRange } else { Denial::Range });
     }
     Ok(())
 }
 
-/// The matrix of 08 §3.
+/// Checks an action against the matrix of 08 §3.
 fn check_account(resources: ResourceTypes, permissions: Permissions, action: Action<'_>) -> Result<(), Denial> {
     let ResourceTypes { service, container, object } = resources;
     let (covers, permits) = match action {
@@ -249,11 +249,10 @@ fn check_account(resources: ResourceTypes, permissions: Permissions, action: Act
     }
 }
 
-/// Whether the roles allow an action (09 §5).
+/// Checks whether the roles allow an action (09 §5).
 ///
-/// UNVERIFIED (09 §5): that a role on one table neither lists that table nor creates the
-/// table: both are refused, as the list of tables is; and that policies need actions of their own, which only the owner's
-/// role has.
+/// UNVERIFIED (09 §5): a role on one table allows neither listing nor creating that table. Both are refused, as is
+/// listing all tables. Stored access policies require separate actions, which only the owner's role has.
 fn check_roles(roles: &RoleScope, action: Action<'_>) -> Result<(), Denial> {
     let (required, table) = match action {
         Action::GetServiceProperties | Action::GetServiceStats => (RequiredActions::READ_SERVICE, None),
@@ -305,13 +304,13 @@ mod tests {
     }
 
     fn on_table(letters: &str, range: KeyRange) -> Grant {
-        grant(Scope::Table { table: "harvest".into(), permissions: Permissions::of_table(letters).unwrap(), range })
+        grant(Scope::Table { table: "harvest".into(), permissions: Permissions::parse_table(letters).unwrap(), range })
     }
 
-    /// The same grant, signed with the key of a delegator who may do everything.
+    /// Returns the same grant as a user delegation SAS whose delegator may do everything.
     fn delegated(grant: Grant) -> Grant {
         let Scope::Table { table, permissions, range } = grant.scope else { return grant };
-        let mut roles = RoleScope::of("someone".into());
+        let mut roles = RoleScope::new("someone".into());
         roles.allow(None, crate::roles::DataActions::ALL);
         Grant { scope: Scope::Delegated { table, permissions, range, roles }, ..grant }
     }
@@ -319,7 +318,7 @@ mod tests {
     fn on_account(resources: &str, letters: &str) -> Grant {
         let has = |letter| resources.contains(letter);
         let resources = ResourceTypes { service: has('s'), container: has('c'), object: has('o') };
-        grant(Scope::Account { resources, permissions: Permissions::of_account(letters).unwrap() })
+        grant(Scope::Account { resources, permissions: Permissions::parse_account(letters).unwrap() })
     }
 
     fn key(partition: &str, row: &str) -> EntityKey {
@@ -353,10 +352,10 @@ mod tests {
     fn a_delegated_sas_allows_what_its_letters_and_the_roles_of_the_delegator_both_allow() {
         use crate::roles::DataActions;
         for actions in [DataActions::NONE, DataActions::READER, DataActions::ADD_ENTITIES, DataActions::ALL] {
-            let mut roles = RoleScope::of("someone".into());
+            let mut roles = RoleScope::new("someone".into());
             roles.allow(crate::roles::TablePattern::parse("harvest").as_ref(), actions);
             for letters in ["", "r", "a", "raud"] {
-                let permissions = Permissions::of_table(letters).unwrap();
+                let permissions = Permissions::parse_table(letters).unwrap();
                 let (table, range) = (Box::from("harvest"), KeyRange::all());
                 let delegated =
                     grant(Scope::Delegated { table, permissions, range: range.clone(), roles: roles.clone() });
@@ -389,7 +388,7 @@ mod tests {
                 for letter in ["r", "w", "d", "l", "a", "c", "u", "au"] {
                     let expected = match (resources.contains(resource), letters.contains(&letter)) {
                         (false, _) => Err(ResourceType),
-                        // The letters of an upsert also allow what each of them allows.
+                        // The permissions of an upsert also allow everything that each of its letters allows.
                         (true, false) if letter == "au" && letters.iter().any(|l| "au".contains(l)) => Ok(()),
                         (true, false) => Err(Permission),
                         (true, true) => Ok(()),
@@ -411,7 +410,7 @@ mod tests {
             assert_eq!(owner.check(action), if is_for_principals { Err(Denial::Operation) } else { Ok(()) });
             assert_eq!(refused.check(action), Err(Denial::Protocol));
         }
-        assert!(refused.confine(vec![KeyRange::all()]).is_empty());
+        assert!(refused.restrict(vec![KeyRange::all()]).is_empty());
     }
 
     fn text() -> impl Strategy<Value = String> {
@@ -419,14 +418,14 @@ mod tests {
             .prop_map(|chars| chars.into_iter().collect())
     }
 
-    /// A bound may contain characters that are not allowed in keys.
+    /// A bound that may contain characters that are not allowed in keys.
     fn bound() -> impl Strategy<Value = Option<(String, Option<String>)>> {
         let any_text = || (text(), prop_oneof![Just(""), Just("\0"), Just("\u{1}"), Just("\0b")]);
         let any_text = move || any_text().prop_map(|(text, tail)| text + tail);
         proptest::option::of((any_text(), proptest::option::of(any_text())))
     }
 
-    /// The rule of 08 §6, word by word.
+    /// The rule of 08 §6, implemented literally.
     fn is_inside(key: &EntityKey, from: Option<(&str, Option<&str>)>, to: Option<(&str, Option<&str>)>) -> bool {
         let order = |(partition, row): (&str, Option<&str>)| {
             let by_row = row.map_or(Ordering::Equal, |row| compare_ordinal(key.row.as_str(), row));
@@ -436,7 +435,8 @@ mod tests {
     }
 
     proptest! {
-        /// No grant reaches an entity outside its range by any action, and every entity inside by what it permits.
+        /// No grant gives access to an entity outside its range. Inside the range, a grant allows exactly what its
+        /// permissions allow.
         #[test]
         fn a_key_range_confines_every_action(
             keys in (text(), text()), from in bound(), to in bound(), bits in 0usize..16, page in (text(), text()),
@@ -461,14 +461,14 @@ mod tests {
             ];
             let needed = ["a", "u", "u", "au", "au", "d"];
             for (mutation, needed) in mutations.iter().zip(needed) {
-                let allowed = grant.check(Action::of(mutation, "harvest")).is_ok();
+                let allowed = grant.check(Action::from_mutation(mutation, "harvest")).is_ok();
                 prop_assert_eq!(allowed, inside && needed.chars().all(|c| letters.contains(c)), "{:?}", mutation);
             }
             let read = Action::Entities { table: "harvest", access: EntityAccess::Read, key: Some(&key) };
             prop_assert_eq!(grant.check(read).is_ok(), inside && letters.contains('r'));
-            // A query from any position returns what is inside the range and not before the position.
+            // A query from any position returns the entities that are inside the range and not before the position.
             let position = crate::Position::new(&page.0, &page.1);
-            let ranges = grant.confine(vec![KeyRange::all()]);
+            let ranges = grant.restrict(vec![KeyRange::all()]);
             let seen = ranges.iter().any(|range| range.from_position(&position).contains(&key.encode()));
             prop_assert_eq!(seen, inside && key.encode().as_slice() >= position.as_bytes());
         }

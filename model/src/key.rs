@@ -1,11 +1,12 @@
 //! Partition keys and row keys, and the order-preserving bytes under which entities are stored.
 //!
-//! Keys order by UTF-16 code unit (01 §3). UTF-8 gives the same order except that supplementary characters
-//! (lead bytes F0 to F4) sort after U+E000 to U+FFFF (lead bytes EE and EF), where UTF-16 has them before.
-//! Those seven lead bytes occur nowhere else in UTF-8, so exchanging them byte by byte gives an encoding of the
-//! same length whose byte order is the UTF-16 order. Every text below U+E000, ASCII above all, keeps its bytes.
+//! Keys are ordered by UTF-16 code unit (01 §3). UTF-8 byte order is the same, with one exception: supplementary
+//! characters (lead bytes F0 to F4) sort after U+E000 to U+FFFF (lead bytes EE and EF), whereas in UTF-16 they sort
+//! before. Those seven lead bytes occur nowhere else in UTF-8. Exchanging them byte by byte therefore gives an encoding
+//! of the same length whose byte order is the UTF-16 order. Every string below U+E000, such as ASCII, is encoded as
+//! itself.
 //!
-//! Invariant: encoded keys compare byte by byte as the service orders the entities.
+//! Invariant: the byte order of encoded keys is the service's order of entities.
 //!
 //! This module must not know tables or storage.
 
@@ -18,7 +19,7 @@ use std::sync::Arc;
 /// Separates the partition key from the row key in a primary key; keys contain no control characters.
 pub const KEY_SEPARATOR: u8 = 0;
 
-/// The order-preserving encoding of a byte of UTF-8.
+/// Returns the order-preserving encoding of a UTF-8 byte.
 pub(crate) fn ordinal_byte(byte: u8) -> u8 {
     match byte {
         0xF0..=0xF4 => byte - 2,
@@ -27,7 +28,6 @@ pub(crate) fn ordinal_byte(byte: u8) -> u8 {
     }
 }
 
-/// The inverse of [`ordinal_byte`].
 fn utf8_byte(byte: u8) -> u8 {
     match byte {
         0xEE..=0xF2 => byte + 2,
@@ -36,23 +36,24 @@ fn utf8_byte(byte: u8) -> u8 {
     }
 }
 
-/// Whether a text and its encoding are the same. Testing all bytes is faster than stopping at the first one.
-fn keeps_its_bytes(bytes: &[u8]) -> bool {
+/// Returns whether the UTF-8 bytes and their encoding are the same. Testing all bytes is faster than stopping at the
+/// first match.
+fn is_encoded_as_itself(bytes: &[u8]) -> bool {
     bytes.iter().copied().fold(0, u8::max) < 0xEE
 }
 
-/// Appends the order-preserving encoding of a text.
+/// Appends the order-preserving encoding of a string.
 pub fn encode_ordinal(text: &str, out: &mut Vec<u8>) {
-    if keeps_its_bytes(text.as_bytes()) {
+    if is_encoded_as_itself(text.as_bytes()) {
         out.extend_from_slice(text.as_bytes());
     } else {
         out.extend(text.bytes().map(ordinal_byte));
     }
 }
 
-/// Decodes an order-preserving encoding; `None` if the bytes are not one.
+/// Decodes an order-preserving encoding. Returns `None` if the bytes are not valid.
 pub fn decode_ordinal(bytes: &[u8]) -> Option<Cow<'_, str>> {
-    if keeps_its_bytes(bytes) {
+    if is_encoded_as_itself(bytes) {
         std::str::from_utf8(bytes).ok().map(Cow::Borrowed)
     } else {
         let utf8 = bytes.iter().map(|b| utf8_byte(*b)).collect();
@@ -60,13 +61,13 @@ pub fn decode_ordinal(bytes: &[u8]) -> Option<Cow<'_, str>> {
     }
 }
 
-/// A partition key or a row key: at most 512 UTF-16 code units, without `/ \ # ?` and control characters.
+/// A partition key or a row key: at most 512 UTF-16 code units, without `/ \ # ?` or control characters.
 ///
-/// Copies share the text, since each inserted entity needs its keys twice: for the engine and for the response.
+/// Clones share the string, because each inserted entity needs its keys twice: for the engine and for the response.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KeyText(Arc<str>);
 
-/// Why a text is not a key.
+/// The reason why a string is not a valid key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyError {
     /// More than 512 UTF-16 code units.
@@ -102,13 +103,13 @@ impl KeyText {
         Ok(Self(Arc::from(text)))
     }
 
-    /// The key as text.
+    /// Returns the key as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Whether a byte is an ASCII character that is allowed in a key.
+/// Returns whether a byte is an ASCII character that is allowed in a key.
 fn is_plain(b: u8) -> bool {
     matches!(b, b' '..=b'~') && !matches!(b, b'/' | b'\\' | b'#' | b'?')
 }
@@ -134,7 +135,7 @@ pub struct EntityKey {
 }
 
 impl EntityKey {
-    /// The key of two texts, which are checked as [`KeyText::new`] does, the partition key first.
+    /// Creates a key from two strings. Both are checked as by [`KeyText::new`], the partition key first.
     ///
     /// ```
     /// use rowhouse_model::EntityKey;
@@ -149,16 +150,16 @@ impl EntityKey {
         Ok(Self { partition: KeyText::new(partition)?, row: KeyText::new(row)? })
     }
 
-    /// The key bytes inside a table: encoded partition key, separator, encoded row key.
+    /// Returns the key bytes inside a table: encoded partition key, separator, encoded row key.
     ///
-    /// Byte order is the order of entities: partition key, then row key, ordinal.
+    /// Byte order is entity order: ordinal by partition key, then by row key.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.partition.0.len() + 1 + self.row.0.len());
         self.encode_to(&mut out);
         out
     }
 
-    /// Appends what [`Self::encode`] returns.
+    /// Appends the bytes that [`Self::encode`] returns.
     pub fn encode_to(&self, out: &mut Vec<u8>) {
         encode_ordinal(&self.partition.0, out);
         out.push(KEY_SEPARATOR);
@@ -176,13 +177,13 @@ pub struct KeyView<'a> {
 }
 
 impl<'a> KeyView<'a> {
-    /// Reads encoded key bytes; `None` if they are not an encoded key.
+    /// Decodes key bytes. Returns `None` if they are not an encoded key.
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let at = bytes.iter().position(|b| *b == KEY_SEPARATOR)?;
         Some(Self { partition: decode_ordinal(bytes.get(..at)?)?, row: decode_ordinal(bytes.get(at + 1..)?)? })
     }
 
-    /// What both keys add to the size of an entity, in bytes, by the documented formula (01 §5).
+    /// Returns the size that both keys add to an entity, in bytes, by the documented formula (01 §5).
     pub fn formula_bytes(&self) -> usize {
         crate::limits::UTF16_UNIT_BYTES * (utf16_units(&self.partition) + utf16_units(&self.row))
     }

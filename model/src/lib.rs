@@ -1,11 +1,11 @@
 //! The data model of the Table service, without any input or output.
 //!
-//! This crate knows names, keys and their order, EDM values, the entity and its binary record,
-//! ETags and conditions, what each mutation does to an entity, filters and key ranges, and the
-//! service properties of an account with its CORS rules.
+//! This crate defines names, keys and their order, EDM values, the entity and its binary record, ETags and conditions,
+//! the effect of each mutation on an entity, filters and key ranges, and the service properties of an account with its
+//! CORS rules.
 //!
-//! It must not know sockets, files, threads, async, HTTP, JSON or XML. Because it does no I/O it
-//! cannot fail for outside reasons: every error here is about the caller's data.
+//! It must not know sockets, files, threads, async, HTTP, JSON or XML. Because it does no I/O, it cannot fail for
+//! external reasons: every error here is about the caller's data.
 
 pub mod clock;
 pub mod control_characters;
@@ -40,7 +40,7 @@ pub use filter::Filter;
 pub use grant::{Action, Denial, Grant, Scope};
 pub use key::{EntityKey, KeyText};
 pub use metrics_table::MetricsTable;
-pub use mutation::{Mutation, MutationError, Written};
+pub use mutation::{Mutation, MutationError, MutationResult};
 pub use name::{AccountName, TableName};
 pub use permissions::Permissions;
 pub use policy::{StoredAccessPolicies, StoredAccessPolicy};

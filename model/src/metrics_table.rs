@@ -1,36 +1,36 @@
-//! The tables of Storage Analytics, whose names are reserved (specification 10 §8).
+//! The tables of Storage Analytics, whose names are reserved (10 §8).
 //!
 //! This module must not know what the tables contain.
 
-/// A table that the service itself fills with figures about requests.
+/// A table that the service itself fills with metrics about requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MetricsTable {
-    /// By the hour, requests to the primary endpoint.
+    /// Hourly metrics of requests to the primary endpoint.
     HourPrimary,
-    /// By the minute, requests to the primary endpoint.
+    /// Per-minute metrics of requests to the primary endpoint.
     MinutePrimary,
-    /// By the hour, requests to the secondary endpoint.
+    /// Hourly metrics of requests to the secondary endpoint.
     HourSecondary,
-    /// By the minute, requests to the secondary endpoint.
+    /// Per-minute metrics of requests to the secondary endpoint.
     MinuteSecondary,
 }
 
-/// What the names of all of them begin with.
+/// The common prefix of all their names.
 const PREFIX: &str = "$Metrics";
-/// The name that the table by the hour had before 2013-08-15.
+/// The name of the hourly table before 2013-08-15.
 const OLD_NAME: &str = "$MetricsTransactionsTable";
 
 impl MetricsTable {
-    /// Every one.
+    /// All metrics tables.
     pub const ALL: [Self; 4] = [Self::HourPrimary, Self::MinutePrimary, Self::HourSecondary, Self::MinuteSecondary];
 
-    /// Whether a name is kept for such tables, those of other services among them.
+    /// Returns whether a name is reserved for such tables, including those of other services.
     pub fn is_reserved(name: &str) -> bool {
         name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
     }
 
-    /// The table of this name, in any letter case. One of them has two names.
-    pub fn of_name(name: &str) -> Option<Self> {
+    /// Returns the table with this name, in any letter case. One of the tables has two names.
+    pub fn from_name(name: &str) -> Option<Self> {
         if !name.starts_with('$') {
             return None;
         }
@@ -38,7 +38,7 @@ impl MetricsTable {
         by_name.or_else(|| name.eq_ignore_ascii_case(OLD_NAME).then_some(Self::HourPrimary))
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Self::HourPrimary => "$MetricsHourPrimaryTransactionsTable",
@@ -48,12 +48,12 @@ impl MetricsTable {
         }
     }
 
-    /// Whether it is about the secondary endpoint.
+    /// Returns whether the table is about the secondary endpoint.
     pub fn is_secondary(self) -> bool {
         matches!(self, Self::HourSecondary | Self::MinuteSecondary)
     }
 
-    /// Whether it has figures by the hour.
+    /// Returns whether the table contains hourly metrics.
     pub fn is_hourly(self) -> bool {
         matches!(self, Self::HourPrimary | Self::HourSecondary)
     }
@@ -66,12 +66,12 @@ mod tests {
     #[test]
     fn names() {
         for table in MetricsTable::ALL {
-            assert_eq!(MetricsTable::of_name(table.name()), Some(table));
-            assert_eq!(MetricsTable::of_name(&table.name().to_lowercase()), Some(table));
+            assert_eq!(MetricsTable::from_name(table.name()), Some(table));
+            assert_eq!(MetricsTable::from_name(&table.name().to_lowercase()), Some(table));
         }
-        assert_eq!(MetricsTable::of_name("$MetricsTransactionsTable"), Some(MetricsTable::HourPrimary));
+        assert_eq!(MetricsTable::from_name("$MetricsTransactionsTable"), Some(MetricsTable::HourPrimary));
         for other in ["", "$", "harvest", "$MetricsCapacityBlob", "$MetricsHourPrimaryTransactionsBlob"] {
-            assert_eq!(MetricsTable::of_name(other), None, "{other}");
+            assert_eq!(MetricsTable::from_name(other), None, "{other}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! What each mutation does to an entity: one pure function that no engine repeats.
+//! The effect of each mutation on an entity: one pure function that all engines share.
 //!
 //! Invariants:
 //!
-//! 1. A Timestamp is greater than that of the entity before, even if the clock goes back.
-//! 2. Limits hold for the resulting entity, not only for what a request sends.
+//! 1. A new Timestamp is greater than the previous one, even if the clock moves backwards.
+//! 2. Limits apply to the resulting entity, not only to the data sent in the request.
 //!
 //! This module must not know engines or transactions.
 
@@ -13,65 +13,65 @@ use crate::key::{EntityKey, KeyView};
 use crate::limits::ENTITY_BYTES_MAX;
 use crate::record::{Property, Record, RecordBuilder, RecordView};
 
-/// A change of one entity (02 §5).
+/// A change to one entity (02 §5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mutation {
-    /// Creates an entity that must not exist.
+    /// Creates an entity, which must not exist yet.
     Insert {
-        /// Which entity.
+        /// The key of the entity.
         key: EntityKey,
-        /// All its custom properties.
+        /// The custom properties.
         properties: RecordBuilder,
     },
-    /// Replaces all custom properties of an entity that must exist and fulfil the condition.
+    /// Replaces all custom properties of an entity that must exist and satisfy the condition.
     Replace {
-        /// Which entity.
+        /// The key of the entity.
         key: EntityKey,
-        /// All its custom properties from now on.
+        /// The new set of custom properties.
         properties: RecordBuilder,
-        /// What the existing entity must fulfil.
+        /// The condition on the existing entity.
         condition: Condition,
     },
-    /// Sets some custom properties of an entity that must exist and fulfil the condition.
+    /// Sets some custom properties of an entity that must exist and satisfy the condition.
     Merge {
-        /// Which entity.
+        /// The key of the entity.
         key: EntityKey,
-        /// The properties to set; the others stay.
+        /// The properties to set; all others keep their values.
         properties: RecordBuilder,
-        /// What the existing entity must fulfil.
+        /// The condition on the existing entity.
         condition: Condition,
     },
     /// Creates an entity, or replaces all custom properties of the existing one.
     InsertOrReplace {
-        /// Which entity.
+        /// The key of the entity.
         key: EntityKey,
-        /// All its custom properties from now on.
+        /// The new set of custom properties.
         properties: RecordBuilder,
     },
     /// Creates an entity, or sets some custom properties of the existing one.
     InsertOrMerge {
-        /// Which entity.
+        /// The key of the entity.
         key: EntityKey,
-        /// The properties to set; the others stay.
+        /// The properties to set; all others keep their values.
         properties: RecordBuilder,
     },
-    /// Deletes an entity that must exist and fulfil the condition.
+    /// Deletes an entity that must exist and satisfy the condition.
     Delete {
-        /// Which entity.
+        /// The key of the entity.
         key: EntityKey,
-        /// What the existing entity must fulfil.
+        /// The condition on the existing entity.
         condition: Condition,
     },
 }
 
-/// Why a mutation is refused. Nothing changed.
+/// The reason why a mutation is refused. Nothing changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MutationError {
-    /// An insert found an entity with its key.
+    /// An entity with the key of the insert already exists.
     AlreadyExists,
     /// There is no entity with this key.
     NotFound,
-    /// The existing entity does not fulfil the condition.
+    /// The existing entity does not satisfy the condition.
     ConditionNotMet,
     /// The entity would have more than 252 custom properties.
     TooManyProperties,
@@ -79,11 +79,11 @@ pub enum MutationError {
     EntityTooLarge,
     /// A single value is larger than 64 KiB.
     ValueTooLarge,
-    /// The existing entity cannot be read.
+    /// The record of the existing entity is damaged.
     DamagedRecord,
 }
 
-/// The change of an entity by a mutation.
+/// The effect of a mutation on an entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// The entity becomes this record.
@@ -94,7 +94,7 @@ pub enum Effect {
 
 /// The result of a mutation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
+pub enum MutationResult {
     /// The entity was stored with this Timestamp.
     Stored(DateTime),
     /// The entity was deleted.
@@ -102,17 +102,17 @@ pub enum Written {
 }
 
 impl Effect {
-    /// The result for the client.
-    pub fn written(&self) -> Written {
+    /// Returns the result for the client.
+    pub fn written(&self) -> MutationResult {
         match self {
-            Self::Put(record) => Written::Stored(record.view().expect("the record was just built").timestamp()),
-            Self::Delete => Written::Deleted,
+            Self::Put(record) => MutationResult::Stored(record.view().expect("the record was just built").timestamp()),
+            Self::Delete => MutationResult::Deleted,
         }
     }
 }
 
 impl Mutation {
-    /// Which entity is changed.
+    /// Returns the key of the changed entity.
     pub fn key(&self) -> &EntityKey {
         match self {
             Self::Insert { key, .. }
@@ -124,7 +124,7 @@ impl Mutation {
         }
     }
 
-    /// The properties that are sent with the mutation; `None` for a deletion.
+    /// Returns the properties that the mutation carries, or `None` for a deletion.
     pub fn properties(&self) -> Option<&RecordBuilder> {
         match self {
             Self::Insert { properties, .. }
@@ -136,14 +136,14 @@ impl Mutation {
         }
     }
 
-    /// What this mutation makes of the existing entity at this instant.
+    /// Applies this mutation to the existing entity at this instant.
     ///
-    /// The Timestamp becomes `now`, or 100 ns after the existing one if that is later, so an entity's ETag
-    /// always changes and never goes back. The order of the checks is that of 06 §6, step 12: the size of what
-    /// was sent, existence, condition, and then the size of what a merge would make.
+    /// The Timestamp becomes `now`, or 100 ns after the existing one if that is later, so an entity's ETag always
+    /// changes and never goes back. The checks follow the order of 06 §6, step 12: the size of the request's
+    /// properties, existence, condition, and then the size of the merged entity.
     ///
-    /// An insert keeps its properties in the order in which they were sent; everything else leaves them in the ordinal
-    /// order of their names, as recorded for updates, merges and upserts by merge.
+    /// An insert keeps its properties in the order in which they were sent. All other mutations sort them by name in
+    /// ordinal order, as recorded for updates, merges and upserts by merge.
     pub fn apply(&self, existing: Option<RecordView<'_>>, now: DateTime) -> Result<Effect, MutationError> {
         let stamp = existing.map_or(now, |record| now.max(record.timestamp().next()));
         match self {
@@ -191,7 +191,7 @@ fn check_condition<'a>(
     if condition.holds_for(existing.timestamp()) { Ok(existing) } else { Err(MutationError::ConditionNotMet) }
 }
 
-/// The limits of 01 §4 and §5, in the order of 06 §6: count, then total, then single values.
+/// Checks the limits of 01 §4 and §5 in the order of 06 §6: property count, total size, single values.
 pub fn check_size(key: &EntityKey, properties: &RecordBuilder) -> Result<(), MutationError> {
     if properties.has_too_many_properties() {
         return Err(MutationError::TooManyProperties);
@@ -206,7 +206,7 @@ pub fn check_size(key: &EntityKey, properties: &RecordBuilder) -> Result<(), Mut
     Ok(())
 }
 
-/// The existing properties, each with its new value if it has one, and those that are new.
+/// Returns the existing properties with their new values, and the new properties.
 fn merge(
     key: &EntityKey,
     existing: RecordView<'_>,
@@ -218,7 +218,7 @@ fn merge(
     for property in properties.properties().chain(existing.properties()) {
         all.push(property.map_err(damaged)?);
     }
-    // New values come first and the sort is stable, so of two values of one name the new one remains.
+    // New values come first and the sort is stable, so of two values with the same name the new one remains.
     all.sort_by_key(Property::name_bytes);
     all.dedup_by_key(|property| property.name_bytes());
     let mut merged = RecordBuilder::default();
@@ -264,12 +264,12 @@ mod tests {
 
     type Expected<'a> = Result<&'a [(&'a str, i32)], MutationError>;
 
-    /// Every kind of mutation against a missing and against an existing entity that was inserted with b=2, a=1.
+    /// Applies every kind of mutation to a missing entity and to an entity that was inserted with b=2, a=1.
     #[test]
     fn every_mutation_against_missing_and_existing() {
         let existing = properties(&[("b", 2), ("a", 1)]).finish(at(10));
         let stale = Condition::Matches("\"stale\"".into());
-        let current = Condition::parse(&ETag::of(at(10)).to_string()).unwrap();
+        let current = Condition::parse(&ETag::from_timestamp(at(10)).to_string()).unwrap();
         let new = || properties(&[("c", 3), ("a", 9)]);
         let cases: Vec<(&str, Mutation, Expected<'_>, Expected<'_>)> = vec![
             (
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn the_entity_limit_holds_to_the_byte() {
-        // 4 + 2 * (1 + 1) for the keys, and 15 properties with names of one or two characters.
+        // The keys take 4 + 2 * (1 + 1) bytes, and there are 15 properties with names of one or two characters.
         let sized = |last: usize| {
             let mut builder = RecordBuilder::default();
             (0..15).for_each(|i| builder.push(&format!("{}", (b'a' + i) as char), EdmValue::Binary(&vec![0; 65_536])));

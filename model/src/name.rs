@@ -1,6 +1,6 @@
-//! Names of accounts, tables and properties, and the rules for each (specification 01 §1, §2, §4).
+//! Names of accounts, tables and properties, and the rules for each (01 §1, §2, §4).
 //!
-//! Invariant: a value of a name type follows its rules.
+//! Invariant: a value of a name type satisfies its rules.
 //!
 //! This module must not know which names exist.
 
@@ -12,7 +12,7 @@ use crate::metrics_table::MetricsTable;
 use std::fmt;
 use std::sync::Arc;
 
-/// The number of UTF-16 code units of a text: what the service counts as characters.
+/// Returns the number of UTF-16 code units of a string, which the service counts as characters.
 pub fn utf16_units(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.encode_utf16().count() }
 }
@@ -29,7 +29,7 @@ impl AccountName {
         (length && characters).then(|| Self(Arc::from(name)))
     }
 
-    /// The name as text.
+    /// Returns the name as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -41,25 +41,25 @@ impl fmt::Display for AccountName {
     }
 }
 
-/// The name of a table: 3 to 63 ASCII letters and digits, the first a letter; or that of a table which the service itself
-/// keeps, and which no user creates.
+/// The name of a table: 3 to 63 ASCII letters and digits, starting with a letter; or the name of a table that the
+/// service itself maintains, which users cannot create.
 ///
-/// The spelling is kept for output; [`TableName::folded`] decides whether two names are equal.
+/// The spelling is kept for output; [`TableName::folded`] determines whether two names are equal.
 #[derive(Debug, Clone)]
 pub struct TableName {
     spelling: Box<str>,
     folded: Box<str>,
 }
 
-/// The folded names of users' tables are not less than this; those of the service's own tables are.
+/// The lower bound of the folded names of users' tables. The names of the service's own tables sort below it.
 pub const TABLE_NAMES_FROM: &str = "a";
 
-/// Why a text is not the name of a table that can be created (01 §2, in the order of the checks).
+/// The reason why a string is not the name of a table that can be created (01 §2, in the order of the checks).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableNameError {
     /// Shorter than 3 or longer than 63 characters.
     Length,
-    /// A character other than an ASCII letter or digit, or a leading digit.
+    /// Contains a character other than an ASCII letter or digit, or starts with a digit.
     Characters,
     /// The reserved name `tables`, in any case.
     Reserved,
@@ -82,27 +82,27 @@ impl TableName {
         Ok(Self { spelling: Box::from(name), folded })
     }
 
-    /// The name of a table that the service keeps.
-    pub fn of_metrics(table: MetricsTable) -> Self {
+    /// Returns the name of a metrics table.
+    pub fn from_metrics_table(table: MetricsTable) -> Self {
         Self { spelling: Box::from(table.name()), folded: table.name().to_ascii_lowercase().into_boxed_str() }
     }
 
-    /// A name that was stored: one that users may give, or that of a table which the service keeps.
+    /// Validates a stored name: one that users may choose, or the name of a metrics table.
     pub fn stored(name: &str) -> Result<Self, TableNameError> {
-        MetricsTable::of_name(name).map_or_else(|| Self::new(name), |table| Ok(Self::of_metrics(table)))
+        MetricsTable::from_name(name).map_or_else(|| Self::new(name), |table| Ok(Self::from_metrics_table(table)))
     }
 
-    /// Whether the service itself keeps the table.
-    pub fn is_of_metrics(&self) -> bool {
+    /// Returns whether this is the name of a metrics table.
+    pub fn is_metrics_table(&self) -> bool {
         self.folded.starts_with('$')
     }
 
-    /// The name as it was spelled.
+    /// Returns the name as it was spelled.
     pub fn as_str(&self) -> &str {
         &self.spelling
     }
 
-    /// The lower-case form, which identifies the table.
+    /// Returns the lower-case form, which identifies the table.
     pub fn folded(&self) -> &str {
         &self.folded
     }
@@ -122,7 +122,7 @@ impl fmt::Display for TableName {
     }
 }
 
-/// Why a text is not a property name (01 §4).
+/// The reason why a string is not a property name (01 §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PropertyNameError {
     /// More than 255 UTF-16 code units.
@@ -131,10 +131,10 @@ pub enum PropertyNameError {
     Invalid,
 }
 
-/// Checks the rules of a custom property's name.
+/// Checks the rules for the name of a custom property.
 ///
-/// The identifier rule follows C#, and a name must be one of XML too (01 §4), since Atom makes an element of it. Which
-/// Unicode classes the service accepts as "combining and connecting" is not known exactly (UNVERIFIED).
+/// The rule follows C# identifiers. A name must also be a valid XML name (01 §4), because Atom uses it as an element.
+/// It is not known exactly which Unicode classes the service accepts as "combining and connecting" (UNVERIFIED).
 pub fn check_property_name(name: &str) -> Result<(), PropertyNameError> {
     if name.len() > PROPERTY_NAME_UTF16_UNITS_MAX && utf16_units(name) > PROPERTY_NAME_UTF16_UNITS_MAX {
         return Err(PropertyNameError::TooLong);
@@ -149,10 +149,10 @@ pub fn check_property_name(name: &str) -> Result<(), PropertyNameError> {
     if first_fits && characters.all(is_name_character) { Ok(()) } else { Err(PropertyNameError::Invalid) }
 }
 
-/// Whether a character is allowed after the first one in an XML name and in an identifier.
+/// Returns whether a character is allowed after the first one, both in an XML name and in an identifier.
 ///
-/// XML allows whole ranges; above U+2070 they contain signs that older XML parsers refuse, so there it must be a letter or a
-/// digit. Identifiers of C# have no characters above U+FFFF.
+/// XML allows whole ranges. Above U+2070, these contain symbols that older XML parsers reject, so only letters and
+/// digits are accepted there. C# identifiers contain no characters above U+FFFF.
 fn is_name_character(c: char) -> bool {
     match c {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '_' => true,
@@ -167,7 +167,7 @@ fn is_name_character(c: char) -> bool {
 pub const PARTITION_KEY: &str = "PartitionKey";
 /// The system property with the row key.
 pub const ROW_KEY: &str = "RowKey";
-/// The system property with the instant of the last write.
+/// The system property with the time of the last write.
 pub const TIMESTAMP: &str = "Timestamp";
 
 #[cfg(test)]
@@ -209,11 +209,11 @@ mod tests {
         for table in MetricsTable::ALL {
             assert_eq!(TableName::new(table.name()).unwrap_err(), TableNameError::Characters);
             let stored = TableName::stored(table.name()).unwrap();
-            assert!(stored == TableName::of_metrics(table) && stored.is_of_metrics());
+            assert!(stored == TableName::from_metrics_table(table) && stored.is_metrics_table());
             assert!(stored.folded() < TABLE_NAMES_FROM);
         }
         let stored = TableName::stored("Aaa").unwrap();
-        assert!(stored.folded() > TABLE_NAMES_FROM && !stored.is_of_metrics());
+        assert!(stored.folded() > TABLE_NAMES_FROM && !stored.is_metrics_table());
         assert!(TableName::stored("$other").is_err());
     }
 

@@ -1,6 +1,6 @@
-//! What a shared access signature or a stored access policy permits (specification 08 §3).
+//! The permissions of a shared access signature or a stored access policy (08 §3).
 //!
-//! This module must not know which operation needs which permission; [`crate::grant`] does.
+//! This module must not know which operation requires which permission; [`crate::grant`] does.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use std::fmt;
 pub struct Permissions(u8);
 
 impl Permissions {
-    /// Nothing is permitted.
+    /// The empty set.
     pub const NONE: Self = Self(0);
-    /// `r`: read and query entities; read properties and statistics of the service.
+    /// `r`: read and query entities; read the service's properties and statistics.
     pub const READ: Self = Self(1);
     /// `a`: add entities.
     pub const ADD: Self = Self(1 << 1);
@@ -23,9 +23,9 @@ impl Permissions {
     pub const LIST: Self = Self(1 << 4);
     /// `c`: create tables.
     pub const CREATE: Self = Self(1 << 5);
-    /// `w`: create tables; set properties of the service.
+    /// `w`: create tables; set the service's properties.
     pub const WRITE: Self = Self(1 << 6);
-    /// `raud`: everything that a table can permit.
+    /// `raud`: all permissions on entities, which is everything that a table SAS can permit.
     pub const ENTITIES: Self = Self(Self::READ.0 | Self::ADD.0 | Self::UPDATE.0 | Self::DELETE.0);
 
     /// The letters, in the order in which they are printed.
@@ -38,45 +38,45 @@ impl Permissions {
         ('c', Self::CREATE),
         ('w', Self::WRITE),
     ];
-    /// Letters of an account SAS that have a meaning for other services only.
+    /// Letters of an account SAS that are meaningful only to other services.
     const LETTERS_OF_OTHER_SERVICES: &str = "pyxtfi";
 
-    /// Reads the letters of a table SAS or of a policy; `None` if one of them is not of `raud`.
+    /// Parses the letters of a table SAS or a policy. Returns `None` if a letter is not in `raud`.
     ///
-    /// UNVERIFIED (08 §3): that the order of the letters, and one given twice, do not matter.
-    pub fn of_table(letters: &str) -> Option<Self> {
+    /// UNVERIFIED (08 §3): the order of the letters and repeated letters do not matter.
+    pub fn parse_table(letters: &str) -> Option<Self> {
         letters.chars().try_fold(Self::NONE, |known, letter| {
-            Self::of_letter(letter)
+            Self::from_letter(letter)
                 .filter(|permission| Self::ENTITIES.contains(*permission))
                 .map(|new| known.union(new))
         })
     }
 
-    /// Reads the letters of an account SAS; `None` if one of them is not a permission of any service.
+    /// Parses the letters of an account SAS. Returns `None` if a letter is not a permission of any service.
     ///
-    /// Letters that mean nothing to the Table service are ignored (08 §3.2).
-    pub fn of_account(letters: &str) -> Option<Self> {
-        letters.chars().try_fold(Self::NONE, |known, letter| match Self::of_letter(letter) {
+    /// Letters that are meaningless to the Table service are ignored (08 §3.2).
+    pub fn parse_account(letters: &str) -> Option<Self> {
+        letters.chars().try_fold(Self::NONE, |known, letter| match Self::from_letter(letter) {
             Some(new) => Some(known.union(new)),
             None => Self::LETTERS_OF_OTHER_SERVICES.contains(letter).then_some(known),
         })
     }
 
-    fn of_letter(letter: char) -> Option<Self> {
+    fn from_letter(letter: char) -> Option<Self> {
         Self::LETTERS.iter().find(|(known, _)| *known == letter).map(|(_, permission)| *permission)
     }
 
-    /// The permissions of both sets.
+    /// Returns the union of both sets.
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all permissions of the other set are in this one.
+    /// Returns whether this set contains all permissions of the other set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether any permission of the other set is in this one.
+    /// Returns whether this set contains any permission of the other set.
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
@@ -105,15 +105,15 @@ mod tests {
 
     #[test]
     fn letters() {
-        assert_eq!(Permissions::of_table("raud"), Some(Permissions::ENTITIES));
-        assert_eq!(Permissions::of_table("duar"), Some(Permissions::ENTITIES), "the order does not matter");
-        assert_eq!(Permissions::of_table(""), Some(Permissions::NONE));
+        assert_eq!(Permissions::parse_table("raud"), Some(Permissions::ENTITIES));
+        assert_eq!(Permissions::parse_table("duar"), Some(Permissions::ENTITIES), "the order does not matter");
+        assert_eq!(Permissions::parse_table(""), Some(Permissions::NONE));
         for refused in ["l", "w", "rx", "R", "r "] {
-            assert_eq!(Permissions::of_table(refused), None, "{refused}");
+            assert_eq!(Permissions::parse_table(refused), None, "{refused}");
         }
-        assert_eq!(Permissions::of_account("rwdlacupyxtfi").unwrap().to_string(), "raudlcw");
+        assert_eq!(Permissions::parse_account("rwdlacupyxtfi").unwrap().to_string(), "raudlcw");
         for refused in ["z", "r,w", "R"] {
-            assert_eq!(Permissions::of_account(refused), None, "{refused}");
+            assert_eq!(Permissions::parse_account(refused), None, "{refused}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Query plans: which keys a filter can match, so that a scan examines no others (specification 04 §3.7).
+//! Query plans: the keys that a filter can match, so that a scan reads no others (04 §3.7).
 //!
 //! Invariants:
 //!
@@ -6,10 +6,10 @@
 //!    contain other entities, so the filter is still evaluated for every entity in them.
 //! 2. The ranges are ascending, disjoint and not empty.
 //!
-//! A filter is read as a set of areas: an interval of partition keys times an interval of row keys. What does not
-//! compare a key with a string does not restrict keys and is the area of all of them.
+//! A filter is treated as a set of areas: an interval of partition keys times an interval of row keys. Any part of it
+//! that does not compare a key with a string does not restrict keys and becomes the area of all keys.
 //!
-//! This module must not know storage: it works on keys alone.
+//! This module must not know storage: it works only on keys.
 
 use crate::edm::compare_ordinal;
 use crate::filter::{Comparison, Filter, Literal, Operator, PropertyName, TABLE_NAME};
@@ -21,11 +21,11 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Bound;
 
-/// Most areas that an `and` of two sets of areas may produce before the larger set is replaced by its hull.
-/// It bounds the work of planning; filters that people write stay far below.
+/// Maximum number of areas that an `and` of two sets of areas may produce. Beyond it, the larger set is replaced by its
+/// hull. This bounds the work of planning; filters written by people stay far below.
 const AREAS_MAX: usize = PLAN_RANGES_MAX * PLAN_RANGES_MAX;
 
-/// The key ranges that a scan has to read.
+/// The key ranges that a scan must read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// Ascending, disjoint and not empty. Without any range, nothing can match.
@@ -34,16 +34,16 @@ pub struct Plan {
     pub kind: PlanKind,
 }
 
-/// The kind of a plan, for people.
+/// The kind of a plan, as shown to people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlanKind {
     /// No entity can match.
     Nothing,
     /// One entity.
     Point,
-    /// Rows of one partition.
+    /// A range of row keys in one partition.
     RowRange,
-    /// One range that reaches beyond one partition.
+    /// One range that spans more than one partition.
     PartitionRange,
     /// Several ranges.
     Ranges,
@@ -52,8 +52,8 @@ pub enum PlanKind {
 }
 
 impl PlanKind {
-    /// The kind of a plan that reads these ranges, which are disjoint and not empty.
-    pub fn of(ranges: &[KeyRange]) -> Self {
+    /// Returns the kind of a plan that reads these disjoint, non-empty ranges.
+    pub fn from_ranges(ranges: &[KeyRange]) -> Self {
         match ranges {
             [] => Self::Nothing,
             [KeyRange { start, end: None }] if start.is_empty() => Self::TableScan,
@@ -78,43 +78,44 @@ impl fmt::Display for PlanKind {
     }
 }
 
-/// The tightest key ranges that contain every match of a filter; `None` matches every entity.
+/// Returns the tightest key ranges that contain every match of a filter. `None` stands for a filter that matches every
+/// entity.
 pub fn plan(filter: Option<&Filter>) -> Plan {
     let ranges = match filter {
         None => vec![KeyRange::all()],
         Some(filter) => disjoint(areas(filter, true, entity_bound).iter().map(Area::range).collect()),
     };
-    Plan { kind: PlanKind::of(&ranges), ranges }
+    Plan { kind: PlanKind::from_ranges(&ranges), ranges }
 }
 
 /// A range of lower-case table names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableRange {
-    /// The first name of the range. It need not be the name of a table.
+    /// The inclusive start of the range. It need not be the name of a table.
     pub from: String,
-    /// The first name after the range; `None` reaches to the last table.
+    /// The exclusive end of the range; `None` extends it to the last table.
     pub to: Option<String>,
 }
 
 impl TableRange {
-    /// Whether a lower-case name lies in the range.
+    /// Returns whether a lower-case name lies in the range.
     pub fn contains(&self, folded_name: &str) -> bool {
         self.from.as_str() <= folded_name && self.to.as_deref().is_none_or(|to| folded_name < to)
     }
 
-    /// Whether no name can lie in the range.
+    /// Returns whether the range can contain no name.
     pub fn is_empty(&self) -> bool {
         self.to.as_ref().is_some_and(|to| *to <= self.from)
     }
 }
 
-/// The tightest single range that contains every table that the filter matches.
+/// Returns the tightest single range that contains every table that the filter matches.
 pub fn plan_tables(filter: Option<&Filter>) -> TableRange {
     let areas = filter.map_or_else(|| vec![Area::ALL], |filter| areas(filter, true, table_bound));
     let Some(Area { partitions: names, .. }) = hull(areas) else {
         return TableRange { from: String::new(), to: Some(String::new()) };
     };
-    // No table name contains U+0000, so a text with it appended is the next possible name.
+    // No table name contains U+0000, so a name with it appended is the next possible name.
     let after = |name: &str| format!("{name}\0");
     let from = match &names.lower {
         Bound::Unbounded => String::new(),
@@ -136,10 +137,11 @@ enum Axis {
     Row,
 }
 
-/// Returns which key a comparison bounds, and with which text.
+/// A function that returns the key that a comparison bounds, and the string that bounds it.
 type KeyBound = for<'f> fn(&'f Comparison) -> Option<(Axis, Cow<'f, str>)>;
 
-/// A key compared with a literal of another type gives no bound (UNVERIFIED, 04 §3.6).
+/// Returns the bound of a comparison on an entity's key. A key compared with a literal of another type gives no bound
+/// (UNVERIFIED, 04 §3.6).
 fn entity_bound(comparison: &Comparison) -> Option<(Axis, Cow<'_, str>)> {
     match (&comparison.property, &comparison.literal) {
         (PropertyName::PartitionKey, Literal::String(text)) => Some((Axis::Partition, Cow::Borrowed(text))),
@@ -148,7 +150,7 @@ fn entity_bound(comparison: &Comparison) -> Option<(Axis, Cow<'_, str>)> {
     }
 }
 
-/// Table names are treated as partition keys.
+/// Returns the bound of a comparison on a table's name. Table names are treated as partition keys.
 fn table_bound(comparison: &Comparison) -> Option<(Axis, Cow<'_, str>)> {
     match &comparison.literal {
         Literal::String(text) if comparison.property.as_str() == TABLE_NAME => {
@@ -158,7 +160,7 @@ fn table_bound(comparison: &Comparison) -> Option<(Axis, Cow<'_, str>)> {
     }
 }
 
-/// A set of texts without gaps.
+/// An interval of strings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Interval<'f> {
     lower: Bound<Cow<'f, str>>,
@@ -168,12 +170,12 @@ struct Interval<'f> {
 impl<'f> Interval<'f> {
     const ALL: Self = Self { lower: Bound::Unbounded, upper: Bound::Unbounded };
 
-    /// The texts for which a comparison with this text is true, as intervals.
-    fn of(operator: Operator, text: Cow<'f, str>) -> Vec<Self> {
+    /// Returns the strings for which a comparison with this string is true, as intervals.
+    fn matching(operator: Operator, text: Cow<'f, str>) -> Vec<Self> {
         let below = |upper| Self { lower: Bound::Unbounded, upper };
         let above = |lower| Self { lower, upper: Bound::Unbounded };
-        // The bytes that structure encoded keys occur in no key, so a text with one of them equals no key, and
-        // sorts after the part before that byte and before every key that continues that part.
+        // The bytes that structure encoded keys occur in no key. A string that contains one therefore equals no key; it
+        // sorts directly after the part before that byte and before every key that extends that part.
         if let Some((head, _)) = text.split_once(['\0', '\u{1}']) {
             let head = Cow::Owned(head.to_owned());
             return match operator {
@@ -193,7 +195,7 @@ impl<'f> Interval<'f> {
         }
     }
 
-    /// The texts that lie in both; `None` if there are none.
+    /// Returns the intersection of both intervals, or `None` if it is empty.
     fn intersect(&self, other: &Self) -> Option<Self> {
         let lower = tighter(&self.lower, &other.lower, Ordering::Greater).clone();
         let upper = tighter(&self.upper, &other.upper, Ordering::Less).clone();
@@ -207,7 +209,7 @@ impl<'f> Interval<'f> {
         (!empty).then_some(Self { lower, upper })
     }
 
-    /// The smallest interval that contains both.
+    /// Returns the smallest interval that contains both.
     fn hull(&self, other: &Self) -> Self {
         Self {
             lower: looser(&self.lower, &other.lower, Ordering::Greater).clone(),
@@ -215,7 +217,7 @@ impl<'f> Interval<'f> {
         }
     }
 
-    /// The only text of the interval, if it is one.
+    /// Returns the only string in the interval, if there is exactly one.
     fn single(&self) -> Option<&str> {
         match (&self.lower, &self.upper) {
             (Bound::Included(from), Bound::Included(to)) if from == to => Some(from),
@@ -224,8 +226,8 @@ impl<'f> Interval<'f> {
     }
 }
 
-/// Whether the first bound admits fewer texts than the second. `inward` is the order of an admitted text relative to the
-/// bound: greater for a lower bound, less for an upper bound.
+/// Returns whether the first bound admits fewer strings than the second. `inward` is the order of an admitted string
+/// relative to the bound: greater for a lower bound, less for an upper bound.
 fn is_tighter(a: &Bound<Cow<'_, str>>, b: &Bound<Cow<'_, str>>, inward: Ordering) -> bool {
     match (a, b) {
         (Bound::Unbounded, _) => false,
@@ -253,7 +255,7 @@ fn borrowed<'b>(bound: &'b Bound<Cow<'_, str>>) -> Bound<&'b str> {
     bound.as_ref().map(|text| &**text)
 }
 
-/// Every entity whose two keys lie in two intervals.
+/// The set of all entities whose two keys lie in two intervals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Area<'f> {
     partitions: Interval<'f>,
@@ -274,13 +276,13 @@ impl Area<'_> {
         Self { partitions: self.partitions.hull(&other.partitions), rows: self.rows.hull(&other.rows) }
     }
 
-    /// The smallest range of key bytes that contains the area.
+    /// Returns the smallest range of key bytes that contains the area.
     fn range(&self) -> KeyRange {
         if let Some(partition) = self.partitions.single() {
             return KeyRange::rows(partition, borrowed(&self.rows.lower), borrowed(&self.rows.upper));
         }
         let mut range = KeyRange::partitions(borrowed(&self.partitions.lower), borrowed(&self.partitions.upper));
-        // The row keys also cut the ends of the first and the last partition, if these are known.
+        // The row keys also narrow the ends of the first and the last partition, if these are known.
         if let (Bound::Included(first), Bound::Included(_) | Bound::Excluded(_)) =
             (&self.partitions.lower, &self.rows.lower)
         {
@@ -295,15 +297,15 @@ impl Area<'_> {
     }
 }
 
-/// The smallest area that contains all of these; `None` if there are none.
+/// Returns the smallest area that contains all of these areas, or `None` if there are none.
 fn hull(areas: Vec<Area<'_>>) -> Option<Area<'_>> {
     areas.into_iter().reduce(|a, b| a.hull(&b))
 }
 
-/// Areas that contain every entity for which the filter is `wanted`.
+/// Returns areas that contain every entity for which the filter evaluates to `wanted`.
 ///
 /// The complement of the areas is not the areas of the negation, because areas may contain more than the matches. A
-/// negation is pushed down to the comparisons, which are exact for keys, since every entity has them.
+/// negation is therefore pushed down to the comparisons. Those are exact for keys, because every entity has both keys.
 fn areas(filter: &Filter, wanted: bool, key_bound: KeyBound) -> Vec<Area<'_>> {
     match filter {
         Filter::And(operands) if wanted => intersection(operands, wanted, key_bound),
@@ -319,7 +321,7 @@ fn areas(filter: &Filter, wanted: bool, key_bound: KeyBound) -> Vec<Area<'_>> {
                 Axis::Partition => Area { partitions: interval, rows: Interval::ALL },
                 Axis::Row => Area { partitions: Interval::ALL, rows: interval },
             };
-            Interval::of(operator, text).into_iter().map(area).collect()
+            Interval::matching(operator, text).into_iter().map(area).collect()
         }
         Filter::IsTrue(_) => vec![Area::ALL],
         Filter::Constant(value) if *value == wanted => vec![Area::ALL],
@@ -362,7 +364,7 @@ fn intersection(operands: &[Filter], wanted: bool, key_bound: KeyBound) -> Vec<A
     result
 }
 
-/// Sorts and merges ranges; too many become the one range that covers them.
+/// Sorts and merges ranges. If there are too many, returns the one range that covers them.
 fn disjoint(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by(|a, b| a.start.cmp(&b.start));
@@ -385,7 +387,8 @@ fn disjoint(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
     merged
 }
 
-/// Whether a range holds one key: a separator after a whole key is the first byte that no key continues with.
+/// Returns whether a range contains only one key: after a whole key, a separator is the first byte that cannot extend
+/// the key.
 fn is_point(range: &KeyRange) -> bool {
     let is_key = range.start.contains(&KEY_SEPARATOR);
     let end = range.end.as_deref().and_then(|end| end.split_last());

@@ -1,44 +1,44 @@
-//! Stored access policies of a table. Shared access signatures refer to them, and can so be changed and
-//! revoked (specification 08 §7, 10 §7).
+//! Stored access policies of a table. Shared access signatures that refer to a policy can be changed and revoked
+//! through it (08 §7, 10 §7).
 //!
-//! Invariant: a table has at most five policies, with different ids.
+//! Invariant: a table has at most five policies, with distinct ids.
 
 use crate::DateTime;
 use crate::limits::{POLICIES_PER_TABLE_MAX, POLICY_ID_UTF16_UNITS_MAX};
 use crate::name::utf16_units;
 use crate::permissions::Permissions;
 
-/// A stored access policy. A signature that refers to it has the fields that the policy leaves open.
+/// A stored access policy. A signature that refers to it must specify the fields that the policy leaves open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredAccessPolicy {
     id: Box<str>,
-    /// From when on signatures are valid.
+    /// The time from which signatures are valid.
     pub start: Option<DateTime>,
-    /// Until when signatures are valid.
+    /// The time until which signatures are valid.
     pub expiry: Option<DateTime>,
-    /// What signatures permit: letters of `raud`.
+    /// The permissions of signatures: letters of `raud`.
     pub permissions: Option<Permissions>,
 }
 
 impl StoredAccessPolicy {
-    /// A policy that leaves everything open; `None` if the id is empty or longer than 64 characters.
+    /// Creates a policy that leaves everything open. Returns `None` if the id is empty or longer than 64 characters.
     pub fn new(id: &str) -> Option<Self> {
         let fits = !id.is_empty() && utf16_units(id) <= POLICY_ID_UTF16_UNITS_MAX;
         fits.then(|| Self { id: Box::from(id), start: None, expiry: None, permissions: None })
     }
 
-    /// The id, unique in the table.
+    /// Returns the id, which is unique in the table.
     pub fn id(&self) -> &str {
         &self.id
     }
 }
 
-/// The policies of a table: at most five with different ids, in the order in which they were given.
+/// The policies of a table: at most five, with distinct ids, in the order in which they were set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StoredAccessPolicies(Box<[StoredAccessPolicy]>);
 
 impl StoredAccessPolicies {
-    /// `None` if there are more than five, or two with the same id.
+    /// Creates the list of policies. Returns `None` if there are more than five, or two with the same id.
     pub fn new(policies: Vec<StoredAccessPolicy>) -> Option<Self> {
         let is_new = |(index, policy): (usize, &StoredAccessPolicy)| {
             policies.iter().take(index).all(|earlier| earlier.id != policy.id)
@@ -47,19 +47,19 @@ impl StoredAccessPolicies {
         fits.then(|| Self(policies.into_boxed_slice()))
     }
 
-    /// The policy with this id.
+    /// Returns the policy with this id.
     ///
-    /// UNVERIFIED (08 §7): that the letter case of an id counts.
+    /// UNVERIFIED (08 §7): ids are case-sensitive.
     pub fn get(&self, id: &str) -> Option<&StoredAccessPolicy> {
         self.0.iter().find(|policy| policy.id() == id)
     }
 
-    /// The policies in their order.
+    /// Returns the policies in order.
     pub fn as_slice(&self) -> &[StoredAccessPolicy] {
         &self.0
     }
 
-    /// Whether there are no policies.
+    /// Returns whether there are no policies.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

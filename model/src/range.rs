@@ -1,14 +1,14 @@
 //! Ranges of keys, and positions in the order of entities.
 //!
-//! Invariant: a range consists of encoded key bytes, so its order is that of the entities.
+//! Invariant: a range consists of encoded key bytes, so byte order is entity order.
 //!
 //! This module must not know filters or storage.
 
 use crate::key::{KEY_SEPARATOR, KeyView, encode_ordinal};
 use std::ops::Bound;
 
-/// Sorts after every row key of a partition and before every longer partition key:
-/// one more than the separator, and less than any character that is allowed in a key.
+/// Sorts after every row key of a partition and before every longer partition key: one more than the separator, and
+/// less than any character that is allowed in a key.
 const AFTER_PARTITION: u8 = KEY_SEPARATOR + 1;
 
 /// A position in the order of the entities of a table: the key bytes of the next entity to examine.
@@ -16,9 +16,9 @@ const AFTER_PARTITION: u8 = KEY_SEPARATOR + 1;
 pub struct Position(Vec<u8>);
 
 impl Position {
-    /// The position of an entity with these keys, whether or not there is one.
+    /// Creates the position of an entity with these keys, whether or not the entity exists.
     ///
-    /// Any text is allowed: a position is compared and never stored as an entity.
+    /// Any string is allowed: a position is compared but never stored as an entity.
     pub fn new(partition: &str, row: &str) -> Self {
         let mut bytes = Vec::with_capacity(partition.len() + 1 + row.len());
         encode_ordinal(partition, &mut bytes);
@@ -27,17 +27,17 @@ impl Position {
         Self(bytes)
     }
 
-    /// The position of an entity by its key bytes, see [`crate::EntityKey::encode`].
+    /// Returns the position with these key bytes; see [`crate::EntityKey::encode`].
     pub fn from_key_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    /// The key bytes.
+    /// Returns the key bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The two keys of the position; `None` if the bytes are damaged.
+    /// Returns the partition key and the row key of the position, or `None` if the bytes are damaged.
     pub fn keys(&self) -> Option<KeyView<'_>> {
         KeyView::decode(&self.0)
     }
@@ -48,17 +48,17 @@ impl Position {
 pub struct KeyRange {
     /// The first key bytes of the range.
     pub start: Vec<u8>,
-    /// The first key bytes after the range; `None` reaches to the end of the table.
+    /// The first key bytes after the range; with `None`, the range extends to the end of the table.
     pub end: Option<Vec<u8>>,
 }
 
 impl KeyRange {
-    /// Every entity of a table.
+    /// Returns the range of all entities in a table.
     pub fn all() -> Self {
         Self { start: Vec::new(), end: None }
     }
 
-    /// Every entity whose partition key lies between two bounds.
+    /// Returns the range of all entities whose partition key lies between two bounds.
     pub fn partitions(from: Bound<&str>, to: Bound<&str>) -> Self {
         let start = match from {
             Bound::Unbounded => Vec::new(),
@@ -73,7 +73,7 @@ impl KeyRange {
         Self { start, end }
     }
 
-    /// Every entity of one partition whose row key lies between two bounds.
+    /// Returns the range of all entities in one partition whose row key lies between two bounds.
     pub fn rows(partition: &str, from: Bound<&str>, to: Bound<&str>) -> Self {
         let prefix = encoded(partition, &[KEY_SEPARATOR]);
         let with = |row: &str, suffix: &[u8]| [prefix.as_slice(), &encoded(row, suffix)].concat();
@@ -91,16 +91,18 @@ impl KeyRange {
         Self { start, end: Some(end) }
     }
 
-    /// Every entity whose pair of keys lies between two bounds, both inclusive: a partition key, and possibly a row
-    /// key in it (08 §6). Bounds may be any texts.
+    /// Returns the range of all entities whose keys lie between two inclusive bounds. A bound is a partition key with
+    /// an optional row key (08 §6), and may be any string.
     pub fn pairs(from: Option<(&str, Option<&str>)>, to: Option<(&str, Option<&str>)>) -> Self {
-        let start = from.map_or_else(Vec::new, |(partition, row)| match (possible(partition), row.map(possible)) {
-            (Ok(partition), None) => Self::partitions(Bound::Included(partition), Bound::Unbounded).start,
-            (Ok(partition), Some(Ok(row))) => Self::rows(partition, Bound::Included(row), Bound::Unbounded).start,
-            (Ok(partition), Some(Err(row))) => Self::rows(partition, Bound::Excluded(row), Bound::Unbounded).start,
-            (Err(partition), _) => Self::partitions(Bound::Excluded(partition), Bound::Unbounded).start,
+        let start = from.map_or_else(Vec::new, |(partition, row)| {
+            match (longest_key_prefix(partition), row.map(longest_key_prefix)) {
+                (Ok(partition), None) => Self::partitions(Bound::Included(partition), Bound::Unbounded).start,
+                (Ok(partition), Some(Ok(row))) => Self::rows(partition, Bound::Included(row), Bound::Unbounded).start,
+                (Ok(partition), Some(Err(row))) => Self::rows(partition, Bound::Excluded(row), Bound::Unbounded).start,
+                (Err(partition), _) => Self::partitions(Bound::Excluded(partition), Bound::Unbounded).start,
+            }
         });
-        let end = to.and_then(|(partition, row)| match (possible(partition), row.map(possible)) {
+        let end = to.and_then(|(partition, row)| match (longest_key_prefix(partition), row.map(longest_key_prefix)) {
             (Ok(partition), Some(Ok(row) | Err(row))) => {
                 Self::rows(partition, Bound::Unbounded, Bound::Included(row)).end
             }
@@ -109,17 +111,17 @@ impl KeyRange {
         Self { start, end }
     }
 
-    /// Whether no key can lie in the range.
+    /// Returns whether no key can lie in the range.
     pub fn is_empty(&self) -> bool {
         self.end.as_ref().is_some_and(|end| *end <= self.start)
     }
 
-    /// Whether key bytes lie in the range.
+    /// Returns whether the key bytes lie in the range.
     pub fn contains(&self, key: &[u8]) -> bool {
         self.start.as_slice() <= key && self.end.as_ref().is_none_or(|end| key < end.as_slice())
     }
 
-    /// The keys that lie in both ranges; may be empty.
+    /// Returns the intersection of both ranges, which may be empty.
     pub fn intersect(&self, other: &Self) -> Self {
         let start = self.start.clone().max(other.start.clone());
         let end = match (&self.end, &other.end) {
@@ -130,7 +132,8 @@ impl KeyRange {
         Self { start, end }
     }
 
-    /// The encoded key of the partition that all keys of the range have; `None` if they may have different ones.
+    /// Returns the encoded partition key shared by all keys of the range, or `None` if the range can span several
+    /// partitions.
     pub fn partition(&self) -> Option<&[u8]> {
         let (start, end) = (self.start.as_slice(), self.end.as_deref()?);
         let separator = start.iter().position(|b| *b == KEY_SEPARATOR);
@@ -141,15 +144,16 @@ impl KeyRange {
         (ends_inside || rest == [AFTER_PARTITION]).then_some(partition)
     }
 
-    /// The part of the range from a position on; may be empty.
+    /// Returns the part of the range that starts at a position; it may be empty.
     pub fn from_position(&self, position: &Position) -> Self {
         self.intersect(&Self { start: position.0.clone(), end: None })
     }
 }
 
-/// A text that can be a key, or its longest beginning that can. The bytes that structure encoded keys occur in no key, so
-/// a text with one of them equals no key, and sorts after the part before that byte and before every key that continues it.
-fn possible(text: &str) -> Result<&str, &str> {
+/// Returns `Ok` with the string if it can be a key, or `Err` with its longest prefix that can. The bytes that structure
+/// encoded keys occur in no key. A string that contains one therefore equals no key; it sorts directly after that
+/// prefix and before every key that extends the prefix.
+fn longest_key_prefix(text: &str) -> Result<&str, &str> {
     text.split_once(['\0', '\u{1}']).map_or(Ok(text), |(head, _)| Err(head))
 }
 

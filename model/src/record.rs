@@ -1,9 +1,9 @@
 //! The binary record of an entity: its Timestamp and custom properties, read in place.
 //!
 //! `docs/record-format.md` describes the format byte by byte; the test `the_format_is_pinned` checks it.
-//! The keys are not part of the record: they are the key under which an engine stores it.
+//! The keys are not part of the record; an engine stores the record under them.
 //!
-//! Invariant: stored bytes may be damaged, so every read can fail and none panics.
+//! Invariant: stored bytes may be damaged, so every read can fail, but none panics.
 //!
 //! This module must not know where records are stored.
 
@@ -14,18 +14,18 @@ use crate::{DateTime, limits};
 use std::fmt;
 use std::ops::Range;
 
-/// The version that this code writes, the first byte of every record.
+/// The format version that this code writes: the first byte of every record.
 pub const RECORD_VERSION: u8 = 1;
 
 const TIMESTAMP_AT: usize = 1;
 const COUNT_AT: usize = TIMESTAMP_AT + 8;
 
-/// The bytes at the beginning of a record that a [`RecordView`] needs to know the Timestamp.
+/// The size of the record header that a [`RecordView`] needs to read the Timestamp, in bytes.
 pub const HEADER_BYTES: usize = COUNT_AT + 1;
 
 const _: () = assert!(CUSTOM_PROPERTIES_MAX <= u8::MAX as usize, "the count is one byte");
 
-/// The bytes are not a record of a version that this code can read.
+/// The bytes are not a valid record, or have a version that this code cannot read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DamagedRecord;
 
@@ -42,23 +42,23 @@ impl std::error::Error for DamagedRecord {}
 pub struct Record(Vec<u8>);
 
 impl Record {
-    /// A record from stored bytes. Nothing is checked until it is read.
+    /// Creates a record from stored bytes, without validating them. Reads validate what they need.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    /// The bytes to store.
+    /// Returns the bytes to store.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// A view for reading.
+    /// Returns a view for reading.
     pub fn view(&self) -> Result<RecordView<'_>, DamagedRecord> {
         RecordView::new(&self.0)
     }
 }
 
-/// Moves the Timestamp of a record forward to an instant, unless it is later already. Returns the Timestamp.
+/// Moves the Timestamp of a record forward to an instant, unless it is already later. Returns the resulting Timestamp.
 pub fn stamp(record: &mut [u8], now: DateTime) -> Result<DateTime, DamagedRecord> {
     let timestamp = RecordView::new(record)?.timestamp().max(now);
     let ticks = record.get_mut(TIMESTAMP_AT..COUNT_AT).ok_or(DamagedRecord)?;
@@ -66,7 +66,7 @@ pub fn stamp(record: &mut [u8], now: DateTime) -> Result<DateTime, DamagedRecord
     Ok(timestamp)
 }
 
-/// A record that is read in place.
+/// A borrowed view of a record, which is read in place.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordView<'a> {
     timestamp: DateTime,
@@ -75,7 +75,7 @@ pub struct RecordView<'a> {
 }
 
 impl<'a> RecordView<'a> {
-    /// Reads the header; the properties are read when they are needed.
+    /// Parses the header. Properties are parsed on demand.
     pub fn new(bytes: &'a [u8]) -> Result<Self, DamagedRecord> {
         let (header, properties) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(DamagedRecord)?;
         let [version, timestamp @ .., count] = *header;
@@ -86,32 +86,32 @@ impl<'a> RecordView<'a> {
         Ok(Self { timestamp, count, properties })
     }
 
-    /// The instant of the last write.
+    /// Returns the time of the last write.
     pub fn timestamp(&self) -> DateTime {
         self.timestamp
     }
 
-    /// The size of the record, in bytes.
+    /// Returns the size of the record, in bytes.
     pub fn record_bytes(&self) -> usize {
         HEADER_BYTES + self.properties.len()
     }
 
-    /// The number of custom properties.
+    /// Returns the number of custom properties.
     pub fn len(&self) -> usize {
         usize::from(self.count)
     }
 
-    /// Whether there is no custom property.
+    /// Returns whether there are no custom properties.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The custom properties in stored order.
+    /// Returns the custom properties in stored order.
     pub fn properties(&self) -> Properties<'a> {
         Properties { left: self.count, rest: self.properties }
     }
 
-    /// The value of a custom property, if the entity has it.
+    /// Returns the value of a custom property, or `None` if the entity does not have it.
     pub fn get(&self, name: &str) -> Result<Option<EdmValue<'a>>, DamagedRecord> {
         for property in self.properties() {
             let property = property?;
@@ -124,9 +124,9 @@ impl<'a> RecordView<'a> {
 }
 
 impl RecordView<'_> {
-    /// Checks all of it: every name and value, and that nothing follows the last one.
+    /// Checks the whole record: every name and value, and that nothing follows the last one.
     ///
-    /// Reading in place checks no more than it needs; this is for finding damage.
+    /// Other reads validate only what they need; this method is for finding damage.
     pub fn check(&self) -> Result<(), DamagedRecord> {
         let mut properties = self.properties();
         for property in properties.by_ref() {
@@ -138,7 +138,7 @@ impl RecordView<'_> {
     }
 }
 
-/// One stored property; name and value are decoded when they are needed.
+/// A stored property. The name and the value are decoded on demand.
 #[derive(Debug, Clone, Copy)]
 pub struct Property<'a> {
     name: &'a [u8],
@@ -147,27 +147,27 @@ pub struct Property<'a> {
 }
 
 impl<'a> Property<'a> {
-    /// The name as UTF-8 bytes.
+    /// Returns the name as UTF-8 bytes.
     pub fn name_bytes(&self) -> &'a [u8] {
         self.name
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> Result<&'a str, DamagedRecord> {
         std::str::from_utf8(self.name).map_err(|_| DamagedRecord)
     }
 
-    /// The type.
+    /// Returns the type.
     pub fn edm_type(&self) -> EdmType {
         self.edm_type
     }
 
-    /// The stored bytes of the value. For a string they are its UTF-8 text, not yet checked.
+    /// Returns the stored bytes of the value. For a string, these are its UTF-8 bytes, not yet validated.
     pub fn value_bytes(&self) -> &'a [u8] {
         self.value
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn value(&self) -> Result<EdmValue<'a>, DamagedRecord> {
         Ok(match self.edm_type {
             EdmType::String => EdmValue::String(std::str::from_utf8(self.value).map_err(|_| DamagedRecord)?),
@@ -235,9 +235,9 @@ impl<'a> Properties<'a> {
 }
 
 impl<'a> Properties<'a> {
-    /// The next property, if it has this header; otherwise the iterator does not advance.
+    /// Returns the next property if it has this header; otherwise, the iterator does not advance.
     ///
-    /// This is much faster than decoding name and type, for callers that expect them.
+    /// For callers that expect a certain property, this is much faster than decoding its name and type.
     pub fn next_with(&mut self, header: &PropertyHeader) -> Option<Property<'a>> {
         let left = self.left.checked_sub(1)?;
         let mut rest = Self { left, rest: self.rest.strip_prefix(header.bytes.as_slice())? };
@@ -248,7 +248,7 @@ impl<'a> Properties<'a> {
     }
 }
 
-/// The bytes before the value of a property in a record: its name and its type.
+/// The bytes that precede a property's value in a record: its name and its type.
 #[derive(Debug, Clone)]
 pub struct PropertyHeader {
     bytes: Vec<u8>,
@@ -257,14 +257,14 @@ pub struct PropertyHeader {
 }
 
 impl PropertyHeader {
-    /// The header of a property.
-    pub fn of(property: &Property<'_>) -> Self {
+    /// Returns the header of a property.
+    pub fn new(property: &Property<'_>) -> Self {
         let mut header = Self { bytes: Vec::new(), name: 0..0, edm_type: property.edm_type };
         header.replace(property);
         header
     }
 
-    /// Becomes the header of another property, in the same memory.
+    /// Replaces the header with that of another property and reuses the allocation.
     pub fn replace(&mut self, property: &Property<'_>) {
         self.bytes.clear();
         push_length(&mut self.bytes, property.name.len());
@@ -292,7 +292,8 @@ impl<'a> Iterator for Properties<'a> {
     }
 }
 
-/// The bytes of a value of fixed size; `None` for strings and binaries, which carry their length.
+/// Returns the size of a value of a fixed-size type, or `None` for strings and binaries, which are stored with their
+/// length.
 fn fixed_bytes(edm_type: EdmType) -> Option<usize> {
     match edm_type {
         EdmType::String | EdmType::Binary => None,
@@ -303,16 +304,16 @@ fn fixed_bytes(edm_type: EdmType) -> Option<usize> {
     }
 }
 
-/// Which limits the properties exceed; checked when the mutation is applied (06 §6, step 12).
+/// The limits that the properties exceed. They are checked when the mutation is applied (06 §6, step 12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Excess {
     properties: bool,
     value: bool,
 }
 
-/// Builds a record property by property, and keeps the figures that the limits are checked against.
+/// Builds a record property by property, and tracks the sizes that are checked against the limits.
 ///
-/// It accepts more than a record may contain, so that a body can be read to its end before its limits are checked.
+/// It accepts more than a record may contain, because the limits are checked only after the whole body is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordBuilder {
     bytes: Vec<u8>,
@@ -327,11 +328,11 @@ impl Default for RecordBuilder {
     }
 }
 
-/// The largest ratio of the memory of a finished record to its size.
+/// The maximum ratio of a finished record's allocated memory to its size.
 const CAPACITY_FACTOR_MAX: usize = 2;
 
 impl RecordBuilder {
-    /// An empty builder with capacity for a record of this many bytes.
+    /// Returns an empty builder with capacity for a record of this many bytes.
     pub fn with_capacity(bytes: usize) -> Self {
         let mut buffer = Vec::with_capacity(HEADER_BYTES + bytes);
         buffer.push(RECORD_VERSION);
@@ -340,9 +341,9 @@ impl RecordBuilder {
         Self { bytes: buffer, count: 0, formula_bytes: 0, excess: Excess::default() }
     }
 
-    /// Appends a property. The name must be valid and not yet present; that is the caller's duty.
+    /// Appends a property. The caller must ensure that the name is valid and not yet present.
     ///
-    /// Properties beyond the limit are counted and not kept.
+    /// Properties beyond the limit are counted but not stored.
     pub fn push(&mut self, name: &str, value: EdmValue<'_>) {
         self.count += 1;
         self.formula_bytes += 8 + limits::UTF16_UNIT_BYTES * utf16_units(name) + value.formula_bytes();
@@ -357,37 +358,37 @@ impl RecordBuilder {
         push_value(&mut self.bytes, value);
     }
 
-    /// The number of properties so far.
+    /// Returns the number of properties so far.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether no property was pushed.
+    /// Returns whether no property has been pushed.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// What the properties add to the size of the entity, in bytes, by the documented formula (01 §5).
+    /// Returns the size that the properties add to the entity, in bytes, by the documented formula (01 §5).
     pub fn formula_bytes(&self) -> usize {
         self.formula_bytes
     }
 
-    /// The size of the record that the properties so far become, in bytes.
+    /// Returns the size of the record with the properties so far, in bytes.
     pub fn record_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether more than 252 properties were pushed.
+    /// Returns whether more than 252 properties were pushed.
     pub fn has_too_many_properties(&self) -> bool {
         self.excess.properties
     }
 
-    /// Whether a single value is larger than 64 KiB.
+    /// Returns whether a single value is larger than 64 KiB.
     pub fn has_too_large_value(&self) -> bool {
         self.excess.value
     }
 
-    /// The properties so far.
+    /// Returns the properties so far.
     pub fn properties(&self) -> Properties<'_> {
         let kept = self.count.min(CUSTOM_PROPERTIES_MAX);
         Properties {
@@ -396,9 +397,9 @@ impl RecordBuilder {
         }
     }
 
-    /// The same properties in the ordinal order of their names, compared by bytes.
+    /// Returns the same properties, sorted by name in ordinal order.
     ///
-    /// A builder has no damaged properties, so no error is possible.
+    /// A builder has no damaged properties, so this cannot fail.
     #[must_use]
     pub fn ordered(self) -> Self {
         let names = || self.properties().filter_map(Result::ok).map(|property| property.name_bytes());
@@ -416,14 +417,14 @@ impl RecordBuilder {
         Self { count: self.count, formula_bytes: self.formula_bytes, excess: self.excess, ..ordered }
     }
 
-    /// The finished record, in no more than twice the memory that it needs, last written at this instant.
+    /// Returns the finished record with this Timestamp. It occupies at most twice the memory that it needs.
     pub fn finish(mut self, timestamp: DateTime) -> Record {
         let count = u8::try_from(self.count.min(CUSTOM_PROPERTIES_MAX)).expect("the limit fits one byte");
         let header = timestamp.ticks().to_be_bytes().into_iter().chain([count]);
         for (slot, byte) in self.bytes.iter_mut().skip(TIMESTAMP_AT).zip(header) {
             *slot = byte;
         }
-        // The capacity is that of the entity's text, which may be many times larger than its record.
+        // The capacity is the size of the entity in the request body, which may be many times larger than its record.
         if self.bytes.capacity() > self.bytes.len() * CAPACITY_FACTOR_MAX {
             self.bytes.shrink_to_fit();
         }
@@ -468,7 +469,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// An owned value, for tests that generate values.
+    /// An owned value, for tests that generate random values.
     #[derive(Debug, Clone)]
     pub(crate) enum OwnedValue {
         String(String),
@@ -502,7 +503,9 @@ pub(crate) mod tests {
             proptest::collection::vec(any::<u8>(), 0..200).prop_map(OwnedValue::Binary),
             any::<bool>().prop_map(OwnedValue::Boolean),
             (0..=DateTime::MAX.ticks()).prop_map(OwnedValue::DateTime),
-            any::<f64>().prop_filter("compares equal to itself", |f| !f.is_nan()).prop_map(OwnedValue::Double),
+            any::<f64>()
+                .prop_filter("not NaN, which does not equal itself", |f| !f.is_nan())
+                .prop_map(OwnedValue::Double),
             any::<[u8; 16]>().prop_map(OwnedValue::Guid),
             any::<i32>().prop_map(OwnedValue::Int32),
             any::<i64>().prop_map(OwnedValue::Int64),
@@ -540,7 +543,7 @@ pub(crate) mod tests {
         let mut long = RecordBuilder::default();
         long.push(&"n".repeat(200), EdmValue::Binary(&vec![0; 20_000]));
         let bytes = long.finish(DateTime::MIN).0;
-        assert_eq!(&bytes[10..12], [0xC8, 0x01], "lengths are little-endian groups of seven bits");
+        assert_eq!(&bytes[10..12], [0xC8, 0x01], "lengths are encoded as little-endian groups of seven bits");
         assert_eq!(&bytes[212..216], [2, 0xA0, 0x9C, 0x01]);
     }
 
@@ -564,7 +567,7 @@ pub(crate) mod tests {
             prop_assert_eq!(view.get("absent").unwrap(), None);
         }
 
-        /// Heads of every length, at the beginning and at the end of a record, against every property.
+        /// Tests headers of every length, at the beginning and at the end of a record, against every property.
         #[test]
         fn a_head_is_found_where_it_is_and_nowhere_else(
             properties in proptest::collection::vec(("[ab]{1,3}|[ab]{12,40}", value()), 1..6),
@@ -576,7 +579,7 @@ pub(crate) mod tests {
             let record = builder.finish(DateTime::MIN);
             let all: Vec<Property<'_>> = record.view().unwrap().properties().map(Result::unwrap).collect();
             for of in &all {
-                let header = PropertyHeader::of(of);
+                let header = PropertyHeader::new(of);
                 let mut rest = record.view().unwrap().properties();
                 for property in &all {
                     let before = rest.rest;
@@ -615,11 +618,11 @@ pub(crate) mod tests {
         let good = builder.finish(DateTime::MIN).0;
         let checked = |bytes: &[u8]| RecordView::new(bytes).and_then(|view| view.check());
         assert_eq!(checked(&good), Ok(()));
-        assert_eq!(checked(&[&good[..], b"x"].concat()), Err(DamagedRecord), "something stands behind it");
-        assert_eq!(checked(&good[..good.len() - 1]), Err(DamagedRecord), "it is cut off");
+        assert_eq!(checked(&[&good[..], b"x"].concat()), Err(DamagedRecord), "trailing bytes");
+        assert_eq!(checked(&good[..good.len() - 1]), Err(DamagedRecord), "truncated");
         let mut no_text = good.clone();
         *no_text.last_mut().unwrap() = 0xFF;
-        assert_eq!(checked(&no_text), Err(DamagedRecord), "it is no UTF-8");
+        assert_eq!(checked(&no_text), Err(DamagedRecord), "invalid UTF-8");
     }
 
     #[test]

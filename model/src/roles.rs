@@ -1,20 +1,20 @@
-//! What roles allow (specification 09 §5): the actions that an assignment grants, on an account or on tables.
+//! The access that roles allow (09 §5): the actions that an assignment grants, on an account or on tables.
 //!
 //! Invariants:
 //!
-//! 1. Nothing is allowed that no assignment grants.
-//! 2. What is granted on a table never reaches another table, and never the account itself.
+//! 1. Nothing is allowed unless an assignment grants it.
+//! 2. A grant on a table never extends to another table, nor to the account itself.
 //!
 //! This module must not know tokens, claims or how assignments are configured.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A set of the actions that the service names.
+/// A set of data actions.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct DataActions(u16);
 
-/// The prefix of the names of actions; it may be omitted.
+/// The optional prefix of action names.
 const ACTION_PREFIX: &str = "Microsoft.Storage/storageAccounts/tableServices/";
 
 macro_rules! actions {
@@ -43,7 +43,7 @@ actions! {
     SET_POLICIES "tables/setAcl/action" 6
     /// Query Entities, Get Entity.
     READ_ENTITIES "tables/entities/read" 7
-    /// Every write of entities except deletion.
+    /// All writes of entities except deletions.
     WRITE_ENTITIES "tables/entities/write" 8
     /// Insert Entity.
     ADD_ENTITIES "tables/entities/add/action" 9
@@ -62,7 +62,7 @@ impl DataActions {
     pub const ALL: Self = Self((1 << 13) - 1);
     /// The role Storage Table Data Reader.
     ///
-    /// UNVERIFIED (09 §5): that it lists tables as well as entities.
+    /// UNVERIFIED (09 §5): it lists tables as well as entities.
     pub const READER: Self = Self::READ_TABLES.union(Self::READ_ENTITIES);
     /// The role Storage Table Data Contributor (09 §5).
     pub const CONTRIBUTOR: Self = Self::READER
@@ -73,25 +73,25 @@ impl DataActions {
         .union(Self::UPDATE_ENTITIES)
         .union(Self::DELETE_ENTITIES);
 
-    /// Reads the name of an action, in any letter case, with or without the prefix of the service.
+    /// Parses the name of an action, in any letter case, with or without the service's prefix.
     pub fn parse(name: &str) -> Option<Self> {
         let prefix = name.get(..ACTION_PREFIX.len()).filter(|start| start.eq_ignore_ascii_case(ACTION_PREFIX));
         let rest = prefix.and_then(|_| name.get(ACTION_PREFIX.len()..)).unwrap_or(name);
         Self::NAMED.iter().find(|(known, _)| known.eq_ignore_ascii_case(rest)).map(|(_, action)| *action)
     }
 
-    /// The names of all actions, for messages.
+    /// Returns the names of all actions, for use in messages.
     pub fn names() -> String {
         Self::NAMED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
     }
 
-    /// The actions of both sets.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all actions of the other set are in this one.
+    /// Returns whether this set contains all actions of the other set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -104,7 +104,7 @@ impl fmt::Debug for DataActions {
     }
 }
 
-/// The actions that an operation requires (09 §5): all of one of several sets.
+/// The alternative sets of actions that allow an operation (09 §5). All actions of at least one set are required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequiredActions(&'static [DataActions]);
 
@@ -145,13 +145,13 @@ impl RequiredActions {
 /// The tables that an assignment covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TablePattern {
-    /// The name, or what the names start with, in lower case.
+    /// The lower-case name or prefix.
     folded: Box<str>,
     is_prefix: bool,
 }
 
 impl TablePattern {
-    /// Reads a table name in any letter case, or the start of names and a `*`; `None` if no table can match.
+    /// Parses a table name in any letter case, or a prefix followed by `*`. Returns `None` if no table can match.
     pub fn parse(text: &str) -> Option<Self> {
         let (name, is_prefix) = text.strip_suffix('*').map_or((text, false), |start| (start, true));
         let characters = name.bytes().all(|b| b.is_ascii_alphanumeric());
@@ -165,7 +165,7 @@ impl TablePattern {
     }
 }
 
-/// What the roles of a caller allow on one account.
+/// The access that a caller's roles allow to one account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RoleScope {
     /// The caller, for the log.
@@ -175,12 +175,12 @@ pub struct RoleScope {
 }
 
 impl RoleScope {
-    /// A scope that allows this caller nothing.
-    pub fn of(caller: Arc<str>) -> Self {
+    /// Returns a scope that allows this caller nothing.
+    pub fn new(caller: Arc<str>) -> Self {
         Self { caller, ..Self::default() }
     }
 
-    /// Allows actions, on the tables of a pattern or, without one, on the whole account.
+    /// Allows actions on the tables that match a pattern or, without a pattern, on the whole account.
     pub fn allow(&mut self, tables: Option<&TablePattern>, actions: DataActions) {
         match tables {
             None => self.account = self.account.union(actions),
@@ -188,9 +188,9 @@ impl RoleScope {
         }
     }
 
-    /// Whether an operation is allowed: on a table, or, without one, on the account.
+    /// Returns whether an operation is allowed on a table or, without a table, on the account.
     ///
-    /// Grants of several assignments add up.
+    /// The grants of several assignments are combined.
     pub fn permits(&self, required: RequiredActions, table: Option<&str>) -> bool {
         let tables = self.tables.iter().filter(|(pattern, _)| table.is_some_and(|table| pattern.matches(table)));
         required.is_met_by(tables.fold(self.account, |granted, (_, actions)| granted.union(*actions)))
@@ -218,7 +218,7 @@ mod tests {
     ];
 
     fn on_account(actions: DataActions) -> RoleScope {
-        let mut scope = RoleScope::of("someone".into());
+        let mut scope = RoleScope::new("someone".into());
         scope.allow(None, actions);
         scope
     }
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_grant_on_a_table_stays_there() {
-        let mut scope = RoleScope::of("someone".into());
+        let mut scope = RoleScope::new("someone".into());
         scope.allow(TablePattern::parse("Harvest").as_ref(), DataActions::ALL);
         scope.allow(TablePattern::parse("log*").as_ref(), DataActions::READER);
         for required in ALL_REQUIRED {
@@ -266,7 +266,7 @@ mod tests {
                 && scope.permits(RequiredActions::READ_ENTITIES, Some("log"))
         );
         assert!(!scope.permits(RequiredActions::INSERT, Some("Logs2026")));
-        // Grants add up, also over scopes.
+        // Grants are combined, even across scopes.
         scope.allow(None, DataActions::ADD_ENTITIES);
         scope.allow(TablePattern::parse("logs").as_ref(), DataActions::UPDATE_ENTITIES);
         assert!(

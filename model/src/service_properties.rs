@@ -1,45 +1,46 @@
-//! The service properties of an account (specification 10 §1): logging, which is stored and returned but has no effect,
-//! metrics, and CORS rules.
+//! The service properties of an account (10 §1): logging, which is stored and returned but has no effect, metrics, and
+//! CORS rules.
 //!
 //! This module must not know XML.
 
 use crate::cors::CorsRules;
 use crate::limits::{RETENTION_DAYS_MAX, RETENTION_DAYS_MIN};
 
-/// The service properties of an account. The default is that of a new account: everything off.
+/// The service properties of an account. The default is a new account's: everything is off.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServiceProperties {
-    /// Which requests are logged.
+    /// The logging settings.
     pub logging: Logging,
-    /// Metrics by the hour.
+    /// The settings of hourly metrics.
     pub hour_metrics: Metrics,
-    /// Metrics by the minute.
+    /// The settings of per-minute metrics.
     pub minute_metrics: Metrics,
-    /// What scripts of other origins may do.
+    /// The CORS rules.
     pub cors: CorsRules,
 }
 
-/// New values for some sections of the service properties. A section that is not given keeps its value.
+/// New values for some sections of the service properties. An omitted section keeps its value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServicePropertiesUpdate {
     /// Replaces the logging settings.
     pub logging: Option<Logging>,
-    /// Replaces the metrics by the hour.
+    /// Replaces the settings of hourly metrics.
     pub hour_metrics: Option<Metrics>,
-    /// Replaces the metrics by the minute.
+    /// Replaces the settings of per-minute metrics.
     pub minute_metrics: Option<Metrics>,
     /// Replaces all CORS rules.
     pub cors: Option<CorsRules>,
 }
 
 impl ServiceProperties {
-    /// The properties of a new account with analytics: hourly metrics, by operation too, kept for a week.
-    pub fn measured() -> Self {
+    /// Returns the properties of a new account with analytics: hourly metrics, including metrics per operation, kept
+    /// for a week.
+    pub fn with_hourly_metrics() -> Self {
         let retention = RetentionDays::new(7);
         Self { hour_metrics: Metrics { level: MetricsLevel::ServiceAndApi, retention }, ..Self::default() }
     }
 
-    /// The properties with the sections of the update in place of their own.
+    /// Returns the properties with the sections of the update applied.
     #[must_use]
     pub fn updated(&self, update: ServicePropertiesUpdate) -> Self {
         Self {
@@ -51,51 +52,51 @@ impl ServiceProperties {
     }
 }
 
-/// Which requests are logged.
+/// The logging settings: the kinds of requests to log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Logging {
-    /// Reads are logged.
+    /// Whether reads are logged.
     pub read: bool,
-    /// Writes are logged.
+    /// Whether writes are logged.
     pub write: bool,
-    /// Deletions are logged.
+    /// Whether deletions are logged.
     pub delete: bool,
-    /// How long logs are kept; `None` keeps them forever.
+    /// The retention of logs; `None` keeps them forever.
     pub retention: Option<RetentionDays>,
 }
 
-/// What is measured.
+/// The settings of hourly or per-minute metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// How much is measured.
+    /// The level of detail.
     pub level: MetricsLevel,
-    /// How long metrics are kept; `None` keeps them forever.
+    /// The retention of metrics; `None` keeps them forever.
     pub retention: Option<RetentionDays>,
 }
 
-/// How much is measured.
+/// The level of detail of metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MetricsLevel {
-    /// Nothing.
+    /// No metrics.
     #[default]
     Off,
-    /// Sums over all requests.
+    /// Totals of all requests.
     Service,
-    /// Sums over all requests, and by operation.
+    /// Totals of all requests, and totals for each operation.
     ServiceAndApi,
 }
 
-/// For how many days analytics data are kept: 1 to 365.
+/// The retention of analytics data, in days: 1 to 365.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionDays(u16);
 
 impl RetentionDays {
-    /// Checks the bounds.
+    /// Checks the limits; returns `None` outside them.
     pub fn new(days: u16) -> Option<Self> {
         (RETENTION_DAYS_MIN..=RETENTION_DAYS_MAX).contains(&days).then_some(Self(days))
     }
 
-    /// The number of days.
+    /// Returns the number of days.
     pub fn get(self) -> u16 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! Entity group transactions: several mutations of one partition that happen together or not at all.
+//! Entity group transactions: several mutations of one partition that are applied together or not at all.
 //!
 //! Invariant: a transaction has 1 to 100 mutations of different entities, all with one partition key.
 //!
@@ -10,36 +10,36 @@ use crate::mutation::{Effect, Mutation, MutationError};
 use crate::record::RecordView;
 use std::collections::HashSet;
 
-/// One to 100 mutations of different entities of one partition (05 §1).
+/// One to 100 mutations of different entities in one partition (05 §1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction(Vec<Mutation>);
 
-/// Why mutations do not form a transaction. Indexes count from zero.
+/// The reason why mutations do not form a transaction. Indexes are zero-based.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransactionError {
     /// There are no mutations.
     Empty,
-    /// There are more than 100.
+    /// There are more than 100 mutations.
     TooMany,
-    /// The mutation at this index has another partition key than the first.
+    /// The partition key of the mutation at this index differs from the first one.
     DifferentPartition(usize),
-    /// The mutation at this index names an entity that an earlier one names.
+    /// The mutation at this index has the same entity key as an earlier one.
     DuplicateEntity(usize),
 }
 
 impl Transaction {
-    /// A transaction of one mutation.
+    /// Creates a transaction with one mutation.
     pub fn single(mutation: Mutation) -> Self {
         Self(vec![mutation])
     }
 
-    /// Checks the rules of 05 §5.2: count, then operation by operation partition and duplicates.
+    /// Checks the rules of 05 §5.2: the count, and then for each operation its partition and duplicates.
     pub fn new(mutations: Vec<Mutation>) -> Result<Self, TransactionError> {
         if mutations.len() > TRANSACTION_OPERATIONS_MAX {
             return Err(TransactionError::TooMany);
         }
         let first = mutations.first().ok_or(TransactionError::Empty)?.key().partition.clone();
-        // Ascending row keys, the usual case, are different from each other.
+        // Ascending row keys, the usual case, are distinct.
         let mut rows = HashSet::new();
         let ascend = mutations.is_sorted_by(|one, next| one.key().row.as_str() < next.key().row.as_str());
         for (index, mutation) in mutations.iter().enumerate() {
@@ -53,15 +53,15 @@ impl Transaction {
         Ok(Self(mutations))
     }
 
-    /// The mutations in order.
+    /// Returns the mutations in order.
     pub fn mutations(&self) -> &[Mutation] {
         &self.0
     }
 
-    /// What the transaction makes of its entities at this instant, mutation by mutation; or the index of the first that is
-    /// refused, and nothing changes.
+    /// Applies the transaction to its entities at this instant, mutation by mutation. The error contains the index of
+    /// the first refused mutation; nothing changes then.
     ///
-    /// `existing` has, for each mutation, the record bytes of its entity.
+    /// `existing` contains, for each mutation, the record bytes of its entity.
     pub fn apply<B: AsRef<[u8]>>(
         &self,
         now: DateTime,

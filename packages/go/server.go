@@ -1,7 +1,7 @@
 // Package rowhousetest starts a Rowhouse server for tests: in memory, on a free port of this machine.
 //
-// The program is the file that ROWHOUSE_BINARY names, otherwise rowhouse in the PATH. It stops when its standard input ends, so it
-// never outlives the tests.
+// The program is the file that ROWHOUSE_BINARY names, or else rowhouse in PATH. It stops when its standard input ends,
+// so it never outlives the tests.
 package rowhousetest
 
 import (
@@ -20,21 +20,21 @@ import (
 	"time"
 )
 
-// hiddenKey is what the server prints in place of the key of an account in a file.
+// hiddenKey is printed by the server instead of the key of an account from a file.
 const hiddenKey = "AccountKey=<key>;"
 
-// Without a proxy, whatever the environment says.
+// Bypasses proxies, whatever the environment configures.
 var client = http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
 
-// Account is an account on a server. Accounts do not see each other's tables.
+// Account is an account on a server. Accounts do not share tables.
 type Account struct {
 	Name             string
 	Key              string // in Base64
 	Endpoint         string // the address of its tables
-	ConnectionString string // all of the above, for any client library
+	ConnectionString string // for client libraries; contains all of the above
 }
 
-// Server is a running server. Its own Account is the first one, into which --seed loads tables.
+// Server is a running server. Its Account is the first account, into which --seed loads tables.
 type Server struct {
 	Account
 	admin   string
@@ -50,8 +50,8 @@ func NewAccount(t testing.TB) Account {
 	return Shared(t).NewAccount(t)
 }
 
-// Shared returns the server that all tests of this package share. The first call starts it. If it cannot be started, every test that
-// asks for it fails with the reason.
+// Shared returns the server that all tests in this package share. The first call starts it. If it cannot be started,
+// every test that calls Shared fails with the reason.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	server, err := shared()
@@ -63,7 +63,7 @@ func Shared(t testing.TB) *Server {
 
 var shared = sync.OnceValues(func() (*Server, error) { return start(nil) })
 
-// Start starts a separate server with these options of `rowhouse serve`, and stops it at the end of the test.
+// Start starts a separate server with these options for `rowhouse serve`, and stops it at the end of the test.
 func Start(t testing.TB, options ...string) *Server {
 	t.Helper()
 	server, err := start(options)
@@ -82,14 +82,14 @@ func (s *Server) NewAccount(t testing.TB) Account {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// A reset has deleted it already.
+		// If a reset has already deleted the account, this has no effect.
 		_, _, _ = s.send("DELETE", "/test/accounts/"+made.Name, "")
 	})
 	return made
 }
 
-// Control sends a request to the controls for tests (docs/test-controls.md), such as PUT /test/clock, and returns the response's body.
-// The test fails if the request does.
+// Control sends a request to the test controls (docs/test-controls.md), such as PUT /test/clock, and returns the
+// response body. The test fails if the request fails.
 func (s *Server) Control(t testing.TB, method, path, body string) string {
 	t.Helper()
 	status, text, err := s.send(method, path, body)
@@ -137,7 +137,7 @@ func start(options []string) (*Server, error) {
 		if value, found := strings.CutPrefix(lines.Text(), "connection string: "); found {
 			server.Account = parse(value)
 		}
-		// Empty unless the line begins so: it is the last one.
+		// Empty unless the line has this prefix. It is the last line that the server prints.
 		_, server.admin, _ = strings.Cut(lines.Text(), "admin on ")
 	}
 	if server.admin == "" {
@@ -145,12 +145,12 @@ func start(options []string) (*Server, error) {
 	}
 	if strings.Contains(server.ConnectionString, hiddenKey) {
 		_ = server.stop()
-		return nil, errors.New("--accounts hides the keys: leave it out; NewAccount makes accounts with their own keys")
+		return nil, errors.New("--accounts hides the keys: leave it out; NewAccount creates accounts with their own keys")
 	}
 	return server, nil
 }
 
-// stop waits for the end of the server, and returns an error unless it shut down cleanly.
+// stop waits for the server to exit, and returns an error unless it shut down cleanly.
 func (s *Server) stop() error {
 	_ = s.stdin.Close()
 	_, _ = io.Copy(io.Discard, s.stdout)
@@ -172,9 +172,9 @@ func findProgram() (string, error) {
 	return filepath.Abs(chosen)
 }
 
-// environment returns the variables of this process without the settings of another server, which a developer may have.
+// environment returns this process's variables without ROWHOUSE_ variables, which may be set for another server.
 func environment() []string {
-	// Not an option, so that an option can name another port.
+	// Not an option, so that an option can override the port.
 	kept := []string{"ROWHOUSE_LISTEN=127.0.0.1:0"}
 	for _, variable := range os.Environ() {
 		if !strings.HasPrefix(variable, "ROWHOUSE_") {

@@ -21,10 +21,10 @@ func TestEachTestHasAnAccountOnOneServer(t *testing.T) {
 			t.Errorf("%+v is not an account on %s", account, host)
 		}
 	}
-	// With the end of its test the first account is gone, so its name is free.
+	// After its test ends, the first account is deleted, so its name is free.
 	server.Control(t, "POST", "/test/accounts", fmt.Sprintf(`{"name":%q}`, first.Name))
 	if status, _, err := server.send("POST", "/test/accounts", fmt.Sprintf(`{"name":%q}`, second.Name)); status != 409 || err != nil {
-		t.Errorf("%s was made twice: %d %v", second.Name, status, err)
+		t.Errorf("%s was created twice: %d %v", second.Name, status, err)
 	}
 }
 
@@ -47,7 +47,7 @@ func TestASeparateServerHasItsOptionsAndEndsWithItsTest(t *testing.T) {
 		}
 	})
 	if _, _, err := server.send("GET", "/test/clock", ""); err == nil {
-		t.Error("the server outlives its test")
+		t.Error("the server outlived its test")
 	}
 	if log := server.log.String(); !strings.Contains(log, "stopped") {
 		t.Error(log)

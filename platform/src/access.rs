@@ -1,28 +1,28 @@
-//! The types that the interface has on every system.
+//! The types that the interface shares across all systems.
 
 use std::io;
 
-/// How a file of a folder is opened.
+/// The mode in which a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// To read what is there.
+    /// Reads an existing file.
     Read,
-    /// To read and write what is there.
+    /// Reads and writes an existing file.
     ReadWrite,
-    /// To write; a missing file is created.
+    /// Writes a file, creating it if it is missing.
     WriteOrCreate,
 }
 
-/// How many files a process may have open, connections included. `None` is no limit.
+/// The limit of open files in a process, including connections. `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenFilesLimit {
-    /// The limit now.
+    /// The current limit.
     pub current: Option<u64>,
-    /// What the process may raise it to.
+    /// The limit up to which the process may raise it.
     pub maximum: Option<u64>,
 }
 
-/// The error for what is not a regular file.
-pub(crate) fn not_regular() -> io::Error {
-    io::Error::other("it is not a regular file; find out where it comes from, and remove it")
+/// Returns the error for anything other than a regular file.
+pub(crate) fn not_regular_file_error() -> io::Error {
+    io::Error::other("it is not a regular file; find out where it comes from, then remove it")
 }

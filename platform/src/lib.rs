@@ -1,18 +1,20 @@
-//! What differs between operating systems, behind one interface.
+//! Differences between operating systems, behind one interface.
 //!
-//! `unix/` and `windows/` have the same modules with the same functions, and one of the two is compiled. No other crate has code
-//! for one system alone. What a system does not have is absent in the way that its function describes; nothing pretends.
+//! `unix/` and `windows/` have the same modules with the same functions, and one of them is compiled. No other crate
+//! contains system-specific code. The documentation of each function states what happens on systems that lack a
+//! feature; no function pretends to succeed.
 //!
 //! | module | job |
 //! |---|---|
-//! | `files` | files for their owner alone, folders that are synced, links, which file a path means |
-//! | `folder` | files reached by their names in an open folder, without following links |
-//! | `local_socket` | connections between processes that may read one folder |
-//! | `process` | limits and figures of this process |
-//! | `service_manager` | what the service manager is told |
-//! | `signals` | requests to stop, and to read files again |
+//! | `files` | private files, folder synchronization, links, file identity |
+//! | `folder` | access to files by name in an open folder, without following links |
+//! | `local_socket` | connections between processes that may read the same folder |
+//! | `process` | limits and resource usage of this process |
+//! | `service_manager` | notifications to the service manager |
+//! | `signals` | requests to stop and to reload files |
 //!
-//! This crate must not know anything of Rowhouse: what the files hold, what is sent, and what the log says about it.
+//! This crate must not know anything of Rowhouse: the contents of files, the data sent over connections, or log
+//! messages.
 
 mod access;
 #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! `rowhouse certificate`: makes a certificate that signs itself, and its private key.
+//! `rowhouse certificate`: creates a self-signed certificate and its private key.
 
 use anyhow::{Context, ensure};
 use clap::Args;
@@ -9,29 +9,29 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Examples, for the end of the help.
+/// The examples at the end of the help.
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   rowhouse certificate
       for clients on this machine: localhost, 127.0.0.1 and ::1
   rowhouse certificate tables.example.net 192.0.2.7 --days 90
-      for clients elsewhere, by these names too
+      also for clients elsewhere, under these names
   rowhouse serve --tls-cert cert.pem --tls-key key.pem
-      a server with it
+      a server that uses it
   SSL_CERT_FILE=cert.pem rowhouse table list --endpoint https://localhost:10002/devstoreaccount1
       a client that trusts it";
 
-/// The names that every certificate is for.
+/// The names that every certificate is valid for.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
-/// How long the certificate was valid before it was made, since clocks differ.
+/// How far before its creation the certificate becomes valid, because clocks differ.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The options of certificate.
+/// The options of `certificate`.
 #[derive(Debug, Args)]
 pub struct CertificateArgs {
-    /// Host names and IP addresses that clients use for the server, besides localhost, 127.0.0.1 and ::1
-    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which shows no backticks")]
+    /// Host names and IP addresses under which clients reach the server, in addition to localhost, 127.0.0.1 and ::1
+    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which must not contain backticks")]
     #[arg(value_name = "HOST")]
     hosts: Vec<String>,
 
@@ -39,20 +39,24 @@ pub struct CertificateArgs {
     #[arg(long, value_name = "FILE", default_value = "cert.pem")]
     cert: PathBuf,
 
-    /// File for the private key, which must not exist. Its owner alone may read it
+    /// File for the private key, which must not exist. It is readable only by its owner
     #[arg(long, value_name = "FILE", default_value = "key.pem")]
     key: PathBuf,
 
-    /// How long the certificate is valid, in days. Some systems refuse more than 825
+    /// Validity of the certificate, in days. Some systems refuse more than 825
     #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
     days: u32,
 }
 
-/// Writes both files, and returns what to print.
+/// Writes both files, and returns the output to print.
 pub(crate) fn run(args: CertificateArgs) -> anyhow::Result<String> {
     let CertificateArgs { hosts, cert, key, days } = args;
     for path in [&cert, &key] {
-        ensure!(!path.exists(), "{} exists: name another file with --cert or --key, or remove it", path.display());
+        ensure!(
+            !path.exists(),
+            "{} already exists: choose another file with --cert or --key, or remove it",
+            path.display()
+        );
     }
     for host in &hosts {
         let name = host.strip_prefix("*.").unwrap_or(host);
@@ -62,34 +66,34 @@ pub(crate) fn run(args: CertificateArgs) -> anyhow::Result<String> {
     let made = make(&names, SystemTime::now(), DAY.saturating_mul(days))?;
     write_new(&key, &made.key, false)?;
     write_new(&cert, &made.certificate, true).inspect_err(|_| {
-        // Of no use without the certificate.
+        // The key is useless without the certificate.
         let _ = std::fs::remove_file(&key);
     })?;
     let (cert, key) = (cert.display(), key.display());
     Ok(format!(
         "certificate: {cert}, for {}, valid for {days} days\nprivate key: {key}\nserver: rowhouse serve --tls-cert {cert} \
-         --tls-key {key}\nclients: trust {cert}, for example by SSL_CERT_FILE={cert}\n",
+         --tls-key {key}\nclients: trust {cert}, for example with SSL_CERT_FILE={cert}\n",
         names.join(", ")
     ))
 }
 
-/// A certificate and its key as PEM.
+/// A certificate and its key, in PEM format.
 struct Made {
     certificate: String,
     key: String,
 }
 
 fn make(names: &[String], now: SystemTime, valid: Duration) -> anyhow::Result<Made> {
-    let mut params = CertificateParams::new(names).context("reading the names")?;
+    let mut params = CertificateParams::new(names).context("reading the host names")?;
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, "Rowhouse");
     params.not_before = (now - CLOCK_DIFFERENCE).into();
     params.not_after = (now + valid).into();
-    // An authority must not be presented by a server, and strict clients want this to be said.
+    // A server must not present the certificate of an authority, and strict clients require an explicit statement.
     params.is_ca = IsCa::ExplicitNoCa;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let key = KeyPair::generate().context("making a key")?;
+    let key = KeyPair::generate().context("generating a key")?;
     let certificate = params.self_signed(&key).context("signing the certificate")?;
     Ok(Made { certificate: certificate.pem(), key: key.serialize_pem() })
 }

@@ -1,6 +1,6 @@
-//! The configuration: the options become checked values in one step.
+//! The configuration: turns the options into validated values in one step.
 //!
-//! This module reads files and the environment, so that the server need not know where a setting comes from.
+//! This module reads files and the environment, so the server need not know where a setting comes from.
 
 use crate::cli::{DurabilityArg, LogFormatArg, SecondaryArg, ServeArgs};
 use anyhow::{Context, bail, ensure};
@@ -14,18 +14,18 @@ use std::time::Duration;
 use store::PostgresOptions;
 use tools::StoreUrl;
 
-/// The variable that holds account names and keys; it has no twin on the command line.
+/// The variable that holds account names and keys. There is no corresponding command line option.
 const ACCOUNT_KEYS_VARIABLE: &str = "ROWHOUSE_ACCOUNT_KEYS";
 
-/// The variable that holds the password of the database, as for the programs of PostgreSQL.
+/// The variable that holds the password of the database, as for the PostgreSQL programs.
 const STORE_PASSWORD_VARIABLE: &str = "PGPASSWORD";
-/// Bytes of a MiB, the unit of sizes in options.
+/// Bytes per MiB, the unit of sizes in options.
 const MIB: usize = 1024 * 1024;
 /// The default of `--store-connections`.
 const STORE_CONNECTIONS_DEFAULT: usize = 32;
 /// The address of the admin listener that `--test-controls` implies.
 const TEST_CONTROLS_ADMIN: &str = "127.0.0.1:0";
-/// The largest value of `--store-connections`. Too many connections make a database slower.
+/// The maximum of `--store-connections`. Too many connections slow down a database.
 const STORE_CONNECTIONS_MAX: usize = 1000;
 
 /// Names and keys of accounts from the environment.
@@ -38,62 +38,62 @@ pub struct AccountKeys<'t> {
 }
 
 impl<'t> AccountKeys<'t> {
-    /// What the server's own variable holds.
-    pub fn of_server(text: &'t str) -> Self {
+    /// Returns the value of the server's own variable.
+    pub fn from_server_variable(text: &'t str) -> Self {
         Self { variable: ACCOUNT_KEYS_VARIABLE, text }
     }
 }
 
-/// Everything that `serve` needs, checked.
+/// Everything that `serve` needs, validated.
 #[derive(Debug)]
 pub struct Config {
     /// Who can reach the server, and how.
     pub exposure: Exposure,
-    /// Where the data are kept.
+    /// Where the data is kept.
     pub storage: Storage,
-    /// Files with secrets that are read at the start only.
+    /// Files with secrets that are read only at the start.
     pub secret_files: Vec<PathBuf>,
     /// The accounts at the start.
     pub accounts: Accounts,
-    /// The file that the accounts were read from; `None` if they are from elsewhere.
+    /// The file that the accounts were read from; `None` if they came from elsewhere.
     pub account_file: Option<Files<1>>,
-    /// The files of certificate and key, and the TLS settings made of them; `None` for plain HTTP.
+    /// The certificate and key files, and the TLS settings built from them; `None` for plain HTTP.
     pub tls: Option<(Files<2>, ServerConfig)>,
-    /// Who may use bearer tokens; `None` if nobody may.
+    /// The bearer token settings; `None` if bearer tokens are not accepted.
     pub oauth: Option<OAuthConfig>,
-    /// The domains under which accounts are addressed host style.
+    /// The domains under which accounts are addressed in host style.
     pub domains: Vec<String>,
-    /// How long a query may run before it responds with a continuation token.
+    /// The maximum duration of a query before it responds with a continuation token.
     pub query_time: Duration,
     /// What the secondary endpoint serves.
     pub secondary: Secondary,
-    /// Whether the primary endpoint serves statistics too, in path style.
+    /// Whether the primary endpoint also serves statistics, in path style.
     pub stats_on_primary: bool,
     /// Whether the explorer is served.
     pub explorer: bool,
-    /// Most connections at one time.
+    /// The maximum number of concurrent connections.
     pub connections_max: usize,
-    /// Most connections of one address; `None` for no limit.
+    /// The maximum number of concurrent connections from one address; `None` for no limit.
     pub connections_per_address_max: Option<usize>,
-    /// Most requests in work at one time.
+    /// The maximum number of requests in flight.
     pub requests_max: usize,
-    /// Memory for bodies of requests and responses, in bytes.
+    /// Memory for the bodies of requests and responses, in bytes.
     pub body_bytes: usize,
-    /// How many entities are served in a second; `None` for no limit.
+    /// The maximum number of entities served per second; `None` for no limit.
     pub targets: Option<Targets>,
-    /// The conditions of the cloud that are rehearsed; `None` for none.
+    /// The cloud conditions to rehearse; `None` for none.
     pub rehearsal: Option<RehearsalSettings>,
-    /// The quota of accounts that have none of their own.
+    /// The quota of accounts that have no quota of their own.
     pub quota: Quota,
-    /// Whether figures about requests are kept.
+    /// Whether metrics about requests are kept in tables.
     pub has_analytics: bool,
-    /// Whether every response names the version that the emulator names.
+    /// Whether every response contains the emulator's version.
     pub names_emulator_version: bool,
-    /// How long requests may go on after a signal.
+    /// The time that requests in flight have to finish after a signal.
     pub shutdown_time: Duration,
     /// Whether the end of standard input stops the server.
     pub stop_with_stdin: bool,
-    /// The form of the log.
+    /// The format of the log.
     pub log_format: LogFormat,
     /// The filter of the log.
     pub log: String,
@@ -103,20 +103,20 @@ pub struct Config {
     pub admin: Option<SocketAddr>,
     /// Whether metrics show tables separately.
     pub metrics_per_table: bool,
-    /// The folder with the tables to begin with.
+    /// The folder with the initial tables.
     pub seed: Option<PathBuf>,
-    /// Whether tests may control the server over the admin listener.
+    /// Whether tests may control the server through the admin listener.
     pub test_controls: bool,
 }
 
-/// Where the data are kept.
+/// Where the data is kept.
 #[derive(Debug)]
 pub enum Storage {
-    /// In memory, lost at the end.
+    /// In memory, discarded on exit.
     Memory,
-    /// In a folder, by the embedded engine.
+    /// In a folder, with the embedded engine.
     Folder {
-        /// The folder, created if it is missing.
+        /// The folder, created if missing.
         path: PathBuf,
         /// When a write is acknowledged.
         durability: DurabilityArg,
@@ -130,7 +130,7 @@ pub enum Storage {
 }
 
 impl Config {
-    /// Checks the options, reads the files they name, and fills in the defaults.
+    /// Validates the options, reads the files they name, and fills in the defaults.
     pub fn new(args: ServeArgs, account_keys: Option<AccountKeys<'_>>) -> anyhow::Result<Self> {
         let mut secret_files = Vec::new();
         let args = match &args.config {
@@ -156,22 +156,22 @@ impl Config {
         };
         exposure.check_accounts(&accounts)?;
         exposure.check_transport()?;
-        // On for development, where it shows nothing that the public key does not show.
+        // On by default for development, where it shows nothing that the public key does not already give access to.
         let explorer = args.explorer.unwrap_or(exposure.listen.ip().is_loopback() && accounts.have_well_known_key());
         let oauth = args.oauth.as_ref().map(OAuthConfig::new).transpose()?;
         let query_seconds = args.query_seconds.unwrap_or(QUERY_EXECUTION_SECONDS_DEFAULT);
         ensure!(
             (1..=REQUEST_TIMEOUT_SECONDS_MAX).contains(&query_seconds),
-            "--query-seconds is {query_seconds}: give 1 to {REQUEST_TIMEOUT_SECONDS_MAX}"
+            "--query-seconds is {query_seconds}: pass 1 to {REQUEST_TIMEOUT_SECONDS_MAX}"
         );
         let connections_max = args.max_connections.unwrap_or(10_000);
-        ensure!(connections_max > 0, "--max-connections is 0: give at least 1");
+        ensure!(connections_max > 0, "--max-connections is 0: pass at least 1");
         let connections_per_address_max = args.max_connections_per_address;
-        ensure!(connections_per_address_max != Some(0), "--max-connections-per-address is 0: give at least 1");
+        ensure!(connections_per_address_max != Some(0), "--max-connections-per-address is 0: pass at least 1");
         let requests_max = args.max_requests.unwrap_or(1024);
-        ensure!(requests_max > 0, "--max-requests is 0: give at least 1");
+        ensure!(requests_max > 0, "--max-requests is 0: pass at least 1");
         let body_bytes = args.body_mib.unwrap_or(512).saturating_mul(MIB);
-        ensure!(body_bytes >= MEMORY_BYTES_MIN, "--body-mib is too small: give at least {}", MEMORY_BYTES_MIN / MIB);
+        ensure!(body_bytes >= MEMORY_BYTES_MIN, "--body-mib is too small: pass at least {}", MEMORY_BYTES_MIN / MIB);
         let rehearsal = args.rehearse.as_deref().map(RehearsalSettings::parse).transpose().context("--rehearse")?;
         let targets = args.throttle.targets(rehearsal.is_some_and(|rehearsal| rehearsal.rehearses_targets()))?;
         let storage = storage(&args)?;
@@ -179,8 +179,8 @@ impl Config {
         let test_controls = args.tests.test_controls.unwrap_or(false);
         ensure!(
             !test_controls || matches!(storage, Storage::Memory),
-            "--test-controls lets everyone who reaches the admin listener replace all data, so it is only for data in \
-             memory: add --in-memory"
+            "--test-controls lets anyone who can reach the admin listener replace all data, so it requires data in memory: \
+             add --in-memory"
         );
         let admin = args.admin.as_deref().or(test_controls.then_some(TEST_CONTROLS_ADMIN));
         Ok(Self {
@@ -193,7 +193,8 @@ impl Config {
             oauth,
             domains: args.domain.unwrap_or_default(),
             query_time: Duration::from_secs(query_seconds),
-            // Both endpoints are served by default, for development; the secondary shows nothing that the primary hides.
+            // By default, both endpoints are served, for development. The secondary shows nothing that the primary
+            // hides.
             secondary: args.secondary.unwrap_or(SecondaryArg::Mirror).into(),
             stats_on_primary: args.stats_on_primary.unwrap_or(false),
             explorer,
@@ -218,12 +219,12 @@ impl Config {
         })
     }
 
-    /// As [`Self::new`], with the secrets in the environment.
+    /// Like [`Self::new`], with the secrets from the environment.
     pub fn from_environment(args: ServeArgs) -> anyhow::Result<Self> {
-        Self::new(args, account_keys().as_deref().map(AccountKeys::of_server)).map(Self::with_password)
+        Self::new(args, account_keys().as_deref().map(AccountKeys::from_server_variable)).map(Self::with_password)
     }
 
-    /// With the password of the database in the environment, if there is no other.
+    /// Adds the database password from the environment if there is no other.
     pub(crate) fn with_password(mut self) -> Self {
         if let Storage::Database(options) = &mut self.storage
             && options.password.is_none()
@@ -234,24 +235,24 @@ impl Config {
     }
 }
 
-/// Where the data are kept: in one place.
+/// Returns the single place where the data is kept.
 fn storage(args: &ServeArgs) -> anyhow::Result<Storage> {
     if let Some(url) = &args.store {
-        ensure!(args.data.is_none(), "data are kept in one place: give either --store or --data");
-        ensure!(args.in_memory != Some(true), "data are kept in one place: give either --store or --in-memory");
+        ensure!(args.data.is_none(), "data can be kept in only one place: pass either --store or --data");
+        ensure!(args.in_memory != Some(true), "data can be kept in only one place: pass either --store or --in-memory");
         ensure!(
             args.durability.is_none() && args.cache_mib.is_none() && args.min_free_space.is_none(),
-            "--durability, --cache-mib and --min-free-space are about a data folder; with --store the database has its own settings"
+            "--durability, --cache-mib and --min-free-space apply only to a data folder: remove them, or remove --store"
         );
         return database(url, args);
     }
     let for_database = args.store_password_file.is_some() || args.store_connections.is_some();
     ensure!(
         !for_database && args.distribute != Some(true),
-        "--store-password-file, --store-connections and --distribute are about a database: name it with --store URL"
+        "--store-password-file, --store-connections and --distribute apply only to a database: add --store URL"
     );
     if args.in_memory.unwrap_or(false) {
-        ensure!(args.data.is_none(), "data are kept in one place: give either --in-memory or --data");
+        ensure!(args.data.is_none(), "data can be kept in only one place: pass either --in-memory or --data");
         return Ok(Storage::Memory);
     }
     let min_free_mib = args.min_free_space.unwrap_or(256);
@@ -267,7 +268,7 @@ fn database(url: &StoreUrl, args: &ServeArgs) -> anyhow::Result<Storage> {
     let connections_max = args.store_connections.unwrap_or(STORE_CONNECTIONS_DEFAULT);
     ensure!(
         (1..=STORE_CONNECTIONS_MAX).contains(&connections_max),
-        "--store-connections is {connections_max}: give 1 to {STORE_CONNECTIONS_MAX}"
+        "--store-connections is {connections_max}: pass 1 to {STORE_CONNECTIONS_MAX}"
     );
     let password = match &args.store_password_file {
         None => None,
@@ -281,19 +282,20 @@ fn database(url: &StoreUrl, args: &ServeArgs) -> anyhow::Result<Storage> {
     Ok(Storage::Database(PostgresOptions { url: url.0.clone(), password, connections_max, distribute }))
 }
 
-/// The account names and keys in the environment.
+/// Returns the account names and keys in the environment.
 pub fn account_keys() -> Option<String> {
     std::env::var(ACCOUNT_KEYS_VARIABLE).ok()
 }
 
-/// The accounts of a file or of the environment, or else the development account; with the file, if there is one.
+/// Returns the accounts from a file or from the environment, or else the development account, and the file if there is
+/// one.
 pub fn accounts(
     file: Option<&Path>,
     account_keys: Option<AccountKeys<'_>>,
 ) -> anyhow::Result<(Accounts, Option<Files<1>>)> {
     match (file, account_keys) {
         (Some(_), Some(AccountKeys { variable, .. })) => bail!(
-            "accounts are given twice, by a file and by {variable}: give either --accounts FILE or the \
+            "accounts are given twice, in a file and in {variable}: use either --accounts FILE or the \
              variable"
         ),
         (Some(path), None) => {
@@ -311,8 +313,8 @@ pub fn accounts(
 fn tls(args: &ServeArgs) -> anyhow::Result<Option<(Files<2>, ServerConfig)>> {
     match (&args.tls_cert, &args.tls_key) {
         (None, None) => Ok(None),
-        (Some(_), None) => bail!("--tls-cert needs the certificate's private key: add --tls-key FILE"),
-        (None, Some(_)) => bail!("--tls-key needs the certificate it belongs to: add --tls-cert FILE"),
+        (Some(_), None) => bail!("--tls-cert requires the certificate's private key: add --tls-key FILE"),
+        (None, Some(_)) => bail!("--tls-key requires the certificate that it belongs to: add --tls-cert FILE"),
         (Some(certificate), Some(key)) => {
             let files =
                 Files::read([certificate.clone(), key.clone()]).context("reading the TLS certificate and key")?;
@@ -327,7 +329,7 @@ fn address(text: &str) -> anyhow::Result<SocketAddr> {
     text.to_socket_addrs().with_context(what)?.next().with_context(what)
 }
 
-/// The address of the admin listener. One that other machines can reach needs a flag of its own.
+/// Returns the address of the admin listener. An address that other machines can reach requires a separate flag.
 fn admin_address(text: Option<&str>, allows_network: bool, test_controls: bool) -> anyhow::Result<Option<SocketAddr>> {
     let Some(text) = text else {
         ensure!(!allows_network, "--allow-admin-on-network has no effect without an admin listener: add --admin");
@@ -335,15 +337,15 @@ fn admin_address(text: Option<&str>, allows_network: bool, test_controls: bool) 
     };
     let admin = address(text).context("reading --admin")?;
     let what = if test_controls {
-        "read figures, change the log filter, replace all data, make accounts and set the clock"
+        "read metrics, change the log filter, replace all data, create accounts and set the clock"
     } else {
-        "read figures and change the log filter"
+        "read metrics and change the log filter"
     };
     ensure!(
         admin.ip().is_loopback() || allows_network,
-        "refusing to serve operators on {admin}: everyone who can connect to it may {what}, without a credential and \
+        "refusing to open the admin listener on {admin}: anyone who can connect to it can {what}, without a credential and \
          without TLS.\n\
-         Give --admin an address of this machine such as 127.0.0.1:10003, or, if only operators can reach it, add \
+         Pass a loopback address such as 127.0.0.1:10003 to --admin, or, if only operators can reach it, add \
          --allow-admin-on-network."
     );
     Ok(Some(admin))
@@ -352,33 +354,33 @@ fn admin_address(text: Option<&str>, allows_network: bool, test_controls: bool) 
 /// Who can reach the server, how, and what the flags allow.
 #[derive(Debug, Clone, Copy)]
 pub struct Exposure {
-    /// The address to serve.
+    /// The address to listen on.
     pub listen: SocketAddr,
     is_tls: bool,
-    /// Whether everybody who reaches the server may use the well-known key, under any name of the server.
+    /// Whether anyone who can reach the server may use the well-known key, under any name of the server.
     pub allows_development_key: bool,
     allows_plain_http: bool,
 }
 
 impl Exposure {
-    /// Refuses accounts that anybody can sign for on an address that other machines reach, unless a flag allows it.
+    /// Refuses accounts with a public key on an address that other machines can reach, unless a flag allows it.
     pub fn check_accounts(&self, accounts: &Accounts) -> anyhow::Result<()> {
         ensure!(
             self.listen.ip().is_loopback() || self.allows_development_key || !accounts.have_well_known_key(),
-            "refusing to serve {} with the development account's key, which everybody knows.\n\
-             Give the server accounts of its own (--accounts FILE, see `rowhouse serve --help`), listen on 127.0.0.1, \
+            "refusing to serve {} with the development account's key, which is public.\n\
+             Configure your own accounts (--accounts FILE, see `rowhouse serve --help`), listen on 127.0.0.1, \
              or add --allow-development-key-on-network.",
             self.listen
         );
         Ok(())
     }
 
-    /// Refuses plain HTTP on an address that other machines reach, unless a flag allows it.
+    /// Refuses plain HTTP on an address that other machines can reach, unless a flag allows it.
     fn check_transport(&self) -> anyhow::Result<()> {
         ensure!(
             self.listen.ip().is_loopback() || self.is_tls || self.allows_plain_http,
-            "refusing to serve {} without TLS: requests and responses could be read and changed on the way.\n\
-             Give the server a certificate (--tls-cert FILE --tls-key FILE), listen on 127.0.0.1, or put a proxy with \
+            "refusing to serve {} without TLS: requests and responses could be read and changed in transit.\n\
+             Configure a certificate (--tls-cert FILE --tls-key FILE), listen on 127.0.0.1, or put a proxy that terminates \
              TLS in front and add --allow-plain-http-on-network.",
             self.listen
         );
@@ -397,7 +399,7 @@ mod tests {
     fn defaults() {
         let config = Config::new(ServeArgs::default(), None).unwrap();
         assert_eq!(config.exposure.listen.to_string(), "127.0.0.1:10002");
-        let Storage::Folder { path, durability, .. } = config.storage else { panic!("a folder was expected") };
+        let Storage::Folder { path, durability, .. } = config.storage else { panic!("expected a folder") };
         assert_eq!((path, durability), (PathBuf::from("rowhouse-data"), DurabilityArg::Sync));
         assert!(config.accounts.have_well_known_key());
         assert_eq!((config.secondary, config.stats_on_primary), (Secondary::Mirror, false));
@@ -464,7 +466,7 @@ mod tests {
         assert!(implied.test_controls && implied.admin.is_some_and(|admin| admin.ip().is_loopback()));
         assert_eq!(config(Some(true), Some("127.0.0.1:9")).unwrap().admin.unwrap().port(), 9);
         let refusal = format!("{:#}", config(Some(true), Some("0.0.0.0:9")).unwrap_err());
-        assert!(refusal.contains("replace all data, make accounts and set the clock"), "{refusal}");
+        assert!(refusal.contains("replace all data, create accounts and set the clock"), "{refusal}");
         let refusal = format!("{:#}", config(None, None).unwrap_err());
         assert!(refusal.contains("add --in-memory"), "{refusal}");
         assert!(!Config::new(ServeArgs::default(), None).unwrap().test_controls);
@@ -514,7 +516,7 @@ mod tests {
         let config = Config::new(args, None).unwrap();
         let shown = format!("{config:?}");
         assert!(!shown.contains("inside") && !shown.contains("opened"), "{shown}");
-        let Storage::Database(options) = config.storage else { panic!("a database was expected") };
+        let Storage::Database(options) = config.storage else { panic!("expected a database") };
         assert_eq!((options.password.as_deref(), options.connections_max), (Some("opened"), STORE_CONNECTIONS_DEFAULT));
     }
 

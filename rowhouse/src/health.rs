@@ -1,7 +1,7 @@
 //! `rowhouse health`: checks whether a running server is ready, for containers without a shell or another HTTP client.
 //!
-//! It finds the server by the options that the server itself was started with, in the same environment or file. It must not
-//! need anything of the server except its address.
+//! The command finds the server through the options that the server itself was started with, in the same environment
+//! or file. It must not need anything from the server except its address.
 
 use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
@@ -25,38 +25,38 @@ Examples:
   rowhouse health --admin 127.0.0.1:10003
       whether that admin listener reports the server as ready
   rowhouse health --listen 127.0.0.1:10002
-      whether a server responds there; for a server without an admin listener
+      whether a server responds at this address; for a server without an admin listener
 
-The exit code is 0 if the server is ready, else 1.";
+The exit code is 0 if the server is ready, and 1 otherwise.";
 
-/// Largest body of a response that is read: enough for the reason why a server is not ready.
+/// The maximum size of a response body that is read: enough for the reason why a server is not ready.
 const BODY_BYTES_MAX: usize = 4096;
 
-/// The options of health.
+/// The options of `health`.
 #[derive(Debug, Args)]
 pub struct HealthArgs {
-    /// Address of the admin listener, as the server was given it; the request is for /readyz
+    /// Address of the admin listener, as passed to the server; the request is for /readyz
     #[arg(long, env = "ROWHOUSE_ADMIN", value_name = "ADDR:PORT")]
     admin: Option<String>,
 
-    /// Address of the server [default: 127.0.0.1:10002]; it is used only if there is no admin listener
+    /// Address of the server [default: 127.0.0.1:10002]; used only without an admin listener
     #[arg(long, env = "ROWHOUSE_LISTEN", value_name = "ADDR:PORT")]
     listen: Option<String>,
 
-    /// The server's certificate; if it is given, the request uses HTTPS
+    /// The server's certificate; if given, the request uses HTTPS
     #[arg(long, env = "ROWHOUSE_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
 
-    /// The TOML file of the server's options, for those that are not given here
+    /// The server's options file (TOML), for options that are not given here
     #[arg(long, env = "ROWHOUSE_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// How long to wait for a response, in seconds
+    /// Timeout for a response, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=60))]
     timeout: u64,
 }
 
-/// The options of the server's file that are used here.
+/// The options in the server's file that are used here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 struct ServerFile {
@@ -65,7 +65,7 @@ struct ServerFile {
     tls_cert: Option<PathBuf>,
 }
 
-/// Sends one request; an error if the server is not ready.
+/// Sends one request. Returns an error if the server is not ready.
 pub(crate) fn run(args: HealthArgs) -> anyhow::Result<String> {
     let timeout = Duration::from_secs(args.timeout);
     let file = match &args.config {
@@ -78,26 +78,26 @@ pub(crate) fn run(args: HealthArgs) -> anyhow::Result<String> {
     if let Some(admin) = args.admin.or(file.admin) {
         let response = ask(&admin, "http", "/readyz", timeout)?;
         ensure!(response.status == 200, "not ready: {} {}", response.status, response.body.trim());
-        return Ok(format!("ready: {admin} says so\n"));
+        return Ok(format!("ready: reported by {admin}\n"));
     }
     let listen = args.listen.or(file.listen).unwrap_or_else(|| "127.0.0.1:10002".to_owned());
     let scheme = if args.tls_cert.or(file.tls_cert).is_some() { "https" } else { "http" };
     let response = ask(&listen, scheme, "/", timeout)?;
-    ensure!(!response.requires_https, "{listen} speaks HTTPS: give --tls-cert, as the server got it");
-    // The request has no credential, so a server that works refuses it.
+    ensure!(!response.requires_https, "{listen} requires HTTPS: pass the same --tls-cert as to the server");
+    // The request has no credential, so a working server refuses it.
     ensure!(response.status < 500, "not ready: {} {}", response.status, response.body.trim());
-    Ok(format!("ready: {listen} answers\n"))
+    Ok(format!("ready: {listen} responds\n"))
 }
 
 #[derive(Debug)]
 struct HealthResponse {
     status: u16,
-    /// Whether this is what a port with TLS answers to plain HTTP.
+    /// Whether this is the response of a TLS port to plain HTTP.
     requires_https: bool,
     body: String,
 }
 
-/// Sends a request to a listener. The host of the request is its IP address, because the admin listener refuses names.
+/// Sends a request to a listener. Uses an IP address as the host, because the admin listener refuses names.
 fn ask(listener: &str, scheme: &str, path: &str, timeout: Duration) -> anyhow::Result<HealthResponse> {
     let plain = listener.strip_prefix("http://").unwrap_or(listener).trim_end_matches('/');
     let addresses = plain.to_socket_addrs().with_context(|| format!("'{listener}' is not an address and port"))?;
@@ -116,23 +116,23 @@ fn ask(listener: &str, scheme: &str, path: &str, timeout: Duration) -> anyhow::R
             Ok(response) => return Ok(response),
             Err(error @ HttpError::Connect(_)) => last = Some(error),
             Err(error @ HttpError::TimedOut(_)) => {
-                return Err(error).with_context(|| format!("waiting for an answer from {address}"));
+                return Err(error).with_context(|| format!("waiting for a response from {address}"));
             }
             Err(_) => bail!(
-                "{address} does not answer as an HTTP server: check the address, and give --tls-cert if the server speaks HTTPS"
+                "{address} does not respond like an HTTP server: check the address, and pass --tls-cert if the server uses HTTPS"
             ),
         }
     }
     match last {
-        Some(error) => Err(error).with_context(|| format!("nothing listens on {listener}")),
-        None => bail!("'{listener}' stands for no address"),
+        Some(error) => Err(error).with_context(|| format!("nothing is listening on {listener}")),
+        None => bail!("'{listener}' resolves to no address"),
     }
 }
 
 async fn get(http: &HttpClient, url: &str) -> Result<HealthResponse, HttpError> {
     let request = Request::get(url).body(Bytes::new()).map_err(|_| HttpError::Address)?;
     let mut response = http.send(request).await?;
-    // The status is an answer, whatever becomes of the body.
+    // The status counts, even if the body cannot be read.
     let body = response.read_body().await.unwrap_or_default();
     let requires_https = response.headers.get("x-ms-error-code").is_some_and(|code| code == "AccountRequiresHttps");
     Ok(HealthResponse {
@@ -142,7 +142,7 @@ async fn get(http: &HttpClient, url: &str) -> Result<HealthResponse, HttpError> 
     })
 }
 
-/// The address to connect to: a server that listens everywhere is asked on this machine.
+/// Returns the address to connect to: loopback for a server that listens on all addresses.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
@@ -159,8 +159,8 @@ fn tls_of_any_server() -> Result<ClientConfig, rustls::Error> {
     Ok(config.with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))).with_no_client_auth())
 }
 
-/// Accepts any certificate: nothing secret is sent, only the status of the response is used, and the certificate of a server
-/// does not name the loopback address.
+/// Accepts any certificate. Nothing secret is sent, only the status of the response is used, and a server's
+/// certificate does not name the loopback address.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

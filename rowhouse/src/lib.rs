@@ -1,7 +1,7 @@
-//! The program `rowhouse`: its command line, its configuration, and the life of its process.
+//! The program `rowhouse`: its command line, its configuration, and the lifetime of its process.
 //!
-//! The commands themselves are in the crates `server` and `tools`. It is a library so that tests can compare documents and
-//! manifests with the options. It must not know how a request is served.
+//! The commands themselves are in the crates `server` and `tools`. This is a library so that tests can compare
+//! documents and manifests with the options. It must not know how a request is served.
 
 mod accounts;
 mod azurite;

@@ -1,4 +1,4 @@
-//! From the command line to the command, and from its result to the exit code.
+//! Runs the command on the command line, and turns its result into an exit code.
 
 use crate::azurite;
 use crate::cli::{Cli, Command, manual};
@@ -14,26 +14,26 @@ use std::time::SystemTime;
 use tools::sas::{SasArgs, SigningAccount};
 use tools::{backup, check, commands, copy, export, import, print, report_error, sas};
 
-/// Runs the command that the command line names.
+/// Runs the command on the command line.
 pub fn run() -> ExitCode {
     platform::process::make_new_files_private();
     let command = Cli::parse_from(command_line(std::env::args_os())).command;
     if matches!(command, Command::Serve(_) | Command::Azurite(_)) {
-        // Before any file is read: one that is a pipe can be read only once.
+        // Must run before any file is read: a pipe can be read only once.
         memory::configure_allocator();
     }
     match run_command(command) {
         Ok(code) => code,
         Err(error) => {
-            // Printed and not logged: the log may not have been started.
+            // Printed, not logged: the log may not have been started.
             report_error(&error);
             ExitCode::FAILURE
         }
     }
 }
 
-/// The words of the command line. A program that is called `azurite`, by a link, is the command of that name: tools start the
-/// emulator by it.
+/// Returns the words of the command line. If the program is called `azurite`, through a link, the command `azurite` is
+/// inserted: tools start the emulator by this name.
 fn command_line(mut words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut line: Vec<_> = words.next().into_iter().collect();
     if line.first().is_some_and(|program| Path::new(program).file_stem() == Some(OsStr::new("azurite"))) {
@@ -69,17 +69,19 @@ fn printed(result: &str) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a command with a log, which shows warnings or errors besides the result.
+/// Runs a command with a log that shows warnings or errors in addition to the result.
 fn with_log(levels: &str, command: impl FnOnce() -> anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
-    // The filter stays as it is.
+    // The filter never changes.
     let _control = server::start_log(LogFormat::Text, levels, None)?;
     command()
 }
 
-/// Makes a shared access signature with the keys that the server would use.
+/// Creates a shared access signature with the keys that the server would use.
 fn sign(args: SasArgs) -> anyhow::Result<ExitCode> {
-    let (accounts, _) =
-        config::accounts(args.account_file(), config::account_keys().as_deref().map(AccountKeys::of_server))?;
+    let (accounts, _) = config::accounts(
+        args.account_file(),
+        config::account_keys().as_deref().map(AccountKeys::from_server_variable),
+    )?;
     let accounts: Vec<SigningAccount> =
         accounts.all().map(|(name, keys)| SigningAccount { name: name.clone(), keys: keys.to_vec() }).collect();
     sas::run(args, &accounts, SystemTime::now())

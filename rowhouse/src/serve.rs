@@ -1,6 +1,6 @@
-//! The life of the server: listen, open the data, announce the address, serve, stop in order.
+//! The life of the server: listen, open the data, announce the address, serve, shut down cleanly.
 //!
-//! How it is announced, and what runs beside it, is said by its [`Surroundings`].
+//! [`Surroundings`] determines how the server is announced, and what runs next to it.
 
 use crate::cli::DurabilityArg;
 use crate::config::{Config, Storage};
@@ -8,7 +8,7 @@ use crate::process::standard_input::StandardInput;
 use crate::process::{memory, notify, open_files};
 use anyhow::{Context, bail};
 use model::clock::{Clock, SystemClock};
-use platform::files::exposure;
+use platform::files::exposure_warning;
 use server::{LogControl, Observers, Server, Settings, TestClock, TestControlSettings};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
@@ -23,36 +23,35 @@ use tools::import::{self, Seeded};
 use tools::stop_signal;
 use tracing::{info, warn};
 
-/// How often `--durability interval` syncs.
+/// The interval between syncs with `--durability interval`.
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Where a server that is ready can be reached.
+/// The addresses of a server that is ready.
 pub(crate) struct Ready {
-    /// The address that it listens on.
+    /// The address that the server listens on.
     pub(crate) endpoint: String,
-    /// A connection string for client libraries.
     pub(crate) connection_string: String,
-    /// The explorer, if it is served.
+    /// The address of the explorer, if it is served.
     pub(crate) explorer: Option<String>,
-    /// The admin listener, if there is one.
+    /// The address of the admin listener, if there is one.
     pub(crate) admin: Option<SocketAddr>,
 }
 
-/// How a server is announced, and what runs beside it.
+/// How a server is announced, and what runs next to it.
 pub(crate) trait Surroundings {
-    /// The option and value with which the system chooses the port of the server.
+    /// Returns the option and value that make the system choose the server's port.
     fn listen_option(&self) -> &'static str;
-    /// Announces the server, which is ready.
+    /// Announces the server once it is ready.
     fn announce(&mut self, ready: &Ready) -> impl Future<Output = anyhow::Result<()>>;
-    /// Completes when the server shall stop although no signal came.
+    /// Completes when the server must stop although no signal arrived.
     fn ended(&mut self) -> impl Future<Output = ()>;
-    /// The server stops: it finishes requests in work.
+    /// Called when the server begins to stop and finishes the requests in flight.
     fn stopping(&mut self);
-    /// The server has stopped, or did not start. Completes when nothing runs beside it any more.
+    /// Called when the server has stopped or failed to start. Completes when nothing runs next to it anymore.
     fn stopped(&mut self) -> impl Future<Output = ()>;
 }
 
-/// A server with nothing beside it.
+/// A server with nothing running next to it.
 struct Alone;
 
 impl Surroundings for Alone {
@@ -73,16 +72,17 @@ impl Surroundings for Alone {
     async fn stopped(&mut self) {}
 }
 
-/// Runs the server alone until SIGTERM or Ctrl-C, or until standard input ends if that is asked for.
+/// Runs only the server until SIGTERM or Ctrl-C, or until standard input ends if the configuration requests that.
 pub(crate) fn run_alone(config: Config) -> anyhow::Result<()> {
     run(config, &mut Alone)
 }
 
-/// Runs the server until SIGTERM, Ctrl-C, the end of what is beside it, or that of standard input if that is asked for.
+/// Runs the server until SIGTERM or Ctrl-C, until its surroundings end, or until standard input ends if the
+/// configuration requests that.
 pub(crate) fn run(config: Config, surroundings: &mut impl Surroundings) -> anyhow::Result<()> {
     server::begin_process();
     let log = server::start_log(config.log_format, &config.log, config.log_file.as_deref())?;
-    for warning in config.secret_files.iter().filter_map(|path| exposure(path)) {
+    for warning in config.secret_files.iter().filter_map(|path| exposure_warning(path)) {
         warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
@@ -99,7 +99,7 @@ async fn run_until_stopped(
     surroundings: &mut impl Surroundings,
 ) -> anyhow::Result<()> {
     let listener = bind(config.exposure.listen, surroundings.listen_option()).await?;
-    // Started before the data are opened, which may take a while.
+    // Started before the data is opened, which may take a while.
     let admin = match config.admin {
         None => None,
         Some(address) => Some(bind(address, "--admin 127.0.0.1:0").await?),
@@ -109,8 +109,8 @@ async fn run_until_stopped(
     match &config.storage {
         Storage::Memory if config.test_controls => {
             warn!(
-                "everyone who reaches the admin listener can replace all data, make accounts and set the clock \
-                 (--test-controls): that is for tests, and nothing else"
+                "anyone who can reach the admin listener can replace all data, create accounts and set the clock \
+                 (--test-controls): use this only for tests"
             );
             let clock = TestClock::new();
             let engine = Memory::for_tests(clock.clone());
@@ -118,17 +118,17 @@ async fn run_until_stopped(
             serve(listener, config, observers, engine, Some(controls), (input, surroundings)).await
         }
         Storage::Memory => {
-            warn!("all data are in memory and are lost when the server stops");
+            warn!("all data is in memory and will be lost when the server stops");
             serve(listener, config, observers, Memory::new(SystemClock), None, (input, surroundings)).await
         }
         Storage::Folder { path, durability, cache_bytes, min_free_bytes } => {
             let options = embedded_options(*durability, *cache_bytes, *min_free_bytes);
             let engine = Embedded::open(path, &options, SystemClock)?;
-            info!("data are kept in {}", path.display());
-            // Without the control socket the server works, but cannot be backed up while it runs.
+            info!("data is kept in {}", path.display());
+            // Without the control socket, the server works but cannot be backed up while it runs.
             let control = ControlSocket::start(path, engine.snapshots());
             if let Err(error) = &control {
-                warn!(%error, "the control socket could not be created in {}, so the data cannot be backed up while the server runs", path.display());
+                warn!(%error, "failed to create the control socket in {}, so the data cannot be backed up while the server runs", path.display());
             }
             let served = serve(listener, config, observers, engine, None, (input, surroundings)).await;
             drop(control);
@@ -137,18 +137,18 @@ async fn run_until_stopped(
         Storage::Database(options) => {
             if tools::shows_password(&options.url) {
                 warn!(
-                    "every user who lists the processes of this machine can read the password in --store: put it into \
+                    "any user who lists the processes of this machine can read the password in --store: put it into \
                          a file and name that with --store-password-file, or put the address into ROWHOUSE_STORE"
                 );
             }
             let engine = unless_ended(input.clone(), async { Ok(Postgres::open(options, SystemClock).await?) }).await?;
-            info!("data are kept in the database {}", engine.place());
+            info!("data is kept in the database {}", engine.place());
             serve(listener, config, observers, engine, None, (input, surroundings)).await
         }
     }
 }
 
-/// Listens on an address. `free_port` is the option and value with which the system chooses a port.
+/// Listens on an address. `free_port` is the option and value that make the system choose a port.
 async fn bind(address: SocketAddr, free_port: &str) -> anyhow::Result<TcpListener> {
     match TcpListener::bind(address).await {
         Err(error) if error.kind() == ErrorKind::AddrInUse => bail!(
@@ -183,7 +183,7 @@ async fn serve<E: Engine>(
         None => engine,
         Some(folder) => unless_ended(input.clone(), seed(engine, folder, &config)).await?,
     };
-    let address = listener.local_addr().context("reading the address that was bound")?;
+    let address = listener.local_addr().context("reading the bound address")?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let endpoint = format!("{scheme}://{address}");
     let connection_string = config.accounts.connection_string(&endpoint);
@@ -194,7 +194,7 @@ async fn serve<E: Engine>(
     });
     let ready = Ready { endpoint, connection_string, explorer, admin: observers.admin_address() };
     let server = Server::start(settings(config, test_controls), observers, engine).await?;
-    // From here on a signal stops the server in order.
+    // From here on, a signal shuts the server down cleanly.
     let mut stop = pin!(asked_to_stop(stop_signal()?, input));
     tokio::select! {
         announced = surroundings.announce(&ready) => announced?,
@@ -213,7 +213,7 @@ async fn serve<E: Engine>(
     server.run(listener, stop).await
 }
 
-/// The result of what must be done before the server is ready, or an error as soon as this input ends.
+/// Returns the result of a step that precedes readiness, or an error as soon as standard input ends.
 async fn unless_ended<T>(
     input: Option<StandardInput>,
     work: impl Future<Output = anyhow::Result<T>>,
@@ -225,25 +225,25 @@ async fn unless_ended<T>(
     }
 }
 
-/// Completes when a signal asks to stop, or when this input ends.
+/// Completes when a signal requests a stop, or when this input ends.
 async fn asked_to_stop(signal: impl Future<Output = ()>, input: Option<StandardInput>) {
     let Some(input) = input else { return signal.await };
     tokio::select! {
         () = signal => {}
-        () = input.ended() => info!("stopping, because standard input ended"),
+        () = input.ended() => info!("stopping because standard input ended"),
     }
 }
 
-/// Loads the tables to begin with, and returns the engine.
+/// Loads the initial tables, and returns the engine.
 async fn seed<E: Engine>(engine: E, folder: &Path, config: &Config) -> anyhow::Result<E> {
-    let account = config.accounts.first().context("there is no account that --seed could be loaded into")?;
+    let account = config.accounts.first().context("there is no account to load --seed into")?;
     let is_kept = !matches!(config.storage, Storage::Memory);
     let (engine, seeded) = import::seed(engine, folder, account, is_kept).await?;
     let folder = folder.display();
     match seeded {
-        None => info!("nothing is loaded from {folder} (--seed), because the account '{account}' has tables already"),
+        None => info!("nothing was loaded from {folder} (--seed), because the account '{account}' already has tables"),
         Some(Seeded { tables, entities }) => {
-            info!(tables, entities, "the account '{account}' begins with what {folder} has (--seed)");
+            info!(tables, entities, "the account '{account}' starts with the tables from {folder} (--seed)");
         }
     }
     Ok(engine)
@@ -285,7 +285,7 @@ fn settings(config: Config, test_controls: Option<TestControlSettings>) -> Setti
 
 /// Prints how to reach the server, once it is ready.
 ///
-/// The lines are flushed at once. If standard output is closed, the server runs all the same.
+/// The lines are flushed immediately. If standard output is closed, the server still runs.
 fn announce(ready: &Ready) -> anyhow::Result<()> {
     let Ready { endpoint, connection_string, .. } = ready;
     let explorer = ready.explorer.as_ref().map_or(String::new(), |address| format!("explorer: {address}\n"));
@@ -294,7 +294,7 @@ fn announce(ready: &Ready) -> anyhow::Result<()> {
     print_at_once(&lines)
 }
 
-/// Writes to standard output and flushes. It is no error if nobody reads it.
+/// Writes to standard output and flushes. A missing reader is not an error.
 pub(crate) fn print_at_once(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -1,29 +1,29 @@
-//! Where the crate reads time: instants here, the time of day from the clock of the settings ([`model::Clock`]).
+//! The only place where the crate reads time. Instants come from here; the time of day comes from the clock in the
+//! settings ([`model::Clock`]).
 //!
-//! The time of day decides about Timestamps, credentials and analytics, and stands in responses. A request reads it once. A
-//! program that gives the settings and the engine one clock moves the time of the whole server with it.
+//! The time of day determines Timestamps, the validity of credentials, and analytics, and appears in responses. A
+//! request reads it once. A program that gives the settings and the engine the same clock can move the time of the
+//! whole server.
 //!
-//! Instants measure how long something takes: time limits, throttling and pauses. They are those of the runtime, so a test that
-//! pauses the runtime's clock pauses all of them. A function that decides by time takes it as an argument where that is simple.
+//! Instants measure durations: time limits, throttling and pauses. They come from the runtime, so a test that pauses
+//! the runtime's clock pauses all of them. Functions that depend on time take it as an argument where that is simple.
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// The time of day of the operating system, which is that of the process and not that of the service.
-pub(crate) fn of_system() -> SystemTime {
+/// Returns the operating system's time of day. It belongs to the process, not to the service.
+pub(crate) fn system_time() -> SystemTime {
     SystemTime::now()
 }
 
-/// The time of day by which clients date their requests, although a test may have moved the clock of the settings.
-pub(crate) fn of_clients() -> SystemTime {
+/// Returns the time of day by which clients date their requests, even if a test has moved the clock in the settings.
+pub(crate) fn client_time() -> SystemTime {
     SystemTime::now()
 }
 
-/// The present moment, for measuring how long something takes.
 pub(crate) fn instant() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// How long ago an instant was.
 pub(crate) fn elapsed_since(earlier: Instant) -> Duration {
     instant().saturating_duration_since(earlier)
 }
@@ -51,7 +51,7 @@ mod tests {
                 assert!(!product.contains(call), "{} calls {call} and not crate::clock", path.display());
             }
             let may_read_system = path.ends_with("process.rs");
-            assert!(may_read_system || !product.contains("of_system"), "{} ignores the set clock", path.display());
+            assert!(may_read_system || !product.contains("system_time"), "{} ignores the set clock", path.display());
         }
     }
 }

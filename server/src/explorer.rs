@@ -1,11 +1,13 @@
-//! The explorer: the files of a page that shows tables in a browser, and what the page has to know of this server.
+//! The explorer: the files of a web page that shows tables in a browser, and what the page needs to know about this
+//! server.
 //!
 //! Invariants:
 //!
-//! - The files are public, and nothing in a response depends on a credential. The page asks for data as every client does.
-//! - No response reveals which accounts there are, except for the development account, which everybody knows, and to a page that
-//!   may use it.
-//! - Every response has the same strict policy: nothing inline, nothing from elsewhere, in no frame.
+//! - The files are public, and nothing in a response depends on a credential. The page requests data like any other
+//!   client.
+//! - No response reveals which accounts exist. The only exception is the publicly known development account, and only
+//!   for a page that may use it.
+//! - Every response has the same strict policy: nothing inline, nothing from other origins, not in a frame.
 //!
 //! This module must not know operations or engines.
 
@@ -21,12 +23,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde::Serialize;
 use std::borrow::Cow;
 
-/// The address of the explorer without the slash after it. No account can have the name, and no table.
+/// The path of the explorer without the trailing slash. No account and no table can have this name.
 const ROOT: &str = "/_rowhouse";
-/// The path of the settings below the address of the explorer.
+/// The path of the settings below the explorer's path.
 const SETTINGS: &str = "settings.json";
 const TEXT: &str = "text/plain; charset=utf-8";
-/// Scripts and styles from here, and nothing inline; requests to here alone; in no frame; no text becomes markup or script.
+/// Allows scripts and styles only from this origin and not inline, and requests only to this origin. Forbids frames.
+/// No string can become markup or script.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
@@ -35,36 +38,35 @@ const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 const CROSS_ORIGIN_OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// What the page has to know of the server before it signs in.
+/// What the page needs to know about the server before it signs in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PageSettings {
-    /// The version of the server.
     pub(crate) version: &'static str,
     /// Whether the page may sign in with the development account and its public key.
     pub(crate) development: bool,
-    /// The account that the host names, host style. The address of the service is then the origin itself.
+    /// The account that the host names, in host style. In that case the service URL is the origin itself.
     pub(crate) host_account: Option<String>,
 }
 
-/// An address of the explorer.
+/// A path of the explorer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Address<'r> {
-    /// The address without the slash after it.
+    /// The path without the trailing slash.
     Root,
-    /// What follows the slash, as it was sent: no file has a name that must be decoded.
+    /// The rest of the path after the slash, as it was sent. No file has a name that would have to be decoded.
     Below(&'r str),
 }
 
 impl<'r> Address<'r> {
-    /// The address that a path is; `None` if it is not of the explorer.
-    pub(crate) fn of(path: &'r str) -> Option<Self> {
+    /// Parses a path; returns `None` if it does not belong to the explorer.
+    pub(crate) fn parse(path: &'r str) -> Option<Self> {
         let rest = path.strip_prefix(ROOT)?;
         if rest.is_empty() { Some(Self::Root) } else { rest.strip_prefix('/').map(Self::Below) }
     }
 }
 
-/// Responds to a request for the explorer. `settings` makes those for this request.
+/// Responds to a request for the explorer. `settings` returns the settings for this request.
 pub(crate) fn respond(
     incoming: &IncomingRequest<'_>,
     address: Address<'_>,
@@ -79,7 +81,7 @@ pub(crate) fn respond(
         },
     };
     if !matches!(incoming.parts.method, Method::GET | Method::HEAD) {
-        let mut response = text(405, "The explorer is only read: use GET or HEAD.\n");
+        let mut response = text(405, "The explorer is read-only: use GET or HEAD.\n");
         response.headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
@@ -90,7 +92,7 @@ pub(crate) fn respond(
             response
         }
         Content::Settings => {
-            let json = serde_json::to_vec(&settings()).expect("settings are texts and truth values");
+            let json = serde_json::to_vec(&settings()).expect("settings are strings and booleans");
             response(200, Some(("application/json", Bytes::from(json))))
         }
         Content::File(file) => {
@@ -110,14 +112,13 @@ pub(crate) fn respond(
     }
 }
 
-/// What there is at an address.
 enum Content {
     Redirect,
     Settings,
     File(&'static File),
 }
 
-/// Whether a list of entity tags names this one, weakly compared (RFC 9110, section 13.1.2).
+/// Returns true if a list of entity tags contains this one, by weak comparison (RFC 9110, section 13.1.2).
 fn names(list: &HeaderValue, tag: &str) -> bool {
     let list = list.as_bytes().split(|b| *b == b',').map(<[u8]>::trim_ascii);
     list.map(|one| one.strip_prefix(b"W/").unwrap_or(one)).any(|one| one == b"*" || one == tag.as_bytes())
@@ -137,7 +138,8 @@ fn text(status: u16, text: &'static str) -> OperationResponse {
     response(status, (!text.is_empty()).then_some((TEXT, Bytes::from_static(text.as_bytes()))))
 }
 
-/// A response with the headers that all have. The rest of them is that of every response, `nosniff` included.
+/// Makes a response with the headers that all explorer responses have. Headers of every response, such as `nosniff`,
+/// are added later.
 fn response(status: u16, content: Option<(&'static str, Bytes)>) -> OperationResponse {
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -171,7 +173,7 @@ mod tests {
             ("*", None),
             ("", None),
         ] {
-            assert_eq!(Address::of(path), expected, "{path}");
+            assert_eq!(Address::parse(path), expected, "{path}");
         }
     }
 

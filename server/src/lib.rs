@@ -1,9 +1,9 @@
-//! The server of Rowhouse: the path of a request from the socket to the response, its limits, authorization, and what
-//! operators see of it.
+//! The server of Rowhouse: the path of a request from the socket to the response, with its limits, authorization, and
+//! everything that operators can observe.
 //!
-//! [`Server::start`] puts a server together from [`Settings`] and an engine, and [`Server::run`] serves connections. The flow
-//! of a request is `service.rs`; each folder has one job, which its `mod.rs` states. `tests/structure.rs` of the program
-//! fails if folders depend on each other in a cycle.
+//! [`Server::start`] assembles a server from [`Settings`] and an engine, and [`Server::run`] serves connections.
+//! `service.rs` contains the flow of a request. Each folder has one job, which its `mod.rs` states.
+//! `tests/structure.rs` of the program fails if folders depend on each other in a cycle.
 //!
 //! This crate must not know how an engine stores anything, nor the command line, nor where settings come from.
 

@@ -1,10 +1,11 @@
 //! Files that are read again while the server runs: when they change, and on SIGHUP.
 //!
-//! The value made of them is replaced as a whole: code that holds the old value keeps it, and [`Live::current`] returns the
-//! new one. If the files are missing or broken, the value stays as it is. This module must not know what the files hold.
+//! The value built from them is replaced as a whole: code that holds the old value keeps it, and [`Live::current`]
+//! returns the new one. If the files are missing or broken, the value does not change. This module must not know what
+//! the files contain.
 
 use anyhow::{Context, anyhow, ensure};
-use platform::files::exposure;
+use platform::files::exposure_warning;
 use platform::signals::Hangups;
 use std::fmt;
 use std::io::Read;
@@ -14,10 +15,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-/// How often the files are read. A change is applied when two reads in a row find the same content, so that a file which is
-/// still being written, or a certificate whose key has not been replaced yet, is left alone.
+/// The interval between reads. A change is applied when two consecutive reads find the same content. This avoids
+/// applying a file that is still being written, or a certificate whose key has not been replaced yet.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Most bytes of one file; that is enough for tens of thousands of accounts.
+/// The maximum size of one file, in bytes; enough for tens of thousands of accounts.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// A value that is replaced as a whole while others use it.
@@ -25,39 +26,36 @@ const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 pub(crate) struct Live<T>(watch::Sender<Arc<T>>);
 
 impl<T> Live<T> {
-    /// The first value.
     pub(crate) fn new(value: T) -> Self {
         Self(watch::Sender::new(Arc::new(value)))
     }
 
-    /// The value in force now.
     pub(crate) fn current(&self) -> Arc<T> {
         Arc::clone(&self.0.borrow())
     }
 
-    /// A receiver that is notified when the value is replaced.
+    /// Returns a receiver that is notified when the value is replaced.
     pub(crate) fn watch(&self) -> watch::Receiver<Arc<T>> {
         self.0.subscribe()
     }
 
-    /// Puts another value in force.
     pub(crate) fn replace(&self, value: T) {
         self.0.send_replace(Arc::new(value));
     }
 }
 
-/// Files that are read together, with their contents.
+/// Files that are read together, and their contents.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Files<const N: usize> {
     /// The paths of the files.
     pub paths: [PathBuf; N],
     /// Their contents.
     pub contents: [Vec<u8>; N],
-    /// Whether the last one holds secrets, so that other users should not be able to read it.
+    /// Whether the last file contains secrets, so that other users should not be able to read it.
     pub is_secret: bool,
 }
 
-/// Shows no contents: they are secret.
+/// Does not show the contents, because they are secret.
 impl<const N: usize> fmt::Debug for Files<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.paths).finish()
@@ -65,12 +63,12 @@ impl<const N: usize> fmt::Debug for Files<N> {
 }
 
 impl<const N: usize> Files<N> {
-    /// Reads files of which the last holds secrets.
+    /// Reads files of which the last contains secrets.
     pub fn read(paths: [PathBuf; N]) -> anyhow::Result<Self> {
         Self::read_as(paths, true)
     }
 
-    /// Reads files without secrets.
+    /// Reads files that contain no secrets.
     pub fn read_public(paths: [PathBuf; N]) -> anyhow::Result<Self> {
         Self::read_as(paths, false)
     }
@@ -96,9 +94,9 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Keeps a value as its files have it, for as long as the server runs.
+/// Keeps a value up to date with its files for as long as the server runs.
 ///
-/// `make` must not put secrets into its errors: they are logged.
+/// `make` must not put secrets into its errors, because they are logged.
 pub(crate) fn follow<T: Send + Sync + 'static, const N: usize>(
     what: &'static str,
     files: Files<N>,
@@ -126,7 +124,7 @@ pub(crate) fn follow<T: Send + Sync + 'static, const N: usize>(
     Ok(())
 }
 
-/// Leaves a value as it is for as long as the server runs, and says so at each SIGHUP, which does not end the process.
+/// Keeps a value unchanged for as long as the server runs. Each SIGHUP logs this instead of ending the process.
 pub(crate) fn keep<const N: usize>(what: &'static str, files: &Files<N>) -> anyhow::Result<()> {
     let mut hangups = Hangups::listen().context("listening for SIGHUP")?;
     warn_if_exposed(files);
@@ -134,16 +132,16 @@ pub(crate) fn keep<const N: usize>(what: &'static str, files: &Files<N>) -> anyh
     tokio::spawn(async move {
         loop {
             hangups.next().await;
-            info!("{what}: with --test-controls, {names} is read at the start only");
+            info!("{what}: with --test-controls, {names} is read only at the start");
         }
     });
     Ok(())
 }
 
-/// The files with their contents, or why they cannot be read.
+/// The files with their contents, or the reason why they cannot be read.
 type FilesResult<const N: usize> = Result<Files<N>, String>;
 
-/// Decides when what was read is applied.
+/// Decides when to apply what was read.
 struct ChangeDetector<const N: usize> {
     applied: FilesResult<N>,
     last: FilesResult<N>,
@@ -154,7 +152,8 @@ impl<const N: usize> ChangeDetector<N> {
         Self { last: applied.clone(), applied }
     }
 
-    /// Whether what was found is to be applied: because SIGHUP asks for it, or because it is a change that was found twice.
+    /// Returns true if the content must be applied, either because SIGHUP requests it or because it is a change that
+    /// was found twice.
     fn is_due(&mut self, found: &FilesResult<N>, is_requested: bool) -> bool {
         let is_settled = *found == self.last;
         if !is_settled {
@@ -169,9 +168,9 @@ impl<const N: usize> ChangeDetector<N> {
 }
 
 fn read_again<const N: usize>(paths: [PathBuf; N], is_secret: bool) -> FilesResult<N> {
-    // A pipe can be read only once; a second read would wait for its writer for ever.
+    // A pipe can be read only once; a second read would wait for its writer forever.
     match paths.iter().find(|path| std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())) {
-        Some(path) => Err(format!("{} is not a regular file, so it is read at the start only", path.display())),
+        Some(path) => Err(format!("{} is not a regular file, so it is read only at the start", path.display())),
         None => Files::read_as(paths, is_secret).map_err(|error| format!("{error:#}")),
     }
 }
@@ -189,19 +188,19 @@ fn apply<T, const N: usize>(
     match made {
         Ok((files, value)) => {
             live.replace(value);
-            info!("{what}: read again from {}, in force from now on", files.names());
+            info!("{what}: read again from {}, now in effect", files.names());
             warn_if_exposed(files);
         }
         Err(error) => {
             let error = format!("{error:#}").replace('\n', " ");
-            warn!("{what}: not read again, the current value stays in force: {error}");
+            warn!("{what}: not read again, the current value stays in effect: {error}");
         }
     }
 }
 
 fn warn_if_exposed<const N: usize>(files: &Files<N>) {
     let Some(path) = files.paths.last().filter(|_| files.is_secret) else { return };
-    if let Some(warning) = exposure(path) {
+    if let Some(warning) = exposure_warning(path) {
         warn!("{warning}");
     }
 }
@@ -224,7 +223,7 @@ mod tests {
         assert!(due(Ok(files("new"))));
         assert!(!due(Ok(files("new"))), "applied once");
         assert!(!due(Err("missing".into())));
-        assert!(!due(Ok(files("new"))), "being replaced by a file of the same content");
+        assert!(!due(Ok(files("new"))), "being replaced by a file with the same content");
         assert!(!due(Err("missing".into())));
         assert!(due(Err("missing".into())), "reported once");
         assert!(!due(Err("missing".into())));
@@ -235,7 +234,7 @@ mod tests {
         let mut detector = ChangeDetector::new(Ok(files("old")));
         assert!(detector.is_due(&Ok(files("old")), true));
         assert!(detector.is_due(&Ok(files("new")), true));
-        assert!(!detector.is_due(&Ok(files("new")), false), "applied already");
+        assert!(!detector.is_due(&Ok(files("new")), false), "already applied");
     }
 
     #[test]

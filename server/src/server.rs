@@ -1,4 +1,5 @@
-//! A server: put together from its settings and an engine, run until it is asked to stop, and stopped in order.
+//! A server: assembles it from its settings and an engine, runs it until it is asked to stop, and shuts it down
+//! cleanly.
 
 use crate::accounts::Accounts;
 use crate::admin::{self, Admin, ObservedService};
@@ -22,7 +23,7 @@ use crate::telemetry::traces::{TraceSettings, Tracer};
 use crate::test_controls::{TestClock, TestControlSettings, TestControls, TestData};
 use anyhow::Context;
 use model::ServiceProperties;
-use model::limits::{ANALYTICS_STOP_SECONDS_MIN, TRACE_STOP_SECONDS_MAX};
+use model::limits::{ANALYTICS_SHUTDOWN_SECONDS_MIN, TRACE_SHUTDOWN_SECONDS_MAX};
 use rustls::ServerConfig;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,16 +38,16 @@ use tracing::info;
 pub struct Observers {
     /// The admin listener and its address; `None` if there is none.
     admin: Option<(Arc<Admin>, SocketAddr)>,
-    /// The counters of requests; `None` if nobody reads them.
+    /// The request counters; `None` if they are not read.
     metrics: Option<Arc<Metrics>>,
     connections: Arc<ConnectionCounters>,
     tracer: Option<Arc<Tracer>>,
 }
 
 impl Observers {
-    /// Starts the admin listener, if there is to be one, and traces, if the environment names a collector.
+    /// Starts the admin listener, if one is given, and traces, if the environment names a collector.
     ///
-    /// `revision` is that of the source, if the program knows it. Must be called on the runtime of the server.
+    /// `revision` is the source revision, if the program knows it. Must be called on the server's runtime.
     pub fn start(
         admin: Option<TcpListener>,
         log: LogControl,
@@ -56,7 +57,7 @@ impl Observers {
         let tracer = match TraceSettings::from_environment()? {
             None => None,
             Some(settings) => {
-                info!("traces of requests go to {}", settings.endpoint_text());
+                info!("sending traces of requests to {}", settings.endpoint_text());
                 Some(Arc::new(Tracer::start(settings)?))
             }
         };
@@ -64,7 +65,7 @@ impl Observers {
         let (admin, metrics) = match admin {
             None => (None, None),
             Some(listener) => {
-                let address = listener.local_addr().context("reading the address that was bound")?;
+                let address = listener.local_addr().context("reading the bound address")?;
                 let metrics = Arc::new(Metrics::new(metrics_per_table).with_revision(revision));
                 let admin = Arc::new(Admin::new(log, Arc::clone(&metrics), Arc::clone(&connections), tracer.clone()));
                 tokio::spawn(admin::serve(listener, Arc::clone(&admin)));
@@ -74,8 +75,8 @@ impl Observers {
         Ok(Self { admin, metrics, connections, tracer })
     }
 
-    /// Counts requests, for the program that the server is part of: without an admin listener, without traces, and whatever the
-    /// environment says.
+    /// Only counts requests, for a program that embeds the server: without an admin listener and without traces,
+    /// independent of the environment.
     pub fn counting() -> (Self, Arc<Metrics>) {
         let metrics = Arc::new(Metrics::new(false));
         let observers =
@@ -83,13 +84,13 @@ impl Observers {
         (observers, metrics)
     }
 
-    /// The address of the admin listener; `None` if there is none.
+    /// Returns the address of the admin listener, or `None` if there is none.
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin.as_ref().map(|(_, address)| *address)
     }
 }
 
-/// A server that is ready to take connections.
+/// A server that is ready to accept connections.
 #[derive(Debug)]
 pub struct Server<E> {
     service: Arc<Service<E>>,
@@ -100,12 +101,12 @@ pub struct Server<E> {
 }
 
 impl<E: Engine> Server<E> {
-    /// Puts a server together. From then on the admin listener reports it as ready.
+    /// Assembles a server. From then on the admin listener reports it as ready.
     pub async fn start(settings: Settings, observers: Observers, engine: E) -> anyhow::Result<Self> {
         let accounts = Arc::new(Live::new(settings.accounts));
         if let Some(files) = settings.account_file {
             if settings.test_controls.is_some() {
-                // A test returns to the accounts that were there at the start.
+                // A reset by a test restores the accounts from the start.
                 reload::keep("accounts", &files)?;
             } else {
                 follow_accounts(files, settings.check_accounts, Arc::clone(&accounts))?;
@@ -117,7 +118,7 @@ impl<E: Engine> Server<E> {
             Some(oauth) => Some(OAuth::start(oauth).await?),
         };
         let analytics = settings.has_analytics.then(|| {
-            engine.set_fresh_properties(ServiceProperties::measured());
+            engine.set_fresh_properties(ServiceProperties::with_hourly_metrics());
             let clock_moves = settings.test_clock.as_ref().map(TestClock::moves);
             let has_secondary = settings.secondary == Secondary::Mirror;
             Arc::new(Analytics::new(has_secondary, Arc::clone(&settings.clock), clock_moves))
@@ -159,12 +160,13 @@ impl<E: Engine> Server<E> {
         Ok(Self { service, observers, tls, connections, shutdown_time: settings.shutdown_time })
     }
 
-    /// The data of the server, if this is the clock and these are the states of its engine.
+    /// Returns the data of the server. `clock` and `engine` must be the server's own clock and the checkpoints of its
+    /// engine.
     pub fn test_data(&self, clock: TestClock, engine: MemoryCheckpoints<TestClock>) -> TestData {
         test_data(&self.service, clock, engine)
     }
 
-    /// Serves connections until `stop` is done; then finishes requests, writes what is only in memory, and closes the
+    /// Serves connections until `stop` is done. Then finishes requests, writes what is only in memory, and closes the
     /// engine.
     pub async fn run(self, listener: TcpListener, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let Self { service, observers, tls, connections, shutdown_time } = self;
@@ -172,14 +174,14 @@ impl<E: Engine> Server<E> {
         let (stopped, stopped_at) = oneshot::channel();
         let stop = async move {
             stop.await;
-            // It is received at the end of this function.
+            // Received at the end of this function.
             let _received = stopped.send(clock::instant());
             if let Some((admin, _)) = admin {
                 admin.stop();
             }
         };
         let (engine, accounts) = (&service.engine, &service.accounts);
-        // It only reads, so it may end with the runtime.
+        // This task only reads, so it may end with the runtime.
         tokio::spawn(quota::run(Arc::clone(engine), Arc::clone(accounts), Arc::clone(&service.quotas)));
         let analytics = service.analytics.as_ref().map(|analytics| {
             let (engine, accounts) = (Arc::clone(engine), Arc::clone(accounts));
@@ -195,7 +197,7 @@ impl<E: Engine> Server<E> {
         let closed = service.engine.close().await.context("closing the storage");
         // Sent after closing, because the last spans may show why closing failed.
         if let Some(tracer) = tracer {
-            tracer.stop(Duration::from_secs(TRACE_STOP_SECONDS_MAX)).await;
+            tracer.stop(Duration::from_secs(TRACE_SHUTDOWN_SECONDS_MAX)).await;
         }
         closed?;
         service.failure_log.count_left_out();
@@ -204,7 +206,7 @@ impl<E: Engine> Server<E> {
     }
 }
 
-/// Keeps the accounts as their file has them, if the check lets it.
+/// Keeps the accounts up to date with their file, as long as the check accepts them.
 fn follow_accounts(files: Files<1>, check: AccountCheck, accounts: Arc<Live<Accounts>>) -> anyhow::Result<()> {
     let make = move |files: &_| {
         let accounts = Accounts::from_file(files)?;
@@ -220,7 +222,7 @@ fn test_data<E>(service: &Service<E>, clock: TestClock, engine: MemoryCheckpoint
     TestData { clock, engine, quotas, rehearsal, analytics }
 }
 
-/// The TLS settings of new connections, kept as their files have them.
+/// Returns the TLS settings for new connections, kept up to date with their files.
 fn live_tls(tls: Option<(Files<2>, ServerConfig)>) -> anyhow::Result<Option<Arc<Live<ServerConfig>>>> {
     let Some((files, tls)) = tls else { return Ok(None) };
     let live = Arc::new(Live::new(tls));
@@ -228,9 +230,9 @@ fn live_tls(tls: Option<(Files<2>, ServerConfig)>) -> anyhow::Result<Option<Arc<
     Ok(Some(live))
 }
 
-/// The part of the shutdown time that the requests have left, but never less than the minimum.
+/// Returns the part of the shutdown time that requests have left, but never less than the minimum.
 fn time_for_analytics(shutdown_time: Duration, stopping_for: Duration) -> Duration {
-    shutdown_time.saturating_sub(stopping_for).max(Duration::from_secs(ANALYTICS_STOP_SECONDS_MIN))
+    shutdown_time.saturating_sub(stopping_for).max(Duration::from_secs(ANALYTICS_SHUTDOWN_SECONDS_MIN))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! The one path of every request: address, credential, version, operation, format, body, execution, response.
+//! The single path of every request: URL, credential, version, operation, format, body, execution, response.
 //!
-//! The order of the steps decides which error a client sees first (specification 06 §6).
+//! The order of the steps determines which error a client sees first (specification 06 §6).
 
 use crate::accounts::Accounts;
 use crate::authorization::oauth::OAuth;
@@ -43,53 +43,47 @@ use wire::signing::DEVELOPMENT_ACCOUNT;
 use wire::target::{Resource, Target};
 use wire::{ErrorCode, Format, MetadataLevel, ServiceError, Version};
 
-/// How long a query may take after its deadline to respond with its page.
+/// The time that a query has after its deadline to respond with its page.
 const QUERY_GRACE: Duration = Duration::from_secs(1);
 const X_HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
 
-/// The Table service on an engine.
 #[derive(Debug)]
 pub(crate) struct Service<E> {
     pub(crate) engine: Arc<E>,
     /// The time of day.
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) is_test_clock: bool,
-    /// Whether every response names the version that the emulator names.
+    /// Whether every response names the same version as the emulator.
     pub(crate) names_emulator_version: bool,
     pub(crate) accounts: Arc<Live<Accounts>>,
-    /// Who may use bearer tokens; `None` if nobody may.
+    /// The issuers of accepted bearer tokens; `None` if no bearer tokens are accepted.
     pub(crate) oauth: Option<OAuth>,
-    /// The domains under which accounts are addressed host style.
     pub(crate) domains: Vec<String>,
-    /// Whether requests for accounts with the well-known key may name any host.
     pub(crate) development_key_for_any_host: bool,
     pub(crate) query_time: Duration,
-    /// How many requests are in work at one time.
+    /// Limits the requests in flight.
     pub(crate) admission: Admission,
-    /// The memory for bodies.
     pub(crate) memory: BodyMemory,
     /// `None` if nothing is throttled.
     pub(crate) throttle: Option<Throttle>,
     /// `None` if no conditions of the cloud are rehearsed.
     pub(crate) rehearsal: Option<Arc<Rehearsal>>,
-    /// How much accounts may keep.
     pub(crate) quotas: Arc<Quotas>,
     /// `None` if the server keeps no metrics for accounts.
     pub(crate) analytics: Option<Arc<Analytics>>,
-    /// What the secondary endpoint serves.
     pub(crate) secondary: Secondary,
-    /// Whether the primary endpoint serves statistics too, in path style.
+    /// Whether the primary endpoint serves statistics, too, in path style.
     pub(crate) stats_on_primary: bool,
-    /// Whether the explorer is served.
     pub(crate) has_explorer: bool,
     pub(crate) failure_log: Arc<FailureLog>,
     /// `None` if there is no admin listener.
     pub(crate) metrics: Option<Arc<Metrics>>,
-    /// `None` if there is no collector for traces.
+    /// `None` if there is no trace collector.
     pub(crate) tracer: Option<Arc<Tracer>>,
 }
 
-/// The client went away or was too slow, or the response is lost on purpose: the connection is closed without one.
+/// The connection is closed without a response: the client disconnected or was too slow, or the response is lost on
+/// purpose.
 #[derive(Debug)]
 pub(crate) struct RequestAborted;
 
@@ -101,21 +95,19 @@ impl std::fmt::Display for RequestAborted {
 
 impl std::error::Error for RequestAborted {}
 
-/// What a request asks for, before its body is read.
+/// The requested operation, as far as it is known before the body is read.
 struct RequestedOperation<'r> {
     kind: OperationKind,
     resource: Resource<'r>,
     headers: Headers<'r>,
     version: Version,
     preferences: FormatPreferences<'r>,
-    /// The format of the response.
     format: Format,
-    /// How long the client gives the request.
     timeout: Duration,
 }
 
 impl<E: Engine> Service<E> {
-    /// Handles one request, whose head was received at this instant.
+    /// Handles one request whose head was received at this instant.
     pub(crate) async fn handle(
         self: Arc<Self>,
         request: http::Request<Incoming>,
@@ -124,7 +116,7 @@ impl<E: Engine> Service<E> {
         in_progress: &RequestInProgress,
     ) -> Result<Response<Segments>, RequestAborted> {
         let started = match &self.rehearsal {
-            // Boxed, so that the future of every request need not have room for a timer.
+            // Boxed, so that the future of every request does not reserve space for a timer.
             Some(rehearsal) if !self.is_for_explorer(request.uri().path()) => Box::pin(rehearsal.delay(started)).await,
             _ => started,
         };
@@ -132,7 +124,7 @@ impl<E: Engine> Service<E> {
         let (parts, mut body) = request.into_parts();
         let now = self.clock.now().to_system_time();
         let incoming = IncomingRequest {
-            now_of_clients: self.is_test_clock.then(clock::of_clients),
+            now_of_clients: self.is_test_clock.then(clock::client_time),
             ..IncomingRequest::new(&parts, connection, (started, now), &self.domains)
         };
         let accounts = self.accounts.current();
@@ -157,11 +149,12 @@ impl<E: Engine> Service<E> {
                 let waiting = clock::instant();
                 // After a refusal, a client that sent `Expect: 100-continue` does not send its body.
                 if !parts.headers.contains_key(http::header::EXPECT) {
-                    // Boxed, as all that few requests need, so that the future of every request need not have room for it.
+                    // Boxed, like everything that few requests need, so that the future of every request does not
+                    // reserve space for it.
                     Box::pin(body::discard(&mut body)).await;
                 }
                 context.receiving += clock::elapsed_since(waiting);
-                // The HTTP library closes the connection if something of the body is left.
+                // The HTTP library closes the connection if a part of the body is left unread.
                 !body.is_end_stream()
             }
             Err(BodyFailure::Aborted) => false,
@@ -172,14 +165,14 @@ impl<E: Engine> Service<E> {
         let (response, outcome) = match result {
             Ok((response, memory)) => {
                 let outcome = Outcome::Responded { status: response.status, code: response.failed_by };
-                (Some(response::of_success(response, memory, &context)), outcome)
+                (Some(response::success(response, memory, &context)), outcome)
             }
             Err(BodyFailure::Failed(failure) | BodyFailure::FailedForGood(failure)) => {
                 self.failure_log.write(&failure, &context);
                 let code = failure.error.code;
                 let now = self.clock.now();
                 let outcome = Outcome::Responded { status: code.status(), code: Some(code) };
-                (Some(response::of_failure(&failure, &context, now)), outcome)
+                (Some(response::failure(&failure, &context, now)), outcome)
             }
             Err(BodyFailure::Aborted) => (None, Outcome::Aborted),
         };
@@ -196,7 +189,7 @@ impl<E: Engine> Service<E> {
             response
         });
         if trace.is_some() || self.records_every_request() {
-            // The explorer belongs to no account, also where the host names one.
+            // The explorer belongs to no account, even if the host names one.
             let account = incoming.target.account.as_ref().filter(|_| context.operation != OperationKind::Explorer);
             let account = account.filter(|account| accounts.keys(account).is_some());
             // A response to `HEAD` is sent without its body.
@@ -208,12 +201,13 @@ impl<E: Engine> Service<E> {
         response.ok_or(RequestAborted)
     }
 
-    /// Whether the path is that of a file of the explorer, which is served.
+    /// Returns true if the path belongs to the explorer and the explorer is served.
     fn is_for_explorer(&self, path: &str) -> bool {
-        self.has_explorer && explorer::Address::of(path).is_some()
+        self.has_explorer && explorer::Address::parse(path).is_some()
     }
 
-    /// Whether the response to an operation that succeeded is lost. A batch succeeds even if nothing of it was committed.
+    /// Returns true if the response to a successful operation is to be lost. A batch succeeds even if nothing of it
+    /// was committed.
     fn loses_answer(&self, context: &RequestContext<'_>) -> bool {
         self.rehearsal.as_deref().is_some_and(|rehearsal| {
             let info = context.operation.info();
@@ -221,12 +215,12 @@ impl<E: Engine> Service<E> {
         })
     }
 
-    /// Whether every request is recorded. With traces alone, only those that are traced are.
+    /// Returns true if every request is recorded. If only traces are on, only traced requests are recorded.
     fn records_every_request(&self) -> bool {
         self.metrics.is_some() || self.analytics.is_some() || access_log::is_on()
     }
 
-    /// Records a request that ended, in the log, metrics, traces and analytics.
+    /// Records a completed request in the log, metrics, traces and analytics.
     fn record(&self, summary: &RequestSummary<'_>, in_flight: Option<InFlight<'_>>, trace: Option<&Trace>) {
         access_log::write(summary);
         if let Some(in_flight) = in_flight {
@@ -243,7 +237,6 @@ impl<E: Engine> Service<E> {
         }
     }
 
-    /// Processes a request up to its result.
     async fn process(
         &self,
         context: &mut RequestContext<'_>,
@@ -253,7 +246,7 @@ impl<E: Engine> Service<E> {
         let incoming = context.incoming;
         incoming.check_head()?;
         if self.has_explorer
-            && let Some(address) = explorer::Address::of(incoming.parts.uri.path())
+            && let Some(address) = explorer::Address::parse(incoming.parts.uri.path())
         {
             context.operation = OperationKind::Explorer;
             let response = explorer::respond(incoming, address, || self.page_settings(incoming, accounts));
@@ -285,7 +278,7 @@ impl<E: Engine> Service<E> {
             &grant.account,
             self.throttle.as_ref(),
             self.rehearsal.as_deref(),
-            self.quotas.of_account(accounts, &grant.account),
+            self.quotas.account_quota(accounts, &grant.account),
             self.analytics.as_ref().map(|analytics| analytics.has_secondary),
         );
         let result = self.execute(context, requested, &grant, &tables, body).await;
@@ -303,13 +296,13 @@ impl<E: Engine> Service<E> {
     ) -> Result<RequestedOperation<'a>, Failure> {
         let IncomingRequest { parts, head, options, target, .. } = context.incoming;
         let front_end = |error| Failure::at(Layer::FrontEnd, error);
-        let headers = Headers::of(head, accept).map_err(front_end)?;
+        let headers = Headers::parse(head, accept).map_err(front_end)?;
         let (named, max) = (headers.data_service_version, headers.max_data_service_version);
         let data_service_version = DataServiceVersion::effective(version, named, max);
         let data_service_version = data_service_version.map_err(|code| front_end(code.into()))?;
         let (accept, format) = (headers.accept, options.format.as_deref());
         let preferences = FormatPreferences { version, data_service_version, accept, format };
-        // Errors about the address come before those about the format, but are written in the format.
+        // Errors about the URL take precedence over those about the format, but are written in the format.
         let expects_body = matches!(parts.method, Method::GET | Method::POST);
         let expected = if expects_body { preferences.response_format() } else { preferences.empty_response_format() };
         context.format = expected.ok();
@@ -328,7 +321,7 @@ impl<E: Engine> Service<E> {
         self.check_endpoint(kind, target)?;
         let format = match info.response {
             PayloadKind::Parts => preferences.default_part_format(),
-            // The client does not choose the format of XML documents.
+            // The client does not choose the format of XML.
             _ if info.is_xml() => Format::Json(MetadataLevel::Minimal),
             _ if info.responds_with_body() == expects_body => resolved(expected)?,
             // Here the effective method differs from the one on the wire.
@@ -340,7 +333,7 @@ impl<E: Engine> Service<E> {
         Ok(RequestedOperation { kind, resource, headers, version, preferences, format, timeout })
     }
 
-    /// Reads the body, and carries out the operation.
+    /// Reads the body and executes the operation.
     async fn execute(
         &self,
         context: &mut RequestContext<'_>,
@@ -353,10 +346,10 @@ impl<E: Engine> Service<E> {
         let info = kind.info();
         let incoming = context.incoming;
         let base = incoming.base();
-        let memory = self.memory.of_request(&grant.account, incoming.credential(grant));
+        let memory = self.memory.for_request(&grant.account, incoming.credential(grant));
         let (body, body_format) =
             self.read_body(kind, context, (body, &memory), headers.content_type, &preferences).await?;
-        // Acquired after the body was read, so that a client that sends slowly does not hold it.
+        // Acquired after the body was read, so that a client that sends slowly does not hold a permit.
         let _permit = self.admission.request(kind.may_take_long().then_some(&grant.account)).await?;
         if let Some(rehearsal) = &self.rehearsal {
             rehearsal.admit()?;
@@ -394,7 +387,7 @@ impl<E: Engine> Service<E> {
         }
     }
 
-    /// Reads and checks the body of an operation that has one, and returns it with its format.
+    /// Reads and checks the body, if the operation has one, and returns it with its format.
     async fn read_body(
         &self,
         kind: OperationKind,
@@ -414,7 +407,7 @@ impl<E: Engine> Service<E> {
         if !is_framed && !headers.contains_key(http::header::TRANSFER_ENCODING) {
             return Err(Failure::query(ErrorCode::MissingContentLengthHeader).into());
         }
-        // Each part of a batch has a format of its own, and any `Content-Type` goes with an XML document (recorded).
+        // Each part of a batch has its own format, and XML may have any `Content-Type` (recorded).
         let has_format = info.request == PayloadKind::Negotiated;
         if has_format {
             preferences.check_content_type(content_type).map_err(|code| Failure::at(Layer::Format, code))?;
@@ -433,20 +426,20 @@ impl<E: Engine> Service<E> {
         Ok((body, format))
     }
 
-    /// The properties of an account of this server, if it has CORS rules.
+    /// Returns the properties of an account of this server, if it has CORS rules.
     fn properties_with_rules(&self, accounts: &Accounts, account: &AccountName) -> Option<Arc<ServiceProperties>> {
         // If the engine is closing, the operation itself fails with the reason.
         let properties = self.properties_in_effect(account).ok()?;
         (!properties.cors.is_empty() && accounts.keys(account).is_some()).then_some(properties)
     }
 
-    /// The properties that decide about requests of an account.
+    /// Returns the properties that apply to requests of an account.
     fn properties_in_effect(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
         let earlier = self.rehearsal.as_deref().and_then(|rehearsal| rehearsal.earlier_properties(account));
         earlier.map_or_else(|| self.engine.service_properties(account), Ok)
     }
 
-    /// Refuses what a web page may have asked of an account whose key everybody knows.
+    /// Rejects requests that a web page may have sent for an account with a publicly known key.
     fn refuse_web_pages(&self, context: &RequestContext<'_>) -> Result<(), Failure> {
         if !self.development_key_for_any_host {
             web_page::check_host(context.incoming.host, &self.domains)?;
@@ -454,7 +447,7 @@ impl<E: Engine> Service<E> {
         web_page::check_origin(context.incoming, context.cors.as_ref().map(|properties| &properties.cors))
     }
 
-    /// What the explorer has to know of the server, for a page of the host that a request addresses.
+    /// Returns what the explorer needs to know about the server, for a page on the host that a request addresses.
     fn page_settings(&self, incoming: &IncomingRequest<'_>, accounts: &Accounts) -> PageSettings {
         let is_host_style = incoming.target.base_path.is_empty();
         let host_account = incoming.target.account.as_ref().filter(|_| is_host_style);
@@ -469,8 +462,8 @@ impl<E: Engine> Service<E> {
         }
     }
 
-    /// Refuses what the endpoint does not serve: writes, and perhaps reads, on the secondary one (07 §7), and
-    /// statistics on the primary one (10 §6).
+    /// Rejects what the endpoint does not serve: writes, and depending on the settings reads, on the secondary
+    /// endpoint (07 §7), and statistics on the primary endpoint (10 §6).
     fn check_endpoint(&self, kind: OperationKind, target: &Target<'_>) -> Result<(), Failure> {
         let is_stats = kind == OperationKind::GetServiceStats;
         if target.secondary && kind.info().is_write {
@@ -489,10 +482,9 @@ impl<E: Engine> Service<E> {
     }
 }
 
-/// Responds to a preflight request.
 fn preflight(context: &mut RequestContext<'_>) -> Result<OperationResponse, Failure> {
     context.is_front_end = true;
-    // Taken, so that nothing is added to the response.
+    // Taken, so that no headers are added to the response later.
     let properties = context.cors.take();
     let no_rules = CorsRules::default();
     let rules = properties.as_ref().map_or(&no_rules, |properties| &properties.cors);

@@ -1,4 +1,4 @@
-//! The settings of a server: checked values, whatever source they came from.
+//! The settings of a server: checked values, independent of their source.
 
 use crate::accounts::{Accounts, Quota};
 use crate::authorization::oauth::OAuthConfig;
@@ -21,61 +21,62 @@ pub enum Secondary {
     Off,
 }
 
-/// Refuses accounts that the server must not have, such as those with a well-known key on a public address.
+/// Rejects accounts that the server must not have, such as those with a well-known key on a public address.
 pub type AccountCheck = Box<dyn Fn(&Accounts) -> anyhow::Result<()> + Send + Sync>;
 
 /// The settings of a server.
 pub struct Settings {
-    /// The time of day. The engine has a clock of its own, which should be the same.
+    /// The time of day. The engine has its own clock, which should be the same one.
     pub clock: Arc<dyn Clock>,
-    /// The same clock if a test may move it, without its clients knowing. Then requests may be dated by the real time, too.
+    /// The same clock if a test may move it without its clients' knowledge. In that case requests may also be dated by
+    /// the real time.
     pub test_clock: Option<TestClock>,
     /// The accounts at the start.
     pub accounts: Accounts,
-    /// The file that the accounts were read from, and are read from again when it changes; `None` if there is no file.
+    /// The file from which the accounts were read, and are read again when it changes; `None` if there is no file.
     pub account_file: Option<Files<1>>,
-    /// The check that accounts of a changed file must pass.
+    /// The check that the accounts in a changed file must pass.
     pub check_accounts: AccountCheck,
-    /// The files of certificate and key, which are read again when they change, and the settings made of them; `None` for
-    /// plain HTTP.
+    /// The certificate and key files, which are read again when they change, and the settings made from them; `None`
+    /// for plain HTTP.
     pub tls: Option<(Files<2>, ServerConfig)>,
-    /// Who may use bearer tokens; `None` if nobody may.
+    /// The settings for bearer tokens; `None` if no bearer tokens are accepted.
     pub oauth: Option<OAuthConfig>,
-    /// The domains under which accounts are addressed host style.
+    /// The domains under which accounts are addressed in host style.
     pub domains: Vec<String>,
-    /// Whether requests for accounts with the well-known key may name any host. Otherwise they must name this machine, which
-    /// keeps web pages from them.
+    /// Whether requests for accounts with the well-known key may name any host. Otherwise they must name this machine,
+    /// which protects them from web pages.
     pub development_key_for_any_host: bool,
-    /// How long a query may run before it responds with a continuation token.
+    /// The maximum time that a query runs before it responds with a continuation token.
     pub query_time: Duration,
     /// What the secondary endpoint serves.
     pub secondary: Secondary,
-    /// Whether the primary endpoint serves statistics too, in path style.
+    /// Whether the primary endpoint serves statistics, too, in path style.
     pub stats_on_primary: bool,
     /// Whether the explorer is served, below `/_rowhouse/`.
     pub explorer: bool,
-    /// Most connections at one time.
+    /// The maximum number of concurrent connections.
     pub connections_max: usize,
-    /// Most connections of one address; `None` for no limit.
+    /// The maximum number of connections from one address; `None` for no limit.
     pub connections_per_address_max: Option<usize>,
-    /// Most requests in work at one time.
+    /// The maximum number of requests in flight.
     pub requests_max: usize,
-    /// Memory for bodies of requests and responses, in bytes; at least [`crate::MEMORY_BYTES_MIN`].
+    /// The memory for bodies of requests and responses, in bytes; at least [`crate::MEMORY_BYTES_MIN`].
     pub body_bytes: usize,
-    /// How many entities are served in a second; `None` for no limit.
+    /// The maximum number of entities served per second; `None` for no limit.
     pub targets: Option<Targets>,
     /// The conditions of the cloud that are rehearsed; `None` for none.
     pub rehearsal: Option<RehearsalSettings>,
-    /// The quota of accounts that have none of their own.
+    /// The quota of accounts without their own quota.
     pub quota: Quota,
     /// Whether the server keeps metrics for accounts, in tables of each account.
     pub has_analytics: bool,
-    /// Whether every response names the version that the emulator names.
+    /// Whether every response names the same version as the emulator.
     pub names_emulator_version: bool,
-    /// What the controls for tests need; `None` if there are none. They are on the admin listener. With them the file of
-    /// accounts is not read again.
+    /// What the test controls need; `None` if they are off. They are on the admin listener. With them, the account
+    /// file is not read again.
     pub test_controls: Option<TestControlSettings>,
-    /// How long requests may go on after the server was asked to stop.
+    /// The maximum time that requests may continue after the server was asked to stop.
     pub shutdown_time: Duration,
 }
 

@@ -1,15 +1,15 @@
-//! Reads TOML files that may hold secrets: no error shows a value.
+//! Reads TOML files that may contain secrets: no error shows a value.
 //!
-//! The errors of the library quote the line at fault, and those of serde the value, and either may be a password or a key. Only the
-//! name of an unknown field is shown, if it looks like one.
+//! The errors of the library quote the faulty line, and those of serde quote the value. Either may be a password or a
+//! key. Only the name of an unknown field is shown, and only if it looks like one.
 
 use anyhow::anyhow;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use toml::Spanned;
 
-/// Reads the text of a file. An error tells the place and the kind of the fault. `names` are the fields of the file; they may be
-/// missing if the type has no flattened fields.
+/// Parses the text of a file. An error contains the position and the kind of the fault. `names` are the fields of the
+/// file; they are needed only if the type has flattened fields.
 pub fn parse_toml<T: DeserializeOwned>(text: &str, names: &[&str]) -> anyhow::Result<T> {
     toml::from_str(text).map_err(|error| {
         let unknown = unknown_field(error.message());
@@ -17,7 +17,7 @@ pub fn parse_toml<T: DeserializeOwned>(text: &str, names: &[&str]) -> anyhow::Re
             Some((name, expected)) => describe_unknown(name, if expected.is_empty() { names } else { expected }),
             None => without_text(error.message()),
         };
-        // With flattened fields, the error of an unknown one is about the whole file.
+        // With flattened fields, the error for an unknown field covers the whole file.
         let span = unknown.and_then(|(name, _)| place_of_field(text, name)).or_else(|| error.span());
         match span {
             Some(span) => {
@@ -31,25 +31,26 @@ pub fn parse_toml<T: DeserializeOwned>(text: &str, names: &[&str]) -> anyhow::Re
     })
 }
 
-/// The name of a field that is not known, and those that the message names in its place.
+/// Returns the name of an unknown field, and the expected names in the message.
 fn unknown_field(message: &str) -> Option<(&str, Vec<&str>)> {
     let (name, rest) = message.strip_prefix("unknown field `")?.split_once('`')?;
     Some((name, rest.split('`').skip(1).step_by(2).collect()))
 }
 
-/// Where a field of the file itself stands; `None` if it is in a section.
+/// Returns the position of a field at the top level of the file, or `None` if it is in a section.
 fn place_of_field(text: &str, name: &str) -> Option<std::ops::Range<usize>> {
     let fields: BTreeMap<Spanned<String>, toml::Value> = toml::from_str(text).ok()?;
     fields.into_keys().find(|field| field.get_ref() == name).map(|field| field.span())
 }
 
-/// Names the field, unless it might be a secret, and the one that was probably meant.
+/// Describes an unknown field, and suggests the one that was probably meant. Omits the name if it might be a secret.
 fn describe_unknown(name: &str, names: &[&str]) -> String {
     let spelling = |name: &str| name.to_ascii_lowercase().replace('_', "-");
     let similarity = |known: &str| strsim::jaro_winkler(&spelling(name), known);
     let similar = names.iter().map(|known| (similarity(known), known)).filter(|(similarity, _)| *similarity >= SIMILAR);
     let meant = similar.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, known)| known);
-    // A key or a password that was pasted in the wrong place has capitals, or is not like the name of any field.
+    // A key or a password that was pasted in the wrong place contains capital letters, or is not similar to any field
+    // name.
     let is_name = name.len() <= FIELD_NAME_BYTES_MAX
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'));
     let shown = if is_name || meant.is_some() { format!("unknown field '{name}'") } else { "unknown field".to_owned() };
@@ -60,17 +61,15 @@ fn describe_unknown(name: &str, names: &[&str]) -> String {
     }
 }
 
-/// The least similarity of a name that is suggested, from 0 to 1.
+/// The minimum similarity of a suggested name, from 0 to 1.
 const SIMILAR: f64 = 0.8;
-/// The longest name of a field.
 const FIELD_NAME_BYTES_MAX: usize = 40;
-/// Maximum number of names that a message lists.
 const LISTED_MAX: usize = 12;
 
-/// A message without what it quotes from the file: `invalid type: string "x", expected a number` quotes `x`. What follows the
-/// last `, expected` is the text of this program or of the library.
+/// Returns a message without what it quotes from the file: `invalid type: string "x", expected a number` quotes `x`.
+/// What follows the last `, expected` comes from this program or from the library.
 fn without_text(message: &str) -> String {
-    // The name of a field that this program expects.
+    // The message names a field that this program expects.
     if ["missing field", "duplicate field"].iter().any(|start| message.starts_with(start)) {
         return message.to_owned();
     }
@@ -79,7 +78,7 @@ fn without_text(message: &str) -> String {
         None => (message, ""),
     };
     let found = found.split(['"', '`', '\'']).next().unwrap_or_default();
-    // Numbers and the like are quoted with quotation marks as well, so this ends with the kind.
+    // Numbers and similar values are also quoted, so the result ends with the kind.
     format!("{}{}", found.trim_end(), expected)
 }
 

@@ -8,20 +8,19 @@ use model::{AccountName, StoredAccessPolicies, TableName};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// The tables of all accounts, each with a value of the engine.
+/// The tables of all accounts. Each has an engine-specific value.
 #[derive(Debug, Clone)]
 pub(crate) struct Catalog<T> {
     accounts: BTreeMap<AccountName, BTreeMap<Box<str>, Listed<T>>>,
 }
 
-/// A table of the catalog.
+/// A table in the catalog.
 #[derive(Debug, Clone)]
 pub(crate) struct Listed<T> {
-    /// The name as it was spelled at creation.
+    /// The name, spelled as at creation.
     pub(crate) name: TableName,
-    /// The stored access policies.
     pub(crate) policies: StoredAccessPolicies,
-    /// The value of the engine for the table.
+    /// The engine's value for the table.
     pub(crate) table: T,
 }
 
@@ -32,30 +31,29 @@ impl<T> Default for Catalog<T> {
 }
 
 impl<T> Catalog<T> {
-    /// The table of this name, in any case of its letters.
+    /// Returns the table with this name, in any letter case.
     pub(crate) fn get(&self, key: &TableKey) -> Option<&Listed<T>> {
         self.accounts.get(&key.account)?.get(key.name.folded())
     }
 
-    /// As [`Self::get`], to change the table.
+    /// Returns the table with this name for modification.
     pub(crate) fn get_mut(&mut self, key: &TableKey) -> Option<&mut Listed<T>> {
         self.accounts.get_mut(&key.account)?.get_mut(key.name.folded())
     }
 
-    /// Adds a table without policies; the caller makes sure that no table has this name.
+    /// Adds a table without policies. The caller ensures that no table has this name.
     pub(crate) fn insert(&mut self, key: &TableKey, table: T) {
         let tables = self.accounts.entry(key.account.clone()).or_default();
         let policies = StoredAccessPolicies::default();
         tables.insert(Box::from(key.name.folded()), Listed { name: key.name.clone(), policies, table });
     }
 
-    /// Replaces the policies of a table, if there is such a table.
+    /// Replaces the policies of a table, if the table exists.
     pub(crate) fn set_policies(&mut self, key: &TableKey, policies: StoredAccessPolicies) -> Option<()> {
         self.get_mut(key)?.policies = policies;
         Some(())
     }
 
-    /// Removes a table and returns its value.
     pub(crate) fn remove(&mut self, key: &TableKey) -> Option<T> {
         let tables = self.accounts.get_mut(&key.account)?;
         let listed = tables.remove(key.name.folded())?;
@@ -70,23 +68,21 @@ impl<T> Catalog<T> {
         self.accounts.remove(account).into_iter().flatten().map(|(_, listed)| listed.table).collect()
     }
 
-    /// How many tables there are.
     pub(crate) fn count(&self) -> usize {
         self.accounts.values().map(BTreeMap::len).sum()
     }
 
-    /// All tables, in the order of their accounts and folded names.
+    /// Returns all tables, ordered by account and folded name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&AccountName, &Listed<T>)> {
         self.accounts.iter().flat_map(|(account, tables)| tables.values().map(move |listed| (account, listed)))
     }
 
-    /// The accounts that have tables.
     pub(crate) fn accounts(&self) -> impl Iterator<Item = &AccountName> {
         self.accounts.keys()
     }
 
-    /// At most `limit` names of an account, ordered by their folded form, from `from` (folded, inclusive) on, without
-    /// those of the tables of metrics.
+    /// Returns at most `limit` table names of an account, ordered by folded name, starting at `from` (folded,
+    /// inclusive). Metrics tables are omitted.
     pub(crate) fn list(&self, account: &AccountName, from: &str, limit: usize) -> Vec<TableName> {
         let Some(tables) = self.accounts.get(account) else { return Vec::new() };
         let from = (Bound::Included(from.max(TABLE_NAMES_FROM)), Bound::Unbounded);

@@ -1,4 +1,4 @@
-//! What a check finds, and the check of what a snapshot holds, whatever engine it comes from.
+//! The report of a check, and the check of a snapshot from any engine.
 //!
 //! This module must not know how an engine stores anything.
 
@@ -8,47 +8,47 @@ use model::{DateTime, EntityView, KeyText};
 use std::fmt;
 use std::io;
 
-/// Most problems that are reported one by one.
+/// The maximum number of problems that are listed individually.
 pub(crate) const PROBLEMS_MAX: usize = 100;
-/// How many entities are read between two reports.
+/// The number of entities read between two progress reports.
 pub(crate) const ENTITIES_BETWEEN_REPORTS: u64 = 256;
 
-/// What a check found.
+/// The results of a check.
 #[derive(Debug, Default)]
 pub struct CheckReport {
-    /// What is wrong; nothing if all is well.
+    /// The problems; empty if there are none.
     pub problems: Vec<Problem>,
-    /// How many more problems there are than `problems` lists.
+    /// The number of further problems that `problems` does not list.
     pub unlisted: u64,
-    /// What is no damage and worth knowing.
+    /// Observations that are not damage but worth reporting.
     pub notes: Vec<String>,
-    /// The tables, in the order of accounts and names.
+    /// The tables, ordered by account and name.
     pub tables: Vec<CheckedTable>,
-    /// Entities of deleted tables that are still to be removed.
+    /// The number of entities of deleted tables that are still to be removed.
     pub purged_entities: u64,
-    /// Sorted files whose checksum was compared.
+    /// The number of sorted files whose checksum was verified.
     pub files: u64,
-    /// The size of those files.
+    /// The total size of those files, in bytes.
     pub file_bytes: u64,
 }
 
-/// Something that is wrong.
+/// A problem found by a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, the folder, the key or the entity.
+    /// The affected file, folder, key or entity.
     pub place: String,
-    /// What is wrong with it.
+    /// The description of the problem.
     pub what: String,
 }
 
-/// A table that was read.
+/// The counts of a table that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckedTable {
-    /// Its account and name.
+    /// The account and name of the table.
     pub table: TableKey,
-    /// How many entities it has.
+    /// The number of entities.
     pub entities: u64,
-    /// The size of their keys and records.
+    /// The total size of their keys and records, in bytes.
     pub bytes: u64,
 }
 
@@ -68,8 +68,8 @@ impl CheckReport {
     }
 }
 
-/// Reads every entity of a snapshot, and reports what is wrong. `read` is called with the number of entities that were read
-/// since its last call; it ends the check by returning `false`. Returns whether the check went to its end.
+/// Reads every entity of a snapshot and reports problems. `read` is called with the number of entities read since its
+/// last call; it stops the check by returning `false`. Returns whether the check ran to completion.
 pub fn check_snapshot(snapshot: &dyn Snapshot, report: &mut CheckReport, read: &dyn Fn(u64) -> bool) -> bool {
     (0..snapshot.contents().tables.len()).all(|index| check_table(snapshot, index, report, read))
 }
@@ -83,7 +83,7 @@ fn check_table(snapshot: &dyn Snapshot, index: usize, report: &mut CheckReport, 
     let end = snapshot.stored_entities(index, &mut |key, record| {
         let place = || format!("the entity {} of {name}", key.escape_ascii());
         if checked.entities > 0 && last.as_slice() >= key {
-            report.problem(place(), "it is not in order");
+            report.problem(place(), "its key is out of order");
         }
         if let Err(what) = check_entity(key, record, contents.last_stamp) {
             report.problem(place(), what);
@@ -101,7 +101,7 @@ fn check_table(snapshot: &dyn Snapshot, index: usize, report: &mut CheckReport, 
         Err(SnapshotError::Fault(fault)) => {
             let place = match checked.entities {
                 0 => format!("the first entity of {name}"),
-                _ => format!("what follows the entity {} of {name}", last.escape_ascii()),
+                _ => format!("the data after the entity {} of {name}", last.escape_ascii()),
             };
             report.problem(place, fault);
             read(checked.entities % ENTITIES_BETWEEN_REPORTS)
@@ -111,16 +111,17 @@ fn check_table(snapshot: &dyn Snapshot, index: usize, report: &mut CheckReport, 
     goes_on
 }
 
-/// Checks one entity: key bytes inside the table, record bytes, and a Timestamp that is not later than the last one.
+/// Checks one entity: its key bytes inside the table, its record bytes, and that its Timestamp is not later than
+/// `last_stamp`.
 pub(crate) fn check_entity(key: &[u8], record: &[u8], last_stamp: DateTime) -> Result<(), &'static str> {
-    let entity = EntityView::new(key, record).map_err(|_| "the key or the record of the entity cannot be read")?;
+    let entity = EntityView::new(key, record).map_err(|_| "its key or record cannot be read")?;
     let is_key = |text: &str| KeyText::new(text).is_ok();
     if !is_key(&entity.key.partition) || !is_key(&entity.key.row) {
-        return Err("no entity can have this key");
+        return Err("its key is not valid");
     }
-    entity.record.check().map_err(|_| "the record of the entity cannot be read")?;
+    entity.record.check().map_err(|_| "its record cannot be read")?;
     if entity.record.timestamp() > last_stamp {
-        return Err("its Timestamp is later than the highest that was given out");
+        return Err("its Timestamp is later than the last one issued");
     }
     Ok(())
 }

@@ -1,56 +1,57 @@
-//! The engine contract: the narrow interface between the service and what keeps its data.
+//! The engine contract: the narrow interface between the service and its storage.
 //!
-//! Invariants that every engine holds:
+//! Invariants that every engine maintains:
 //!
-//! 1. A commit is atomic and isolated: a page sees all of a transaction or nothing of it.
-//! 2. What a commit acknowledged with `Ok` is durable, to the degree the engine was configured for.
-//! 3. The Timestamp of an entity grows with every write, even if the clock stands still or goes back.
-//! 4. Entities are scanned in the order of their key bytes, and a page is one snapshot.
-//! 5. A deleted table is gone at once, whatever its size; a table created with its name afterwards is empty.
-//! 6. Updates of service properties have one serial order, so that none reverts another one.
+//! 1. A commit is atomic and isolated: a page sees all of a transaction or none of it.
+//! 2. A commit acknowledged with `Ok` is durable, to the degree for which the engine was configured.
+//! 3. The Timestamp of an entity grows with every write, even if the clock stands still or moves backwards.
+//! 4. Entities are scanned in key byte order, and a page is read from one snapshot.
+//! 5. A table disappears as soon as it is deleted, whatever its size. A table created afterwards with the same name is
+//!    empty.
+//! 6. Updates of service properties are serialized, so none reverts another.
 
 use crate::figures::Figures;
 use model::{AccountName, EntityKey, EntityView, Filter, KeyRange, MutationError, Position, Record, ServiceProperties};
-use model::{ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction, Written};
+use model::{MutationResult, ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Names a table of an account.
+/// The account and name of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableKey {
     /// The account that owns the table.
     pub account: AccountName,
-    /// The table; compared without regard to case.
+    /// The table name. Names are compared case-insensitively.
     pub name: TableName,
 }
 
-/// An engine could not do its work. Nothing is wrong with the request.
+/// A failure of the engine. The request itself was valid.
 #[derive(Debug)]
 pub enum Fault {
-    /// Stored data cannot be read. Damage is reported, and never returned as data.
+    /// Stored data cannot be read. Damage is reported and never returned as data.
     Damaged(String),
-    /// The storage failed. Whether the operation took effect is not known.
+    /// The storage failed. It is not known whether the operation took effect.
     Storage(Box<dyn std::error::Error + Send + Sync>),
-    /// The storage cannot be reached, or is too busy. Nothing happened, and a later attempt may succeed.
+    /// The storage is unreachable or too busy. Nothing happened, and a retry may succeed.
     Unavailable(Box<dyn std::error::Error + Send + Sync>),
-    /// The write failed for all requests that took part in it, and the log says why, once. Whether the operation took effect
-    /// is not known.
+    /// The write failed for all requests in its group, and the reason is logged once. It is not known whether the
+    /// operation took effect.
     Interrupted,
-    /// The storage failed before and is not restored yet. The operation did not take effect; a later attempt may.
+    /// The storage failed earlier and is not restored yet. The operation did not take effect; a retry may succeed.
     Suspended,
-    /// The disk has less free space than is to stay free. The operation did not take effect; a deletion would.
+    /// The disk's free space is below the reserve. The operation did not take effect. Deletions are still accepted.
     Full,
-    /// The answer of the storage was lost, as when it fails over. The operation happened entirely or not at all, and it is
-    /// not known which.
+    /// The response of the storage was lost, for example in a failover. The operation happened entirely or not at all,
+    /// and it is not known which.
     Unknown(Box<dyn std::error::Error + Send + Sync>),
-    /// The engine is closing and accepts no more work.
+    /// The engine is closing and accepts no more operations.
     Closed,
 }
 
 impl Fault {
-    /// Whether it is known that a write which ended with this changed nothing.
+    /// Returns whether a write that failed with this fault is known to have changed nothing.
     pub fn is_without_effect(&self) -> bool {
         match self {
             Self::Unavailable(_) | Self::Suspended | Self::Full | Self::Closed => true,
@@ -65,10 +66,10 @@ impl fmt::Display for Fault {
             Self::Damaged(what) => write!(f, "stored data is damaged: {what}"),
             Self::Storage(source) => write!(f, "the storage failed: {source}"),
             Self::Unavailable(source) => write!(f, "the storage is not available: {source}"),
-            Self::Interrupted => f.write_str("a write failed; the log says why"),
+            Self::Interrupted => f.write_str("a write failed; see the log for the reason"),
             Self::Suspended => f.write_str("the storage failed and is not restored yet"),
-            Self::Full => f.write_str("the disk has too little free space, so only deletions are taken"),
-            Self::Unknown(source) => write!(f, "it is not known whether the operation happened: {source}"),
+            Self::Full => f.write_str("the disk has too little free space; only deletions are accepted"),
+            Self::Unknown(source) => write!(f, "it is not known whether the operation took effect: {source}"),
             Self::Closed => f.write_str("the engine is closed"),
         }
     }
@@ -76,40 +77,40 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Why the catalog was not changed.
+/// The reason why the catalog was not changed.
 #[derive(Debug)]
 pub enum CatalogError {
-    /// A table of this name exists, in any case of its letters.
+    /// A table with this name already exists, in any letter case.
     AlreadyExists,
-    /// There is no table of this name.
+    /// There is no table with this name.
     NotFound,
-    /// The engine failed; whether the change took effect is not known.
+    /// The engine failed; it is not known whether the change took effect.
     Fault(Fault),
 }
 
-/// Why nothing could be read.
+/// The reason why nothing could be read.
 #[derive(Debug)]
 pub enum ReadError {
-    /// There is no table of this name.
+    /// There is no table with this name.
     TableNotFound,
     /// The engine failed.
     Fault(Fault),
 }
 
-/// Why a transaction did not happen.
+/// The reason why a transaction failed.
 #[derive(Debug)]
 pub enum CommitError {
-    /// There is no table of this name. Nothing changed.
+    /// There is no table with this name. Nothing changed.
     TableNotFound,
     /// The mutation at this index was refused. Nothing changed.
     Refused(usize, MutationError),
-    /// The engine failed. Unless the fault is without effect, the transaction happened entirely or not at all, and it is not
-    /// known which.
+    /// The engine failed. Unless the fault is without effect, the transaction happened entirely or not at all, and it
+    /// is not known which.
     Fault(Fault),
 }
 
 impl CommitError {
-    /// Whether it is known that nothing changed.
+    /// Returns whether it is known that nothing changed.
     pub fn is_without_effect(&self) -> bool {
         match self {
             Self::TableNotFound | Self::Refused(..) => true,
@@ -121,72 +122,73 @@ impl CommitError {
 /// A request for a page of entities.
 #[derive(Debug, Clone)]
 pub struct Scan {
-    /// The ranges of keys, ascending and disjoint. Entities outside are not examined.
+    /// The ranges of keys, ascending and disjoint. Entities outside them are not examined.
     pub ranges: Vec<KeyRange>,
-    /// Where to continue, inclusive; `None` starts at the beginning.
+    /// The inclusive position to continue from; `None` starts at the beginning.
     pub from: Option<Position>,
-    /// Which entities of the ranges belong to the page; `None` takes all.
+    /// The filter on the entities in the ranges; `None` matches all.
     pub filter: Option<Filter>,
-    /// How many entities the page holds at most; may be zero.
+    /// The maximum number of entities in the page; may be zero.
     pub limit: usize,
-    /// About how many bytes of keys and records the page takes, if that is known; else [`usize::MAX`]. An engine that reads ahead
-    /// requests no more at first. It does not end the page: only the sink knows how much it keeps of an entity.
+    /// The approximate size of the keys and records in the page, in bytes, or [`usize::MAX`] if it is unknown. An
+    /// engine that reads ahead initially requests no more than this. It does not end the page: only the sink knows how
+    /// much of an entity it stores.
     pub bytes_expected: usize,
-    /// The page ends at this instant at the latest, but not before one entity was examined.
+    /// The time at which the page ends at the latest. At least one entity is examined even after it.
     pub deadline: Instant,
 }
 
-/// How a page ended.
+/// The end of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanEnd {
-    /// The next entity to examine. `None`: no entity after the page matches.
+    /// The next entity to examine. With `None`, no entity after the page matches.
     ///
-    /// After a full page the scan looks ahead to the next match, so that a page which ends the result says so;
-    /// if the deadline comes first, this is the first entity not examined.
+    /// After a full page, the scan looks ahead to the next match, so that a page that ends the result has no next
+    /// entity. If the deadline comes first, this is the first entity that was not examined.
     pub next: Option<Position>,
-    /// How many entities were examined, matching or not.
+    /// The number of entities examined, whether or not they matched.
     pub examined: u64,
-    /// How many entities the page has: those that the sink took.
+    /// The number of entities in the page: the entities that the sink accepted.
     pub taken: u64,
 }
 
-/// Takes the entities of a page in order, borrowed from the engine.
+/// Receives the entities of a page in order, borrowed from the engine.
 pub trait EntitySink: Send + 'static {
-    /// Shows the sink one entity.
+    /// Offers an entity to the sink.
     fn entity(&mut self, entity: &EntityView<'_>) -> Intake;
 }
 
-/// What a sink did with an entity.
+/// The sink's decision about an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Intake {
-    /// It took the entity, and takes more.
+    /// The sink accepted the entity and accepts more.
     Taken,
-    /// It took the entity, and the page ends after it.
+    /// The sink accepted the entity, and the page ends after it.
     TakenLast,
-    /// It did not take the entity: the page ends before it, and the next page begins with it. A sink that refuses the first
-    /// entity that it is shown makes no progress.
+    /// The sink did not accept the entity: the page ends before it, and the next page begins with it. A sink that
+    /// refuses the first entity that it is offered makes no progress.
     Refused,
 }
 
-/// The contract; see the invariants of this module.
+/// The engine contract; see the invariants of this module.
 ///
-/// All methods may be called at any time from any number of tasks. A future that is dropped may or may not
-/// have done its work.
+/// All methods may be called at any time from any number of tasks. If a future is dropped, its operation may or may not
+/// have taken effect.
 pub trait Engine: Send + Sync + 'static {
     /// Creates an empty table.
     fn create_table(&self, table: &TableKey) -> impl Future<Output = Result<(), CatalogError>> + Send;
 
-    /// Removes a table and all its entities, in the same short time whatever the table's size.
+    /// Removes a table and all its entities. The time it takes is short and does not depend on the table's size.
     fn delete_table(&self, table: &TableKey) -> impl Future<Output = Result<(), CatalogError>> + Send;
 
-    /// The name of a table as it was spelled at creation; `None` if there is no such table.
+    /// Returns a table's name, spelled as at creation, or `None` if the table does not exist.
     fn table(&self, table: &TableKey) -> impl Future<Output = Result<Option<TableName>, Fault>> + Send;
 
-    /// The accounts that have tables or have ever set service properties, in the order of their names.
+    /// Returns the accounts that have tables or have ever set service properties, ordered by name.
     fn accounts(&self) -> impl Future<Output = Result<Vec<AccountName>, Fault>> + Send;
 
-    /// At most `limit` tables of an account in the order of their folded names, from `from` (folded, inclusive) on. The
-    /// tables of metrics, which the service keeps, are not among them.
+    /// Returns at most `limit` tables of an account, ordered by folded name, starting at `from` (folded, inclusive).
+    /// Metrics tables, which the service maintains, are omitted.
     fn list_tables(
         &self,
         account: &AccountName,
@@ -194,20 +196,20 @@ pub trait Engine: Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<TableName>, Fault>> + Send;
 
-    /// The stored access policies of a table.
+    /// Returns the stored access policies of a table.
     fn policies(&self, table: &TableKey) -> impl Future<Output = Result<StoredAccessPolicies, ReadError>> + Send;
 
-    /// Replaces all stored access policies of a table. They go with the table.
+    /// Replaces all stored access policies of a table. Deleting the table deletes them too.
     fn set_policies(
         &self,
         table: &TableKey,
         policies: StoredAccessPolicies,
     ) -> impl Future<Output = Result<(), CatalogError>> + Send;
 
-    /// The record of one entity.
+    /// Returns the record of an entity.
     fn get(&self, table: &TableKey, key: &EntityKey) -> impl Future<Output = Result<Option<Record>, ReadError>> + Send;
 
-    /// Gives a page of entities to the sink, and returns the sink. A scan whose future is dropped stops soon.
+    /// Passes a page of entities to the sink, and returns the sink. A scan whose future is dropped stops soon.
     fn scan<S: EntitySink>(
         &self,
         table: &TableKey,
@@ -220,28 +222,29 @@ pub trait Engine: Send + Sync + 'static {
         &self,
         table: &TableKey,
         transaction: Transaction,
-    ) -> impl Future<Output = Result<Vec<Written>, CommitError>> + Send;
+    ) -> impl Future<Output = Result<Vec<MutationResult>, CommitError>> + Send;
 
-    /// The service properties of an account, whether it has been seen before or not.
+    /// Returns the service properties of an account, even if the account has never been used.
     ///
-    /// They are kept in memory, because every request needs them: this never waits for storage.
+    /// They are kept in memory, because every request needs them. This method never waits for storage.
     fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault>;
 
-    /// Sets the service properties of accounts that have never set any. Until then everything is off in them.
+    /// Sets the service properties of all accounts that have never set any. Until this is called, everything is off in
+    /// them.
     fn set_fresh_properties(&self, fresh: ServiceProperties);
 
-    /// Replaces those sections of an account's service properties that the update has.
+    /// Replaces the sections of an account's service properties that the update contains.
     fn update_service_properties(
         &self,
         account: &AccountName,
         update: ServicePropertiesUpdate,
     ) -> impl Future<Output = Result<(), Fault>> + Send;
 
-    /// The figures of the engine for operators, at this moment.
+    /// Returns the engine's current figures for operators.
     ///
-    /// It never waits for a database, but may ask the file system, so it belongs on a thread that may block.
+    /// This method never waits for a database, but may access the file system, so call it on a thread that may block.
     fn figures(&self) -> Figures;
 
-    /// Waits until everything acknowledged is on disk, and stops background work. Later calls return `Closed`.
+    /// Waits until all acknowledged writes are on disk, and stops background work. Later calls return `Closed`.
     fn close(&self) -> impl Future<Output = Result<(), Fault>> + Send;
 }

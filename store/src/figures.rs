@@ -1,163 +1,164 @@
-//! The figures of an engine for operators: numbers at one moment, and distributions of times and sizes.
+//! The figures of an engine for operators: current numbers, and distributions of times and sizes.
 //!
 //! This module must not know who reads the figures, or in which format.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The figures of an engine. A figure that the engine does not have, or cannot know without a request, is `None`.
+/// The figures of an engine. `None` marks a figure that the engine does not have, or cannot determine without a
+/// request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
-    /// Number of tables of all accounts.
+    /// The number of tables in all accounts.
     pub tables: Option<u64>,
-    /// Deleted tables whose entities are still to be removed.
+    /// The number of deleted tables whose entities are still to be removed.
     pub purge_backlog: Option<u64>,
-    /// Why writes are refused at this moment, if they are.
+    /// The reason why writes are currently refused, if they are.
     pub refusal: Option<Refusal>,
-    /// The disk that keeps the data.
+    /// The disk that holds the data.
     pub disk: Option<DiskFigures>,
-    /// The thread that commits, of an engine that has one.
+    /// The committer thread, if the engine has one.
     pub committer: Option<CommitterFigures>,
-    /// The LSM tree, of an engine that has one; `None` also while it is closed because a write failed.
+    /// The LSM tree, if the engine has one. It is also `None` while the tree is closed because a write failed.
     pub tree: Option<TreeFigures>,
-    /// The database, of an engine that keeps its data in one.
+    /// The database, if the engine uses one.
     pub database: Option<DatabaseFigures>,
 }
 
-/// Why an engine refuses writes.
+/// The reason why an engine refuses writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The engine is closing, or closed.
     Closed,
     /// A write failed, and the storage is not restored yet.
     Outage,
-    /// The disk has less free space than is to stay free. Deletions are taken.
+    /// The disk's free space is below the reserve. Deletions are accepted.
     DiskFull,
 }
 
-/// The disk that keeps the data.
+/// The disk that holds the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskFigures {
-    /// Free space, in bytes, as far as this process may use it.
+    /// The free space available to this process, in bytes.
     pub free_bytes: u64,
-    /// Free space below which nothing but deletions is taken, in bytes.
+    /// The amount of free space below which only deletions are accepted, in bytes.
     pub reserve_bytes: u64,
 }
 
-/// The thread that commits.
+/// The committer thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitterFigures {
-    /// Requests that wait for the committer.
+    /// The number of requests that wait for the committer.
     pub queue: u64,
-    /// Memory of the transactions that wait for it or are being committed, in bytes.
+    /// The memory of transactions that are queued or being committed, in bytes.
     pub queue_bytes: u64,
-    /// Transactions of each group that was written.
+    /// The number of transactions in each written group.
     pub group_transactions: Distributed,
-    /// Mutations of each group that was written.
+    /// The number of mutations in each written group.
     pub group_entities: Distributed,
-    /// How long it took to write each group to the journal and to sync it, in nanoseconds.
+    /// The time to write each group to the journal and sync it, in nanoseconds.
     pub write_nanoseconds: Distributed,
-    /// How long the thread was busy with groups, in nanoseconds, by what it did: wait for room in the memtables, apply the
-    /// transactions, write and sync the group, and answer the callers.
+    /// The time that the thread was busy with groups, in nanoseconds, by activity: waiting for room in the memtables,
+    /// applying the transactions, writing and syncing the group, and responding to the callers.
     pub busy_nanoseconds: [(&'static str, u64); 4],
-    /// Transactions that were committed.
+    /// The number of committed transactions.
     pub transactions: u64,
-    /// Keys and records of the entities that committed transactions wrote or removed, in bytes.
+    /// The size of the keys and records that committed transactions wrote or removed, in bytes.
     pub stored_bytes: u64,
-    /// How often writes became impossible because one had failed.
+    /// The number of times that a failed write made further writes impossible.
     pub outages: u64,
 }
 
-/// An LSM tree and the library that keeps it.
+/// The figures of an LSM tree and its library.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TreeFigures {
-    /// Space on disk, in bytes: sorted files and journals.
+    /// The disk space of sorted files and journals, in bytes.
     pub disk_bytes: u64,
-    /// Space of the journals, in bytes.
+    /// The disk space of journals, in bytes.
     pub journal_bytes: u64,
-    /// Number of journals.
+    /// The number of journals.
     pub journals: u64,
-    /// Number of sorted files.
+    /// The number of sorted files.
     pub sorted_files: u64,
-    /// Memory of entries that are in the journals and in no sorted file yet, in bytes.
+    /// The memory of entries that are in a journal but not yet in a sorted file, in bytes.
     pub memtable_bytes: u64,
-    /// Number of memtables that wait to be written out.
+    /// The number of memtables that wait to be flushed.
     pub flushes_waiting: u64,
-    /// Memory of cached blocks, in bytes.
+    /// The memory of cached blocks, in bytes.
     pub cache_bytes: u64,
-    /// The most memory that cached blocks may take, in bytes.
+    /// The maximum memory for cached blocks, in bytes.
     pub cache_capacity_bytes: u64,
-    /// Blocks that were found in the cache.
+    /// The number of block reads that the cache served.
     pub cache_hits: u64,
-    /// Blocks that had to be read from disk, or from the cache of the operating system.
+    /// The number of blocks that were read from disk or from the operating system's cache.
     pub cache_misses: u64,
-    /// What the tree takes of the memory of the process.
+    /// The tree's share of the process memory.
     pub memory: TreeMemory,
-    /// Number of running compactions.
+    /// The number of running compactions.
     pub compactions_running: u64,
-    /// Number of completed compactions.
+    /// The number of completed compactions.
     pub compactions: u64,
-    /// Time that compactions took, in seconds; several may run at a time.
+    /// The total duration of compactions, in seconds. Several may run concurrently.
     pub compaction_seconds: f64,
-    /// Number of running scans.
+    /// The number of running scans.
     pub scans_running: u64,
-    /// Number of scans that wait until others have had their turn.
+    /// The number of scans that wait for their turn.
     pub scans_waiting: u64,
 }
 
-/// What an LSM tree takes of the memory of the process, in bytes, with what the allocator adds to it.
+/// The process memory used by an LSM tree, in bytes, including the allocator's overhead.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TreeMemory {
     /// Cached blocks.
     pub cache: u64,
-    /// Memtables: the one that takes the writes, those that are being written out, and those that were and are kept.
+    /// Memtables: the active one, those being flushed, and flushed ones that are kept.
     pub memtables: u64,
-    /// Indexes and filters of sorted files that stay in memory.
+    /// Indexes and filters of sorted files that are pinned in memory.
     pub pinned: u64,
 }
 
-/// A database and the connections to it.
+/// The figures of a database and its connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatabaseFigures {
-    /// Most connections.
+    /// The maximum number of connections.
     pub connections_max: u64,
-    /// The nodes to which the connections lead: one, unless the address names several equal ones.
+    /// The nodes to which the connections lead. There is one, unless the address contains several equivalent nodes.
     pub nodes: Vec<NodeFigures>,
-    /// Number of repeated attempts, by reason.
+    /// The number of retries, by reason.
     pub retries: [(&'static str, u64); 3],
 }
 
-/// A node of a database and the connections to it.
+/// The figures of a database node and its connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeFigures {
-    /// Host and port.
+    /// The node's host and port.
     pub node: String,
-    /// Whether it answered when it was last asked.
+    /// Whether the node responded when last checked.
     pub is_up: bool,
-    /// Open connections.
+    /// The number of open connections.
     pub connections: u64,
-    /// Open connections that are not in use.
+    /// The number of open connections that are not in use.
     pub connections_idle: u64,
-    /// Requests that wait for a connection.
+    /// The number of requests that wait for a connection.
     pub waiting: u64,
-    /// How long requests waited for a connection, in nanoseconds.
+    /// The time that requests waited for a connection, in nanoseconds.
     pub wait_nanoseconds: Distributed,
-    /// How long the node took to answer each step of an operation, in nanoseconds. A step is one round trip, and one more for
-    /// each statement that the connection has not prepared yet.
+    /// The time that the node took to respond to each step of an operation, in nanoseconds. A step is one round trip,
+    /// plus one for each statement that the connection has not yet prepared.
     pub step_nanoseconds: Distributed,
 }
 
-/// The distribution of values, at one moment.
+/// A distribution of values at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Distributed {
-    /// The upper bounds of the buckets, inclusive, ascending.
+    /// The inclusive upper bounds of the buckets, ascending.
     pub bounds: &'static [u64],
-    /// How many values are in each bucket and in no lower one; the last is for those above all bounds.
+    /// The number of values in each bucket, not counting lower buckets. The last bucket holds values above all bounds.
     pub counts: Vec<u64>,
     /// The sum of all values.
     pub sum: u64,
 }
 
-/// Counts the distribution of values: two additions for each value, and no lock.
+/// Records a distribution of values: two additions for each value, without locks.
 #[derive(Debug)]
 pub struct Distribution {
     bounds: &'static [u64],
@@ -166,13 +167,13 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Without values; the bounds ascend.
+    /// Creates an empty distribution. The bounds must ascend.
     pub fn new(bounds: &'static [u64]) -> Self {
         let counts = std::iter::repeat_with(AtomicU64::default).take(bounds.len() + 1).collect();
         Self { bounds, counts, sum: AtomicU64::new(0) }
     }
 
-    /// Counts a value.
+    /// Records a value.
     pub fn record(&self, value: u64) {
         let bucket = self.bounds.partition_point(|bound| *bound < value);
         if let Some(count) = self.counts.get(bucket) {
@@ -181,29 +182,26 @@ impl Distribution {
         self.sum.fetch_add(value, Ordering::Relaxed);
     }
 
-    /// Counts a time, in nanoseconds.
+    /// Records a duration, in nanoseconds.
     pub fn record_time(&self, time: std::time::Duration) {
         self.record(nanoseconds(time));
     }
 
-    /// The values that were counted so far.
+    /// Returns the values recorded so far.
     pub fn read(&self) -> Distributed {
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         Distributed { bounds: self.bounds, counts, sum: self.sum.load(Ordering::Relaxed) }
     }
 }
 
-/// A time in nanoseconds.
 pub(crate) fn nanoseconds(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Nanoseconds of a microsecond.
 const MICRO: u64 = 1_000;
-/// Nanoseconds of a millisecond.
 const MILLI: u64 = 1_000_000;
 
-/// Bounds for times of storage: 50 µs to 10 s, in nanoseconds.
+/// Bucket bounds for storage times: 50 µs to 10 s, in nanoseconds.
 pub(crate) const STORAGE_TIME_BOUNDS: &[u64] = &[
     50 * MICRO,
     100 * MICRO,
@@ -220,7 +218,7 @@ pub(crate) const STORAGE_TIME_BOUNDS: &[u64] = &[
     1_000 * MILLI,
     10_000 * MILLI,
 ];
-/// Bounds for the size of a group.
+/// Bucket bounds for the size of a group.
 pub(crate) const GROUP_BOUNDS: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16_384];
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! The engine contract, and the engines that fulfil it.
+//! The engine contract and the engines that implement it.
 //!
-//! An engine keeps tables of entities, durably and in order. What a mutation does is decided by [`model::Mutation::apply`];
-//! an engine only provides an atomic, durable read-modify-write around it. The contract suite in `tests/it/contract` runs on
-//! every engine.
+//! An engine stores tables of entities durably and in order. [`model::Mutation::apply`] determines the effect of a
+//! mutation; an engine only provides an atomic, durable read-modify-write around it. The contract suite in
+//! `tests/it/contract` runs on every engine.
 //!
 //! This crate must not know HTTP, JSON or authorization.
 

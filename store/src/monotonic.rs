@@ -1,9 +1,8 @@
-//! The one place of this crate that reads the monotonic clock, which measures durations and deadlines. Wall time comes only
-//! from the [`model::Clock`] of an engine.
+//! The only place in this crate that reads the monotonic clock, which measures durations and deadlines. Wall time comes
+//! only from the [`model::Clock`] of an engine.
 
 use std::time::Instant;
 
-/// The current instant.
 pub(crate) fn now() -> Instant {
     Instant::now()
 }

@@ -1,10 +1,10 @@
-//! Building a page from entities that an engine visits in order: filter, count limit, look-ahead, deadline and
-//! cancellation. Every engine builds its pages here, so they all end in the same way.
+//! Builds a page from the entities that an engine visits in order: filter, count limit, look-ahead, deadline and
+//! cancellation. Every engine builds its pages here, so all pages end in the same way.
 //!
 //! Invariants:
 //!
-//! 1. One entity is examined before the deadline is obeyed, so a chain of pages always comes to an end.
-//! 2. An entity that cannot be read is an error of the page; it is never skipped.
+//! 1. At least one entity is examined before the deadline is checked, so a chain of pages always ends.
+//! 2. An entity that cannot be read is an error; it is never skipped.
 //!
 //! This module must not know where the entities are stored.
 
@@ -15,10 +15,10 @@ use model::{EntityView, Filter, KeyRange, Position};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-/// How many entities are examined between two checks of the clock and the cancellations.
+/// The number of entities examined between two checks of the clock and the cancellations.
 const EXAMINED_BETWEEN_CHECKS: u64 = 64;
 
-/// The non-empty parts of the ranges of a scan from its position on, in order.
+/// Returns the non-empty parts of a scan's ranges from its position onwards, in order.
 pub(crate) fn ranges_to_visit(scan: &Scan) -> Vec<KeyRange> {
     let from_position = |range: &KeyRange| match &scan.from {
         Some(position) => range.from_position(position),
@@ -27,7 +27,6 @@ pub(crate) fn ranges_to_visit(scan: &Scan) -> Vec<KeyRange> {
     scan.ranges.iter().map(from_position).filter(|range| !range.is_empty()).collect()
 }
 
-/// A page that is being built.
 pub(crate) struct PageBuilder<S> {
     sink: S,
     filter: Option<Filter>,
@@ -36,13 +35,13 @@ pub(crate) struct PageBuilder<S> {
     cancellations: Vec<Cancellation>,
     taken: usize,
     examined: u64,
-    /// Nothing more is taken; the scan only looks for the next match.
+    /// Whether the page is full, so that the scan only looks for the next match.
     full: bool,
     next: Option<Position>,
 }
 
 impl<S: EntitySink> PageBuilder<S> {
-    /// An empty page. It ends early when one of the cancellations is cancelled.
+    /// Creates an empty page. It ends early when one of the cancellations is triggered.
     pub(crate) fn new(scan: Scan, sink: S, cancellations: Vec<Cancellation>) -> Self {
         Self {
             sink,
@@ -57,7 +56,7 @@ impl<S: EntitySink> PageBuilder<S> {
         }
     }
 
-    /// Shows the page the next entity in order. `Break`: the page has ended.
+    /// Offers the next entity in order to the page. Returns `Break` if the page has ended.
     pub(crate) fn visit(&mut self, key: &[u8], record: &[u8]) -> Result<ControlFlow<()>, Fault> {
         if self.must_stop() {
             return Ok(self.end_before(key));
@@ -81,12 +80,11 @@ impl<S: EntitySink> PageBuilder<S> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// The page as it stands after the last visit.
     pub(crate) fn finish(self) -> (S, ScanEnd) {
         (self.sink, ScanEnd { next: self.next, examined: self.examined, taken: self.taken as u64 })
     }
 
-    /// Ends the page before this entity, of which nothing was examined. `Break`, as for [`Self::visit`].
+    /// Ends the page before this entity, which has not been examined. Returns `Break`, as [`Self::visit`] does.
     pub(crate) fn end_before(&mut self, key: &[u8]) -> ControlFlow<()> {
         self.next = Some(Position::from_key_bytes(key.to_vec()));
         ControlFlow::Break(())
@@ -105,8 +103,8 @@ impl<S: EntitySink> PageBuilder<S> {
     }
 }
 
-/// Logs an entity that cannot be read. Keys are data of the user, so they go to the log and nowhere else.
+/// Logs an entity that cannot be read. Keys are user data, so they are written only to the log.
 pub(crate) fn damaged(key: &[u8]) -> Fault {
-    tracing::error!(key = %key.escape_ascii(), "an entity is damaged and cannot be read");
+    tracing::error!(key = %key.escape_ascii(), "an entity cannot be read because it is damaged");
     Fault::Damaged("the record of an entity cannot be read; the log names its key".to_owned())
 }

@@ -1,4 +1,4 @@
-//! The service properties of all accounts, held in memory by every engine, because each request needs them.
+//! The service properties of all accounts. Every engine keeps them in memory, because each request needs them.
 //!
 //! This module must not know where they are stored.
 
@@ -10,12 +10,11 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PropertiesOfAccounts {
     accounts: HashMap<AccountName, Arc<ServiceProperties>>,
-    /// The properties of all other accounts.
+    /// The properties of all accounts that have not set any.
     fresh: Arc<ServiceProperties>,
 }
 
 impl PropertiesOfAccounts {
-    /// The properties of an account.
     pub(crate) fn get(&self, account: &AccountName) -> Arc<ServiceProperties> {
         Arc::clone(self.accounts.get(account).unwrap_or(&self.fresh))
     }
@@ -25,34 +24,32 @@ impl PropertiesOfAccounts {
         self.fresh = fresh;
     }
 
-    /// The properties of accounts that have never set any.
+    /// Returns the properties of accounts that have never set any.
     pub(crate) fn fresh(&self) -> Arc<ServiceProperties> {
         Arc::clone(&self.fresh)
     }
 
-    /// Replaces the properties that accounts have set.
     pub(crate) fn replace_all(&mut self, other: Self) {
         self.accounts = other.accounts;
     }
 
-    /// The accounts that have set any, and those of an iterator, each once and in order.
+    /// Returns the accounts that have set properties and the accounts of an iterator, each once and in order.
     pub(crate) fn accounts_and<'a>(&'a self, others: impl Iterator<Item = &'a AccountName>) -> Vec<AccountName> {
         let accounts: BTreeSet<AccountName> = self.accounts.keys().chain(others).cloned().collect();
         accounts.into_iter().collect()
     }
 
-    /// The accounts that have set any, with their properties, in the order of their names.
+    /// Returns the accounts that have set properties, with these properties, ordered by account name.
     pub(crate) fn all(&self) -> Vec<(AccountName, ServiceProperties)> {
         let sorted: BTreeMap<_, _> = self.accounts.iter().collect();
         sorted.into_iter().map(|(account, properties)| (account.clone(), (**properties).clone())).collect()
     }
 
-    /// Replaces the properties of an account.
     pub(crate) fn insert(&mut self, account: &AccountName, properties: ServiceProperties) {
         self.accounts.insert(account.clone(), Arc::new(properties));
     }
 
-    /// Forgets what an account has set.
+    /// Removes the properties that an account has set.
     pub(crate) fn remove(&mut self, account: &AccountName) {
         self.accounts.remove(account);
     }

@@ -1,29 +1,30 @@
-//! The encoding of the service properties of an account: a version, the settings in a few bytes, the CORS rules as texts.
+//! The encoding of the service properties of an account: a version, the settings in a few bytes, and the CORS rules as
+//! strings.
 //!
 //! ```text
 //! version = 1 (1 byte)
 //! logging:       format version (1 byte: 1 or 2), flags (1 byte: 1 read, 2 write, 4 delete), retention
-//! hour metrics:  level (1 byte: 0 off, 1 sums, 2 sums and operations), retention
-//! minute metrics: likewise
-//! rules:         their number (1 byte), and for each four texts (origins, methods, allowed headers, exposed headers;
-//!                a length of 2 bytes and UTF-8) and the greatest age in seconds (4 bytes)
-//! retention = days (2 bytes; 0: for ever)
+//! hour metrics:  level (1 byte: 0 off, 1 totals, 2 totals and operations), retention
+//! minute metrics: as for hour metrics
+//! rules:         their number (1 byte), and for each four strings (origins, methods, allowed headers, exposed headers;
+//!                a length of 2 bytes and UTF-8) and the maximum age in seconds (4 bytes)
+//! retention = days (2 bytes; 0: forever)
 //! ```
 //!
-//! Every durable engine stores this value. Numbers are big-endian. Bytes come from a store and may be damaged, so decoding
-//! can fail and never panics. Decoded values pass the same constructors as those of clients, so the same limits hold.
+//! Every durable engine stores this value. Numbers are big-endian. The bytes come from a store and may be damaged, so
+//! decoding can fail but never panics. Decoded values pass through the same constructors as clients' values, so the
+//! same limits apply.
 
 use model::service_properties::{Logging, Metrics, MetricsLevel, RetentionDays};
 use model::{CorsRule, CorsRules, ServiceProperties};
 
 const VERSION: u8 = 1;
-/// Version 1.0 of the log format, the only one that the table service has.
+/// Version 1.0 of the log format, the only version of the Table service.
 const LOG_VERSION: u8 = 1;
 const READ: u8 = 1;
 const WRITE: u8 = 2;
 const DELETE: u8 = 4;
 
-/// The bytes of the properties.
 pub(crate) fn encode(properties: &ServiceProperties) -> Vec<u8> {
     let mut out = vec![VERSION];
     let Logging { read, write, delete, retention } = properties.logging;
@@ -59,18 +60,18 @@ fn encode_retention(out: &mut Vec<u8>, days: Option<RetentionDays>) {
 }
 
 fn encode_text(out: &mut Vec<u8>, text: &str) {
-    let bytes = u16::try_from(text.len()).expect("all rules together have at most 2 KiB of text");
+    let bytes = u16::try_from(text.len()).expect("all rules together have at most 2 KiB");
     out.extend_from_slice(&bytes.to_be_bytes());
     out.extend_from_slice(text.as_bytes());
 }
 
-/// The properties of the bytes; `None` if they are damaged or of a newer version.
+/// Decodes properties. Returns `None` if the bytes are damaged or of a newer version.
 pub(crate) fn decode(value: &[u8]) -> Option<ServiceProperties> {
     let mut reader = Reader(value);
     if reader.byte()? != VERSION {
         return None;
     }
-    // Version 2.0 was accepted once.
+    // Version 2.0 was once accepted.
     if !(LOG_VERSION..=2).contains(&reader.byte()?) {
         return None;
     }
@@ -104,7 +105,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(text).ok()
     }
 
-    /// `Some(None)`: data are retained for ever.
+    /// Decodes a retention. `Some(None)` means that data are kept forever.
     #[allow(clippy::option_option, reason = "the outer one is for damage, the inner one is the value")]
     fn retention(&mut self) -> Option<Option<RetentionDays>> {
         match u16::from_be_bytes(self.array()?) {
@@ -169,7 +170,7 @@ mod tests {
         for index in 0..value.len() {
             let mut changed = value.clone();
             changed[index] ^= 0x80;
-            // A changed byte may make another valid value, never a panic.
+            // A changed byte may produce another valid value, but never a panic.
             assert_ne!(decode(&changed), Some(properties()), "byte {index}");
         }
         assert_eq!(decode(&[value, vec![0]].concat()), None);

@@ -1,11 +1,11 @@
-//! Snapshots of everything that an engine holds, and restores into an engine. Backups, checks and restores use an engine
-//! only through these traits. Tables have names here, never the ids that an engine gives them.
+//! Snapshots of an engine's entire contents, and restores into an engine. Backups, checks and restores use an engine
+//! only through these traits. Tables are identified by name, never by an engine's internal ids.
 //!
 //! Invariants of a snapshot:
 //!
-//! 1. It shows all of each transaction that was acknowledged before it was taken, and nothing of a transaction in part.
-//!    Tables, policies, properties and entities are of the same instant.
-//! 2. It can be read while writers go on, for as long as the engine is open.
+//! 1. It contains every transaction that was acknowledged before it was taken, and no partial transaction. Tables,
+//!    policies, properties and entities are from the same instant.
+//! 2. It can be read while writes continue, as long as the engine is open.
 
 use crate::engine::{Fault, TableKey};
 use crate::page::damaged;
@@ -15,30 +15,30 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// Takes snapshots of an engine, for as long as the engine is open.
+/// Takes snapshots of an engine while the engine is open.
 pub trait Snapshots: Send + Sync {
-    /// Takes a snapshot, and reads all of it except the entities.
+    /// Takes a snapshot and reads everything except the entities.
     fn take(&self) -> Result<Box<dyn Snapshot>, Fault>;
 }
 
-/// Takes an entity: key bytes inside the table, record bytes. An error ends the reading.
+/// Receives an entity as key bytes inside the table and record bytes. An error stops the iteration.
 pub type EntityVisitor<'a, E> = dyn FnMut(&[u8], &[u8]) -> Result<(), E> + 'a;
 
-/// Everything that an engine held at one instant. Nothing of it is removed as long as the snapshot exists.
+/// The contents of an engine at one instant. They are retained as long as the snapshot exists.
 pub trait Snapshot: Send {
-    /// Everything except the entities.
+    /// Returns everything except the entities.
     fn contents(&self) -> &SnapshotContents;
 
-    /// Whether reading can continue: it must end when the engine closes or reopens its storage. A reader that waits between
-    /// two entities calls this from time to time.
+    /// Returns an error if reading must stop because the engine is closing or reopening its storage. A reader that
+    /// pauses between two entities calls this from time to time.
     fn check(&self) -> Result<(), Fault>;
 
-    /// Gives the entities of the table at an index of the contents to the visitor, in the order of their keys, as they
-    /// are stored, damaged or not.
+    /// Passes the entities of the table at an index of the contents to the visitor, in key order. Damaged entities are
+    /// passed as they are stored.
     fn stored_entities(&self, table: usize, visit: &mut EntityVisitor<'_, SnapshotError>) -> Result<(), SnapshotError>;
 
-    /// Gives the entities of the table at an index of the contents to the sink, in the order of their keys, up to the first
-    /// one that is damaged, which is an error.
+    /// Passes the entities of the table at an index of the contents to the sink, in key order. The first damaged entity
+    /// is an error.
     fn entities(&self, table: usize, sink: &mut EntityVisitor<'_, io::Error>) -> Result<(), SnapshotError> {
         self.stored_entities(table, &mut |key, record| {
             EntityView::new(key, record).map_err(|_| SnapshotError::Fault(damaged(key)))?;
@@ -47,9 +47,9 @@ pub trait Snapshot: Send {
     }
 }
 
-/// Fills an empty engine with what a snapshot holds. Every Timestamp stays what it was.
+/// Fills an empty engine with the contents of a snapshot. All Timestamps are preserved.
 pub trait Restore {
-    /// Why something could not be stored.
+    /// The reason why something could not be stored.
     type Error: Error + Send + Sync + 'static;
 
     /// Adds the service properties of an account.
@@ -58,17 +58,17 @@ pub trait Restore {
     /// Adds a table. The entities that follow belong to it.
     fn table(&mut self, table: &SnapshotTable) -> Result<(), Self::Error>;
 
-    /// Adds an entity to the table that was added last: key bytes inside the table, record bytes.
+    /// Adds an entity to the most recently added table: key bytes inside the table, record bytes.
     fn entity(&mut self, key: &[u8], record: &[u8]) -> Result<(), Self::Error>;
 
-    /// Makes everything durable and visible. No Timestamp up to `last_stamp` is given out again.
+    /// Makes everything durable and visible. Timestamps up to `last_stamp` are not issued again.
     fn finish(self, last_stamp: DateTime) -> Result<(), Self::Error>;
 }
 
 /// Everything except the entities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotContents {
-    /// The highest Timestamp that was given out when the snapshot was taken. After a restore only later ones are given out.
+    /// The last Timestamp issued when the snapshot was taken. After a restore, only later ones are issued.
     pub last_stamp: DateTime,
     /// The accounts that have set service properties.
     pub properties: Vec<(AccountName, ServiceProperties)>,
@@ -79,20 +79,20 @@ pub struct SnapshotContents {
 /// A table without its entities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotTable {
-    /// Its account and its name as it was spelled at creation.
+    /// The account, and the name as spelled at creation.
     pub table: TableKey,
-    /// When it was created.
+    /// The time of creation.
     pub created: DateTime,
     /// Its stored access policies.
     pub policies: StoredAccessPolicies,
 }
 
-/// Why the entities of a snapshot were not read to the end.
+/// The reason why the entities of a snapshot were not all read.
 #[derive(Debug)]
 pub enum SnapshotError {
     /// The engine failed, or is closing.
     Fault(Fault),
-    /// The sink could not take an entity.
+    /// The sink could not accept an entity.
     Sink(io::Error),
 }
 
@@ -107,24 +107,24 @@ impl fmt::Display for SnapshotError {
 
 impl std::error::Error for SnapshotError {}
 
-/// The bytes of stored access policies, as `docs/backup-format.md` describes them.
+/// Encodes stored access policies, as described in `docs/backup-format.md`.
 pub fn encode_policies(policies: &StoredAccessPolicies) -> Vec<u8> {
     let mut out = Vec::new();
     policies_value::encode_to(policies, &mut out);
     out
 }
 
-/// The policies of these bytes; `None` if they are damaged.
+/// Decodes policies. Returns `None` if the bytes are damaged.
 pub fn decode_policies(mut bytes: &[u8]) -> Option<StoredAccessPolicies> {
     policies_value::decode_from(&mut bytes).filter(|_| bytes.is_empty())
 }
 
-/// The bytes of service properties, as `docs/backup-format.md` describes them.
+/// Encodes service properties, as described in `docs/backup-format.md`.
 pub fn encode_properties(properties: &ServiceProperties) -> Vec<u8> {
     properties_value::encode(properties)
 }
 
-/// The service properties of these bytes; `None` if they are damaged or of a newer version.
+/// Decodes service properties. Returns `None` if the bytes are damaged or of a newer version.
 pub fn decode_properties(bytes: &[u8]) -> Option<ServiceProperties> {
     properties_value::decode(bytes)
 }

@@ -1,10 +1,10 @@
 //! Stamps: the instants that become the Timestamps of entities.
 //!
-//! Invariant: every stamp is later than all stamps before it, even if the clock stands still or goes back.
+//! Invariant: every stamp is later than all previous stamps, even if the clock stands still or moves backwards.
 
 use model::{Clock, DateTime};
 
-/// Gives out strictly increasing instants that follow a clock.
+/// Issues strictly increasing instants that follow a clock.
 #[derive(Debug)]
 pub(crate) struct Stamps<C> {
     clock: C,
@@ -12,28 +12,27 @@ pub(crate) struct Stamps<C> {
 }
 
 impl<C: Clock> Stamps<C> {
-    /// Stamps later than `last`.
+    /// Creates a sequence of stamps later than `last`.
     pub(crate) fn after(last: DateTime, clock: C) -> Self {
         Self { clock, last }
     }
 
-    /// The next stamp: the time of the clock, or 100 ns after the last stamp if that is later.
+    /// Returns the next stamp: the current time, or 100 ns after the last stamp if that is later.
     pub(crate) fn propose(&self) -> DateTime {
         self.clock.now().max(self.last.next())
     }
 
-    /// Gives out a proposed stamp. The stamp of a refused transaction is only proposed.
+    /// Issues a proposed stamp. A refused transaction's stamp is proposed but never issued.
     pub(crate) fn give_out(&mut self, stamp: DateTime) {
         debug_assert!(stamp > self.last, "stamps grow");
         self.last = stamp;
     }
 
-    /// The last stamp that was given out.
     pub(crate) fn last(&self) -> DateTime {
         self.last
     }
 
-    /// The time of the clock, unstamped.
+    /// Returns the current time, which may be earlier than the last stamp.
     pub(crate) fn now(&self) -> DateTime {
         self.clock.now()
     }

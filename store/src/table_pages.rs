@@ -1,4 +1,4 @@
-//! All tables of an account, page by page, so that no engine has to return all of them at once.
+//! Iterates over all tables of an account page by page, so that no engine needs to return all of them at once.
 
 use crate::engine::{Engine, Fault};
 use model::limits::PAGE_RESULTS_MAX;
@@ -8,22 +8,22 @@ use model::{AccountName, TableName};
 pub struct TablePages<'a, E> {
     engine: &'a E,
     account: &'a AccountName,
-    /// Where the next page begins; `None` after the last one.
+    /// The start of the next page; `None` after the last page.
     from: Option<String>,
 }
 
 impl<'a, E: Engine> TablePages<'a, E> {
-    /// The pages from a folded name on, inclusive; the empty name gives all.
+    /// Starts at a folded name, inclusive; with the empty name, returns all tables.
     pub fn new(engine: &'a E, account: &'a AccountName, from: String) -> Self {
         Self { engine, account, from: Some(from) }
     }
 
-    /// The next tables; `None` when there are no more.
+    /// Returns the next page of tables, or `None` after the last page.
     pub async fn next(&mut self) -> Result<Option<Vec<TableName>>, Fault> {
         let Some(from) = self.from.take() else { return Ok(None) };
         let listed = self.engine.list_tables(self.account, &from, PAGE_RESULTS_MAX).await?;
         if let Some(last) = listed.last().filter(|_| listed.len() == PAGE_RESULTS_MAX) {
-            // The smallest text after the last name.
+            // The smallest string greater than the last name.
             self.from = Some(format!("{}\0", last.folded()));
         }
         Ok(Some(listed))

@@ -1,5 +1,5 @@
-//! A bank whose clerks move amounts between the drawers of one partition by transactions, while auditors read pages: no
-//! page ever shows another sum.
+//! A bank whose clerks move amounts between the drawers of one partition through transactions while auditors read
+//! pages. The sum on every page must be the same.
 
 use crate::client::{statuses, transact};
 use crate::{Client, Random, Response, TIMEOUT};
@@ -13,7 +13,7 @@ const DRAWERS: u64 = 24;
 const AMOUNT_AT_START: i64 = 1000;
 const TOTAL: i64 = DRAWERS.cast_signed() * AMOUNT_AT_START;
 
-/// Two queries with the same sum: the whole partition, and the entities in it that have an amount.
+/// Two queries with the same sum: the whole partition, and only the entities that have an amount.
 pub const AUDITS: [&str; 2] = [
     "/bank()?$filter=PartitionKey%20eq%20'p'",
     "/bank()?$filter=PartitionKey%20eq%20'p'%20and%20Amount%20ge%200&$select=Amount",
@@ -26,7 +26,7 @@ pub fn open_bank(client: &mut Client) {
     assert_eq!(statuses(&transact(client, &drawers).unwrap()), vec![204; drawers.len()]);
 }
 
-/// Lets all clerks compare what is stored with what was acknowledged.
+/// Compares the stored count of every clerk with its acknowledged transactions.
 pub fn learn(clerks: &mut [Clerk], client: &mut Client) {
     for clerk in clerks {
         clerk.learn(client);
@@ -42,7 +42,7 @@ pub fn audit(address: &str, path: &str, pages: &AtomicU64) {
     }
 }
 
-/// Reads pages until `is_over`, and goes on after faults.
+/// Reads pages until `is_over`, continuing after faults.
 pub fn audit_through_faults(address: &str, path: &str, pages: &AtomicU64, is_over: &AtomicBool) {
     let mut client = Client::connect(address).unwrap();
     while !is_over.load(Ordering::SeqCst) {
@@ -54,7 +54,7 @@ pub fn audit_through_faults(address: &str, path: &str, pages: &AtomicU64, is_ove
     }
 }
 
-/// Checks the sum by both queries.
+/// Checks the sum with both queries.
 pub fn check_sums(client: &mut Client) {
     for path in AUDITS {
         check_sum(&client.request("GET", path, &[], b""));
@@ -63,36 +63,36 @@ pub fn check_sums(client: &mut Client) {
 
 fn check_sum(page: &Response) {
     assert_eq!(page.status, 200, "{page:?}");
-    assert_eq!(page.header("x-ms-continuation-nextpartitionkey"), None, "everything fits one page");
+    assert_eq!(page.header("x-ms-continuation-nextpartitionkey"), None, "everything fits on one page");
     let page = page.json();
     let amounts = page["value"].as_array().unwrap().iter().filter_map(|entity| entity["Amount"].as_i64());
     assert_eq!(amounts.sum::<i64>(), TOTAL, "{page}");
 }
 
-/// A client that moves amounts. It counts its transactions in an entity that each of them writes.
+/// A client that moves amounts. Each transaction also updates an entity that counts the clerk's transactions.
 #[derive(Debug)]
 pub struct Clerk {
     name: String,
     random: Random,
-    /// The transactions that were acknowledged.
+    /// The number of acknowledged transactions.
     pub done: u64,
-    /// The transactions that another clerk prevented.
+    /// The number of transactions that conflicted with another clerk.
     pub refused: u64,
-    /// The responses of a server that could not do its work.
+    /// The number of server error responses.
     pub faults: u64,
-    /// Whether a transaction was sent whose outcome is not known.
+    /// True if the outcome of the last transaction is unknown.
     is_in_doubt: bool,
 }
 
-/// A drawer as a clerk read it.
+/// A drawer as read by a clerk.
 struct Drawer {
     number: u64,
-    /// ETag and amount; `None` if there is no such drawer.
+    /// ETag and amount; `None` if the drawer does not exist.
     content: Option<(String, i64)>,
 }
 
 impl Clerk {
-    /// A clerk with a number and the seed of its choices.
+    /// Creates a clerk with a number and a random seed.
     pub fn new(number: u64, seed: u64) -> Self {
         let name = format!("clerk{number}");
         Self { name, random: Random::new(seed), done: 0, refused: 0, faults: 0, is_in_doubt: false }
@@ -106,15 +106,15 @@ impl Clerk {
         }
     }
 
-    /// Moves amounts until `is_over`, whatever happens to the database: after a fault it finds out whether its last
-    /// transaction was committed, and goes on. The server itself must stay.
+    /// Moves amounts until `is_over`, whatever happens to the database. After a fault, determines whether the last
+    /// transaction was committed, and continues. The server itself must keep running.
     pub fn work_through_faults(&mut self, address: &str, is_over: &AtomicBool) {
         while let Err(trouble) = self.try_work(address, is_over) {
             assert!(matches!(trouble, Trouble::Fault(_)), "{trouble:?}");
             self.faults += 1;
             let mut client = Client::connect(address).unwrap();
             let began = Instant::now();
-            // As long as the database is away, the server answers with an error.
+            // While the database is unreachable, the server responds with an error.
             while let Err(trouble) = self.try_learn(&mut client) {
                 assert!(began.elapsed() < TIMEOUT, "{trouble:?}");
                 thread::sleep(Duration::from_millis(20));
@@ -146,7 +146,7 @@ impl Clerk {
         Ok(())
     }
 
-    /// Moves a random amount, sometimes all of it; a drawer that becomes empty is deleted, and a missing one is inserted.
+    /// Plans to move a random amount, sometimes all of it. An emptied drawer is deleted, and a missing one is inserted.
     fn plan(&mut self, from: &Drawer, to: &Drawer) -> Option<Vec<String>> {
         let (from_etag, available) = from.content.as_ref()?;
         let moved = if self.random.below(5) == 0 { *available } else { self.random.up_to(*available) };
@@ -158,11 +158,11 @@ impl Clerk {
             Some((etag, amount)) => merge(to.number, etag, amount + moved),
             None => insert(to.number, moved),
         };
-        // The order must not matter.
+        // The order of the operations must not matter.
         Some(if self.random.below(2) == 0 { vec![taken, given] } else { vec![given, taken] })
     }
 
-    /// Compares the count that is stored with what was acknowledged.
+    /// Compares the stored count with the acknowledged transactions.
     pub fn learn(&mut self, client: &mut Client) {
         self.try_learn(client).unwrap();
     }
@@ -172,20 +172,20 @@ impl Clerk {
         no_fault(&answer)?;
         let stored = if answer.status == 404 { 0 } else { answer.json()["Count"].as_u64().unwrap() };
         let known = self.done..=self.done + u64::from(self.is_in_doubt);
-        assert!(known.contains(&stored), "{}: {stored} transactions are stored, not {known:?}", self.name);
+        assert!(known.contains(&stored), "{}: {stored} transactions are stored instead of {known:?}", self.name);
         self.done = stored;
         self.is_in_doubt = false;
         Ok(())
     }
 }
 
-/// Why a clerk could not go on.
+/// The reason a clerk could not continue.
 #[derive(Debug)]
-#[allow(dead_code, reason = "shown when a test fails")]
+#[allow(dead_code, reason = "printed when a test fails")]
 enum Trouble {
-    /// The server is not there.
+    /// The server is gone.
     Gone,
-    /// The server answers that it could not do its work.
+    /// The server returned an error because it could not process the request.
     Fault(Response),
 }
 
@@ -231,7 +231,7 @@ fn merge(number: u64, etag: &str, amount: i64) -> String {
     operation("MERGE", &address_of(&drawer_name(number)), Some(etag), Some(&json!({ "Amount": amount })))
 }
 
-/// An operation on the table as it stands in a change set.
+/// Returns an operation on the table as encoded in a changeset.
 fn operation(method: &str, address: &str, etag: Option<&str>, body: Option<&Value>) -> String {
     let mut text = format!("{method} /bank{address} HTTP/1.1\r\nPrefer: return-no-content\r\n");
     if let Some(etag) = etag {

@@ -8,42 +8,42 @@ use std::time::{Duration, SystemTime};
 use wire::QueryOptions;
 use wire::signing::{AccountKey, Scheme, SignedRequest};
 
-/// The development account, which a server without settings has.
+/// The development account, which a server without settings serves.
 pub const ACCOUNT: &str = "devstoreaccount1";
-/// Its key.
+/// The key of the development account.
 pub const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// An account, and the key that its clients sign with. All clones have the same key.
+/// An account, and the key with which its clients sign. All clones share the key.
 #[derive(Debug, Clone)]
 pub struct Account {
     /// The name.
     pub name: String,
-    /// The key, in Base64. It is locked while a request that is signed with it is under way.
+    /// The key, in Base64. It is locked while a request signed with it is in flight.
     key: Arc<RwLock<String>>,
 }
 
 impl Account {
-    /// An account with a key in Base64.
+    /// Creates an account with a key in Base64.
     pub fn new(name: &str, key: &str) -> Self {
         Self { name: name.to_owned(), key: Arc::new(RwLock::new(key.to_owned())) }
     }
 
-    /// The account that a server without settings has.
+    /// Returns the development account, which a server without settings serves.
     pub fn development() -> Self {
         Self::new(ACCOUNT, KEY)
     }
 
-    /// The key that its clients sign with.
+    /// Returns the key with which clients sign.
     pub fn key(&self) -> String {
         self.key.read().unwrap().clone()
     }
 
-    /// Lets all clients sign with another key. No request that was signed with the old one is under way when this returns.
+    /// Changes the key with which all clients sign. When this returns, no request signed with the old key is in flight.
     pub fn change_key(&self, key: String) {
         *self.key.write().unwrap() = key;
     }
 
-    /// The head of a signed HTTP/1.1 request. Headers that are not given get the values that clients send.
+    /// Returns the head of a signed HTTP/1.1 request. Headers that are not given get the usual values of clients.
     pub fn head(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> String {
         sign(&self.name, &self.key(), method, path, headers)
     }
@@ -94,18 +94,18 @@ pub struct Response {
 }
 
 impl Response {
-    /// The value of a header, by its name in lower case.
+    /// Returns the value of a header, given its name in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The body as JSON.
+    /// Parses the body as JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap()
     }
 }
 
-/// One connection, over which requests are sent one after the other.
+/// A connection over which requests are sent one after another.
 #[derive(Debug)]
 pub struct Client {
     stream: BufReader<TcpStream>,
@@ -113,12 +113,12 @@ pub struct Client {
 }
 
 impl Client {
-    /// Opens a connection as the development account, on which every wait ends after [`TIMEOUT`].
+    /// Opens a connection as the development account. Every wait on it times out after [`TIMEOUT`].
     pub fn connect(address: &str) -> Result<Self> {
         Self::connect_as(address, &Account::development())
     }
 
-    /// As [`Self::connect`], for another account.
+    /// Like [`Self::connect`], for another account.
     pub fn connect_as(address: &str, account: &Account) -> Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
@@ -132,7 +132,7 @@ impl Client {
         self.try_request(method, path, headers, body).unwrap()
     }
 
-    /// As [`Self::request`], for a server that may be gone.
+    /// Like [`Self::request`], for a server that may be gone.
     pub fn try_request(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Response> {
         let length = body.len().to_string();
         let account = self.account.clone();
@@ -142,7 +142,7 @@ impl Client {
         self.receive()
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
         self.stream.get_mut().write_all(bytes)
     }
@@ -152,7 +152,7 @@ impl Client {
         self.stream.get_mut().shutdown(std::net::Shutdown::Write)
     }
 
-    /// Sets how long to wait for bytes of a response.
+    /// Sets the timeout for reading a response.
     pub fn set_read_timeout(&mut self, timeout: Duration) {
         self.stream.get_mut().set_read_timeout(Some(timeout)).unwrap();
     }
@@ -166,7 +166,7 @@ impl Client {
         Ok(response)
     }
 
-    /// Reads the head of a response, and no body.
+    /// Reads the head of a response without its body.
     pub fn receive_head(&mut self) -> Result<Response> {
         let status_line = self.line()?;
         let status = status_line.split(' ').nth(1).and_then(|status| status.parse().ok());
@@ -180,11 +180,13 @@ impl Client {
         Ok(Response { status, headers, body: Vec::new() })
     }
 
-    /// Reads until the server closes the connection. A connection that is reset counts as closed.
+    /// Reads until the server closes the connection. A connection reset counts as closing.
     pub fn receive_all(&mut self) -> Vec<u8> {
         let mut received = Vec::new();
         match self.stream.read_to_end(&mut received) {
-            Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("waiting for the end: {error}"),
+            Err(error) if error.kind() != ErrorKind::ConnectionReset => {
+                panic!("waiting for the end of the connection: {error}")
+            }
             _ => received,
         }
     }
@@ -198,7 +200,7 @@ impl Client {
     }
 }
 
-/// As [`Account::head`], for the development account.
+/// Like [`Account::head`], for the development account.
 pub fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> String {
     Account::development().head(method, path, headers)
 }
@@ -213,7 +215,7 @@ pub fn transact(client: &mut Client, operations: &[String]) -> std::io::Result<R
     client.try_request("POST", "/$batch", &headers, body.as_bytes())
 }
 
-/// The statuses of the parts of a response to a changeset.
+/// Returns the statuses of the parts of a response to a changeset.
 pub fn statuses(answer: &Response) -> Vec<u16> {
     assert_eq!(answer.status, 202, "{answer:?}");
     let text = std::str::from_utf8(&answer.body).unwrap();

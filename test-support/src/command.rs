@@ -1,24 +1,24 @@
-//! Running commands of the program to their end, in a folder of their own.
+//! Runs commands of the program to completion, in a separate folder.
 
 use crate::Program;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A folder in which commands run, so that they find their state files again.
+/// A folder in which commands run, so that they find their earlier state files.
 #[derive(Debug)]
 pub struct Folder {
     program: Program,
     folder: tempfile::TempDir,
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Ran {
-    /// Its exit code; `None` if a signal ended it.
+    /// The exit code; `None` if a signal terminated the command.
     pub code: Option<i32>,
-    /// What it wrote to standard output.
+    /// The standard output.
     pub stdout: String,
-    /// What it wrote to standard error.
+    /// The standard error output.
     pub stderr: String,
 }
 
@@ -27,17 +27,18 @@ impl Folder {
         Self { program, folder: tempfile::tempdir().unwrap() }
     }
 
-    /// The path of a file in the folder.
+    /// Returns the path of a file in the folder.
     pub fn path(&self, name: &str) -> String {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// The state file of a subcommand that may be running. The next state file may be beside it under another name.
+    /// Returns the state file of a subcommand that may be running. A new version may exist next to it under another
+    /// name.
     pub fn state(&self, subcommand: &str) -> Option<PathBuf> {
         self.states(subcommand).into_iter().find(|path| path.extension().unwrap() == "json")
     }
 
-    /// All state files of a subcommand.
+    /// Returns all state files of a subcommand.
     pub fn states(&self, subcommand: &str) -> Vec<PathBuf> {
         let files = std::fs::read_dir(self.folder.path()).unwrap().map(|file| file.unwrap().path());
         let prefix = format!("rowhouse-{subcommand}-");
@@ -45,7 +46,7 @@ impl Folder {
         files.filter(|path| is_state(path)).collect()
     }
 
-    /// A subcommand with these arguments and no variables of the environment but these.
+    /// Creates a subcommand with these arguments and only these environment variables.
     pub fn command(&self, subcommand: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
         let mut command = Command::new(self.program.path());
         command.env_clear().envs(environment.iter().copied()).current_dir(self.folder.path());
@@ -59,17 +60,17 @@ impl Folder {
         self.command("copy", arguments, &[]).spawn().unwrap()
     }
 
-    /// Runs a subcommand to its end.
+    /// Runs a subcommand to completion.
     pub fn run(&self, subcommand: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Ran {
         ended(self.command(subcommand, arguments, environment).spawn().unwrap())
     }
 
-    /// Runs a copy to its end.
+    /// Runs a copy to completion.
     pub fn copy(&self, arguments: &[&str]) -> Ran {
         self.run("copy", arguments, &[])
     }
 
-    /// Runs a copy that must succeed and find both sides equal, and leave no state file.
+    /// Runs a copy that must succeed, report that both sides are equal, and leave no state file.
     pub fn copied(&self, arguments: &[&str]) -> Ran {
         let ran = self.copy(arguments);
         assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
@@ -78,7 +79,7 @@ impl Folder {
         ran
     }
 
-    /// Runs a copy that must fail, and returns its message.
+    /// Runs a copy that must fail, and returns its error message.
     pub fn refused(&self, arguments: &[&str]) -> String {
         let ran = self.copy(arguments);
         assert_eq!(ran.code, Some(1), "{arguments:?}: {ran:?}");
@@ -86,21 +87,21 @@ impl Folder {
     }
 }
 
-/// Waits for the end of a command.
+/// Waits for a command to exit.
 pub fn ended(child: Child) -> Ran {
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// Interrupts a command, as Ctrl-C does, and waits for its end.
+/// Interrupts a command like Ctrl-C, and waits for it to exit.
 pub fn stopped(child: Child) -> Ran {
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
     ended(child)
 }
 
-/// The endpoint of the development account on a server.
+/// Returns the endpoint of the development account on a server.
 pub fn endpoint(address: &str) -> String {
     format!("http://{address}/devstoreaccount1")
 }

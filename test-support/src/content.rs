@@ -1,4 +1,4 @@
-//! The content of an account: filling one, and reading it back for comparisons.
+//! The content of an account: filling it, and reading it back for comparison.
 
 use crate::{Client, Server};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use wire::batch::ChangesetWriter;
 use wire::uri::{encode_component, write_entity_address};
 
-/// The content of an account. Without Timestamps and ETags it is what a copy of the account must have.
+/// The content of an account. A copy of the account must have the same content apart from Timestamps and ETags.
 #[derive(Debug, PartialEq)]
 pub struct Snapshot {
     tables: BTreeMap<String, Table>,
@@ -52,7 +52,7 @@ fn read(server: &Server, with_stamps: bool) -> Snapshot {
 }
 
 impl Snapshot {
-    /// The content as JSON.
+    /// Returns the content as JSON.
     pub fn to_json(&self) -> Value {
         let table = |table: &Table| json!({ "entities": table.entities, "policies": table.policies });
         let tables: serde_json::Map<String, Value> =
@@ -60,12 +60,12 @@ impl Snapshot {
         json!({ "tables": tables, "properties": self.properties })
     }
 
-    /// The tables as text.
+    /// Returns a textual form of each table.
     pub fn tables(&self) -> BTreeMap<String, String> {
         self.tables.iter().map(|(name, table)| (name.clone(), format!("{table:?}"))).collect()
     }
 
-    /// The number of entities.
+    /// Returns the number of entities.
     pub fn entities(&self) -> usize {
         self.tables.values().map(|table| table.entities.len()).sum()
     }
@@ -105,7 +105,7 @@ pub fn create_table(client: &mut Client, name: &str) {
     assert_eq!(answer.status, 201, "{answer:?}");
 }
 
-/// Inserts or replaces an entity; its keys may be anything.
+/// Inserts or replaces an entity with any keys.
 pub fn put(client: &mut Client, table: &str, partition: &str, row: &str, properties: &Value) {
     let mut path = b"/".to_vec();
     write_entity_address(&mut path, table, partition, row);
@@ -123,7 +123,7 @@ pub fn fill(server: &Server, table: &str, partitions: usize, rows: usize) {
     }
 }
 
-/// Fills a partition of a table, in batches. The number of an entity is that of its row.
+/// Fills a partition of a table in batches. Each entity's number equals its row number.
 pub fn fill_partition(client: &mut Client, table: &str, partition: usize, rows: usize) {
     for first in (0..rows).step_by(100) {
         let mut changeset = ChangesetWriter::new(Vec::new());
@@ -142,7 +142,8 @@ pub fn fill_partition(client: &mut Client, table: &str, partition: usize, rows: 
     }
 }
 
-/// Fills an account with some of everything: all types at their edges, odd keys, many properties, policies, properties.
+/// Fills an account with a variety of content: boundary values of all types, odd keys, many properties, policies,
+/// service properties.
 pub fn fill_with_everything(server: &Server) {
     let mut client = server.client();
     for name in ["Harvest", "EMPTY", "odd", "wide"] {
@@ -166,7 +167,7 @@ pub fn fill_with_everything(server: &Server) {
     set_properties(&mut client, "https://orchard.example");
 }
 
-/// Stores large entities of characters that take six bytes each in JSON, so that a transaction of them has to be split.
+/// Stores large entities of characters that take six bytes each in JSON, so a transaction of them must be split.
 pub fn fill_large(server: &Server) {
     let mut client = server.client();
     create_table(&mut client, "Escaped");
@@ -193,7 +194,7 @@ pub fn set_properties(client: &mut Client, origin: &str) {
     assert_eq!(answer.status, 202, "{answer:?}");
 }
 
-/// Keys that need escapes in addresses, JSON and XML. The order of the last two by UTF-16 is not that by bytes.
+/// Keys that need escapes in addresses, JSON and XML. The last two have different orders in UTF-16 and in bytes.
 const ODD_KEYS: [&str; 9] = ["", "'", "''a'", "100%25 %", "a b+c&d=e", "\"<é>\";,:@$", "日本", "\u{FFFD}", "\u{1F600}"];
 
 fn every_type() -> Value {

@@ -1,8 +1,8 @@
-//! What the tests of several crates share: the built program as a process, a client for it, a PostgreSQL, sources of load,
-//! and tokens of an issuer.
+//! Test code shared by several crates: the built program as a process, a client for it, a PostgreSQL server, sources of
+//! load, and tokens of an issuer.
 //!
-//! Only tests depend on this crate, and it depends on no crate that they test through it: it knows the protocol (`wire`)
-//! and nothing of the engines or the server.
+//! Only tests depend on this crate, and it does not depend on any crate that they test through it: it uses the protocol
+//! (`wire`) but no engine or server.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failure here is a failed test")]
 
@@ -25,17 +25,17 @@ pub use server::{Program, Server};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a test waits for something that must happen; only what hangs takes so long.
+/// The timeout of a test for an event that must happen. Only a test that hangs reaches it.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Asks again until there is an answer, and fails the test after [`TIMEOUT`].
+/// Calls `look` until it returns a value, and fails the test after [`TIMEOUT`].
 pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(began.elapsed() < TIMEOUT, "{what} does not happen");
+        assert!(began.elapsed() < TIMEOUT, "timed out waiting for: {what}");
         thread::sleep(Duration::from_millis(10));
     }
 }

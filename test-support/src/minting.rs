@@ -1,4 +1,4 @@
-//! What an issuer of bearer tokens does: it makes keys, publishes them, and signs tokens with them.
+//! An issuer of bearer tokens: generates keys, publishes them, and signs tokens.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 /// A key pair of an issuer.
 #[derive(Debug)]
 pub struct KeyPair {
-    /// The id of the key in the key set.
+    /// The ID of the key in the key set.
     pub id: String,
     pair: Pair,
 }
@@ -30,7 +30,8 @@ enum Pair {
 }
 
 impl KeyPair {
-    /// An RSA key of 2,048 bits. It takes a second to make, so one process makes one and gives it several names.
+    /// Returns an RSA key of 2,048 bits. Generating it takes a second, so each process generates one key and uses it
+    /// under several IDs.
     pub fn rsa(id: &str) -> Self {
         static DER: OnceLock<Vec<u8>> = OnceLock::new();
         let der = DER.get_or_init(|| {
@@ -40,7 +41,7 @@ impl KeyPair {
         Self { id: id.to_owned(), pair: Pair::Rsa(RsaKeyPair::from_der(der).unwrap()) }
     }
 
-    /// An ECDSA key on the curve P-256.
+    /// Generates an ECDSA key on the curve P-256.
     pub fn p256(id: &str) -> Self {
         let random = SystemRandom::new();
         let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
@@ -49,7 +50,7 @@ impl KeyPair {
         Self { id: id.to_owned(), pair: Pair::P256(pair) }
     }
 
-    /// An ECDSA key on the curve P-384.
+    /// Generates an ECDSA key on the curve P-384.
     pub fn p384(id: &str) -> Self {
         let random = SystemRandom::new();
         let algorithm = &ECDSA_P384_SHA384_FIXED_SIGNING;
@@ -58,14 +59,14 @@ impl KeyPair {
         Self { id: id.to_owned(), pair: Pair::P384(pair) }
     }
 
-    /// An Ed25519 key.
+    /// Generates an Ed25519 key.
     pub fn ed25519(id: &str) -> Self {
         let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
         let pair = Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).unwrap();
         Self { id: id.to_owned(), pair: Pair::Ed25519(pair) }
     }
 
-    /// The public key as a member of a key set.
+    /// Returns the public key as a member of a key set.
     pub fn jwk(&self) -> Value {
         let curve = |name: &str, point: &[u8]| {
             let (x, y) = point[1..].split_at((point.len() - 1) / 2);
@@ -84,7 +85,7 @@ impl KeyPair {
         }
     }
 
-    /// A token with these claims, signed by the algorithm that the header names.
+    /// Returns a token with these claims, signed with the algorithm in the header.
     pub fn sign(&self, header: &Value, claims: &Value) -> String {
         let text = signed_text(header, claims);
         let random = SystemRandom::new();
@@ -108,7 +109,7 @@ impl KeyPair {
         format!("{text}.{}", encode(&signature))
     }
 
-    /// A forged token: signed by a symmetric algorithm whose secret is the public key.
+    /// Returns a forged token, signed with a symmetric algorithm whose secret is the public key.
     pub fn sign_with_public_key_as_secret(&self, header: &Value, claims: &Value) -> String {
         let text = signed_text(header, claims);
         let secret = self.jwk()["n"].as_str().unwrap().as_bytes().to_vec();
@@ -117,12 +118,12 @@ impl KeyPair {
     }
 }
 
-/// The usual header of a token that is signed by this key pair.
+/// Returns the usual header of a token signed with this key pair.
 pub fn header(algorithm: &str, pair: &KeyPair) -> Value {
     json!({ "typ": "JWT", "alg": algorithm, "kid": pair.id })
 }
 
-/// The Base64 form of tokens: the URL-safe alphabet, without padding.
+/// Encodes bytes as in tokens: URL-safe Base64 without padding.
 pub fn encode(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }

@@ -1,5 +1,5 @@
-//! A proxy in front of a server that disturbs some requests: it answers that the server is busy, drops the request, or drops
-//! the response. Or it holds a request back, so that its sender is certainly in the middle of its work.
+//! A proxy that disturbs some requests to a server: it responds that the server is busy, drops the request, or drops
+//! the response. It can also hold a request back, so that its sender is certainly in the middle of its work.
 
 use crate::{Random, TIMEOUT};
 use std::io::{BufRead, BufReader, Read, Result, Write};
@@ -8,22 +8,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-/// How often the proxy did what.
+/// The number of disturbances of each kind.
 #[derive(Debug, Default)]
 pub struct Counts {
     requests: AtomicU64,
     /// Requests that were answered with 503.
     pub busy: AtomicU64,
-    /// Requests that the server never got.
+    /// Requests that did not reach the server.
     pub dropped_requests: AtomicU64,
-    /// Responses that the client did not get, or not as a whole.
+    /// Responses that did not reach the client completely.
     pub dropped_answers: AtomicU64,
 }
 
-/// Which requests are held back.
+/// Selects the requests to hold back.
 #[derive(Debug)]
 struct Gate {
-    /// The text that marks a request that may be held back.
+    /// A string that occurs in requests that may be held back.
     text: String,
     state: Mutex<GateState>,
     changed: Condvar,
@@ -31,7 +31,7 @@ struct Gate {
 
 #[derive(Debug, PartialEq)]
 enum GateState {
-    /// So many requests are let through before one is held.
+    /// Lets this many requests through before one is held.
     Passing(usize),
     Holding,
     Open,
@@ -42,8 +42,8 @@ impl Gate {
         Self { text: text.to_owned(), state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Waits as long as a request is to be held back, and says whether it may go on to the server. One that was held may
-    /// not: it must not arrive after its sender is gone.
+    /// Waits while a request is held back, and returns true if it may continue to the server. A held request may not:
+    /// it must not arrive after its sender is gone.
     fn lets_through(&self, request: &[u8]) -> bool {
         if !String::from_utf8_lossy(request).contains(&self.text) {
             return true;
@@ -63,23 +63,23 @@ impl Gate {
     }
 }
 
-/// A running proxy; its threads end with the test binary.
+/// A running proxy. Its threads end with the test binary.
 #[derive(Debug)]
 pub struct Proxy {
     /// Address and port.
     pub address: String,
-    /// What it did so far.
+    /// The disturbances so far.
     pub counts: Arc<Counts>,
     gate: Arc<Gate>,
 }
 
 impl Proxy {
-    /// Starts a proxy that disturbs one request of so many, each time in another way.
+    /// Starts a proxy that disturbs one in `one_of` requests, each time in another way.
     pub fn start(server: &str, one_of: u64) -> Self {
         Self::with(server, one_of, Gate::new("", GateState::Open))
     }
 
-    /// Starts a proxy that lets so many requests through that contain a text, and holds back the next ones.
+    /// Starts a proxy that lets `passed` requests containing a string through and holds back the next ones.
     pub fn holding(server: &str, text: &str, passed: usize) -> Self {
         Self::with(server, u64::MAX, Gate::new(text, GateState::Passing(passed)))
     }
@@ -92,7 +92,7 @@ impl Proxy {
         thread::spawn(move || {
             for (stream, number) in listener.incoming().map_while(Result::ok).zip(1..) {
                 let (server, (counts, gate)) = (server.clone(), shared.clone());
-                // Ends when either side closes.
+                // The thread ends when either side closes the connection.
                 thread::spawn(move || serve(stream, &server, &mut Random::new(number), one_of, &counts, &gate));
             }
         });
@@ -105,10 +105,10 @@ impl Proxy {
         let is_early = |state: &mut GateState| matches!(state, GateState::Passing(_));
         let (state, waited) = self.gate.changed.wait_timeout_while(state, TIMEOUT, is_early).unwrap();
         drop(state);
-        assert!(!waited.timed_out(), "no request came that is held back");
+        assert!(!waited.timed_out(), "no request was held back");
     }
 
-    /// Holds back nothing any more. The connections of the requests that were held back break.
+    /// Stops holding requests back. The connections of held requests are closed.
     pub fn go_on(&self) {
         *self.gate.state.lock().unwrap() = GateState::Open;
         self.gate.changed.notify_all();
@@ -162,7 +162,7 @@ fn serve(
     Ok(())
 }
 
-/// The bytes of one request or answer; `None` at the end of the connection.
+/// Reads the bytes of one request or response. Returns `None` at the end of the connection.
 fn message(stream: &mut BufReader<TcpStream>) -> Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     let mut length = 0;

@@ -1,19 +1,19 @@
-//! Random numbers that a seed determines, so that a run can be repeated.
+//! Random numbers from a seed, so that a run can be repeated.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// A generator of random numbers (`SplitMix64`): they depend on nothing but its seed.
+/// A random number generator (`SplitMix64`) that depends only on its seed.
 #[derive(Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator with this seed.
+    /// Creates a generator with this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// A generator with a random seed, which is printed, or with the one that an environment variable sets.
-    #[allow(clippy::print_stdout, reason = "a seed that is not printed cannot be repeated")]
+    /// Creates a generator with the seed in an environment variable, or with a random seed. Prints the seed.
+    #[allow(clippy::print_stdout, reason = "a run can be repeated only if its seed is printed")]
     pub fn from_environment(variable: &str) -> Self {
         let seed =
             std::env::var(variable).map_or_else(|_| RandomState::new().hash_one(0), |text| text.parse().unwrap());
@@ -21,7 +21,7 @@ impl Random {
         Self(seed)
     }
 
-    /// Any number.
+    /// Returns any number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -30,17 +30,17 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below a bound.
+    /// Returns a number below a bound.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.number() % bound
     }
 
-    /// A number from zero to a greatest one.
+    /// Returns a number from zero to `greatest`, inclusive.
     pub(crate) fn up_to(&mut self, greatest: i64) -> i64 {
         i64::try_from(self.below(u64::try_from(greatest).unwrap() + 1)).unwrap()
     }
 
-    /// The index of one of so many things.
+    /// Returns an index into `count` elements.
     pub fn index(&mut self, count: usize) -> usize {
         usize::try_from(self.below(count as u64)).unwrap()
     }

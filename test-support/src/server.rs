@@ -1,4 +1,4 @@
-//! The built program, and the server as a process of it.
+//! The built program, and the server as a process.
 
 use crate::client::{Account, Client};
 use crate::{TIMEOUT, command};
@@ -7,22 +7,22 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-/// The built program. Cargo tells its path to the integration tests of its own package alone.
+/// The built program. Cargo provides its path only to the integration tests of the same package.
 #[derive(Debug, Clone, Copy)]
 pub struct Program(&'static str);
 
 impl Program {
-    /// The program at a path: `env!("CARGO_BIN_EXE_rowhouse")`.
+    /// Wraps the path of the program: `env!("CARGO_BIN_EXE_rowhouse")`.
     pub const fn at(path: &'static str) -> Self {
         Self(path)
     }
 
-    /// Where the program is.
+    /// Returns the path of the program.
     pub fn path(self) -> &'static str {
         self.0
     }
 
-    /// A command that runs the program with these arguments, without the variables of the environment that it reads.
+    /// Creates a command that runs the program with these arguments, without the environment variables that it reads.
     pub fn command(self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.0);
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ROWHOUSE_")) {
@@ -32,7 +32,7 @@ impl Program {
         command
     }
 
-    /// The command `rowhouse serve` with these arguments.
+    /// Creates the command `rowhouse serve` with these arguments.
     pub fn serve(self, arguments: &[&str]) -> Command {
         self.command(&[&["serve"], arguments].concat())
     }
@@ -42,29 +42,29 @@ impl Program {
         self.start_with(arguments, |_| ())
     }
 
-    /// Starts a server as [`Self::start`] does, by a command that is changed first.
+    /// Like [`Self::start`], but modifies the command first.
     pub fn start_with(self, arguments: &[&str], change: impl FnOnce(&mut Command)) -> Server {
         let mut command = self.serve(&[&["--listen", "127.0.0.1:0"], arguments].concat());
         change(&mut command);
         Server::spawn(&mut command, arguments.contains(&"--admin") || arguments.contains(&"--test-controls"))
     }
 
-    /// A new folder in which the program runs.
+    /// Creates a folder in which the program runs.
     pub fn folder(self) -> command::Folder {
         command::Folder::new(self)
     }
 }
 
-/// A running server. It is killed when the value is dropped.
+/// A running server. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Address and port.
+    /// The address and port.
     pub address: String,
-    /// Address and port of the admin listener; empty without `--admin` and `--test-controls`.
+    /// The address and port of the admin listener; empty without `--admin` and `--test-controls`.
     pub admin: String,
     log: Receiver<String>,
-    /// Kept open, so that the server can go on writing.
+    /// Kept open so that the server can continue writing.
     _stdout: BufReader<ChildStdout>,
 }
 
@@ -90,22 +90,22 @@ impl Server {
         Self { child, address, admin, log, _stdout: stdout }
     }
 
-    /// A client with a connection of its own.
+    /// Opens a separate connection as the development account.
     pub fn client(&self) -> Client {
         Client::connect(&self.address).unwrap()
     }
 
-    /// A client of another account than the development account.
+    /// Opens a connection as another account.
     pub fn client_of(&self, account: &Account) -> Client {
         Client::connect_as(&self.address, account).unwrap()
     }
 
-    /// The id of the process.
+    /// Returns the process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The end of standard input that this process holds, of a server that was started with a pipe there.
+    /// Takes the writing end of standard input, for a server started with a pipe there.
     pub fn take_stdin(&mut self) -> ChildStdin {
         self.child.stdin.take().unwrap()
     }
@@ -116,32 +116,32 @@ impl Server {
         assert!(sent.success());
     }
 
-    /// Waits for a line of the log that holds this text.
+    /// Waits for a line of the log that contains this text.
     pub fn wait_for_log(&self, text: &str) {
         while !self.log.recv_timeout(TIMEOUT).unwrap().contains(text) {}
     }
 
-    /// The lines that were logged since the last call.
+    /// Returns the lines logged since the last call.
     pub fn new_log(&self) -> Vec<String> {
         self.log.try_iter().collect()
     }
 
-    /// Ends the process as a crash does, and returns the rest of its log.
+    /// Kills the process, like a crash, and returns the rest of its log.
     pub fn kill9(mut self) -> Vec<String> {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         self.log.iter().collect()
     }
 
-    /// Asks the server to stop, and returns its exit status and the rest of its log.
+    /// Requests a stop, and returns the exit status and the rest of the log.
     pub fn stop(self) -> (ExitStatus, Vec<String>) {
         self.signal("TERM");
         self.wait()
     }
 
-    /// Waits for the end of a server that was asked to stop, and returns its exit status and the rest of its log.
+    /// Waits for a server that was requested to stop, and returns its exit status and the rest of its log.
     pub fn wait(mut self) -> (ExitStatus, Vec<String>) {
-        // The log ends when the process does.
+        // The log ends when the process ends.
         let mut log = Vec::new();
         while let Ok(line) = self.log.recv_timeout(TIMEOUT) {
             log.push(line);
@@ -152,7 +152,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may already have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Writers that keep a model of what was acknowledged, and compare it with what is stored.
+//! Writers that keep a model of acknowledged writes and compare it with the stored data.
 
 use crate::client::{statuses, transact};
 use crate::{Account, Client, Random, Response, eventually};
@@ -11,15 +11,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const ROWS: u64 = 30;
-/// How long a writer waits after the server said that it is busy.
+/// The pause of a writer after the server responded that it is busy.
 const BUSY_PAUSE: Duration = Duration::from_millis(2);
 
-/// How long a writer goes on.
+/// The time at which a writer stops.
 #[derive(Debug, Clone, Copy)]
 pub enum Until<'a> {
-    /// Until the server is gone. Everything succeeds until then.
+    /// When the server is gone. All writes succeed until then.
     Crash,
-    /// Until this is true, or the server does not know whether it wrote. Writes may be refused.
+    /// When this is true, or when the server cannot tell whether it wrote. Writes may be rejected.
     Told(&'a AtomicBool),
 }
 
@@ -33,15 +33,15 @@ impl Until<'_> {
     }
 }
 
-/// What a server whose disk fails answers to a write.
+/// The failure of a write on a server whose disk fails.
 enum Faulty {
-    /// It did not happen.
+    /// The write did not happen.
     Refused,
-    /// It happened as a whole or not at all.
+    /// The write happened completely or not at all.
     Unknown,
 }
 
-/// Reads a response of a server whose disk may fail. Where no disk fails, only a crash may prevent a write.
+/// Classifies a response of a server whose disk may fail. On a healthy disk, only a crash may prevent a write.
 fn faulty(answer: &Response, until: Until<'_>) -> Option<Faulty> {
     match answer.status {
         503 if until.is_disk_faulty() => {
@@ -55,26 +55,26 @@ fn faulty(answer: &Response, until: Until<'_>) -> Option<Faulty> {
     }
 }
 
-/// A writer: it writes one thing after the other, of which at most the last is in doubt.
+/// A writer that writes sequentially; only the last write can be in doubt.
 pub trait Writes {
-    /// What was sent.
+    /// The data that `send` passes to `acknowledge`.
     type Sent;
 
-    /// Sends the next write, which is in doubt from now on.
+    /// Sends the next write, which is in doubt from then on.
     fn send(&mut self, client: &mut Client) -> std::io::Result<(Self::Sent, Response)>;
 
-    /// Notes that the write in doubt was not done.
+    /// Records that the write in doubt did not happen.
     fn take_back(&mut self);
 
-    /// Notes that the write in doubt was done, as the response says.
+    /// Records that the write in doubt happened, according to the response.
     fn acknowledge(&mut self, sent: Self::Sent, answer: &Response);
 
-    /// Writes until it is over, and reports each acknowledged write.
+    /// Writes until the given time, and reports each acknowledged write.
     fn write(&mut self, address: &str, acknowledged: &Sender<()>, until: Until<'_>) {
         self.write_as(&Account::development(), address, acknowledged, until);
     }
 
-    /// As [`Self::write`], for another account than the development account.
+    /// Like [`Self::write`], for another account than the development account.
     fn write_as(&mut self, account: &Account, address: &str, acknowledged: &Sender<()>, until: Until<'_>) {
         let Ok(mut client) = Client::connect_as(address, account) else { return };
         while !until.is_over() {
@@ -84,12 +84,12 @@ pub trait Writes {
                     self.take_back();
                     continue;
                 }
-                // Whether it was done is seen once the fault is gone.
+                // A later check shows whether the write happened.
                 Some(Faulty::Unknown) => return,
                 None => {}
             }
             self.acknowledge(sent, &answer);
-            // The receiver is gone once the server is killed.
+            // The receiver is gone after the server was killed.
             let _ = acknowledged.send(());
         }
     }
@@ -97,11 +97,11 @@ pub trait Writes {
 
 type Properties = BTreeMap<String, Value>;
 
-/// What is known of a stored entity.
+/// The known state of a stored entity.
 #[derive(Debug, Clone, PartialEq)]
 struct Stored {
     properties: Properties,
-    /// `None` for a write that was never acknowledged.
+    /// The ETag; `None` for a write that was never acknowledged.
     etag: Option<String>,
 }
 
@@ -113,34 +113,34 @@ pub struct Writer {
     partition: String,
     random: Random,
     rows: Rows,
-    /// The row of the operation that was not acknowledged, and its state if the operation happened.
+    /// The row key of the operation in doubt, and the resulting state if it happened.
     doubt: Option<(String, Option<Stored>)>,
-    /// The same for operations whose response said that their outcome is not known. These rows are written no more.
+    /// The same for operations whose response reported an unknown outcome. These entities are not written again.
     postponed: Rows<Option<Stored>>,
 }
 
 impl Writer {
-    /// A writer with a number and the seed of its choices.
+    /// Creates a writer with a number and a random seed.
     pub fn new(number: u64, seed: u64) -> Self {
         let (partition, random) = (format!("writer{number}"), Random::new(seed));
         Self { partition, random, rows: Rows::new(), doubt: None, postponed: Rows::new() }
     }
 
-    /// The number of entities that should be stored.
+    /// Returns the number of entities that should be stored.
     pub fn entities(&self) -> usize {
         self.rows.len()
     }
 
-    /// Compares what is stored with the model, and finds out whether the operation in doubt was done.
+    /// Compares the stored entities with the model, and determines whether the operation in doubt happened.
     pub fn check(&mut self, client: &mut Client, round: u64) {
         let stored = stored_rows(client, self);
         self.learn(stored, round);
     }
 
-    /// Writes until `is_over`, whatever happens to the database. The server itself must stay and answer.
+    /// Writes until `is_over`, whatever happens to the database. The server itself must keep running and respond.
     ///
-    /// After `ServerBusy` nothing was written; after `OperationTimedOut` it may have been, so the entity is read in the end.
-    /// No other error is allowed.
+    /// After `ServerBusy`, nothing was written. After `OperationTimedOut`, the write may have happened, so the entity
+    /// is read at the end. No other error is allowed.
     pub fn write_through_faults(&mut self, address: &str, is_over: &AtomicBool, tally: &Tally) {
         let mut client = Client::connect(address).unwrap();
         while !is_over.load(Ordering::SeqCst) {
@@ -161,7 +161,7 @@ impl Writer {
                 Some(_out_of_time) => {
                     let (row, after) = self.doubt.take().unwrap();
                     self.postponed.insert(row, after);
-                    assert!(self.postponed.len() < 20, "hardly anything is known any more");
+                    assert!(self.postponed.len() < 20, "too many operations have an unknown outcome");
                     tally.unknown.fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -171,7 +171,7 @@ impl Writer {
         }
     }
 
-    /// Reads an entity to find out whether the operation in doubt was done.
+    /// Reads an entity to determine whether the operation in doubt happened.
     fn ask(&mut self, client: &mut Client, row: &str, after: Option<&Stored>) {
         let path = format!("/crash(PartitionKey='{}',RowKey='{row}')", self.partition);
         let answer = eventually("an answer", || {
@@ -192,7 +192,7 @@ impl Writer {
         };
     }
 
-    /// Chooses the next operation, which is in doubt from now on.
+    /// Chooses the next operation, which is in doubt from then on.
     fn plan(&mut self) -> Planned {
         let row = loop {
             let row = format!("{:03}", self.random.below(ROWS));
@@ -215,7 +215,7 @@ impl Writer {
             let happened = found.map(|found| &found.properties) == after.as_ref().map(|after| &after.properties)
                 && found != self.rows.get(&row);
             if happened {
-                // Its ETag was never received.
+                // The ETag was never received.
                 match found {
                     Some(found) => expected.insert(row, found.clone()),
                     None => expected.remove(&row),
@@ -254,7 +254,7 @@ impl Writes for Writer {
     }
 }
 
-/// An operation, its expected status, and what it leaves.
+/// An operation, its expected status, and the expected resulting state.
 #[derive(Debug)]
 pub struct Planned {
     row: String,
@@ -263,20 +263,21 @@ pub struct Planned {
     after: Option<Stored>,
 }
 
-/// The responses that a writer got.
+/// The numbers of responses that a writer received.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// The operation was done.
+    /// The operation happened.
     pub acknowledged: AtomicU64,
-    /// The operation was not done.
+    /// The operation did not happen.
     pub busy: AtomicU64,
-    /// The operation may have been done.
+    /// The operation may have happened.
     pub unknown: AtomicU64,
-    /// The longest time until a response, in milliseconds.
+    /// The longest response time, in milliseconds.
     pub longest_ms: AtomicU64,
 }
 
-/// The code of a response of a server that could not do its work. After these two, clients try again by themselves.
+/// Returns the code of an error response of a server that could not process the request. Clients automatically retry
+/// after these two codes.
 pub fn fault(answer: &Response) -> Option<&'static str> {
     let expected = match answer.status {
         503 => "ServerBusy",
@@ -287,12 +288,12 @@ pub fn fault(answer: &Response) -> Option<&'static str> {
     Some(expected)
 }
 
-/// Reads every entity of a writer's partition.
+/// Reads all entities of a writer's partition.
 fn stored_rows(client: &mut Client, writer: &Writer) -> Rows {
     let path = format!("/crash()?$filter=PartitionKey%20eq%20'{}'", writer.partition);
     let answer = client.request("GET", &path, &[], b"");
     assert_eq!(answer.status, 200, "{answer:?}");
-    assert_eq!(answer.header("x-ms-continuation-nextpartitionkey"), None, "everything fits one page");
+    assert_eq!(answer.header("x-ms-continuation-nextpartitionkey"), None, "everything fits on one page");
     let mut rows = Rows::new();
     for entity in answer.json()["value"].as_array().unwrap() {
         let (row, stored) = stored(&writer.partition, entity);
@@ -301,7 +302,7 @@ fn stored_rows(client: &mut Client, writer: &Writer) -> Rows {
     rows
 }
 
-/// The row key of an entity of a partition, and the rest of it.
+/// Splits an entity of a partition into its row key and the rest.
 fn stored(partition: &str, entity: &Value) -> (String, Stored) {
     let mut properties: Properties = entity.as_object().unwrap().clone().into_iter().collect();
     assert_eq!(properties.remove("PartitionKey"), Some(Value::from(partition)));
@@ -334,7 +335,7 @@ impl Operation {
         }
     }
 
-    /// The status of the answer, and what is stored afterwards.
+    /// Returns the expected status, and the stored properties afterwards.
     fn outcome(&self, before: Option<&Properties>) -> (u16, Option<Properties>) {
         let merged = |new: &Properties| {
             let mut all = before.cloned().unwrap_or_default();
@@ -372,7 +373,7 @@ impl Operation {
     }
 }
 
-/// Some of a few properties, which differ with every write, from a few bytes to some KiB.
+/// Returns random properties, which differ with every write, from a few bytes to some KiB.
 fn properties(random: &mut Random) -> Properties {
     let mut properties = Properties::new();
     let number = i32::try_from(random.below(1 << 31)).unwrap();
@@ -389,12 +390,12 @@ fn properties(random: &mut Random) -> Properties {
     properties
 }
 
-/// A writer of a whole partition by one transaction, again and again: all its entities have the same number.
+/// A writer that repeatedly writes a whole partition in one transaction: all its entities have the same number.
 #[derive(Debug)]
 pub struct Transactions {
-    /// The number of the last transaction that was acknowledged.
+    /// The number of the last acknowledged transaction.
     number: u64,
-    /// Whether the next one was sent and not acknowledged.
+    /// True if the next transaction was sent but not acknowledged.
     is_in_doubt: bool,
     random: Random,
 }
@@ -402,18 +403,18 @@ pub struct Transactions {
 impl Transactions {
     const ROWS: usize = 24;
 
-    /// A writer with the seed of its choices.
+    /// Creates a writer with a random seed.
     pub fn new(seed: u64) -> Self {
         Self { number: 0, is_in_doubt: false, random: Random::new(seed) }
     }
 
-    /// The number of entities that should be stored.
+    /// Returns the number of entities that should be stored.
     pub fn entities(&self) -> usize {
         if self.number == 0 { 0 } else { Self::ROWS }
     }
 
-    /// An upsert with a text, which together are more than is written to a file at a time. Row 99 does not exist and is
-    /// updated, which fails.
+    /// Returns an upsert with a string. Together, these exceed the size of a single write to a file. Row 99 does not
+    /// exist, so updating it fails.
     fn operation(&mut self, row: &str, number: u64) -> String {
         let text = format!("{:016x}", self.random.number()).repeat(usize::try_from(self.random.below(200)).unwrap());
         let condition = if row == "99" { "If-Match: *\r\n" } else { "" };
@@ -424,26 +425,27 @@ impl Transactions {
         )
     }
 
-    /// Compares what is stored with what was acknowledged, and finds out whether the transaction in doubt was committed.
+    /// Compares the stored entities with the acknowledged transactions, and determines whether the transaction in doubt
+    /// was committed.
     pub fn check(&mut self, client: &mut Client, round: u64) {
         let answer = client.request("GET", "/crash()?$filter=PartitionKey%20eq%20'transactions'", &[], b"");
         let entities = answer.json()["value"].as_array().unwrap().clone();
         let numbers: Vec<_> = entities.iter().map(|entity| entity["Number"].as_u64().unwrap()).collect();
         let number = numbers.first().copied().unwrap_or(0);
         let rows = if number == 0 { 0 } else { Self::ROWS };
-        assert_eq!(numbers, vec![number; rows], "a part of a transaction in round {round}");
+        assert_eq!(numbers, vec![number; rows], "a partial transaction in round {round}");
         let newest = self.number + u64::from(std::mem::take(&mut self.is_in_doubt));
-        assert!((self.number..=newest).contains(&number), "{number}, not {} in round {round}", self.number);
+        assert!((self.number..=newest).contains(&number), "{number} instead of {} in round {round}", self.number);
         self.number = number;
     }
 }
 
 impl Writes for Transactions {
-    /// Whether the transaction is possible.
+    /// True if the transaction can succeed.
     type Sent = bool;
 
     fn send(&mut self, client: &mut Client) -> std::io::Result<(bool, Response)> {
-        // A transaction whose last operation fails changes nothing.
+        // A transaction whose last operation fails must change nothing.
         let is_possible = self.random.below(4) > 0;
         let (next, last) = (self.number + 1, if is_possible { "0" } else { "99" });
         let rows = (1..Self::ROWS).map(|row| row.to_string()).chain([last.to_owned()]);
@@ -477,12 +479,12 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// A writer with the seed of its choices.
+    /// Creates a writer with a random seed.
     pub fn new(seed: u64) -> Self {
         Self { tables: BTreeSet::new(), doubt: None, random: Random::new(seed) }
     }
 
-    /// Compares the tables with the model, and finds out whether the operation in doubt was done.
+    /// Compares the tables with the model, and determines whether the operation in doubt happened.
     pub fn check(&mut self, client: &mut Client, round: u64) {
         let answer = client.request("GET", "/Tables", &[], b"");
         let tables = answer.json()["value"].as_array().unwrap().clone();
@@ -496,7 +498,7 @@ impl Catalog {
 }
 
 impl Writes for Catalog {
-    /// The table, and whether it existed.
+    /// The table, and whether it existed before.
     type Sent = (String, bool);
 
     fn send(&mut self, client: &mut Client) -> std::io::Result<((String, bool), Response)> {

@@ -1,18 +1,18 @@
-//! What requests cost.
+//! Request costs.
 
 use server::RequestTotals;
 use std::fmt;
 use std::ops::{Add, Sub};
 
-/// What requests cost a server: how many there were, what they moved, and how many entities the server worked on.
+/// The cost of requests to a server: their number, the bytes transferred, and the number of entities processed.
 ///
-/// These are counts, so they are the same in every run. What a program costs is the difference of two of them:
+/// These are counts, so they are the same in every run. The cost of a program is the difference of two of them:
 ///
 /// ```
 /// # fn main() -> Result<(), rowhouse_testing::Error> {
 /// let server = rowhouse_testing::TestServer::start_blocking()?;
 /// let before = server.costs();
-/// // … the program that is tested …
+/// // … the program under test …
 /// let costs = server.costs() - before;
 /// assert_eq!((costs.requests, costs.entities_examined), (0, 0));
 /// # Ok(())
@@ -21,23 +21,23 @@ use std::ops::{Add, Sub};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Costs {
-    /// Requests that the server responded to, whatever their result. A transaction is one.
+    /// Requests to which the server responded, whatever their result. A transaction counts as one request.
     pub requests: u64,
-    /// Entities that the server looked at: one for a get that finds its entity; for a query all entities in the ranges
-    /// of keys that its filter allows, whether they match the rest of the filter or not.
+    /// Entities that the server examined. A get that finds its entity examines one. A query examines all entities in
+    /// the key ranges that its filter allows, whether or not they match the rest of the filter.
     pub entities_examined: u64,
     /// Entities in the responses to gets and queries.
     pub entities_returned: u64,
     /// Entities that were inserted, changed or deleted.
     pub entities_written: u64,
-    /// Bytes of the bodies of requests.
+    /// Bytes of request bodies.
     pub request_bytes: u64,
-    /// Bytes of the bodies of responses.
+    /// Bytes of response bodies.
     pub response_bytes: u64,
 }
 
 impl Costs {
-    pub(crate) fn of(totals: RequestTotals) -> Self {
+    pub(crate) fn from_totals(totals: RequestTotals) -> Self {
         Self {
             requests: totals.requests,
             entities_examined: totals.entities_examined,
@@ -60,7 +60,7 @@ impl Costs {
     }
 }
 
-/// The costs since an earlier moment; a count that is smaller than before gives zero.
+/// Returns the costs since an earlier value. A count that has decreased yields zero.
 impl Sub for Costs {
     type Output = Self;
 
@@ -69,7 +69,7 @@ impl Sub for Costs {
     }
 }
 
-/// The costs of both.
+/// Returns the sum of both costs.
 impl Add for Costs {
     type Output = Self;
 
@@ -78,7 +78,7 @@ impl Add for Costs {
     }
 }
 
-/// One line for people: the requests and the entities.
+/// Writes the requests and entities as one readable line.
 impl fmt::Display for Costs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { requests, entities_examined, entities_returned, entities_written, .. } = self;

@@ -1,8 +1,8 @@
-//! The error of this crate.
+//! The error type of this crate.
 
 use std::fmt;
 
-/// Why a server did not start, or did not stop in order. The message names the cause and its causes.
+/// The reason a server did not start or did not shut down cleanly. The message includes the chain of causes.
 ///
 /// ```
 /// use rowhouse_testing::TestServer;
@@ -24,7 +24,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// As [`fmt::Display`], since a test that fails shows its error so.
+/// Same as [`fmt::Display`], because a failing test prints its error in this form.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

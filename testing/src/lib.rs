@@ -1,7 +1,7 @@
 //! A real Azure Tables service inside a test.
 //!
-//! [`TestServer`] is the server of Rowhouse, in the process of the test, on a free port of the loopback address, with
-//! the data in memory. It starts in a few milliseconds, speaks the whole protocol to any client library, and ends when
+//! [`TestServer`] is the Rowhouse server, running in the test's process on a free port of the loopback address with its
+//! data in memory. It starts in a few milliseconds, supports the whole protocol for any client library, and stops when
 //! it is dropped, so each test can have its own.
 //!
 //! ```
@@ -13,21 +13,22 @@
 //! # }
 //! ```
 //!
-//! - [`TestServer::clock`] moves the time: Timestamps, the expiry of shared access signatures, everything that the
-//!   service decides by the time of day.
-//! - [`TestServer::snapshot`] keeps all data, and [`TestServer::restore`] returns to them, in well under a millisecond.
-//! - [`TestServer::costs`] counts requests, and the entities that they examined, returned and wrote, so that a test can
-//!   assert that a query reads one partition and not the table.
-//! - [`TestServer::builder`] sets what a test needs otherwise: accounts, data on disk, throttling, pages that end
-//!   early, and every other awkward thing that the service in the cloud may do ([`TestServerBuilder::rehearse`]).
+//! - [`TestServer::clock`] sets the time for Timestamps, the expiry of shared access signatures, and everything else
+//!   that depends on the time of day.
+//! - [`TestServer::snapshot`] saves all data, and [`TestServer::restore`] restores it, both in well under a
+//!   millisecond.
+//! - [`TestServer::costs`] counts requests and the entities that they examined, returned and wrote. A test can thus
+//!   assert that a query reads one partition instead of the whole table.
+//! - [`TestServer::builder`] configures everything else that a test needs: accounts, data on disk, throttling, pages
+//!   that end early, and other awkward conditions of the cloud service ([`TestServerBuilder::rehearse`]).
 //!
 //! Invariants:
 //!
-//! 1. Nothing of a server is left when it is dropped: no thread, no open port, no temporary file.
-//! 2. The request path is that of the program `rowhouse`; nothing is simulated.
-//! 3. A server reads no environment variable and sets nothing for the process, such as a logger.
+//! 1. Dropping a server leaves nothing behind: no thread, no open port, no temporary file.
+//! 2. The request path is the same as in the program `rowhouse`; nothing is simulated.
+//! 3. A server reads no environment variables and sets nothing process-wide, such as a logger.
 //!
-//! This crate must not know client libraries, the command line, or how an engine stores anything.
+//! This crate must not know client libraries, the command line, or how an engine stores data.
 
 mod costs;
 mod error;

@@ -1,4 +1,4 @@
-//! The server in the process of a test, and what it is started with.
+//! The server in the test's process, and its settings.
 
 use crate::costs::Costs;
 use crate::error::Error;
@@ -13,10 +13,10 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How long a query may run before it responds with a continuation token, as for the program.
+/// The time after which a query responds with a continuation token, as in the program.
 const QUERY_TIME: Duration = Duration::from_secs(5);
 
-/// A running server. It ends when it is dropped.
+/// A running server. It stops when it is dropped.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -36,13 +36,13 @@ pub struct TestServer {
     clock: TestClock,
     metrics: Arc<Metrics>,
     states: States,
-    /// `None` once it was stopped.
+    /// `None` after the server was stopped.
     thread: Option<ServerThread>,
 }
 
 impl TestServer {
-    /// Starts a server with the data in memory, and returns once it takes requests. Works on every runtime, also on one
-    /// of a single thread.
+    /// Starts a server with its data in memory, and returns once it accepts requests. Works on every runtime, including
+    /// single-threaded ones.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -56,7 +56,7 @@ impl TestServer {
         Self::builder().start().await
     }
 
-    /// As [`start`](Self::start), for a test without a runtime. It blocks the thread for a few milliseconds.
+    /// Like [`start`](Self::start), for a test without a runtime. Blocks the thread for a few milliseconds.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -68,7 +68,7 @@ impl TestServer {
         Self::builder().start_blocking()
     }
 
-    /// The settings of a server, before it is started.
+    /// Returns the settings of a server to be started.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -80,7 +80,7 @@ impl TestServer {
         TestServerBuilder::new()
     }
 
-    /// The address and the port.
+    /// Returns the address and port.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -93,7 +93,7 @@ impl TestServer {
         self.address
     }
 
-    /// The URL of the Table service for the development account, without a slash at the end.
+    /// Returns the URL of the Table service for the development account, without a trailing slash.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -106,8 +106,8 @@ impl TestServer {
         self.endpoint_for(DEVELOPMENT_ACCOUNT)
     }
 
-    /// The URL of the Table service for an account, without a slash at the end; `None` if the server does not have the
-    /// account.
+    /// Returns the URL of the Table service for an account, without a trailing slash, or `None` if the server does not
+    /// have the account.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -121,7 +121,7 @@ impl TestServer {
         self.key_of(account).map(|_| self.endpoint_for(account))
     }
 
-    /// The connection string of the development account, for any client library.
+    /// Returns the connection string of the development account, for any client library.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -134,14 +134,15 @@ impl TestServer {
         self.connection_string_for(DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY)
     }
 
-    /// The connection string of an account, for any client library; `None` if the server does not have the account.
+    /// Returns the connection string of an account, for any client library, or `None` if the server does not have the
+    /// account.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
     /// use rowhouse_testing::TestServer;
     ///
     /// let server = TestServer::builder().account("orchard", "AAECAwQFBgcICQoLDA0ODw==").start_blocking()?;
-    /// let orchard = server.connection_string_of("orchard").expect("it has the account");
+    /// let orchard = server.connection_string_of("orchard").expect("the account exists");
     /// assert!(orchard.contains("AccountKey=AAECAwQFBgcICQoLDA0ODw==;"));
     /// # Ok(())
     /// # }
@@ -150,7 +151,7 @@ impl TestServer {
         self.key_of(account).map(|key| self.connection_string_for(account, key))
     }
 
-    /// The clock of the server.
+    /// Returns the server's clock.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -163,8 +164,8 @@ impl TestServer {
         &self.clock
     }
 
-    /// What all requests since the start have cost. A request is counted before its client has the response, so a
-    /// program that waited for a response finds its request here.
+    /// Returns the cost of all requests since the start. A request is counted before its client receives the response,
+    /// so a program that has the response finds its request included.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -174,13 +175,13 @@ impl TestServer {
     /// # }
     /// ```
     pub fn costs(&self) -> Costs {
-        Costs::of(self.metrics.totals())
+        Costs::from_totals(self.metrics.totals())
     }
 
-    /// Keeps the tables, entities, policies and service properties of all accounts as they are now. That takes the same
-    /// short time whatever the number of entities.
+    /// Saves the current tables, entities, policies and service properties of all accounts. This takes the same short
+    /// time for any number of entities.
     ///
-    /// Fails if the data are on disk.
+    /// Fails if the data is on disk.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -196,11 +197,11 @@ impl TestServer {
         self.states.snapshot()
     }
 
-    /// Returns to a snapshot, which can be used again, in the same short time. A transaction that is under way happens
-    /// before that or after it, and is never kept or lost in part.
+    /// Restores a snapshot, which remains usable, in the same short time. A concurrent transaction happens completely
+    /// before or after the restore.
     ///
-    /// Timestamps and ETags are those of the snapshot again; new ones are later than all that were given out before. The
-    /// clock stays as it is. Fails if the data are on disk.
+    /// Timestamps and ETags are the snapshot's again; new ones are later than all issued so far. The clock does
+    /// not change. Fails if the data is on disk.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -214,8 +215,8 @@ impl TestServer {
         self.states.restore(snapshot)
     }
 
-    /// Returns to the beginning: without data, and with the clock of the operating system. Timestamps begin anew, too.
-    /// Fails if the data are on disk.
+    /// Returns to the initial state: no data, and the clock of the operating system. Timestamps also start over. Fails
+    /// if the data is on disk.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -228,8 +229,8 @@ impl TestServer {
         self.states.reset()
     }
 
-    /// Ends the server as dropping it does, and says whether its data could be closed. It blocks the thread for a
-    /// moment.
+    /// Stops the server, as dropping it does, and returns an error if its data could not be closed. Blocks the thread
+    /// for a moment.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -254,7 +255,7 @@ impl TestServer {
         self.accounts.iter().find(|(name, _)| name == account).map(|(_, key)| key.as_str())
     }
 
-    /// The server whose thread was started, once that has reported; without a report the thread says why.
+    /// Creates the server from the report of its started thread. Without a report, returns the thread's error.
     fn new(
         accounts: Vec<(String, String)>,
         clock: TestClock,
@@ -262,7 +263,7 @@ impl TestServer {
         started: Option<Started>,
     ) -> Result<Self, Error> {
         let Some(Started { address, metrics, data }) = started else {
-            return thread.stop().and_then(|()| bail!("the server ended before it started")).map_err(Error::new);
+            return thread.stop().and_then(|()| bail!("the server stopped before it had started")).map_err(Error::new);
         };
         Ok(Self { address, accounts, clock, metrics, states: States::new(data), thread: Some(thread) })
     }
@@ -270,12 +271,12 @@ impl TestServer {
 
 impl Drop for TestServer {
     fn drop(&mut self) {
-        // A test that wants to know the result calls `stop`.
+        // A test that needs the result calls `stop`.
         let _result = self.thread.take().map(ServerThread::stop);
     }
 }
 
-/// The settings of a [`TestServer`]; made by [`TestServer::builder`].
+/// The settings of a [`TestServer`]; created by [`TestServer::builder`].
 ///
 /// ```
 /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -287,7 +288,7 @@ impl Drop for TestServer {
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "a server runs once it was started"]
+#[must_use = "the server does not run until it is started"]
 pub struct TestServerBuilder {
     options: Options,
 }
@@ -305,8 +306,8 @@ impl TestServerBuilder {
         Self { options }
     }
 
-    /// Adds an account, beside the development account, with its key in Base64. The name has 3 to 24 lower-case letters
-    /// and digits, and the key at least 16 bytes; else the server does not start.
+    /// Adds an account with its key in Base64, in addition to the development account. The name must have 3 to 24
+    /// lower-case letters and digits, and the key at least 16 bytes; otherwise the server does not start.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -322,8 +323,8 @@ impl TestServerBuilder {
         self
     }
 
-    /// Keeps the data in this folder, by the embedded engine of Rowhouse, so that another server can continue with them
-    /// after this one is gone. The folder is created if it does not exist, and is never removed.
+    /// Stores the data in this folder with Rowhouse's embedded engine, so that another server can continue with it
+    /// later. The folder is created if it does not exist, and is never removed.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -340,8 +341,7 @@ impl TestServerBuilder {
         self
     }
 
-    /// Keeps the data on disk, by the embedded engine of Rowhouse, in a temporary folder that is removed with the
-    /// server.
+    /// Stores the data on disk with Rowhouse's embedded engine, in a temporary folder that is removed with the server.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -354,7 +354,7 @@ impl TestServerBuilder {
         self
     }
 
-    /// Gives the server this clock, which may be that of another server too.
+    /// Sets the clock, which may be shared with other servers.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -373,11 +373,11 @@ impl TestServerBuilder {
         self
     }
 
-    /// Sets how long a query may run before it responds with what it has and a continuation token; 5 seconds unless it
-    /// is set.
+    /// Sets the time after which a query responds with its results so far and a continuation token. The default is 5
+    /// seconds.
     ///
-    /// With zero, a query responds after the first entity that it examined, whether that matches or not. So a test
-    /// makes sure that its program continues queries, also after a page without entities.
+    /// With zero, a query responds after the first entity that it examined, whether or not it matches. A test can thus
+    /// check that its program continues queries, even after a page without entities.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -393,8 +393,8 @@ impl TestServerBuilder {
         self
     }
 
-    /// Throttles as the service does: an account and a partition have this many entities a second, and requests beyond
-    /// get 503 with `ServerBusy`. Nothing is throttled unless it is set. Both are at least 1.
+    /// Throttles like the service: an account and a partition may process this many entities per second, and requests
+    /// that exceed this get 503 with `ServerBusy`. By default, nothing is throttled. Both values must be at least 1.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -410,10 +410,10 @@ impl TestServerBuilder {
         self
     }
 
-    /// Makes the server as awkward as the service in the cloud may be, by a list of conditions as `rowhouse serve --rehearse` takes
-    /// it, such as `"all,seed=7"` or `"empty-pages=100%,deletion=40s"`. The conditions that take time are over when the
-    /// [clock](TestServer::clock) of the server says so; only latency is real time. With a list that is not one, the server
-    /// does not start.
+    /// Makes the server as awkward as the cloud service can be. Takes a list of conditions as accepted by
+    /// `rowhouse serve --rehearse`, such as `"all,seed=7"` or `"empty-pages=100%,deletion=40s"`. The duration of
+    /// conditions is measured by the server's [clock](TestServer::clock); only latency is real time. With an invalid
+    /// list, the server does not start.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -421,7 +421,7 @@ impl TestServerBuilder {
     /// use std::time::Duration;
     ///
     /// let server = TestServer::builder().rehearse("busy=5%,deletion=40s,seed=7").start_blocking()?;
-    /// // The names of the tables that were deleted are free.
+    /// // The names of the deleted tables are available again.
     /// server.clock().advance(Duration::from_secs(40));
     ///
     /// assert!(TestServer::builder().rehearse("rain").start_blocking().is_err());
@@ -433,9 +433,9 @@ impl TestServerBuilder {
         self
     }
 
-    /// Starts the server, and returns once it takes requests. Works on every runtime, also on one of a single thread.
+    /// Starts the server, and returns once it accepts requests. Works on every runtime, including single-threaded ones.
     ///
-    /// Fails if an account or the list of a rehearsal is invalid, or the data cannot be opened.
+    /// Fails if an account or the list of conditions is invalid, or if the data cannot be opened.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -446,12 +446,12 @@ impl TestServerBuilder {
     /// ```
     pub async fn start(self) -> Result<TestServer, Error> {
         let (send, started) = oneshot::channel();
-        // If nobody waits any more, the server ends at once.
+        // If the receiver is gone, the server stops immediately.
         let starting = self.spawn(move |report| drop(send.send(report)))?;
         starting(started.await.ok())
     }
 
-    /// As [`start`](Self::start), for a test without a runtime. It blocks the thread for a few milliseconds.
+    /// Like [`start`](Self::start), for a test without a runtime. Blocks the thread for a few milliseconds.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -465,7 +465,7 @@ impl TestServerBuilder {
         starting(started.recv().ok())
     }
 
-    /// Starts the thread of a server. The result makes the server of what the thread has reported.
+    /// Starts the thread of a server. Returns a function that creates the server from the thread's report.
     fn spawn(
         self,
         report: impl FnOnce(Started) + Send + 'static,

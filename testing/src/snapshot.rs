@@ -1,18 +1,18 @@
-//! States of a server that a test keeps and returns to.
+//! Saved states of a server.
 
 use crate::error::Error;
 use anyhow::anyhow;
 use server::TestData;
 use store::MemoryCheckpoint;
 
-/// Everything that a [`TestServer`](crate::TestServer) held at one instant; taken by
+/// The complete data of a [`TestServer`](crate::TestServer) at one point in time; created by
 /// [`TestServer::snapshot`](crate::TestServer::snapshot).
 ///
 /// ```
 /// # fn main() -> Result<(), rowhouse_testing::Error> {
 /// use rowhouse_testing::TestServer;
 ///
-/// // Two servers may begin with the same data.
+/// // Two servers can start with the same data.
 /// let (one, other) = (TestServer::start_blocking()?, TestServer::start_blocking()?);
 /// other.restore(&one.snapshot()?)?;
 /// # Ok(())
@@ -21,15 +21,15 @@ use store::MemoryCheckpoint;
 #[derive(Debug, Clone)]
 pub struct Snapshot(MemoryCheckpoint);
 
-/// The states of a server.
+/// Saves and restores the states of a server.
 #[derive(Debug)]
 pub(crate) struct States {
-    /// `None` if the data are on disk.
+    /// `None` if the data is on disk.
     memory: Option<(TestData, Snapshot)>,
 }
 
 impl States {
-    /// Those of a server that begins now.
+    /// Creates the states of a server that is about to start.
     pub(crate) fn new(data: Option<TestData>) -> Self {
         let memory = data.map(|data| {
             let initial = Snapshot(data.take());
@@ -56,7 +56,8 @@ impl States {
     }
 
     fn memory(&self) -> Result<&(TestData, Snapshot), Error> {
-        let on_disk = || anyhow!("only a server with the data in memory has snapshots: start it without a data folder");
+        let on_disk =
+            || anyhow!("only a server with its data in memory supports snapshots: start it without a data folder");
         self.memory.as_ref().ok_or_else(|| Error::new(on_disk()))
     }
 }

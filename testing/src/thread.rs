@@ -1,7 +1,7 @@
-//! The thread of a server, which has a runtime of its own. So the server works whatever the test runs on, and responds
-//! while the test blocks its thread.
+//! The thread of a server, with its own runtime. The server therefore works on whatever runtime the test uses, and
+//! responds while the test blocks its thread.
 //!
-//! This module must not know addresses of accounts, nor how a test names what it wants.
+//! This module must not know account addresses or the builder's interface.
 
 use crate::TestClock;
 use anyhow::{Context, anyhow};
@@ -16,20 +16,20 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// Most connections at one time, as for the program.
+/// Maximum number of concurrent connections, as in the program.
 const CONNECTIONS_MAX: usize = 10_000;
-/// Most requests in work at one time, as for the program.
+/// Maximum number of requests in flight, as in the program.
 const REQUESTS_MAX: usize = 1024;
-/// Memory for bodies, in bytes; allocated as it is needed.
+/// Memory limit for bodies, in bytes; memory is allocated as needed.
 const BODY_BYTES: usize = 512 * 1024 * 1024;
-/// Memory for blocks read from disk, in bytes; allocated as it is needed.
+/// Memory limit for blocks read from disk, in bytes; memory is allocated as needed.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
-/// How often the data are synced. A test does not survive a loss of power.
+/// The interval between syncs. Test data need not survive a power loss.
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
-/// How long requests may go on once the server ends.
+/// The grace period for requests in flight on shutdown.
 const SHUTDOWN_TIME: Duration = Duration::from_millis(100);
 
-/// Where the data are.
+/// The location of the data.
 #[derive(Debug)]
 pub(crate) enum Storage {
     Memory,
@@ -37,7 +37,7 @@ pub(crate) enum Storage {
     TemporaryFolder,
 }
 
-/// What a server is started with.
+/// The settings of a server.
 #[derive(Debug)]
 pub(crate) struct Options {
     /// Names and keys; the first is the development account.
@@ -46,7 +46,7 @@ pub(crate) struct Options {
     pub(crate) clock: TestClock,
     pub(crate) query_time: Duration,
     pub(crate) targets: Option<Targets>,
-    /// The list of conditions that are rehearsed; `None` for none.
+    /// The list of rehearsed conditions, if any.
     pub(crate) rehearsal: Option<String>,
 }
 
@@ -57,18 +57,18 @@ pub(crate) struct ServerThread {
     thread: JoinHandle<anyhow::Result<()>>,
 }
 
-/// What the thread of a server reports once the server takes requests.
+/// The report of a server's thread once the server accepts requests.
 #[derive(Debug)]
 pub(crate) struct Started {
     pub(crate) address: SocketAddr,
     pub(crate) metrics: Arc<Metrics>,
-    /// `None` if they are on disk.
+    /// `None` if the data is on disk.
     pub(crate) data: Option<TestData>,
 }
 
 impl ServerThread {
-    /// Starts a server, which reports where it is once it takes requests. If it cannot start, its thread ends without a
-    /// report.
+    /// Starts a server, which reports its address once it accepts requests. If it cannot start, its thread ends without
+    /// a report.
     pub(crate) fn start(options: Options, report: impl FnOnce(Started) + Send + 'static) -> anyhow::Result<Self> {
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("rowhouse-testing".to_owned());
@@ -76,11 +76,11 @@ impl ServerThread {
         Ok(Self { stop, thread })
     }
 
-    /// Ends the server, if it still runs, and returns how it ended.
+    /// Stops the server if it is still running, and returns its result.
     pub(crate) fn stop(self) -> anyhow::Result<()> {
-        // Nobody receives it any more if the server has ended, which its result explains.
+        // If the server has already ended, the receiver is gone, and its result contains the reason.
         let _is_running = self.stop.send(());
-        self.thread.join().map_err(|_| anyhow!("the thread of the server panicked"))?
+        self.thread.join().map_err(|_| anyhow!("the server thread panicked"))?
     }
 }
 
@@ -89,8 +89,11 @@ fn run(options: Options, report: impl FnOnce(Started), stopped: oneshot::Receive
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting a runtime")?;
     runtime.block_on(async {
         let Options { accounts, storage, clock, query_time, targets, rehearsal } = options;
-        let rehearsal =
-            rehearsal.as_deref().map(RehearsalSettings::parse).transpose().context("reading the rehearsal")?;
+        let rehearsal = rehearsal
+            .as_deref()
+            .map(RehearsalSettings::parse)
+            .transpose()
+            .context("parsing the rehearsal conditions")?;
         let limits = (
             query_time,
             targets.or_else(|| rehearsal.filter(RehearsalSettings::rehearses_targets).map(|_| Targets::SERVICE)),
@@ -120,7 +123,7 @@ fn open(path: &Path, clock: TestClock) -> anyhow::Result<Embedded> {
     let options = EmbeddedOptions {
         durability: Durability::Interval(SYNC_INTERVAL),
         cache_bytes: CACHE_BYTES,
-        // A test that fills the disk sees that of the disk.
+        // A test that fills the disk gets the disk's own error.
         min_free_bytes: 0,
         ..EmbeddedOptions::default()
     };
@@ -135,12 +138,12 @@ async fn serve(
     stopped: oneshot::Receiver<()>,
 ) -> anyhow::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("listening on a free port")?;
-    let address = listener.local_addr().context("reading the address that was bound")?;
+    let address = listener.local_addr().context("reading the bound address")?;
     let (observers, metrics) = Observers::counting();
     let server = Server::start(settings, observers, engine).await?;
     let data = states.map(|(clock, engine)| server.test_data(clock, engine));
     report(Started { address, metrics, data });
-    // Without a sender nobody has the server.
+    // The server also stops when the sender is dropped.
     server.run(listener, async { drop(stopped.await) }).await
 }
 
@@ -163,7 +166,7 @@ fn settings(
         development_key_for_any_host: false,
         query_time,
         secondary: Secondary::Mirror,
-        // A client with an address in path style asks the primary endpoint.
+        // A client with a path-style address sends this request to the primary endpoint.
         stats_on_primary: true,
         explorer: false,
         connections_max: CONNECTIONS_MAX,

@@ -1,4 +1,4 @@
-//! `rowhouse check`: checks all of a data folder or of a repository of backups, and changes nothing.
+//! `rowhouse check`: verifies a whole data folder or backup repository without changing it.
 
 use crate::backup::{self, SnapshotCheck};
 use crate::runtime::run_blocking;
@@ -12,40 +12,40 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use store::{CheckReport, OpenError, check_folder};
 
-/// The examples at the end of the help of check.
+/// The examples at the end of the help of `check`.
 pub const CHECK_EXAMPLES: &str = "\
 Examples:
   rowhouse check --data /var/lib/rowhouse
       every file, every key and every record of a data folder
   rowhouse check --data /var/lib/rowhouse --json
-      for scripts: one line with all figures and problems
+      for scripts: one line with all counts and problems
   rowhouse check --backup /mnt/backup/rowhouse
-      every hash of all backups, as rowhouse backup --verify
+      every hash of all backups, like rowhouse backup --verify
 
-Nothing in the folder is changed, and it may be read-only. The check makes a temporary folder in TMPDIR or in --scratch, \
+The check does not change the folder, which may be read-only. It creates a temporary folder in TMPDIR or in --scratch, \
 with copies of the journals (64 MiB and more) and links to the other files.
 
-While a server runs on the folder, the check reads a snapshot through the server: every key and every record, with the \
-checksums of what is read. Files are checked only when no server runs.
+While a server is using the folder, the check reads a snapshot through the server: every key and every record, with the \
+checksums of the data read. Files are checked only when no server is running.
 
-The exit code is 0 if nothing is damaged, 1 if something is, 2 if the folder could not be checked.";
+The exit code is 0 if nothing is damaged, 1 if there is damage, and 2 if the folder could not be checked.";
 
 /// The exit code if nothing could be checked.
 const NOT_CHECKED: u8 = 2;
 
-/// The options of check as they were given; nothing is checked or filled in.
+/// The options of `check` as given, without validation or defaults.
 #[derive(Debug, Args)]
-#[allow(clippy::doc_markdown, reason = "the comments are the help text, which shows no backticks")]
+#[allow(clippy::doc_markdown, reason = "the comments are the help text, which must not contain backticks")]
 pub struct CheckArgs {
     /// Data folder to check
     #[arg(long, env = "ROWHOUSE_DATA", value_name = "DIR", required_unless_present = "backup")]
     data: Option<PathBuf>,
 
-    /// Repository of backups to check
+    /// Backup repository to check
     #[arg(long, value_name = "REPOSITORY", conflicts_with = "scratch")]
     backup: Option<PathBuf>,
 
-    /// Folder for the temporary files of the check [default: the one of the system]
+    /// Folder for the temporary files of the check [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 
@@ -58,7 +58,7 @@ pub struct CheckArgs {
     json: bool,
 }
 
-/// Runs `rowhouse check`. The exit code says whether there is damage, or that nothing could be checked.
+/// Runs `rowhouse check`. The exit code indicates damage, or that nothing could be checked.
 pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let result = match &args.backup {
         Some(repository) => backup::verify(repository, args.quiet, args.json),
@@ -74,9 +74,9 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Checks a data folder; returns whether it is intact.
+/// Checks a data folder. Returns true if it is intact.
 fn check_data(args: &CheckArgs) -> anyhow::Result<bool> {
-    let data = args.data.clone().context("--data names the folder to check")?;
+    let data = args.data.clone().context("pass the folder to check with --data")?;
     let base = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
     let scratch = ScratchFolder::create(&base)?;
     let (folder, scratch_path) = (data.clone(), scratch.0.clone());
@@ -103,7 +103,7 @@ fn check_data(args: &CheckArgs) -> anyhow::Result<bool> {
         }
         Err(OpenError::Locked { .. }) => {
             if !args.quiet {
-                notice("a server works on the folder: its snapshot is checked, its files are not");
+                notice("a server is using the folder: its snapshot is checked, but not its files");
             }
             let checked = backup::check_snapshot(&data, args.quiet)?;
             if args.json {
@@ -140,7 +140,7 @@ fn print_report(report: &CheckReport, is_quiet: bool) -> anyhow::Result<()> {
     }
     if report.purged_entities > 0 {
         let entities = HumanCount(report.purged_entities);
-        print_line(format_args!("{entities} entities of deleted tables are still to be removed"))?;
+        print_line(format_args!("{entities} entities of deleted tables have not been removed yet"))?;
     }
     let entities = report.tables.iter().map(|table| table.entities).sum();
     let problems = report.problems.len() as u64 + report.unlisted;
@@ -209,7 +209,7 @@ impl ScratchFolder {
         let path = base.join(format!("rowhouse-check-{}", uuid::Uuid::new_v4().simple()));
         let made = platform::files::private_folder().create(&path);
         made.with_context(|| {
-            format!("making the temporary folder {}; choose another place with --scratch", path.display())
+            format!("creating the temporary folder {}; choose another place with --scratch", path.display())
         })?;
         Ok(Self(path))
     }
@@ -218,7 +218,7 @@ impl ScratchFolder {
 impl Drop for ScratchFolder {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            notice(format_args!("the temporary folder {} could not be removed: {error}", self.0.display()));
+            notice(format_args!("failed to remove the temporary folder {}: {error}", self.0.display()));
         }
     }
 }

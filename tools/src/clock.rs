@@ -1,20 +1,20 @@
-//! The one place where the crate reads time.
+//! The only place where this crate reads the time.
 
 use model::clock::SystemClock;
 use model::{Clock, DateTime};
 use std::time::{Duration, Instant};
 
-/// The time of day, as it stands in manifests and state files.
+/// Returns the time of day, as used in manifests and state files.
 pub(crate) fn now() -> DateTime {
     SystemClock.now()
 }
 
-/// The present moment, for measuring how long something takes.
+/// Returns the current instant, for measuring durations.
 pub(crate) fn instant() -> Instant {
     Instant::now()
 }
 
-/// How long ago an instant was.
+/// Returns the time since an instant.
 pub(crate) fn elapsed_since(earlier: Instant) -> Duration {
     earlier.elapsed()
 }

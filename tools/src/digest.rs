@@ -1,15 +1,15 @@
-//! SHA-256 in hexadecimal digits: of bytes at once, and of what is written to it.
+//! SHA-256 in hexadecimal: of bytes, and of a stream.
 
 use ring::digest::{Context, SHA256, digest};
 use std::fmt::Write as _;
 use std::io;
 
-/// The hash of some bytes.
+/// Returns the hash of some bytes.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(digest(&SHA256, bytes).as_ref())
 }
 
-/// Hashes and counts what is written, and passes it on.
+/// A writer that hashes and counts the bytes that it passes on.
 pub(crate) struct Sha256Writer<W> {
     out: W,
     context: Context,
@@ -21,7 +21,7 @@ impl<W> Sha256Writer<W> {
         Self { out, context: Context::new(&SHA256), bytes: 0 }
     }
 
-    /// What it passed on to, how many bytes, and their hash.
+    /// Returns the inner writer, the number of bytes, and their hash.
     pub(crate) fn finish(self) -> (W, u64, String) {
         (self.out, self.bytes, hex(self.context.finish().as_ref()))
     }
@@ -43,7 +43,7 @@ impl<W: io::Write> io::Write for Sha256Writer<W> {
 fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
-        write!(text, "{byte:02x}").expect("writing to memory does not fail");
+        write!(text, "{byte:02x}").expect("writing to memory cannot fail");
     }
     text
 }

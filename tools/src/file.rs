@@ -1,4 +1,4 @@
-//! Files that are replaced as a whole.
+//! Atomic replacement of files.
 
 use anyhow::Context;
 use platform::files::private_file;
@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// Replaces a file, or makes it. The new one is for its owner alone, and on disk when this returns.
+/// Replaces or creates a file. The new file is accessible only to its owner, and is on disk when this returns.
 pub(crate) fn replace_file(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     let what = || format!("writing {}", path.display());
     let new = with_suffix(path, ".new");
@@ -15,7 +15,6 @@ pub(crate) fn replace_file(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     std::fs::rename(&new, path).with_context(what)
 }
 
-/// Removes a file, if it exists.
 pub(crate) fn remove_file(path: &Path) -> anyhow::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -25,7 +24,7 @@ pub(crate) fn remove_file(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// The path of a file with a suffix added to its name.
+/// Returns the path of a file with a suffix added to its name.
 pub(crate) fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(file.file_name().unwrap_or_default());
     name.push(suffix);

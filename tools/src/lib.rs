@@ -1,10 +1,10 @@
-//! The commands that move, keep, check and change data: copy, export, import, backup, restore, check, and those on
-//! tables, entities and signatures.
+//! The commands that move, back up, check and change data: copy, export, import, backup, restore, check, and the
+//! commands on tables, entities and signatures.
 //!
-//! Each command is a folder or a file with its options (`XxxArgs`), the examples of its help, and one function that
+//! Each command is a folder or a file with its options (`XxxArgs`), the examples in its help, and one function that
 //! runs it and returns the exit code. Commands work on data folders and databases through `store`, and on running
-//! servers through `client`. This crate must not know how the server handles a request, nor where the program reads its
-//! configuration.
+//! servers through `client`. This crate must not know how the server handles a request, nor where the program reads
+//! its configuration.
 
 pub mod backup;
 pub mod check;

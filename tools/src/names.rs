@@ -1,18 +1,16 @@
-//! Parses names that people give: of accounts, of tables and of types.
+//! Parses the names of accounts, tables and types that users enter.
 
 use anyhow::{Context, anyhow};
 use model::{AccountName, EdmType, TableName};
 
-/// Parses the name of an account.
 pub(crate) fn parse_account(name: &str) -> anyhow::Result<AccountName> {
     AccountName::new(name)
-        .with_context(|| format!("'{name}' is not an account name: that has 3 to 24 lower-case letters and digits"))
+        .with_context(|| format!("'{name}' is not a valid account name: use 3 to 24 lowercase letters and digits"))
 }
 
-/// Parses the name of a table.
 pub(crate) fn parse_table(name: &str) -> anyhow::Result<TableName> {
     TableName::new(name).map_err(|_| {
-        anyhow!("'{name}' is not a table name: that has 3 to 63 letters and digits, and begins with a letter")
+        anyhow!("'{name}' is not a valid table name: use 3 to 63 letters and digits, beginning with a letter")
     })
 }
 

@@ -1,4 +1,4 @@
-//! How a command runs: on a runtime of its own, some tables at a time, until it is done or a signal asks it to stop.
+//! Runs a command on its own runtime, several tables at a time, until it is done or a signal stops it.
 
 use crate::terminal::{Progress, notice};
 use anyhow::{Context, bail};
@@ -9,20 +9,21 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tracing::info;
 
-/// How many tables a command works on at a time.
+/// The maximum number of tables that a command works on concurrently.
 const CONCURRENT_TABLES_MAX: usize = 4;
 
-/// A future that is ready at the first signal that asks to stop: SIGTERM, Ctrl-C. From this call on the signals no longer end the process.
+/// Returns a future that is ready at the first signal to stop: SIGTERM or Ctrl-C. From this call on, these signals no
+/// longer end the process.
 pub fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     let signal = platform::signals::stop().context("listening for signals")?;
     Ok(async move {
-        // Not inside the macro, which evaluates nothing when nobody reads the log.
+        // Outside the macro, which evaluates nothing when the event is disabled.
         let name = signal.await;
         info!("stopping on {name}");
     })
 }
 
-/// Runs a command to its end. It does not wait for a thread that still reads standard input, which cannot be cancelled.
+/// Runs a command to its end. Does not wait for a thread that still reads standard input, which cannot be canceled.
 pub(crate) fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     let result = runtime.block_on(command);
@@ -30,7 +31,7 @@ pub(crate) fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> a
     result
 }
 
-/// The result of the work, or an error as soon as the signal asks to stop.
+/// Returns the result of the work, or an error as soon as the signal arrives.
 pub(crate) async fn until_stopped<T>(
     stop: impl Future<Output = ()>,
     work: impl Future<Output = anyhow::Result<T>>,
@@ -42,7 +43,7 @@ pub(crate) async fn until_stopped<T>(
     }
 }
 
-/// Runs work that blocks, shows its progress, and sets the flag that asks it to stop when a signal arrives.
+/// Runs work that blocks, shows its progress, and sets its stop flag when a signal arrives.
 pub(crate) fn run_blocking<T: Send + 'static>(
     action: &'static str,
     is_quiet: bool,
@@ -69,7 +70,7 @@ pub(crate) fn run_blocking<T: Send + 'static>(
     })
 }
 
-/// Runs a job for each table, a few at a time. The first failure ends all of them; it names its table.
+/// Runs a job for each table, a few at a time. The first failure ends all of them; its error names the table.
 pub(crate) async fn for_each_table<T: Clone, J: Future<Output = anyhow::Result<()>> + Send + 'static>(
     tables: &[T],
     name: impl Fn(&T) -> &TableName,
@@ -90,7 +91,7 @@ pub(crate) async fn for_each_table<T: Clone, J: Future<Output = anyhow::Result<(
     }
 }
 
-/// The result of the next task that ends; `None` if there are no more.
+/// Returns the result of the next task that ends, or `None` if there are no more.
 pub(crate) async fn next_result<T: 'static>(running: &mut JoinSet<anyhow::Result<T>>) -> anyhow::Result<Option<T>> {
     match running.join_next().await {
         Some(result) => result.context(TASK_FAILED)?.map(Some),
@@ -98,5 +99,5 @@ pub(crate) async fn next_result<T: 'static>(running: &mut JoinSet<anyhow::Result
     }
 }
 
-/// A panic, which is a bug; its own message is on standard error.
+/// The message for a panic, which is a bug; the panic's own message is on standard error.
 pub(crate) const TASK_FAILED: &str = "a task of the command panicked";

@@ -1,6 +1,6 @@
-//! `rowhouse sas`: makes shared access signatures (specification 08).
+//! `rowhouse sas`: creates shared access signatures (specification 08).
 //!
-//! Keys come from the same sources as those of the server, never from the command line. The caller passes the time.
+//! Keys come from the same sources as the server's keys, never from the command line. The caller passes the time.
 
 use crate::names::parse_table;
 use crate::terminal::print;
@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use wire::sas::{Fields, SasError, parse_time, verify};
 use wire::signing::AccountKey;
 
-/// The options of sas as they were given; nothing is checked or filled in.
+/// The options of `sas` as given, without validation or defaults.
 #[derive(Debug, Args)]
 pub struct SasArgs {
     #[command(subcommand)]
@@ -24,10 +24,10 @@ pub struct SasArgs {
 
 #[derive(Debug, Subcommand)]
 enum Kind {
-    /// Make a token for the entities of one table
+    /// Create a token for the entities in one table
     #[command(after_long_help = TABLE_TOKEN_EXAMPLES)]
     Table(TableTokenArgs),
-    /// Make a token for the whole account: tables, entities, properties of the service
+    /// Create a token for the whole account: tables, entities and service properties
     #[command(after_long_help = ACCOUNT_TOKEN_EXAMPLES)]
     Account(AccountTokenArgs),
 }
@@ -37,34 +37,34 @@ Examples:
   rowhouse sas table Harvest --permissions r --expiry 8h
       read everything in the table for eight hours
   rowhouse sas table Harvest --permissions rau --expiry 30d --from-partition north --to-partition north
-      read and write one partition; both bounds belong to the range
+      read and write one partition; both bounds are inclusive
   rowhouse sas table Harvest --policy mobile
       with the permissions and times of the table's stored access policy 'mobile'; change or delete it to revoke the token
 
-A token cannot be revoked alone: it is valid until it expires, the key that signed it is changed, or its policy is deleted. \
-A token must not repeat what its policy says.";
+A token cannot be revoked individually: it is valid until it expires, the key that signed it is changed, or its policy is \
+deleted. A token must not repeat a field that its policy sets.";
 
 const ACCOUNT_TOKEN_EXAMPLES: &str = "\
 Examples:
   rowhouse sas account --permissions rl --expiry 1d
-      list tables and read all entities for a day
+      list tables and read all entities for one day
   rowhouse sas account --permissions rau --resources o --expiry 7d --ip 203.0.113.4-203.0.113.9 --protocol https
-      read and write entities, but no tables, from a few addresses, over HTTPS only
+      read and write entities, but not tables, from a few addresses, only over HTTPS
   ROWHOUSE_ACCOUNTS=accounts.toml rowhouse sas account --account orchard --key 2 --permissions rwdlacu --expiry 1h
-      everything a token can allow, signed with the second key of the account 'orchard'
+      everything that a token can allow, signed with the second key of account 'orchard'
 
-No token allows to read or set the policies of a table.";
+No token allows reading or setting table policies.";
 
 #[derive(Debug, Args)]
 struct TableTokenArgs {
-    /// The table that the token is for
+    /// Table that the token is for
     table: String,
 
-    /// Permissions: letters of r (read), a (add), u (update), d (delete); inserting or replacing needs a and u
+    /// Permissions, as letters: r (read), a (add), u (update), d (delete); insert-or-replace needs a and u
     #[arg(long, value_name = "LETTERS", required_unless_present = "policy")]
     permissions: Option<String>,
 
-    /// Stored access policy of the table that has what the token does not say
+    /// Stored access policy of the table that supplies the fields omitted from the token
     #[arg(long, value_name = "ID")]
     policy: Option<String>,
 
@@ -84,8 +84,8 @@ struct TableTokenArgs {
     #[arg(long, value_name = "KEY", requires = "to_partition", allow_hyphen_values = true)]
     to_row: Option<String>,
 
-    /// When the token ends: a time such as 2031-04-01 or 2031-04-01T06:30:00Z, or how long from now, such as 90m, 8h,
-    /// 7d
+    /// Expiry of the token: a time such as 2031-04-01 or 2031-04-01T06:30:00Z, or a duration from now, such as 90m, 8h
+    /// or 7d
     #[arg(long, value_name = "TIME", required_unless_present = "policy")]
     expiry: Option<String>,
 
@@ -95,17 +95,17 @@ struct TableTokenArgs {
 
 #[derive(Debug, Args)]
 struct AccountTokenArgs {
-    /// Permissions: letters of r (read), w (create tables, set properties), d (delete), l (list tables), a (add),
-    /// c (create tables), u (update)
+    /// Permissions, as letters: r (read), w (create tables, set properties), d (delete), l (list tables), a (add), c
+    /// (create tables), u (update)
     #[arg(long, value_name = "LETTERS")]
     permissions: String,
 
-    /// Resources: letters of s (service), c (tables), o (entities)
+    /// Resources, as letters: s (service), c (tables), o (entities)
     #[arg(long, value_name = "LETTERS", default_value = "sco")]
     resources: String,
 
-    /// When the token ends: a time such as 2031-04-01 or 2031-04-01T06:30:00Z, or how long from now, such as 90m, 8h,
-    /// 7d
+    /// Expiry of the token: a time such as 2031-04-01 or 2031-04-01T06:30:00Z, or a duration from now, such as 90m, 8h
+    /// or 7d
     #[arg(long, value_name = "TIME")]
     expiry: String,
 
@@ -115,9 +115,9 @@ struct AccountTokenArgs {
 
 #[derive(Debug, Args)]
 struct CommonArgs {
-    /// When the token begins, in the form of --expiry [default: at once]
+    /// Start of the token's validity, in the format of --expiry [default: immediately]
     ///
-    /// Clocks differ: a server whose clock is slow may refuse a token that begins now.
+    /// Clocks differ: a server whose clock is slow may refuse a token that starts now.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     start: Option<String>,
 
@@ -125,11 +125,11 @@ struct CommonArgs {
     #[arg(long, value_name = "ADDRESS")]
     ip: Option<String>,
 
-    /// Protocols with which the token may be used [default: both]
+    /// Protocols over which the token may be used [default: both]
     #[arg(long, value_name = "PROTOCOLS", value_parser = ["https", "https,http"])]
     protocol: Option<String>,
 
-    /// Service version whose rules the token follows
+    /// Service version whose rules apply to the token
     #[arg(long, value_name = "DATE", default_value = "2019-02-02")]
     signed_version: String,
 
@@ -137,12 +137,13 @@ struct CommonArgs {
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
 
-    /// Which key of the account signs the token; the token ends when that key is changed
+    /// Key of the account that signs the token; changing that key invalidates the token
     #[arg(long, value_name = "1|2", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     key: u8,
 
-    /// File with account names and keys, as for the server; without it, and without keys in the environment,
-    /// the token is for the development account
+    /// File with account names and keys, as for the server
+    ///
+    /// Without it, and without keys in the environment, the token is for the development account.
     #[arg(long, env = "ROWHOUSE_ACCOUNTS", value_name = "FILE")]
     accounts: Option<PathBuf>,
 
@@ -156,7 +157,7 @@ struct CommonArgs {
 struct SasToken {
     token: String,
     endpoint: String,
-    /// The table, if the token is for one.
+    /// The table, if the token is for a single one.
     table: Option<String>,
 }
 
@@ -170,17 +171,17 @@ impl fmt::Display for SasToken {
     }
 }
 
-/// An account that can sign.
+/// An account that can sign tokens.
 #[derive(Debug)]
 pub struct SigningAccount {
-    /// Its name.
+    /// The name of the account.
     pub name: AccountName,
-    /// Its keys, in the order in which `--key` counts them.
+    /// Its keys, in the order in which `--key` numbers them.
     pub keys: Vec<AccountKey>,
 }
 
 impl SasArgs {
-    /// The file of `--accounts`, with the names and keys of accounts.
+    /// Returns the path of the account file given with `--accounts`.
     pub fn account_file(&self) -> Option<&Path> {
         match &self.kind {
             Kind::Table(args) => args.common.accounts.as_deref(),
@@ -189,7 +190,7 @@ impl SasArgs {
     }
 }
 
-/// Runs `rowhouse sas`: prints a token that one of the accounts signs.
+/// Runs `rowhouse sas`: prints a token signed by one of the accounts.
 pub fn run(args: SasArgs, accounts: &[SigningAccount], now: SystemTime) -> anyhow::Result<ExitCode> {
     print(&make(args, accounts, now)?)?;
     Ok(ExitCode::SUCCESS)
@@ -214,7 +215,7 @@ fn make(args: SasArgs, accounts: &[SigningAccount], now: SystemTime) -> anyhow::
     let has_policy = !fields.policy.is_empty();
     ensure!(has_policy || starts_before_it_ends(&fields), "--start is not before --expiry");
     let token = fields.sign(account.as_str(), key).map_err(option_error)?;
-    // A server would refuse such a token without a reason, so it is refused here.
+    // A server would refuse such a token without explanation, so it is refused here.
     verify(&token, account.as_str(), keys).map_err(option_error)?;
     Ok(SasToken { token, endpoint: endpoint_of(&common.endpoint, account)?, table })
 }
@@ -257,21 +258,21 @@ fn common_fields(args: &CommonArgs, now: SystemTime) -> anyhow::Result<Fields<'s
     })
 }
 
-/// A time for a token: the given time, or the time after the given duration.
+/// Returns a time for a token: the given time, or the time after the given duration.
 fn time(flag: &str, text: Option<&str>, now: SystemTime) -> anyhow::Result<Cow<'static, str>> {
     let Some(text) = text else { return Ok(Cow::Borrowed("")) };
     if parse_time(text).is_some() {
         return Ok(Cow::Owned(text.to_owned()));
     }
     let later = from_now(text, now).with_context(|| {
-        format!("{flag} is a time such as 2031-04-01 or 2031-04-01T06:30:00Z, or a duration such as 90m, 8h or 7d")
+        format!("{flag} must be a time such as 2031-04-01 or 2031-04-01T06:30:00Z, or a duration such as 90m, 8h or 7d")
     })?;
     let mut out = Vec::with_capacity(20);
     DateTime::from_system_time(later).write_whole_seconds_to(&mut out);
-    Ok(Cow::Owned(String::from_utf8(out).context("a time is ASCII")?))
+    Ok(Cow::Owned(String::from_utf8(out).context("formatting the time")?))
 }
 
-/// The time after a duration: a number and one of s, m, h, d. With a minus sign it is in the past.
+/// Returns the time after a duration: a number followed by s, m, h or d. With a minus sign, it is in the past.
 fn from_now(text: &str, now: SystemTime) -> Option<SystemTime> {
     let (is_past, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
     let unit = match text.chars().next_back()? {
@@ -294,22 +295,26 @@ fn chosen_account<'a>(accounts: &'a [SigningAccount], name: Option<&str>) -> any
     let mut all = accounts.iter().filter(|account| name.is_none_or(|name| account.name.as_str() == name));
     match (all.next(), all.next(), name) {
         (Some(found), None, _) => Ok(found),
-        (None, _, Some(name)) => bail!("there is no account '{name}'; give --accounts FILE or ROWHOUSE_ACCOUNT_KEYS"),
+        (None, _, Some(name)) => {
+            bail!("there is no account '{name}': pass --accounts FILE or set ROWHOUSE_ACCOUNT_KEYS")
+        }
         _ => bail!("there is more than one account: choose one with --account NAME"),
     }
 }
 
-/// The address of the account on the server: host style if the host begins with the account, else path style.
+/// Returns the address of the account on the server: in host style if the host begins with the account, else in path
+/// style.
 fn endpoint_of(url: &str, account: &AccountName) -> anyhow::Result<String> {
     let url = url.trim_end_matches('/');
     let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     let host = host.filter(|host| !host.is_empty() && !host.contains(['?', '#', ';', ' ']));
-    let host = host.with_context(|| format!("--endpoint is an address such as http://127.0.0.1:10002, not '{url}'"))?;
+    let host = host
+        .with_context(|| format!("--endpoint '{url}' is not a valid address: write it like http://127.0.0.1:10002"))?;
     let has_account = host.starts_with(&format!("{account}.")) || host.ends_with(&format!("/{account}"));
     Ok(if has_account { url.to_owned() } else { format!("{url}/{account}") })
 }
 
-/// The error for a field, with the option that it came from.
+/// Returns the error for a field, naming the option that it came from.
 fn option_error(error: SasError) -> anyhow::Error {
     let name = match error {
         SasError::Field(name) => name,
@@ -317,18 +322,19 @@ fn option_error(error: SasError) -> anyhow::Error {
         error => return error.into(),
     };
     anyhow!(match name {
-        "sp" => "--permissions has a letter that this kind of token does not have; see --help",
-        "srt" => "--resources has letters of s, c and o",
-        "sip" => "--ip is an address or a range such as 203.0.113.4-203.0.113.9, from signed version 2015-04-05 on",
-        "spr" => "--protocol exists from signed version 2015-04-05 on",
+        "sp" => "--permissions contains a letter that is invalid for this kind of token; see --help",
+        "srt" => "--resources accepts only the letters s, c and o",
+        "sip" =>
+            "--ip must be an address or a range such as 203.0.113.4-203.0.113.9, and needs signed version 2015-04-05 or later",
+        "spr" => "--protocol needs signed version 2015-04-05 or later",
         "sv" =>
-            "--signed-version is a version of the service, for a table SAS from 2012-02-12 on, for an account SAS from \
-             2015-04-05 on",
+            "--signed-version must be a service version: for a table SAS, 2012-02-12 or later; for an account SAS, \
+             2015-04-05 or later",
         other => return SasError::Field(other).into(),
     })
 }
 
-/// The error for a field with a control character, which could stand for the end of a field in what is signed.
+/// Returns the error for a field with a control character, which could act as a field separator in the string to sign.
 fn control_character(field: &str) -> anyhow::Error {
     let option = match field {
         "si" => "--policy",
@@ -344,7 +350,7 @@ fn control_character(field: &str) -> anyhow::Error {
         other => other,
     };
     anyhow!(
-        "{option} has a control character, such as a line break or a tab: neither keys nor policies have any; leave it out"
+        "{option} contains a control character, such as a line break or a tab: neither keys nor policies can contain any; remove it"
     )
 }
 
@@ -364,7 +370,7 @@ mod tests {
         sas: SasArgs,
     }
 
-    /// The token of a command line on the 14th of March 2031.
+    /// Returns the token that a command line produces on March 14, 2031.
     fn made(line: &str) -> anyhow::Result<SasToken> {
         let keys = [KEY1, KEY2].map(|key| AccountKey::parse(key).unwrap()).to_vec();
         let account = SigningAccount { name: AccountName::new("orchardacct").unwrap(), keys };
@@ -434,14 +440,14 @@ mod tests {
             ("table Harvest --permissions r --expiry 1h --endpoint 127.0.0.1", "--endpoint"),
             (
                 "table Harvest --permissions r --expiry 1h --from-partition a\nb",
-                "--from-partition has a control character",
+                "--from-partition contains a control character",
             ),
             (
                 "table Harvest --permissions r --expiry 1h --from-partition a --from-row b\tc",
-                "--from-row has a control",
+                "--from-row contains a control",
             ),
-            ("table Harvest --permissions r --expiry 1h --to-partition a\u{9b}b", "--to-partition has a control"),
-            ("table Harvest --policy a\rb", "--policy has a control character"),
+            ("table Harvest --permissions r --expiry 1h --to-partition a\u{9b}b", "--to-partition contains a control"),
+            ("table Harvest --policy a\rb", "--policy contains a control character"),
             ("account --permissions rz --expiry 1h", "--permissions"),
             ("account --permissions r --resources x --expiry 1h", "--resources"),
         ] {

@@ -1,10 +1,10 @@
-//! Files in which commands keep how far they are, so that the same command continues after an interruption.
+//! Files in which commands record their progress, so that the same command continues after an interruption.
 //!
 //! Invariants:
 //!
-//! 1. A file is replaced as a whole, so that it is never half written.
-//! 2. Only its owner may read it, because it holds keys of entities. It holds no secret.
-//! 3. A command continues only with the options that the file was begun with.
+//! 1. A file is replaced atomically, so it is never half written.
+//! 2. Only its owner may read it, because it contains entity keys. It contains no secrets.
+//! 3. A command continues only with the options that the file was created with.
 
 use crate::clock;
 use crate::digest::sha256;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The least time between two writes of a file. What the file does not say yet is done again.
+/// The minimum interval between two writes of a file. Work that is not recorded yet is done again.
 const SAVE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The command that keeps a state file.
@@ -36,35 +36,32 @@ pub(crate) struct Command {
 }
 
 impl Command {
-    /// The state file of this command between two locations, in the current folder.
+    /// Returns the path of this command's state file between two locations, in the current folder.
     pub(crate) fn default_path(self, from: &str, to: &str) -> PathBuf {
         let hash = sha256(format!("{from}\n{to}").as_bytes());
         let short = hash.get(..12).unwrap_or_default();
         PathBuf::from(format!("rowhouse-{}-{short}.json", self.name))
     }
 
-    /// Adds to an error that the command can be continued, if it has left a state file.
+    /// Adds a note to an error that the command can be continued, if it has left a state file.
     pub(crate) fn incomplete(self, path: &Path, error: anyhow::Error) -> anyhow::Error {
         if !path.exists() {
             return error;
         }
         let (name, path) = (self.name, path.display());
-        error.context(format!("the {name} is not complete; the same command goes on where it stopped ({path})"))
+        error.context(format!("the {name} is incomplete; run the same command to continue where it stopped ({path})"))
     }
 }
 
-/// What a state file holds.
 #[derive(Debug, Serialize, Deserialize)]
 struct Document<O, T> {
     format: u32,
-    /// What the command was asked for.
     #[serde(flatten)]
     options: O,
-    /// How far each table is.
     tables: BTreeMap<String, T>,
 }
 
-/// How far a command is, and the file that says so.
+/// The progress of a command, and the file that records it.
 #[derive(Debug)]
 pub(crate) struct StateFile<O, T> {
     command: Command,
@@ -86,7 +83,7 @@ struct Contents<O, T> {
 pub(crate) enum Save {
     /// Before the call returns.
     Now,
-    /// Before the call returns, if the last write is long enough ago; else with a later change.
+    /// Before the call returns, if the last write was long enough ago; otherwise with a later change.
     WhenDue,
     /// With a later change.
     Later,
@@ -97,7 +94,7 @@ where
     O: Serialize + DeserializeOwned,
     T: Serialize + DeserializeOwned + Clone,
 {
-    /// Reads the file, if there is one. `accept` takes its options and the given ones, and refuses or chooses.
+    /// Reads the file, if it exists. `accept` gets its options and the given ones, and refuses or chooses.
     pub(crate) fn read_or_new(
         command: Command,
         path: Option<PathBuf>,
@@ -116,30 +113,28 @@ where
         Ok(Self { command, path, is_resumed, contents })
     }
 
-    /// Whether an earlier run began a table.
+    /// Returns true if an earlier run has started a table.
     pub(crate) fn is_resumed(&self) -> bool {
         self.is_resumed
     }
 
-    /// Says that an earlier run is continued, if so.
+    /// Prints a notice if an earlier run is continued.
     pub(crate) fn print_resumed(&self) {
         if let Some(path) = self.path.as_deref().filter(|_| self.is_resumed) {
-            notice(format_args!("going on with an earlier {}, as {} says", self.command.name, path.display()));
+            notice(format_args!("continuing an earlier {}, as recorded in {}", self.command.name, path.display()));
         }
     }
 
-    /// How far a table is; `None` if it was not begun.
+    /// Returns the progress of a table, or `None` if it has not been started.
     pub(crate) fn table(&self, name: &str) -> Option<T> {
         self.lock().document.tables.get(name).cloned()
     }
 
-    /// Reads the options and the tables.
     pub(crate) fn read<R>(&self, read: impl FnOnce(&O, &BTreeMap<String, T>) -> R) -> R {
         let Document { options, tables, .. } = &self.lock().document;
         read(options, tables)
     }
 
-    /// Changes the options and the tables.
     pub(crate) fn update<R>(
         &self,
         save: Save,
@@ -156,13 +151,12 @@ where
         Ok(result)
     }
 
-    /// Saves what is not saved yet.
     pub(crate) fn flush(&self) -> anyhow::Result<()> {
         let mut contents = self.lock();
         if contents.is_dirty { self.save(&mut contents) } else { Ok(()) }
     }
 
-    /// Ends a command: removes the file of one that is complete, and keeps that of one that can be continued.
+    /// Ends a command: removes the file if the command is complete, and keeps it if the command can be continued.
     pub(crate) fn finish<R>(&self, result: anyhow::Result<R>) -> anyhow::Result<R> {
         let Some(path) = &self.path else { return result };
         match result {
@@ -190,12 +184,12 @@ where
     }
 
     fn lock(&self) -> MutexGuard<'_, Contents<O, T>> {
-        // After a panic a count is at worst too low, and what it does not count is done again.
+        // After a panic, a count is at worst too low, and the uncounted work is done again.
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The document in a state file; `None` if there is no file.
+/// Reads the document in a state file. Returns `None` if the file does not exist.
 fn read<O: DeserializeOwned, T: DeserializeOwned>(
     command: Command,
     path: &Path,

@@ -1,10 +1,10 @@
-//! The address of a database as an option.
+//! The database address option.
 
 use serde::Deserialize;
 use std::env;
 use std::fmt;
 
-/// The address of a database. It may hold a password, so it is never shown.
+/// The address of a database. It may contain a password, so it is never shown.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct StoreUrl(pub String);
@@ -21,7 +21,8 @@ impl fmt::Debug for StoreUrl {
     }
 }
 
-/// Whether every user who lists the processes of this machine can read the password in the address of a database.
+/// Returns true if the address of a database contains a password that any user who lists the processes of this machine
+/// can read.
 pub fn shows_password(url: &str) -> bool {
     store::postgres::has_password(url) && env::args().any(|argument| argument.contains(url))
 }

@@ -6,9 +6,9 @@ use crate::sas::parse_time;
 use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, MalformedXml, escape};
 use model::{DateTime, Permissions, StoredAccessPolicies, StoredAccessPolicy};
 
-/// Reads the policies that a client sets. An empty body removes all.
+/// Parses the policies that a client sets. An empty body removes all policies.
 ///
-/// UNVERIFIED (10 §7): that every error in a policy has one response, that of a malformed document.
+/// UNVERIFIED (10 §7): every error in a policy gets the same response as a malformed document.
 pub fn read(body: &[u8]) -> Result<StoredAccessPolicies, MalformedXml> {
     if body.is_empty() {
         return Ok(StoredAccessPolicies::default());
@@ -32,11 +32,11 @@ fn read_identifier(identifier: &Element) -> Result<StoredAccessPolicy, Malformed
     let [start, expiry, permission] = content.children_by_name(["Start", "Expiry", "Permission"])?;
     policy.start = read_value(start, parse_time)?;
     policy.expiry = read_value(expiry, parse_time)?;
-    policy.permissions = read_value(permission, Permissions::of_table)?;
+    policy.permissions = read_value(permission, Permissions::parse_table)?;
     Ok(policy)
 }
 
-/// The value of an element; `None` if it has no text.
+/// Returns the parsed value of an element, or `None` if the element is absent or empty.
 fn read_value<T>(element: Option<&Element>, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, MalformedXml> {
     let Some(element) = element else { return Ok(None) };
     if !element.children.is_empty() {
@@ -79,7 +79,7 @@ fn write_value(out: &mut String, name: &str, value: Option<String>) {
 fn seven_digits(time: DateTime) -> String {
     let mut out = Vec::with_capacity(28);
     time.write_seven_digits_to(&mut out);
-    String::from_utf8(out).expect("only ASCII was written")
+    String::from_utf8(out).expect("the output is ASCII")
 }
 
 #[cfg(test)]

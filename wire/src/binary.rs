@@ -1,19 +1,19 @@
-//! Base64 of binary values.
+//! Base64 encoding of binary values.
 //!
 //! This module must not know where such values occur.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Appends bytes as text.
+/// Appends bytes as Base64.
 pub(crate) fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     let start = out.len();
     out.resize(start + bytes.len().div_ceil(3) * 4, 0);
     let written = STANDARD.encode_slice(bytes, out.get_mut(start..).unwrap_or_default());
-    out.truncate(start + written.expect("the room was made for it"));
+    out.truncate(start + written.expect("the buffer was resized for it"));
 }
 
-/// Decodes a text; `None` if it is not padded standard Base64.
+/// Decodes padded standard Base64. Returns `None` for anything else.
 pub(crate) fn read_base64(text: impl AsRef<[u8]>) -> Option<Vec<u8>> {
     STANDARD.decode(text).ok()
 }

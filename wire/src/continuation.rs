@@ -1,13 +1,13 @@
-//! Continuation tokens in the form of the service: `1!<length>!<Base64>` (specification 04 §6).
+//! Continuation tokens in the format of the service: `1!<length>!<Base64>` (specification 04 §6).
 //!
-//! A token names the next position to examine. Tokens are not secret and not tied to a query.
+//! A token contains the next position to examine. Tokens are not secret and not tied to a query.
 //!
-//! This module must not know what a token's text means.
+//! This module must not know the meaning of a token's content.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The text of a token for a key or a table name.
+/// Encodes a key or a table name as a token.
 pub fn encode(text: &str) -> String {
     let base64: String = STANDARD
         .encode(text)
@@ -22,7 +22,7 @@ pub fn encode(text: &str) -> String {
     format!("1!{}!{base64}", base64.len())
 }
 
-/// The text that a token encodes; `None` if it is malformed. A token of another form is that text itself.
+/// Decodes a token. Returns `None` if it is malformed. A token without the `1!` prefix is returned as it is.
 pub fn decode(token: &str) -> Option<String> {
     let Some(rest) = token.strip_prefix("1!") else { return Some(token.to_owned()) };
     let (length, encoded) = rest.split_once('!')?;

@@ -1,5 +1,4 @@
-//! Error codes, their HTTP statuses and messages, and the three forms of error bodies
-//! (specification 03 §6 and 06).
+//! Error codes, their HTTP statuses and messages, and the three formats of error bodies (specification 03 §6 and 06).
 //!
 //! The table in this file is the only place that assigns a status to a code.
 //!
@@ -20,7 +19,7 @@ macro_rules! error_codes {
         }
 
         impl ErrorCode {
-            /// Every code, for tests that go through all of them.
+            /// All codes, for tests.
             pub const ALL: &'static [Self] = &[$(Self::$code,)*];
 
             /// The name in error bodies and in the `x-ms-error-code` header.
@@ -28,12 +27,12 @@ macro_rules! error_codes {
                 match self { $(Self::$code => code_name!($code $($name)?),)* }
             }
 
-            /// The HTTP status that goes with the code.
+            /// Returns the HTTP status of the code.
             pub fn status(self) -> u16 {
                 match self { $(Self::$code => $status,)* }
             }
 
-            /// The message, where the code has a fixed one (06 §2 to §5).
+            /// Returns the default message of the code (06 §2 to §5).
             pub fn message(self) -> &'static str {
                 match self { $(Self::$code => $message,)* }
             }
@@ -41,7 +40,7 @@ macro_rules! error_codes {
     };
 }
 
-/// The name of a code where it differs from that of the variant, because one name goes with two statuses.
+/// The name of a code. It differs from the variant's name if one name has two statuses.
 macro_rules! code_name {
     ($code:ident) => {
         stringify!($code)
@@ -54,11 +53,11 @@ macro_rules! code_name {
 error_codes! {
     /// The account does not accept account keys.
     AccountIsDisabled 403 "The specified account is disabled."
-    /// The response would be Atom, which versions from 2015-12-11 on do not support.
+    /// The response would be Atom, which versions since 2015-12-11 do not support.
     AtomFormatNotSupported 415 "Atom format is not supported."
-    /// Signature, date or account of the request are wrong.
+    /// The signature, date or account of the request is wrong.
     AuthenticationFailed 403 "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature."
-    /// A token is missing or refused, and the response says where to get one (07 §9, 09 §4).
+    /// A token is missing or rejected, and the response states where to get one (07 §9, 09 §4).
     AuthenticationNeeded as "InvalidAuthenticationInfo" 401 "Server failed to authenticate the request. Please refer to the information in the www-authenticate header."
     /// The credential does not cover this operation.
     AuthorizationFailure 403 "This request is not authorized to perform this operation."
@@ -70,9 +69,9 @@ error_codes! {
     AuthorizationResourceTypeMismatch 403 "This request is not authorized to perform this operation using this resource type."
     /// The credential is for other services.
     AuthorizationServiceMismatch 403 "This request is not authorized to perform this operation using this service."
-    /// The credential is for clients at other addresses; the message names the address.
+    /// The credential is restricted to other client addresses; the message contains the client's address.
     AuthorizationSourceIPMismatch 403 "This request is not authorized to perform this operation using this source IP."
-    /// A transaction names two partitions.
+    /// A transaction refers to two partitions.
     CommandsInBatchActOnDifferentPartitions 400 "All commands in a batch must operate on same entity group."
     /// `If-Match` with a weak `ETag` in a form that this service does not use.
     ConditionNotMet 412 "The condition specified using HTTP conditional header(s) is not met."
@@ -82,7 +81,7 @@ error_codes! {
     EntityAlreadyExists 409 "The specified entity already exists."
     /// An entity above 1 MiB.
     EntityTooLarge 400 "The entity is larger than the maximum allowed size (1MB)."
-    /// No `Host` header.
+    /// The `Host` header is missing.
     HostInformationNotPresent 400 "The required host information is not present in the request. You must send a non-empty Host header or include the absolute URI in the request line."
     /// A write to the secondary endpoint.
     InsufficientAccountPermissions 403 "Write operations are not allowed."
@@ -90,25 +89,25 @@ error_codes! {
     InternalError 500 "Server encountered an internal error. Please try again after some time."
     /// A malformed `Authorization` header.
     InvalidAuthenticationInfo 400 "Authentication information is not given in the correct format. Check the value of Authorization header."
-    /// A transaction names an entity twice.
+    /// A transaction changes an entity twice.
     InvalidDuplicateRow 400 "The batch request contains multiple changes with same row key. An entity can appear only once in a batch request."
     /// A malformed header.
     InvalidHeaderValue 400 "The value for one of the HTTP headers is not in the correct format."
-    /// An HTTP method that the service does not know.
+    /// An unknown HTTP method.
     InvalidHttpVerb 400 "The HTTP verb specified was not recognized by the server."
-    /// A malformed request; the message says what.
+    /// A malformed request; the message has details.
     InvalidInput 400 "One of the request inputs is not valid."
     /// A `Content-MD5` that is not 128 bits in Base64.
     InvalidMd5 400 "The MD5 value specified in the request is invalid. The MD5 value must be 128 bits and Base64-encoded."
     /// A malformed query parameter.
     InvalidQueryParameterValue 400 "Value for one of the query parameters specified in the request URI is invalid."
-    /// A table name with characters that are not allowed. The misspelling is the service's.
+    /// A table name with forbidden characters. The misspelling is the service's.
     InvalidResourceName 400 "The specifed resource name contains invalid characters."
-    /// A path that names no resource.
+    /// A path that does not identify a resource.
     InvalidUri 400 "The requested URI does not represent any resource on the server."
     /// A malformed XML body.
     InvalidXmlDocument 400 "XML specified is not syntactically valid."
-    /// A value in an XML body that its element cannot have; the message is the one that users report (08 §11.1).
+    /// A value that its XML element does not allow; the message is as reported by users (08 §11.1).
     InvalidXmlNodeValue 400 "The value for one of the XML nodes is not in the correct format."
     /// JSON before version 2013-08-15 or with a data service version below 3.0.
     JsonFormatNotSupported 415 "JSON format is not supported."
@@ -122,17 +121,17 @@ error_codes! {
     MethodNotAllowed 405 "The requested method is not allowed on the specified resource."
     /// A body without a length.
     MissingContentLengthHeader 411 "The Content-Length header was not specified."
-    /// An XML body without an element that the operation needs.
+    /// An XML body that lacks an element required by the operation.
     MissingRequiredXmlNode 400 "A required XML node was not specified in the request body."
-    /// A query parameter that the operation needs.
+    /// A missing query parameter that the operation requires.
     MissingRequiredQueryParameter 400 "A required query parameter was not specified for this request."
-    /// A header that the operation needs.
+    /// A missing header that the operation requires.
     MissingRequiredHeader 400 "A required HTTP header was not specified."
     /// A feature that the service does not have.
     NotImplemented 501 "The requested operation is not implemented on the specified resource."
-    /// The request took longer than it may.
+    /// The request exceeded its timeout.
     OperationTimedOut 500 "The operation could not be completed within the permitted time."
-    /// A value outside its range; the message says which.
+    /// A value outside its range; the message has details.
     OutOfRangeInput 400 "One of the request inputs is out of range."
     /// An insert without partition key or row key.
     PropertiesNeedValue 400 "The values are not specified for all properties in the entity."
@@ -148,19 +147,19 @@ error_codes! {
     RequestUrlFailedToParse 400 "The url in the request could not be parsed."
     /// An entity, or a table of the table list, that does not exist.
     ResourceNotFound 404 "The specified resource does not exist."
-    /// The server has no capacity for this request now.
+    /// The server currently has no capacity for this request.
     ServerBusy 503 "The server is currently unable to receive requests. Please retry your request."
     /// Create Table with the name of an existing table.
     TableAlreadyExists 409 "The table specified already exists."
-    /// Create Table with the name of a table that is being deleted; sent with `--rehearse deletion` only.
+    /// Create Table with the name of a table that is being deleted; sent only with `--rehearse deletion`.
     TableBeingDeleted 409 "The specified table is being deleted. Try operation later."
     /// An entity operation on a table that does not exist.
     TableNotFound 404 "The table specified does not exist."
     /// More than 252 custom properties.
     TooManyProperties 400 "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties."
-    /// A method that an operation on policies or properties does not have.
+    /// A method that an operation on policies or properties does not support.
     UnsupportedHttpVerb 405 "The resource doesn't support the specified HTTP verb."
-    /// `If-Match` names another version than the current one.
+    /// `If-Match` does not match the current version.
     UpdateConditionNotSatisfied 412 "The update condition specified in the request was not satisfied."
     /// `X-HTTP-Method` given more than once.
     XMethodIncorrectCount 400 "More than one X-HTTP-Method is specified."
@@ -170,56 +169,56 @@ error_codes! {
     XMethodNotUsingPost 400 "The request uses X-HTTP-Method with an HTTP verb other than POST."
 }
 
-/// The text for a body that cannot be parsed (06 §4).
+/// The message for a body that cannot be parsed (06 §4).
 pub const MALFORMED_BODY: &str = "An error occurred while processing this request.";
-/// The text for an entity address that cannot be parsed (06 §4).
+/// The message for an entity address that cannot be parsed (06 §4).
 pub const MALFORMED_ADDRESS: &str = "Bad Request - Error in query syntax.";
-/// The text for a change set of more than 100 operations (05 §5.2).
+/// The message for a changeset of more than 100 operations (05 §5.2).
 pub const TOO_MANY_CHANGES: &str = "The batch request operation exceeds the maximum 100 changes per change set.";
 
-/// An error for the client: code and message.
+/// An error for the client: a code and a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceError {
-    /// The code, which fixes the status.
+    /// The code, which determines the status.
     pub code: ErrorCode,
     /// The message without its `RequestId` and `Time` lines.
     pub message: Cow<'static, str>,
 }
 
 impl ServiceError {
-    /// An error with a message of its own.
+    /// Creates an error with its own message.
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: message.into() }
     }
 
-    /// `InvalidInput` with a message of its own.
+    /// Creates an `InvalidInput` error with its own message.
     pub fn invalid_input(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorCode::InvalidInput, message)
     }
 
-    /// The error for a body that cannot be parsed.
+    /// Creates the error for a body that cannot be parsed.
     pub fn malformed_body() -> Self {
         Self::invalid_input(MALFORMED_BODY)
     }
 
-    /// The same error for the operation at this index of a batch (05 §5.1).
+    /// Returns the same error for the operation at this index of a batch (05 §5.1).
     pub fn at_index(&self, index: usize) -> Self {
         Self::new(self.code, format!("{index}:{}", self.message))
     }
 
-    /// The error for an entity address that cannot be parsed.
+    /// Creates the error for an entity address that cannot be parsed.
     pub fn malformed_address() -> Self {
         Self::invalid_input(MALFORMED_ADDRESS)
     }
 
-    /// `OutOfRangeInput` that quotes the name of an input and its value (06 §2).
+    /// Creates an `OutOfRangeInput` error that quotes the name and value of an input (06 §2).
     pub fn out_of_range(name: &str, value: &str) -> Self {
         let message = format!("The '{name}' parameter of value '{value}' is out of range.");
         Self::new(ErrorCode::OutOfRangeInput, message)
     }
 }
 
-/// The errors of 01 §2.
+/// Maps the errors of 01 §2.
 impl From<TableNameError> for ServiceError {
     fn from(error: TableNameError) -> Self {
         match error {
@@ -246,11 +245,11 @@ pub enum ErrorBodyFormat {
     Json,
     /// `<error xmlns=…>`: the client reads Atom, or no format could be resolved.
     ODataXml,
-    /// `<m:error xmlns:m=…>`: authentication and other checks before the service.
+    /// `<m:error xmlns:m=…>`: the format of authentication and other checks before the service.
     PrefixedXml,
 }
 
-/// Writes an error body; the message gets its `RequestId` and `Time` lines here.
+/// Writes an error body and appends the `RequestId` and `Time` lines to the message.
 pub fn write_error_body(form: ErrorBodyFormat, error: &ServiceError, request_id: &str, now: DateTime) -> Vec<u8> {
     let mut time = Vec::with_capacity(28);
     now.write_seven_digits_to(&mut time);

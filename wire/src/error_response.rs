@@ -1,6 +1,6 @@
-//! Error responses as a client reads them: all formats of [`crate::error`], and that of the XML operations.
+//! Error responses as parsed by a client: all formats of [`crate::error`] and the format of the XML operations.
 //!
-//! This module must not know what a client does about an error.
+//! This module must not know how a client handles an error.
 
 use crate::xml::Element;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 pub struct ErrorResponse {
     /// The code, such as `TableNotFound`.
     pub code: String,
-    /// The first line of the message; the following lines name the request.
+    /// The first line of the message; the other lines identify the request.
     pub message: String,
 }
 
@@ -36,7 +36,7 @@ struct JsonMessage<'a> {
 }
 
 impl ErrorResponse {
-    /// Reads the body of an error; `None` if it has no format of the service.
+    /// Parses an error body. Returns `None` if it is in none of the service's formats.
     pub fn read(body: &[u8]) -> Option<Self> {
         let body = body.trim_ascii();
         if body.starts_with(b"{") {

@@ -1,11 +1,11 @@
-//! The text of `$filter`: reading it, its errors, and printing it (specification 04 §2, §7).
+//! `$filter` expressions: parsing, errors and printing (specification 04 §2, §7).
 //!
 //! Invariants:
 //!
-//! 1. Parsing never panics and never exhausts the stack: text and nesting are bounded.
-//! 2. Printed text parses to the same tree. The canonical tree keeps the meaning of parentheses: operands chained
-//!    by one operator without parentheses are one `And` or `Or`, parenthesised ones stay a tree of their own.
-//! 3. A syntax error is reported before a type error, whatever their order in the text.
+//! 1. Parsing never panics and never exhausts the stack: length and nesting are bounded.
+//! 2. A printed filter parses to the same tree. The canonical tree preserves parentheses: operands chained by one
+//!    operator without parentheses are one `And` or `Or`; parenthesised ones remain a separate tree.
+//! 3. A syntax error takes precedence over a type error, whatever their order in the expression.
 //!
 //! This module must not know how a filter is evaluated or planned.
 
@@ -23,9 +23,9 @@ use std::fmt;
 
 pub use print::print;
 
-/// Parses a filter. The text is already decoded; white space around it is ignored.
+/// Parses a filter. The expression is already decoded; white space around it is ignored.
 ///
-/// An empty text is an error here; see [`parse_optional`].
+/// An empty expression is an error here; see [`parse_optional`].
 pub fn parse(text: &str) -> Result<Filter, FilterError> {
     if text.len() > FILTER_TEXT_BYTES_MAX {
         return Err(FilterError::invalid_input());
@@ -33,21 +33,21 @@ pub fn parse(text: &str) -> Result<Filter, FilterError> {
     Parser::new(text)?.filter()
 }
 
-/// Parses a filter; an empty or blank text is no filter (04 §2).
+/// Parses a filter. Returns `None` for an empty or blank expression (04 §2).
 pub fn parse_optional(text: &str) -> Result<Option<Filter>, FilterError> {
     if text.trim().is_empty() { Ok(None) } else { parse(text).map(Some) }
 }
 
-/// The error code of a refused filter.
+/// The error code of a rejected filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilterErrorCode {
-    /// The text is malformed, or names types that do not go together.
+    /// The expression is malformed or combines incompatible types.
     InvalidInput,
-    /// The text is well-formed and uses what the service does not support.
+    /// The expression is well-formed but uses features that the service does not support.
     NotImplemented,
 }
 
-/// Why a text is not a filter that can be evaluated.
+/// The reason a filter is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterError {
     /// The error code.
@@ -88,7 +88,7 @@ impl FilterError {
         Self { code: FilterErrorCode::InvalidInput, message: message.into() }
     }
 
-    /// The text breaks the grammar; the position counts UTF-16 code units up to the end of the wrong token.
+    /// Creates a syntax error. The position counts UTF-16 code units up to the end of the offending token.
     fn syntax(text: &str, at: usize) -> Self {
         let position = utf16_units(text.get(..at).unwrap_or(text));
         Self::because(format!("Syntax error at position {position} in '{text}'."))

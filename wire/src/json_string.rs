@@ -1,12 +1,12 @@
-//! Strings as JSON: everything beyond printable ASCII is escaped, as the service does (specification 03 §3.6).
+//! JSON strings: all characters except printable ASCII are escaped, as the service does (specification 03 §3.6).
 //!
-//! Invariant: what is written is ASCII.
+//! Invariant: the output is ASCII.
 //!
 //! This module must not know what a string is used for.
 
 use model::record::DamagedRecord;
 
-/// Bytes that are tested together, without a branch for each.
+/// The number of bytes that are tested together, without a branch for each.
 const GROUP_BYTES: usize = 64;
 
 /// Writes a quoted string.
@@ -16,7 +16,7 @@ pub fn write_json_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Writes text without quotes that was not checked to be UTF-8. Text without escapes is ASCII and needs no check.
+/// Writes text that was not checked to be UTF-8, without quotes. Text without escapes is ASCII and needs no check.
 pub(super) fn write_escaped_bytes(out: &mut Vec<u8>, text: &[u8]) -> Result<(), DamagedRecord> {
     if first_escaped(text).is_none() {
         out.extend_from_slice(text);
@@ -26,11 +26,11 @@ pub(super) fn write_escaped_bytes(out: &mut Vec<u8>, text: &[u8]) -> Result<(), 
     Ok(())
 }
 
-/// Writes a text without quotes.
+/// Writes text without quotes.
 pub(super) fn write_escaped(out: &mut Vec<u8>, text: &str) {
     let mut rest = text;
     while let Some(at) = first_escaped(rest.as_bytes()) {
-        // The bytes in front are ASCII, so a character begins here.
+        // The preceding bytes are ASCII, so a character begins here.
         let (plain, escaped) = rest.split_at_checked(at).unwrap_or((rest, ""));
         out.extend_from_slice(plain.as_bytes());
         let mut characters = escaped.chars();
@@ -46,7 +46,7 @@ fn is_escaped(b: u8) -> bool {
     !(b' '..=b'~').contains(&b) || b == b'"' || b == b'\\'
 }
 
-/// The index of the first byte that cannot be written as it is.
+/// Returns the index of the first byte that needs an escape.
 fn first_escaped(bytes: &[u8]) -> Option<usize> {
     for (index, group) in bytes.chunks(GROUP_BYTES).enumerate() {
         if group.iter().fold(false, |any, b| any | is_escaped(*b)) {
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(written("a\"\\/'<>&\n\u{1}\u{7f}é😀"), r#""a\"\\/'<>&\n\u0001\u007f\u00e9\ud83d\ude00""#);
     }
 
-    /// Whole groups and what is shorter than a group: an escape is found at every position.
+    /// Covers complete and partial groups: an escape is found at every position.
     #[test]
     fn an_escape_is_found_at_every_place_of_a_text_of_every_length() {
         for length in 0..100 {

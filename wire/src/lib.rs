@@ -1,8 +1,8 @@
-//! The wire protocol of the Table service: bytes to model and back, as pure functions.
+//! The wire protocol of the Table service as pure functions that convert bytes to the model and back.
 //!
-//! Server and client share this crate. It knows request targets, query options, filter text, JSON,
-//! Atom, batches, continuation tokens, signatures, user delegation keys, policies, service properties, versions, media types, error codes and
-//! their bodies.
+//! Server and client share this crate. It covers request targets, query options, filter expressions, JSON, Atom,
+//! batches, continuation tokens, signatures, user delegation keys, stored access policies, service properties,
+//! versions, media types, and error codes with their bodies.
 //!
 //! It must not know sockets, HTTP libraries, storage or configuration.
 

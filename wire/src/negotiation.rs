@@ -1,11 +1,11 @@
-//! Content negotiation: the format of a request body and of the response (specification 03 §1, 02 §8).
+//! Content negotiation: the formats of the request body and of the response (specification 03 §1, 02 §8).
 //!
-//! This module must not know how any format is read or written.
+//! This module must not know how a format is parsed or written.
 
 use crate::error::ErrorCode;
 use crate::version::Version;
 
-/// How much metadata a JSON response carries.
+/// The amount of metadata in a JSON response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetadataLevel {
     /// `odata=nometadata`
@@ -30,14 +30,14 @@ pub enum Format {
 pub enum ContentKind {
     /// One entity or table.
     Entry,
-    /// Any number of them.
+    /// Any number of entities or tables.
     Set,
     /// An error.
     Error,
 }
 
 impl Format {
-    /// The `Content-Type` of a response, exactly as the service writes it (03 §1.1).
+    /// Returns the `Content-Type` of a response, exactly as the service writes it (03 §1.1).
     pub const fn content_type(self, content: ContentKind) -> &'static str {
         match (self, content) {
             (Self::Json(MetadataLevel::None), _) => "application/json;odata=nometadata;streaming=true;charset=utf-8",
@@ -61,10 +61,10 @@ impl DataServiceVersion {
     pub const V3: Self = Self(30);
     /// 2.0: projection.
     pub const V2: Self = Self(20);
-    /// 1.0: what every version of the service understands.
+    /// 1.0: supported by every version of the service.
     pub const V1: Self = Self(10);
 
-    /// The number as headers have it.
+    /// Returns the number as written in headers.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V3 => "3.0",
@@ -73,12 +73,12 @@ impl DataServiceVersion {
         }
     }
 
-    /// The effective version of a request: `MaxDataServiceVersion` decides if both headers are present;
-    /// without either it is the highest that the service version has, and it is never above that (02 §8).
+    /// Returns the effective version of a request. If both headers are present, `MaxDataServiceVersion` takes
+    /// precedence. The maximum for the service version is both the default and the upper limit (02 §8).
     ///
-    /// An empty header counts as none: a client of Go sends one in every part of a batch.
+    /// An empty header counts as absent: a Go client sends one in every part of a batch.
     ///
-    /// UNVERIFIED (02 §8): the code for a header that cannot be read.
+    /// UNVERIFIED (02 §8): the code for a malformed header.
     pub fn effective(
         version: Version,
         data_service_version: Option<&str>,
@@ -107,7 +107,7 @@ impl DataServiceVersion {
     }
 }
 
-/// The parts of a request that decide about formats.
+/// The parts of a request that determine its formats.
 #[derive(Debug, Clone, Copy)]
 pub struct FormatPreferences<'a> {
     /// The service version.
@@ -121,7 +121,7 @@ pub struct FormatPreferences<'a> {
 }
 
 impl FormatPreferences<'_> {
-    /// The format of the response, or the error if no format is possible (03 §1.2, §1.3).
+    /// Returns the format of the response, or the error if no format is possible (03 §1.2, §1.3).
     pub fn response_format(&self) -> Result<Format, ErrorCode> {
         let format = self.format.map(str::trim).filter(|format| !format.is_empty());
         if let Some(format) = format.filter(|_| self.data_service_version >= DataServiceVersion::V3) {
@@ -133,10 +133,10 @@ impl FormatPreferences<'_> {
         }
     }
 
-    /// The format for a response without a body: as [`Self::response_format`], but a missing `Accept`, or one that accepts
-    /// everything, is no error.
+    /// Returns the format for a response without a body. Unlike in [`Self::response_format`], `Accept` may be missing
+    /// or accept everything.
     ///
-    /// UNVERIFIED (03 §1.3): whether a missing `Accept` is refused on operations with empty responses.
+    /// UNVERIFIED (03 §1.3): whether a missing `Accept` is rejected on operations with empty responses.
     pub fn empty_response_format(&self) -> Result<Format, ErrorCode> {
         let is_indifferent = self.accept.is_none_or(|accept| accept.trim() == "*/*") && self.format.is_none();
         if is_indifferent && self.version >= Version::NO_ATOM {
@@ -145,14 +145,14 @@ impl FormatPreferences<'_> {
         self.response_format()
     }
 
-    /// The format of the media range with the highest quality, the first one among equals, that the version
-    /// supports; if it supports none, the error of the best one.
+    /// Returns the format of the media range with the highest quality that the version supports. Among equals, the
+    /// first one counts. If none is supported, returns the error of the best range.
     ///
-    /// UNVERIFIED (03 §1.2): that the service respects quality values, and skips what the version does not support.
+    /// UNVERIFIED (03 §1.2): the service respects quality values and skips unsupported formats.
     fn first_supported(&self, ranges: &str, short: ShortNames) -> Result<Format, ErrorCode> {
         let mut known: Vec<_> = ranges.split(',').filter_map(|range| media_range(range, short)).collect();
         known.retain(|(_, quality)| *quality > 0);
-        // The sort is stable, so that equals stay in their order.
+        // The sort is stable, so equal ranges keep their order.
         known.sort_by_key(|(_, quality)| std::cmp::Reverse(*quality));
         let mut refused = None;
         for (requested, _) in known {
@@ -164,7 +164,7 @@ impl FormatPreferences<'_> {
         Err(refused.unwrap_or(ErrorCode::MediaTypeNotSupported))
     }
 
-    /// The requested format, if the version supports it.
+    /// Returns the requested format if the version supports it.
     fn supported(&self, requested: RequestedFormat) -> Result<Format, ErrorCode> {
         match requested {
             RequestedFormat::Anything | RequestedFormat::Atom if self.version < Version::NO_ATOM => Ok(Format::Atom),
@@ -178,8 +178,8 @@ impl FormatPreferences<'_> {
         }
     }
 
-    /// The format for the parts of a batch that request none. The preferences of the batch itself never cause an error
-    /// (03 §1.3).
+    /// Returns the format for parts of a batch that request none. The preferences of the batch itself never cause an
+    /// error (03 §1.3).
     pub fn default_part_format(&self) -> Format {
         match self.response_format() {
             Ok(format) => format,
@@ -193,9 +193,9 @@ impl FormatPreferences<'_> {
         named_body_format(content_type).map_or(Ok(()), |format| self.supported_body(format?).map(|_| ()))
     }
 
-    /// The format of the body of a request, which the version must support (03 §1.3).
+    /// Returns the format of the request body, which the version must support (03 §1.3).
     ///
-    /// UNVERIFIED (03 §1.3): that the first character of a body without `Content-Type` decides.
+    /// UNVERIFIED (03 §1.3): without `Content-Type`, the first character of the body determines the format.
     pub fn body_format(&self, content_type: Option<&str>, body: &[u8]) -> Result<Format, ErrorCode> {
         let guessed = || {
             let text = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii_start();
@@ -218,7 +218,7 @@ impl FormatPreferences<'_> {
     }
 }
 
-/// The format that `Content-Type` names; `None` if the header is missing or empty.
+/// Returns the format specified by `Content-Type`, or `None` if the header is missing or empty.
 fn named_body_format(content_type: Option<&str>) -> Option<Result<Format, ErrorCode>> {
     let content_type = content_type?;
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
@@ -242,14 +242,14 @@ enum RequestedFormat {
     Anything,
 }
 
-/// Whether the short names of formats are accepted, as in `$format`.
+/// Whether short format names are accepted, as in `$format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ShortNames {
     Allowed,
     Refused,
 }
 
-/// A media range and its quality in thousandths; `None` if it is not one that the service knows.
+/// Parses a media range and its quality in thousandths. Returns `None` if the service does not support the media type.
 fn media_range(range: &str, short: ShortNames) -> Option<(RequestedFormat, u32)> {
     let mut parts = range.split(';');
     let media_type = parts.next()?.trim();
@@ -278,7 +278,7 @@ fn media_range(range: &str, short: ShortNames) -> Option<(RequestedFormat, u32)>
     Some((requested, quality))
 }
 
-/// The metadata level that the parameter `odata` of a JSON media range names.
+/// Returns the metadata level specified by the parameter `odata` of a JSON media range.
 fn json_level(level: Option<&str>) -> Option<RequestedFormat> {
     const LEVELS: [(&str, RequestedFormat); 4] = [
         ("minimalmetadata", RequestedFormat::Json(MetadataLevel::Minimal)),
@@ -290,7 +290,7 @@ fn json_level(level: Option<&str>) -> Option<RequestedFormat> {
     LEVELS.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(level)).map(|(_, requested)| requested)
 }
 
-/// A quality value such as `0.8`, in thousandths.
+/// Parses a quality value such as `0.8` as thousandths.
 fn thousandths(text: &str) -> Option<u32> {
     let quality: f32 = text.parse().ok()?;
     if !(0.0..=1.0).contains(&quality) {
@@ -309,7 +309,7 @@ pub enum Preference {
 }
 
 impl Preference {
-    /// Reads the header, which data service versions before 3.0 ignore; other values are ignored in all.
+    /// Parses the header. Data service versions before 3.0 ignore it; unknown values are always ignored.
     pub fn parse(version: DataServiceVersion, header: Option<&str>) -> Option<Self> {
         if version < DataServiceVersion::V3 {
             return None;
@@ -321,7 +321,7 @@ impl Preference {
         })
     }
 
-    /// The value of `Preference-Applied`.
+    /// Returns the value of `Preference-Applied`.
     pub fn applied(self) -> &'static str {
         match self {
             Self::NoContent => "return-no-content",
@@ -406,7 +406,7 @@ mod tests {
                 assert_eq!(
                     format_preferences.check_content_type(content_type),
                     format.map(|_| ()),
-                    "the body has no say"
+                    "the body is ignored"
                 );
             }
             format

@@ -1,16 +1,16 @@
-//! The text of doubles (specification 01 §6.2, 03 §3.6).
+//! Doubles as text (specification 01 §6.2, 03 §3.6).
 //!
-//! Invariant: the text of a double reads back to the same double.
+//! Invariant: the text of a double parses to the same double.
 //!
 //! This module must not know the formats that contain it.
 
 use std::num::FpCategory;
 use std::ops::Range;
 
-/// Appends the text that the service writes, which reads back to the same double: `5.0`, `-0.25`, `1E+300`, `1E-05`.
+/// Appends a double as the service formats it: `5.0`, `-0.25`, `1E+300`, `1E-05`. The text parses to the same double.
 ///
-/// It is the round-trip format of the .NET Framework (recorded): 15 digits if these read back to the same double, else 17.
-/// The value must be finite; NaN and the infinities have texts of their own in each format.
+/// This is the round-trip format of the .NET Framework (recorded): 15 digits if they parse to the same double,
+/// otherwise 17. The value must be finite; each format has its own names for NaN and the infinities.
 pub fn write_double(out: &mut Vec<u8>, value: f64) {
     if value.classify() == FpCategory::Zero {
         out.extend_from_slice(if value.is_sign_negative() { b"-0.0" } else { b"0.0" });
@@ -21,34 +21,34 @@ pub fn write_double(out: &mut Vec<u8>, value: f64) {
     }
     let (size, mut buffer) = (value.abs(), zmij::Buffer::new());
     let text = buffer.format_finite(size);
-    if PLAIN.contains(&size) && text.len() <= SHORT_DIGITS + ".".len() {
-        // The library lays these out as the service does, which saves 0.03 µs.
+    if PLAIN.contains(&size) && text.len() <= SHORT_DIGIT_COUNT + ".".len() {
+        // The library formats these like the service, which saves 0.03 µs.
         out.extend_from_slice(text.as_bytes());
         return;
     }
     let mut digits = Digits::default();
     let mut exponent = digits.read(text);
-    // The shortest text that reads back shows how many digits are needed. Of the smallest doubles not even 15 are exact, so
-    // that theirs are others than the shortest.
-    let precision = if digits.length > SHORT_DIGITS { LONG_DIGITS } else { SHORT_DIGITS };
-    if precision == LONG_DIGITS || size < f64::MIN_POSITIVE {
+    // The length of the shortest round-trip text determines how many digits are needed. For the smallest doubles, not
+    // even 15 digits are exact, so their digits differ from the shortest text.
+    let precision = if digits.length > SHORT_DIGIT_COUNT { LONG_DIGIT_COUNT } else { SHORT_DIGIT_COUNT };
+    if precision == LONG_DIGIT_COUNT || size < f64::MIN_POSITIVE {
         digits = Digits::default();
         exponent = digits.read(&format!("{size:.*e}", precision - 1));
     }
     layout(out, digits.as_bytes(), exponent, precision);
 }
 
-/// The doubles with at most 15 digits before the point and at most two zeros after it.
+/// Doubles that the library formats like the service: at most 15 digits before the point and at most two zeros after
+/// it.
 const PLAIN: Range<f64> = 0.001..1e15;
 
-/// How many digits the service writes if these suffice.
-const SHORT_DIGITS: usize = 15;
-/// How many digits it writes otherwise; they always suffice.
-const LONG_DIGITS: usize = 17;
-/// The most significant digits that a double needs, with room for zeros around them.
+/// The number of digits that the service writes if they suffice.
+const SHORT_DIGIT_COUNT: usize = 15;
+/// The number of digits that the service writes otherwise; they always suffice.
+const LONG_DIGIT_COUNT: usize = 17;
+/// Maximum number of significant digits of a double, with room for zeros around them.
 const DIGITS_MAX: usize = 32;
 
-/// The significant digits of a number.
 #[derive(Default)]
 struct Digits {
     digits: [u8; DIGITS_MAX],
@@ -60,7 +60,8 @@ impl Digits {
         self.digits.get(..self.length).unwrap_or_default()
     }
 
-    /// Reads a plain or scientific text of at least one digit; returns the power of ten of the first significant digit.
+    /// Parses a plain or scientific number with at least one digit. Returns the power of ten of the first significant
+    /// digit.
     fn read(&mut self, text: &str) -> i32 {
         let (mantissa, power) = match text.split_once(['e', 'E']) {
             Some((mantissa, power)) => (mantissa, power.parse().unwrap_or(0)),
@@ -83,7 +84,8 @@ impl Digits {
     }
 }
 
-/// A number with more digits before the point than the format has, or more than three zeros after it, is scientific.
+/// Writes the digits. The notation is scientific if there are more digits before the point than `precision`, or more
+/// than three zeros after it.
 fn layout(out: &mut Vec<u8>, digits: &[u8], exponent: i32, precision: usize) {
     let whole_digits = usize::try_from(exponent).map_or(0, |exponent| exponent + 1);
     if exponent >= -4 && whole_digits <= precision {
@@ -169,15 +171,15 @@ mod tests {
     }
 
     proptest! {
-        /// The numbers whose text is that of the library.
+        /// Numbers that the library formats like the service.
         #[test]
         fn plain_numbers_have_the_layout_of_all_others(value in 0.001..1e15_f64, whole in 1.0..1e15_f64, places in 0..4) {
             for value in [value, whole.trunc(), whole.trunc() / 10_f64.powi(places)] {
                 let mut digits = Digits::default();
                 let exponent = digits.read(zmij::Buffer::new().format_finite(value));
                 let mut out = Vec::new();
-                layout(&mut out, digits.as_bytes(), exponent, SHORT_DIGITS);
-                if digits.length <= SHORT_DIGITS {
+                layout(&mut out, digits.as_bytes(), exponent, SHORT_DIGIT_COUNT);
+                if digits.length <= SHORT_DIGIT_COUNT {
                     prop_assert_eq!(text(value), String::from_utf8(out).unwrap());
                 }
             }

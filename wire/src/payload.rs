@@ -1,6 +1,6 @@
-//! Entities and tables in the format of a request: the one place that chooses between JSON and Atom.
+//! Entities and tables in the format of a request: the only place that chooses between JSON and Atom.
 //!
-//! This module must not know how either format looks.
+//! This module must not know the details of either format.
 
 use crate::entity_body::{BodyError, EntityBody, KeyLocation};
 pub use crate::json::EncoderCache;
@@ -11,7 +11,7 @@ use crate::{atom, json};
 use model::record::DamagedRecord;
 use model::{AccountName, DateTime, EntityView};
 
-/// What every response is written from.
+/// The values that all responses depend on.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseContext<'a> {
     /// Scheme, host and, in path style, the account: `http://127.0.0.1:10002/acct`.
@@ -22,7 +22,7 @@ pub struct ResponseContext<'a> {
     pub format: Format,
     /// The service version.
     pub version: Version,
-    /// The time of the response, which Atom contains.
+    /// The time of the response, which Atom includes.
     pub now: DateTime,
 }
 
@@ -37,14 +37,14 @@ impl<'a> ResponseContext<'a> {
     }
 }
 
-/// What the entities of one table are written from.
+/// The values that all entities of one table in a response depend on.
 #[derive(Debug, Clone, Copy)]
 pub struct EntityContext<'a> {
-    /// What every response is written from.
+    /// The context of the response.
     pub response: ResponseContext<'a>,
-    /// The table, as the request spells it.
+    /// The table name as spelled in the request.
     pub table: &'a str,
-    /// Which properties are written; `None` writes all.
+    /// The properties to write; `None` writes all.
     pub select: Option<&'a Select>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> EntityContext<'a> {
     }
 }
 
-/// Reads the body of an insert, update, merge or upsert.
+/// Parses the body of an insert, update, merge or upsert.
 pub fn read_entity(format: Format, body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyError> {
     match format {
         Format::Json(_) => json::read_entity(body, keys),
@@ -72,7 +72,7 @@ pub fn read_entity(format: Format, body: &[u8], keys: KeyLocation) -> Result<Ent
     }
 }
 
-/// Reads the body of Create Table: the table's name, not checked; `None` if it is missing or null.
+/// Parses the body of Create Table. Returns the table name without validating it, or `None` if it is missing or null.
 pub fn read_table(format: Format, body: &[u8]) -> Result<Option<String>, BodyError> {
     match format {
         Format::Json(_) => json::read_table(body),
@@ -80,7 +80,7 @@ pub fn read_table(format: Format, body: &[u8]) -> Result<Option<String>, BodyErr
     }
 }
 
-/// Writes one entity as the whole response.
+/// Writes one entity as a complete response.
 pub fn write_single_entity(
     out: &mut Vec<u8>,
     context: &EntityContext<'_>,
@@ -102,7 +102,7 @@ pub fn write_start_of_entity_set(out: &mut Vec<u8>, context: &EntityContext<'_>,
 
 /// Writes one entity of a set.
 ///
-/// `cache` is kept from one entity of the set to the next.
+/// `cache` is reused for all entities of the set.
 pub fn write_entity_in_set(
     out: &mut Vec<u8>,
     context: &EntityContext<'_>,
@@ -156,7 +156,6 @@ mod tests {
 
     const KEY: &str = "[ a-zA-Z0-9!\"$%&'()*+,.:;<=>@^_`|~é😀-]{0,8}";
 
-    /// A value that owns its text.
     #[derive(Debug, Clone)]
     enum Value {
         String(String),
@@ -176,7 +175,7 @@ mod tests {
             any::<Vec<u8>>().prop_map(Value::Binary),
             any::<bool>().prop_map(Value::Boolean),
             (0..=DateTime::MAX.ticks()).prop_map(Value::DateTime),
-            // JSON does not show the sign of zero (01 §6.2).
+            // JSON omits the sign of zero (01 §6.2).
             any::<f64>().prop_map(|double| Value::Double(double + 0.0)),
             prop_oneof![Just(f64::NAN), Just(f64::INFINITY), Just(f64::NEG_INFINITY), Just(5.0), Just(1e300)]
                 .prop_map(Value::Double),
@@ -186,7 +185,7 @@ mod tests {
         ]
     }
 
-    /// Short and long, to the bounds of what is compared and copied at once.
+    /// Short and long names, up to the size of the groups that are compared and copied together.
     const NAMES: [&str; 5] = [
         "a",
         "b",
@@ -208,7 +207,7 @@ mod tests {
                 Value::Binary(bytes) => EdmValue::Binary(bytes),
                 Value::Boolean(value) => EdmValue::Boolean(*value),
                 Value::DateTime(ticks) => EdmValue::DateTime(DateTime::from_ticks(*ticks).unwrap()),
-                // One of the many NaN values, since text does not distinguish them.
+                // Use a single NaN value: its bits are lost as text.
                 Value::Double(double) => EdmValue::Double(if double.is_nan() { f64::NAN } else { *double }),
                 Value::Guid(value) => EdmValue::Guid(Guid::from_bytes(value.to_be_bytes())),
                 Value::Int32(number) => EdmValue::Int32(*number),
@@ -230,19 +229,19 @@ mod tests {
             now: DateTime::MAX,
         };
         let select = Select::parse("missing,é,another").unwrap();
-        let view = EntityView::of(key, record).unwrap();
+        let view = EntityView::from_parts(key, record).unwrap();
         for select in [Some(&select), None] {
             let context = EntityContext { response, table: "cars", select };
             let mut out = Vec::new();
             write_single_entity(&mut out, &context, &view).unwrap();
-            let most = EntityBounds::of(&context).measured(&UnwrittenEntity::stored(&view), context.select);
-            assert!(out.len() <= most, "{} bytes, and {most} were expected at most", out.len());
-            assert!(most <= EntityBounds::of(&context).unmeasured(&UnwrittenEntity::stored(&view)));
+            let most = EntityBounds::new(&context).measured_bound(&UnwrittenEntity::stored(&view), context.select);
+            assert!(out.len() <= most, "{} bytes instead of at most {most}", out.len());
+            assert!(most <= EntityBounds::new(&context).upper_bound(&UnwrittenEntity::stored(&view)));
             if select.is_none() {
                 return out;
             }
         }
-        unreachable!("the last projection is none")
+        unreachable!("the last projection is `None`")
     }
 
     fn read(format: Format, body: &[u8], timestamp: DateTime) -> (EntityKey, Record) {
@@ -253,8 +252,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever format an entity is written in, it reads back equal, and so does what is written of that in any
-        /// other format.
+        /// An entity written in any format reads back equal, and so does that result when written in any other format.
         #[test]
         fn an_entity_goes_from_every_format_to_every_other(
             values in proptest::collection::vec(value(), 0..8),
@@ -274,7 +272,7 @@ mod tests {
             }
         }
 
-        /// As many escapes as there can be, in an entity that is measured and in one that is not.
+        /// The maximum number of escapes, in entities above and below the size from which they are measured.
         #[test]
         fn an_entity_of_escapes_is_not_longer_than_its_bound(
             character in prop_oneof![Just('\u{7F}'), Just('\u{1}'), Just('<'), Just('"'), Just('é'), Just('\u{FFFE}'), Just('😀')],
@@ -293,7 +291,7 @@ mod tests {
             }
         }
 
-        /// The cache of a set changes nothing in what is written.
+        /// The cache of a set does not change the output.
         #[test]
         fn an_entity_of_a_set_is_written_as_it_is_alone(
             shapes in proptest::collection::vec(
@@ -310,7 +308,7 @@ mod tests {
                 for shape in &shapes {
                     let names: std::collections::BTreeMap<_, _> = shape.iter().map(|(name, value)| (NAMES[*name], value)).collect();
                     let record = named_record(names.into_iter());
-                    let entity = EntityView::of(&key, &record).unwrap();
+                    let entity = EntityView::from_parts(&key, &record).unwrap();
                     let (mut among, mut alone) = (Vec::new(), Vec::new());
                     write_entity_in_set(&mut among, &context, &entity, &mut cache, true).unwrap();
                     write_entity_in_set(&mut alone, &context, &entity, &mut EncoderCache::default(), true).unwrap();
@@ -319,7 +317,7 @@ mod tests {
             }
         }
 
-        /// Without metadata the types that JSON has itself are kept, and the others become strings.
+        /// Without metadata, types that JSON has are kept and all others become strings.
         #[test]
         fn without_metadata_the_types_of_json_are_kept(values in proptest::collection::vec(value(), 0..8)) {
             let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };

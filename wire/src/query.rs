@@ -8,25 +8,25 @@ use model::limits::{PAGE_RESULTS_MAX, REQUEST_TIMEOUT_SECONDS_MAX};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// The query options of a request, decoded and not yet interpreted. Whoever needs an option reads it here, authentication
-/// like routing, so that what was signed is what is done.
+/// The query options of a request, decoded but not yet interpreted. All code, including authentication and routing,
+/// reads options from here, so the options executed are the ones that were signed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryOptions<'a> {
-    /// `$filter`
+    /// The `$filter` option.
     pub filter: Option<Cow<'a, str>>,
-    /// `$select`
+    /// The `$select` option.
     pub select: Option<Cow<'a, str>>,
-    /// `$format`
+    /// The `$format` option.
     pub format: Option<Cow<'a, str>>,
-    /// `NextPartitionKey`
+    /// The `NextPartitionKey` option.
     pub next_partition_key: Option<Cow<'a, str>>,
-    /// `NextRowKey`
+    /// The `NextRowKey` option.
     pub next_row_key: Option<Cow<'a, str>>,
-    /// `NextTableName`
+    /// The `NextTableName` option.
     pub next_table_name: Option<Cow<'a, str>>,
-    /// `comp`
+    /// The `comp` option.
     pub comp: Option<Cow<'a, str>>,
-    /// `restype`
+    /// The `restype` option.
     pub restype: Option<Cow<'a, str>>,
     /// `sig`: the signature of a shared access signature.
     pub signature: Option<Cow<'a, str>>,
@@ -44,7 +44,7 @@ pub struct QueryOptions<'a> {
 }
 
 impl<'a> QueryOptions<'a> {
-    /// Splits and decodes a raw query string. Nothing is refused here, since authentication comes first.
+    /// Splits and decodes a raw query string. Errors are reported later, since authentication comes first.
     pub fn parse(query: &'a str) -> Self {
         let mut options = Self::default();
         for (name, value) in pairs(query) {
@@ -77,14 +77,14 @@ impl<'a> QueryOptions<'a> {
                 return;
             }
         };
-        // The first one is signed (07 §6); [`Self::check`] refuses the others once the signature is known to be right.
+        // The first one is signed (07 §6). [`Self::check`] rejects duplicates after the signature has been verified.
         self.repeated |= slot.is_some();
         slot.get_or_insert(value);
     }
 
-    /// Refuses query strings that cannot be decoded and options that are given twice.
+    /// Rejects query strings that cannot be decoded and duplicate options.
     ///
-    /// UNVERIFIED (04 §1): the code for an option given twice.
+    /// UNVERIFIED (04 §1): the code for a duplicate option.
     pub fn check(&self) -> Result<(), ServiceError> {
         if self.undecodable {
             return Err(ServiceError::malformed_address());
@@ -92,14 +92,14 @@ impl<'a> QueryOptions<'a> {
         if self.repeated { Err(ErrorCode::InvalidInput.into()) } else { Ok(()) }
     }
 
-    /// Refuses the OData options that the Table service does not have, such as `$orderby`.
+    /// Rejects OData options that the Table service does not support, such as `$orderby`.
     ///
     /// UNVERIFIED (04 §1): the code for a disabled option.
     pub fn check_supported(&self) -> Result<(), ServiceError> {
         if self.unsupported { Err(ErrorCode::NotImplemented.into()) } else { Ok(()) }
     }
 
-    /// The most results of the page: 0 to 1,000, by default 1,000 (04 §5).
+    /// Returns the maximum number of results on the page: 0 to 1,000, by default 1,000 (04 §5).
     pub fn top(&self) -> Result<usize, ServiceError> {
         match &self.top {
             None => Ok(PAGE_RESULTS_MAX),
@@ -110,7 +110,7 @@ impl<'a> QueryOptions<'a> {
         }
     }
 
-    /// How long the request may take: `timeout` in seconds, at most and by default 30 (02 §9).
+    /// Returns the timeout of the request, `timeout` in seconds: 30 is both the maximum and the default (02 §9).
     ///
     /// UNVERIFIED (02 §9): the code for a value that is not a number.
     pub fn timeout(&self) -> Result<Duration, ServiceError> {
@@ -125,15 +125,15 @@ impl<'a> QueryOptions<'a> {
     }
 }
 
-/// Sets a field of a signature: the first one that is not empty counts (08 §1).
+/// Sets a field of a signature; the first non-empty value counts (08 §1).
 fn set_field<'a>(field: &mut Option<Cow<'a, str>>, value: Cow<'a, str>) {
     if field.as_deref().is_none_or(str::is_empty) {
         *field = Some(value);
     }
 }
 
-/// The names and values of a raw query string in their order: the names decoded, `None` if one is not UTF-8; the values as
-/// sent.
+/// Returns the names and values of a raw query string in their order. Names are decoded, or `None` if they are not
+/// UTF-8; values are as sent.
 pub(crate) fn pairs(query: &str) -> impl Iterator<Item = (Option<Cow<'_, str>>, &str)> {
     query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));

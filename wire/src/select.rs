@@ -13,23 +13,23 @@ use model::record::{DamagedRecord, Property, RecordView};
 pub(crate) struct Projection<'s, 'e> {
     /// The selected custom properties that the entity has.
     pub(crate) present: Vec<Property<'e>>,
-    /// The selected names that the entity lacks, which are written as null.
+    /// The selected names that the entity lacks, to be written as null.
     pub(crate) missing: Vec<&'s str>,
 }
 
 /// The properties that a response contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Select {
-    /// The names in the order of the list, each once.
+    /// The unique names in the order of the list.
     names: Vec<String>,
-    /// Indexes into `names`, ordered by name, for the look-up of stored properties.
+    /// Indexes into `names`, ordered by name, for looking up stored properties.
     by_name: Vec<usize>,
-    /// The list as `odata.metadata` contains it.
+    /// The list as written in `odata.metadata`.
     metadata_text: String,
 }
 
 impl Select {
-    /// Reads the option's value. An empty list selects everything and appears in `odata.metadata` all the same.
+    /// Parses the option's value. An empty list selects everything but still appears in `odata.metadata`.
     ///
     /// UNVERIFIED (04 §4): the code for more than 255 names.
     pub fn parse(list: &str) -> Result<Self, ServiceError> {
@@ -50,38 +50,38 @@ impl Select {
         Ok(Self { names, by_name, metadata_text: encode_list(list) })
     }
 
-    /// Whether every property is selected.
+    /// Returns true if all properties are selected.
     pub fn is_all(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// The index of a name in the list, if it is selected by name.
+    /// Returns the index of a name in the list, if it is selected by name.
     pub fn position(&self, name: &[u8]) -> Option<usize> {
         let found =
             self.by_name.binary_search_by(|i| self.names.get(*i).map_or(&[][..], |known| known.as_bytes()).cmp(name));
         found.ok().and_then(|at| self.by_name.get(at)).copied()
     }
 
-    /// The names in the order of the list.
+    /// Returns the names in the order of the list.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Whether a name is selected.
+    /// Returns true if a name is selected.
     pub fn has(&self, name: &str) -> bool {
         self.has_bytes(name.as_bytes())
     }
 
-    /// Whether a name is selected, as a record has it.
+    /// Returns true if a name is selected. Takes the name as stored in a record.
     pub(crate) fn has_bytes(&self, name: &[u8]) -> bool {
         self.is_all() || self.position(name).is_some()
     }
 
-    /// The selected custom properties of an entity in the ordinal order of their names, and the selected names that
-    /// the entity lacks.
+    /// Returns the selected custom properties of an entity in the ordinal order of their names, and the selected names
+    /// that the entity lacks.
     ///
-    /// Recorded: an entity that was inserted with `sex` before `age`, and returned so without projection, has `age`
-    /// before `sex` with one, in any order of the list.
+    /// Recorded: an entity inserted with `sex` before `age` is returned in that order without projection. With
+    /// projection, `age` comes before `sex`, whatever the order of the list.
     pub(crate) fn project<'e>(&self, record: RecordView<'e>) -> Result<Projection<'_, 'e>, DamagedRecord> {
         let mut found: Vec<Option<Property<'e>>> = vec![None; self.names.len()];
         for property in record.properties() {
@@ -96,7 +96,7 @@ impl Select {
         Ok(Projection { present, missing: lacking.map(|(name, _)| name.as_str()).collect() })
     }
 
-    /// The list as `odata.metadata` contains it.
+    /// Returns the list as written in `odata.metadata`.
     pub fn metadata_text(&self) -> &str {
         &self.metadata_text
     }

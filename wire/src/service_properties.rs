@@ -1,6 +1,6 @@
 //! Service properties as XML: the body of Get and Set Table Service Properties (specification 10 §1).
 //!
-//! Before version 2013-08-15 the document has `Logging` and `Metrics` only; these are the hourly metrics.
+//! Before version 2013-08-15, the XML contains only `Logging` and `Metrics`, which are the hourly metrics.
 //!
 //! This module must not know what the properties do.
 
@@ -11,20 +11,20 @@ use model::service_properties::{Logging, Metrics, MetricsLevel, RetentionDays};
 use model::{CorsRule, CorsRules, ServiceProperties, ServicePropertiesUpdate};
 use std::fmt;
 
-/// Why a document is refused. The text is for the log.
+/// The reason an update is rejected. The message is for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServicePropertiesError {
-    /// The text is not XML as this service reads it.
+    /// The text is not XML that this service accepts.
     Malformed,
-    /// There is no section at all.
+    /// There are no sections.
     Empty,
     /// This element is not allowed here, or occurs twice.
     Unexpected(Box<str>),
     /// This element is missing.
     Missing(&'static str),
-    /// The text of this element is not a value of its type.
+    /// The text of this element is not a valid value of its type.
     Value(&'static str),
-    /// `Days` although `Enabled` is false (recorded).
+    /// `Days` is present although `Enabled` is false (recorded).
     DaysWithoutRetention,
     /// A limit of CORS rules is exceeded.
     Cors(CorsError),
@@ -33,12 +33,12 @@ pub enum ServicePropertiesError {
 impl fmt::Display for ServicePropertiesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Malformed => f.write_str("the body is not XML, or too deep or too large"),
-            Self::Empty => f.write_str("the document has no section"),
-            Self::Unexpected(name) => write!(f, "the element '{name}' is not known here, or is there twice"),
+            Self::Malformed => f.write_str("the body is not valid XML, or is nested too deeply or too large"),
+            Self::Empty => f.write_str("the document has no sections"),
+            Self::Unexpected(name) => write!(f, "the element '{name}' is not allowed here or occurs twice"),
             Self::Missing(name) => write!(f, "the element '{name}' is missing"),
             Self::Value(name) => write!(f, "the value of '{name}' is not valid"),
-            Self::DaysWithoutRetention => f.write_str("there are 'Days' in a retention policy that is not enabled"),
+            Self::DaysWithoutRetention => f.write_str("'Days' is present in a retention policy that is not enabled"),
             Self::Cors(error) => error.fmt(f),
         }
     }
@@ -58,7 +58,7 @@ impl From<CorsError> for ServicePropertiesError {
     }
 }
 
-/// Reads the sections that a client sets.
+/// Parses the sections that a client sets.
 pub fn read(body: &[u8], version: Version) -> Result<ServicePropertiesUpdate, ServicePropertiesError> {
     let root = Element::parse(body)?;
     if &*root.name != "StorageServiceProperties" {
@@ -100,7 +100,7 @@ fn read_metrics(section: &Element) -> Result<Metrics, ServicePropertiesError> {
     let [version, enabled, apis, retention] =
         children(section, ["Version", "Enabled", "IncludeAPIs", "RetentionPolicy"])?;
     check_version(version)?;
-    // Without metrics the element may be missing; if it is present, it is checked.
+    // Without metrics, the element may be missing; if present, it is checked.
     let level = match (boolean(enabled, "Enabled")?, apis) {
         (false, None) => MetricsLevel::Off,
         (is_enabled, apis) => match (is_enabled, boolean(apis, "IncludeAPIs")?) {
@@ -112,7 +112,8 @@ fn read_metrics(section: &Element) -> Result<Metrics, ServicePropertiesError> {
     Ok(Metrics { level, retention: read_retention(required(retention, "RetentionPolicy")?)? })
 }
 
-/// The table service has version 1.0 only; other services log in version 2.0 too (reported).
+/// Checks that the version is 1.0, the only one of the Table service; other services also log in version 2.0
+/// (reported).
 fn check_version(element: Option<&Element>) -> Result<(), ServicePropertiesError> {
     let version = value(required(element, "Version")?)?;
     if version == "1.0" { Ok(()) } else { Err(ServicePropertiesError::Value("Version")) }
@@ -155,7 +156,7 @@ fn read_rule(rule: &Element) -> Result<CorsRule, ServicePropertiesError> {
     )?)
 }
 
-/// The children of an element by name, in any order; each at most once, and no others.
+/// Returns the children of an element by name, in any order. Rejects duplicates and other children.
 fn children<'e, const N: usize>(
     element: &'e Element,
     names: [&str; N],
@@ -168,7 +169,7 @@ fn unexpected(element: &Element) -> ServicePropertiesError {
     ServicePropertiesError::Unexpected(element.name.clone())
 }
 
-/// An element with children has no text except white space.
+/// Checks that an element with children contains no text except white space.
 fn check_no_text(element: &Element) -> Result<(), ServicePropertiesError> {
     if element.text.trim().is_empty() { Ok(()) } else { Err(unexpected(element)) }
 }
@@ -177,12 +178,12 @@ fn required<'e>(element: Option<&'e Element>, name: &'static str) -> Result<&'e 
     element.ok_or(ServicePropertiesError::Missing(name))
 }
 
-/// The trimmed text of an element without children.
+/// Returns the trimmed text of an element without children.
 fn value(element: &Element) -> Result<&str, ServicePropertiesError> {
     if element.children.is_empty() { Ok(element.text.trim()) } else { Err(unexpected(element)) }
 }
 
-/// A truth value in any letter case (recorded: `False`).
+/// Parses a Boolean, ignoring case (recorded: `False`).
 fn boolean(element: Option<&Element>, name: &'static str) -> Result<bool, ServicePropertiesError> {
     let text = value(required(element, name)?)?;
     match text {
@@ -192,13 +193,12 @@ fn boolean(element: Option<&Element>, name: &'static str) -> Result<bool, Servic
     }
 }
 
-/// A number without a sign.
 fn number(element: &Element) -> Option<u32> {
     let text = value(element).ok()?;
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-/// Writes the document as the service does, in the recorded order of elements.
+/// Writes the properties as the service does, in the recorded order of elements.
 pub fn write(properties: &ServiceProperties, version: Version) -> Vec<u8> {
     let mut out = format!("{BYTE_ORDER_MARK}{DECLARATION}<StorageServiceProperties>");
     write_logging(&mut out, properties.logging);

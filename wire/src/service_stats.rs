@@ -8,15 +8,15 @@ use std::time::SystemTime;
 /// The state of the replication to the secondary endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GeoReplication {
-    /// Reads of the secondary see every write before this instant.
+    /// Reads from the secondary see all writes before this time.
     Live(SystemTime),
     /// The secondary is being filled for the first time.
     Bootstrap,
-    /// The secondary cannot be reached.
+    /// The secondary is unreachable.
     Unavailable,
 }
 
-/// Reads the document as a client does; `None` if it is not one.
+/// Parses the XML as a client does. Returns `None` if it is malformed.
 pub fn read(body: &[u8]) -> Option<GeoReplication> {
     let root = Element::parse(body).ok()?;
     let child = |element: &Element, name: &str| element.children.iter().position(|child| *child.name == *name);
@@ -30,7 +30,7 @@ pub fn read(body: &[u8]) -> Option<GeoReplication> {
     }
 }
 
-/// Writes the document as the service does. The text form of a time begins in 1970, so an earlier one becomes that.
+/// Writes the XML as the service does. The text format of times starts in 1970; an earlier time is written as 1970.
 pub fn write(replication: GeoReplication) -> Vec<u8> {
     let (status, time) = match replication {
         GeoReplication::Live(time) => ("live", httpdate::fmt_http_date(time.max(SystemTime::UNIX_EPOCH))),

@@ -2,7 +2,7 @@
 //!
 //! Invariants: signatures are compared in constant time, and no key appears in `Debug` output.
 //!
-//! This module must not know accounts: it gets the keys to try.
+//! This module must not know accounts: the caller passes the keys to try.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,39 +13,40 @@ use std::fmt;
 use std::time::SystemTime;
 use subtle::{Choice, ConstantTimeEq};
 
-/// The name of the development account, which every client of the emulator knows (07 §12).
+/// The name of the development account, built into every client of the emulator (07 §12).
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 
-/// The bytes of an HMAC-SHA256 signature.
+/// The length of an HMAC-SHA256 signature, in bytes.
 const SIGNATURE_BYTES: usize = 32;
 
-/// A key of an account. It is never shown.
+/// An account key. It is never printed.
 ///
-/// Half of the cost of a signature is the key, so its state is computed once and copied for each signature.
+/// Processing the key accounts for half the cost of a signature, so its state is computed once and copied for each
+/// signature.
 #[derive(Clone)]
 pub struct AccountKey {
     keyed: Hmac<Sha256>,
 }
 
 impl AccountKey {
-    /// Reads the Base64 form; `None` if it is not Base64 or shorter than 16 bytes.
+    /// Parses the Base64 form. Returns `None` if it is not Base64 or shorter than 16 bytes.
     pub fn parse(base64: &str) -> Option<Self> {
         let bytes = STANDARD.decode(base64.trim()).ok()?;
         let keyed = Hmac::new_from_slice(&bytes).expect("HMAC takes keys of any length");
         (bytes.len() >= ACCOUNT_KEY_BYTES_MIN).then_some(Self { keyed })
     }
 
-    /// The signature of a text, in Base64.
+    /// Returns the signature of a text, in Base64.
     pub fn sign(&self, text: &str) -> String {
         STANDARD.encode(self.mac(text))
     }
 
-    /// Another key, made of this one and a text: the signature of the text, as a key.
+    /// Derives another key: the signature of the text becomes the key.
     pub fn derived(&self, text: &str) -> Self {
         Self { keyed: Hmac::new_from_slice(&self.mac(text)).expect("HMAC takes keys of any length") }
     }
 
-    /// Whether a signature belongs to the text, in constant time.
+    /// Returns whether a signature belongs to the text, in constant time.
     fn verifies(&self, text: &str, signature: &[u8; SIGNATURE_BYTES]) -> Choice {
         self.mac(text).ct_eq(signature)
     }
@@ -63,7 +64,8 @@ impl fmt::Debug for AccountKey {
     }
 }
 
-/// Whether one of the keys made the signature. Every key is tried, so that the time does not depend on which one fits.
+/// Returns true if one of the keys made the signature. Tries every key, so the duration does not depend on which one
+/// matches.
 pub fn any_verifies<'k>(
     keys: impl IntoIterator<Item = &'k AccountKey>,
     text: &str,
@@ -73,7 +75,7 @@ pub fn any_verifies<'k>(
     verified.into()
 }
 
-/// How a request was signed.
+/// The scheme with which a request was signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// `SharedKey`
@@ -82,19 +84,19 @@ pub enum Scheme {
     SharedKeyLite,
 }
 
-/// An `Authorization` header that names an account and a signature.
+/// An `Authorization` header with an account and a signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authorization<'a> {
-    /// How the request was signed.
+    /// The scheme with which the request was signed.
     pub scheme: Scheme,
-    /// The account that the header names.
+    /// The account in the header.
     pub account: &'a str,
-    /// The signature; `None` if it is not 32 bytes in Base64, so that it cannot be right.
+    /// The signature; `None` if it is not 32 bytes in Base64 and therefore cannot be valid.
     pub signature: Option<[u8; SIGNATURE_BYTES]>,
 }
 
 impl<'a> Authorization<'a> {
-    /// Reads the header; `None` if the scheme is not known or the form is wrong (07 §2).
+    /// Parses the header. Returns `None` if the scheme is unknown or the header is malformed (07 §2).
     pub fn parse(header: &'a str) -> Option<Self> {
         let (scheme, credential) = header.trim().split_once(' ')?;
         let scheme = if scheme.eq_ignore_ascii_case("SharedKey") {
@@ -115,13 +117,13 @@ impl<'a> Authorization<'a> {
 /// The parts of a request that a signature covers.
 #[derive(Debug, Clone, Copy)]
 pub struct SignedRequest<'a> {
-    /// The HTTP method on the wire.
+    /// The HTTP method as sent.
     pub method: &'a str,
-    /// The `Content-MD5` header, or an empty text.
+    /// The `Content-MD5` header, or an empty string.
     pub content_md5: &'a str,
-    /// The `Content-Type` header as sent, or an empty text.
+    /// The `Content-Type` header as sent, or an empty string.
     pub content_type: &'a str,
-    /// The `x-ms-date` header as sent, else the `Date` header.
+    /// The `x-ms-date` header as sent, or otherwise the `Date` header.
     pub date: &'a str,
     /// The account, without `-secondary`.
     pub account: &'a str,
@@ -132,7 +134,7 @@ pub struct SignedRequest<'a> {
 }
 
 impl SignedRequest<'_> {
-    /// The text that is signed (07 §4, §6).
+    /// Returns the string to sign (07 §4, §6).
     pub fn string_to_sign(&self, scheme: Scheme) -> String {
         let Self { method, content_md5, content_type, date, account, path, comp } = self;
         let (comp_name, comp) = comp.map_or(("", ""), |comp| ("?comp=", comp));
@@ -147,20 +149,20 @@ impl SignedRequest<'_> {
     }
 }
 
-/// The bytes of a signature in Base64; `None` if it is not Base64 or not 32 bytes.
+/// Decodes a signature. Returns `None` if it is not Base64 or not 32 bytes.
 fn read_signature(text: &str) -> Option<[u8; SIGNATURE_BYTES]> {
-    // The library requires room for whole groups of three bytes.
+    // The library requires space for whole groups of three bytes.
     let mut bytes = [0; SIGNATURE_BYTES.next_multiple_of(3)];
     let length = STANDARD.decode_slice(text, &mut bytes).ok()?;
     bytes.get(..length)?.try_into().ok()
 }
 
-/// The length of every IMF-fixdate.
+/// The length of an IMF-fixdate, in bytes.
 const IMF_FIXDATE_BYTES: usize = 29;
 
-/// Reads the date of a request, an IMF-fixdate such as `Fri, 14 Mar 2031 08:15:30 GMT` (07 §5).
+/// Parses the date of a request, an IMF-fixdate such as `Fri, 14 Mar 2031 08:15:30 GMT` (07 §5).
 pub fn parse_date(text: &str) -> Option<SystemTime> {
-    // The library also reads two obsolete forms, which the service does not. Both have other lengths.
+    // The library also accepts two obsolete formats, which the service does not. Both have other lengths.
     if text.len() != IMF_FIXDATE_BYTES {
         return None;
     }

@@ -1,8 +1,8 @@
-//! How long an entity becomes when it is written: a bound that is known before anything is written, so that the memory can be
-//! acquired first.
+//! An upper bound on the encoded size of an entity, available before encoding so that memory can be reserved first.
 //!
-//! Invariant: what [`crate::payload`] writes of an entity, in any format and at any metadata level, together with the headers
-//! of a response that show its address, is not longer than [`EntityBounds`] says. A property test checks it.
+//! Invariant: what [`crate::payload`] writes for an entity, in any format and at any metadata level, is never longer
+//! than the size that [`EntityBounds`] computes. This includes the response headers that contain the entity's address.
+//! A property test checks it.
 
 use crate::payload::EntityContext;
 use crate::select::Select;
@@ -10,22 +10,25 @@ use model::limits::CUSTOM_PROPERTIES_MAX;
 use model::record::{Properties, Property};
 use model::{EdmType, EntityKey, EntityView, RecordBuilder};
 
-/// An entity that is shorter than this is not measured, but taken to consist of the characters that grow most, in bytes.
+/// The size, in bytes, below which an entity is not measured. Instead, all its characters are assumed to need the
+/// longest escape.
 const MEASURED_BYTES_MIN: usize = 768;
 /// The longest escape of one byte, in bytes: `\u007f`, `&quot;`.
 const ESCAPE_BYTES_MAX: usize = 6;
-/// What is written of an entity besides its own text, in bytes: the elements of an Atom entry, headers, ETag, Timestamp.
+/// Maximum size of everything in an entity except its own text, in bytes: the elements of an Atom entry, headers, ETag,
+/// Timestamp.
 const ENTITY_FRAME_BYTES_MAX: usize = 1536;
-/// What is written of a property besides its name and its value, in bytes: quotes, the annotation or the element.
+/// Maximum size of a property without its name and value, in bytes: quotes, and the annotation or the element.
 const PROPERTY_FRAME_BYTES_MAX: usize = 80;
-/// The longest text of a value of fixed size, in bytes: a GUID, or a double.
+/// Maximum length of a value of fixed size, in bytes: a GUID or a double.
 const FIXED_VALUE_BYTES_MAX: usize = 40;
-/// How often an entity's address, or that of the service, is written at most: twice in the entity, and in two headers.
+/// Maximum number of times the address of an entity or of the service is written: twice in the entity and in two
+/// headers.
 const ADDRESSES_MAX: usize = 4;
 /// The longest escape of a byte of a key in an address, in bytes: `%C3`.
 const ADDRESS_ESCAPE_BYTES_MAX: usize = 3;
 
-/// An entity before it is written.
+/// An entity to be written.
 #[derive(Debug, Clone)]
 pub struct UnwrittenEntity<'a> {
     key_bytes: usize,
@@ -34,7 +37,7 @@ pub struct UnwrittenEntity<'a> {
 }
 
 impl<'a> UnwrittenEntity<'a> {
-    /// An entity that an engine has stored.
+    /// Creates the value for a stored entity.
     pub fn stored(entity: &EntityView<'a>) -> Self {
         Self {
             key_bytes: entity.key.partition.len() + entity.key.row.len(),
@@ -43,7 +46,7 @@ impl<'a> UnwrittenEntity<'a> {
         }
     }
 
-    /// An entity that is going to be stored; without properties if only its address is written.
+    /// Creates the value for an entity that is not stored yet. Without properties, only its address is written.
     pub fn unstored(key: &EntityKey, record: Option<&'a RecordBuilder>) -> Self {
         Self {
             key_bytes: key.partition.as_str().len() + key.row.as_str().len(),
@@ -53,16 +56,16 @@ impl<'a> UnwrittenEntity<'a> {
     }
 }
 
-/// The bounds of entities that are written from one context.
+/// The size bounds of entities that are written with the same context.
 #[derive(Debug, Clone, Copy)]
 pub struct EntityBounds {
-    /// What is written of every entity, in bytes.
+    /// The size of the parts common to all entities, in bytes.
     frame_bytes: usize,
 }
 
 impl EntityBounds {
-    /// The bounds for this context.
-    pub fn of(context: &EntityContext<'_>) -> Self {
+    /// Returns the bounds for this context.
+    pub fn new(context: &EntityContext<'_>) -> Self {
         let base = context.response.base.len() + context.table.len() + context.response.account.as_str().len();
         let missing = context.select.map_or(0, |select| {
             let names = select.names().iter().map(|name| ESCAPE_BYTES_MAX * name.len() + PROPERTY_FRAME_BYTES_MAX);
@@ -71,9 +74,9 @@ impl EntityBounds {
         Self { frame_bytes: ENTITY_FRAME_BYTES_MAX + ADDRESSES_MAX * ESCAPE_BYTES_MAX * base + missing }
     }
 
-    /// The bytes that an entity becomes at most, whatever its properties are and whichever of them are selected: far above what
-    /// most become, and known at once.
-    pub fn unmeasured(self, entity: &UnwrittenEntity<'_>) -> usize {
+    /// Returns the maximum encoded size in bytes for any properties and any projection. Unlike [`Self::measured_bound`], it
+    /// takes constant time but far exceeds most actual sizes.
+    pub fn upper_bound(self, entity: &UnwrittenEntity<'_>) -> usize {
         let count = entity.properties.size_hint().1.unwrap_or(CUSTOM_PROPERTIES_MAX);
         // A name is written twice.
         self.frame(entity)
@@ -81,11 +84,11 @@ impl EntityBounds {
             + count * (PROPERTY_FRAME_BYTES_MAX + FIXED_VALUE_BYTES_MAX)
     }
 
-    /// The bytes that an entity becomes at most with this projection, which is that of the context; the texts that are written
-    /// are read, unless the entity is small.
-    pub fn measured(self, entity: &UnwrittenEntity<'_>, select: Option<&Select>) -> usize {
+    /// Returns the maximum encoded size in bytes with this projection, which must be the context's. Reads the selected
+    /// properties unless the entity is small.
+    pub fn measured_bound(self, entity: &UnwrittenEntity<'_>, select: Option<&Select>) -> usize {
         if entity.record_bytes < MEASURED_BYTES_MIN {
-            return self.unmeasured(entity);
+            return self.upper_bound(entity);
         }
         self.frame(entity) + property_bytes_max(entity.properties.clone(), select)
     }
@@ -95,7 +98,7 @@ impl EntityBounds {
     }
 }
 
-/// The bytes of the selected properties, which are measured one by one. Nothing is written of a damaged record.
+/// Returns the maximum size of the selected properties, measured one by one. Nothing is written for a damaged record.
 fn property_bytes_max(properties: Properties<'_>, select: Option<&Select>) -> usize {
     let is_written = |property: &Property<'_>| select.is_none_or(|select| select.has_bytes(property.name_bytes()));
     let property_bytes = |property: Property<'_>| {
@@ -109,7 +112,7 @@ fn property_bytes_max(properties: Properties<'_>, select: Option<&Select>) -> us
     properties.filter_map(Result::ok).filter(is_written).map(property_bytes).sum()
 }
 
-/// The length of a text with its escapes at most, in either format.
+/// Returns the maximum length of a text with its escapes, in either format.
 fn escaped(text: &[u8]) -> usize {
     let grows = |b: &&u8| !(b' '..=b'~').contains(*b) || matches!(**b, b'"' | b'\\' | b'<' | b'>' | b'&' | b'\'');
     text.len() + (ESCAPE_BYTES_MAX - 1) * text.iter().filter(grows).count()
@@ -132,7 +135,7 @@ mod tests {
         let record = properties.finish(DateTime::MIN);
         let text = |text| KeyText::new(text).unwrap();
         let key = EntityKey { partition: text("p"), row: text("r") };
-        let view = EntityView::of(&key, &record).unwrap();
+        let view = EntityView::from_parts(&key, &record).unwrap();
         let account = AccountName::new("acct").unwrap();
         let format = Format::Json(MetadataLevel::Full);
         let base = "http://127.0.0.1:10002/acct";
@@ -141,7 +144,7 @@ mod tests {
         for (list, counts) in [("small", false), ("small,large", true), ("*", true)] {
             let select = Select::parse(list).unwrap();
             let context = EntityContext { response, table: "cars", select: Some(&select) };
-            let most = EntityBounds::of(&context).measured(&UnwrittenEntity::stored(&view), Some(&select));
+            let most = EntityBounds::new(&context).measured_bound(&UnwrittenEntity::stored(&view), Some(&select));
             assert_eq!(most > 60_000, counts, "{list}: {most}");
         }
     }

@@ -1,8 +1,8 @@
-//! Request targets: which account and which resource a path names (specification 02 §1, 07 §3).
+//! Request targets: the account and the resource that a path identifies (specification 02 §1, 07 §3).
 //!
-//! Invariant: the raw path is kept unchanged, because signatures are made over it.
+//! Invariant: the raw path is kept unchanged, because signatures cover it.
 //!
-//! This module must not know whether what a path names exists.
+//! This module must not know whether the resource exists.
 
 use crate::error::ServiceError;
 use crate::signing::DEVELOPMENT_ACCOUNT;
@@ -10,14 +10,14 @@ use crate::uri::percent_decode;
 use model::AccountName;
 use std::borrow::Cow;
 
-/// What a request path names.
+/// The account and resource that a request path identifies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// The account, without `-secondary`; not checked to exist. `None` if it is not a valid account name.
+    /// The account without `-secondary`, which may not exist. `None` if it is not a valid account name.
     pub account: Option<AccountName>,
-    /// Whether the secondary endpoint is addressed.
+    /// True if the secondary endpoint is addressed.
     pub secondary: bool,
-    /// The path as sent, at least `/`. Signatures are made over it.
+    /// The path as sent, at least `/`. Signatures cover it.
     pub raw_path: &'a str,
     /// The part of the path that belongs to the endpoint: empty, or `/account` in path style.
     pub base_path: &'a str,
@@ -30,27 +30,27 @@ pub struct Target<'a> {
 pub enum Resource<'a> {
     /// The account itself.
     Service,
-    /// The set of tables.
+    /// The list of tables.
     Tables,
-    /// One entry of the set of tables; any text.
+    /// One entry of the list of tables; the name may be any string.
     Table(Cow<'a, str>),
-    /// The set of entities of a table; any text.
+    /// All entities of a table; the name may be any string.
     Entities(Cow<'a, str>),
-    /// The entities of one partition, as the table design guide addresses them; any parts.
+    /// The entities of one partition, in the address format of the table design guide; all fields may be any string.
     Partition {
         /// The table.
         table: Cow<'a, str>,
         /// The partition key.
         partition: Cow<'a, str>,
     },
-    /// Something below a table, as clients address it whose endpoint ends in the name of a table.
+    /// A path below a table, as sent by clients whose endpoint ends with a table name.
     Nested {
-        /// The table; any text.
+        /// The table; may be any string.
         table: Cow<'a, str>,
-        /// Whether what follows has one key, like `Tables('x')`.
+        /// Whether the rest of the path has one key, like `Tables('x')`.
         has_key: bool,
     },
-    /// One entity; any parts.
+    /// One entity; all fields may be any string.
     Entity {
         /// The table.
         table: Cow<'a, str>,
@@ -61,7 +61,7 @@ pub enum Resource<'a> {
     },
     /// Entity group transactions.
     Batch,
-    /// The description of the service.
+    /// The metadata document of the service.
     Metadata,
 }
 
@@ -69,10 +69,10 @@ pub enum Resource<'a> {
 const SECONDARY_SUFFIX: &str = "-secondary";
 
 impl<'a> Target<'a> {
-    /// Finds account and resource of a request.
+    /// Determines the account and resource of a request.
     ///
-    /// Host style is chosen when the host is `<account>.table.<anything>`, or `<account>.<domain>` for one of
-    /// the configured domains; every other host is path style.
+    /// The request is host-style if the host is `<account>.table.<anything>`, or `<account>.<domain>` for a configured
+    /// domain. All other hosts are path-style.
     pub fn parse(host: &str, raw_path: &'a str, domains: &[String]) -> Self {
         let raw_path = if raw_path.is_empty() { "/" } else { raw_path };
         let path = raw_path.strip_prefix('/').unwrap_or(raw_path);
@@ -86,8 +86,8 @@ impl<'a> Target<'a> {
         resource = resource.strip_prefix('/').unwrap_or(resource);
         let (account, secondary) = split_secondary(segment);
         let mut base_path = base_path;
-        // A client that derives the secondary address from a path-style one sends the primary segment after it
-        // and signs without the secondary segment (07 §7, form c).
+        // A client that derives the secondary address from a path-style address appends the primary segment and signs
+        // without the secondary segment (07 §7, form c).
         if let (true, Some(name)) = (secondary, &account)
             && let Some(rest) = resource.strip_prefix(name.as_str()).filter(|r| r.is_empty() || r.starts_with('/'))
         {
@@ -97,23 +97,23 @@ impl<'a> Target<'a> {
         Self { account, secondary, raw_path, base_path, resource }
     }
 
-    /// The resource that the path names after the endpoint.
+    /// Returns the resource that the path after the endpoint identifies.
     pub fn resource(&self) -> Result<Resource<'a>, ServiceError> {
         Resource::parse(self.resource)
     }
 
-    /// The paths over which a signature may have been made; the first is the path as sent (07 §6, §7).
+    /// Returns the paths that a signature may cover, starting with the path as sent (07 §6, §7).
     pub fn signed_paths(&self) -> impl Iterator<Item = Cow<'a, str>> {
         let account = self.account.as_ref().filter(|_| !self.base_path.is_empty());
         let rest = self.raw_path.get(self.base_path.len()..).unwrap_or_default();
         let primary = account.filter(|_| self.secondary).map(|account| Cow::Owned(format!("/{account}{rest}")));
-        // One client writes the account only once for the emulator, whose account it knows by its name.
+        // One client writes the account only once for the emulator, which it recognizes by the account name.
         let without_account = account.filter(|account| account.as_str() == DEVELOPMENT_ACCOUNT);
         std::iter::once(Cow::Borrowed(self.raw_path)).chain(primary).chain(without_account.map(|_| Cow::Borrowed(rest)))
     }
 }
 
-/// The account label of a host-style host.
+/// Returns the account label of a host-style host.
 pub(crate) fn account_label<'h>(host: &'h str, domains: &[String]) -> Option<&'h str> {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
@@ -131,9 +131,9 @@ fn split_secondary(label: &str) -> (Option<AccountName>, bool) {
     }
 }
 
-/// The parts of a resource path, borrowed from the decoded text.
+/// The parts of a resource path, borrowed from the decoded path.
 enum ResourceParts<'a> {
-    Named(&'a str),
+    Name(&'a str),
     Set(&'a str),
     Keyed(Cow<'a, str>),
     Partition(&'a str, Cow<'a, str>),
@@ -142,7 +142,7 @@ enum ResourceParts<'a> {
 }
 
 impl<'a> Resource<'a> {
-    /// Reads a percent-encoded path after the endpoint, without the slash between the two.
+    /// Parses a percent-encoded path after the endpoint, without the separating slash.
     pub fn parse(path: &'a str) -> Result<Self, ServiceError> {
         let decoded = percent_decode(path).ok_or_else(ServiceError::malformed_address)?;
         match decoded {
@@ -153,11 +153,11 @@ impl<'a> Resource<'a> {
 
     fn from_parts(parts: ResourceParts<'a>) -> Self {
         match parts {
-            ResourceParts::Named("") => Self::Service,
-            ResourceParts::Named("$batch") => Self::Batch,
-            ResourceParts::Named("$metadata") => Self::Metadata,
-            ResourceParts::Named("Tables") | ResourceParts::Set("Tables") => Self::Tables,
-            ResourceParts::Named(table) | ResourceParts::Set(table) => Self::Entities(Cow::Borrowed(table)),
+            ResourceParts::Name("") => Self::Service,
+            ResourceParts::Name("$batch") => Self::Batch,
+            ResourceParts::Name("$metadata") => Self::Metadata,
+            ResourceParts::Name("Tables") | ResourceParts::Set("Tables") => Self::Tables,
+            ResourceParts::Name(table) | ResourceParts::Set(table) => Self::Entities(Cow::Borrowed(table)),
             ResourceParts::Keyed(name) => Self::Table(name),
             ResourceParts::Partition(table, partition) => Self::Partition { table: Cow::Borrowed(table), partition },
             ResourceParts::Nested { table, has_key } => Self::Nested { table: Cow::Borrowed(table), has_key },
@@ -187,8 +187,8 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// Reads a decoded path: one segment, or a table and what lies below it. Slashes that nothing follows do not count, so that
-/// `a//` and `a//(…)` are `a` and `a(…)`: the service decodes a path before it looks for segments (recorded).
+/// Parses a decoded path: one segment, or a table and the rest below it. Trailing slashes of the name are ignored, so
+/// `a//` and `a//(…)` equal `a` and `a(…)`: the service decodes a path before splitting it into segments (recorded).
 fn parse_path(path: &str) -> Result<ResourceParts<'_>, ServiceError> {
     let names_end = path.find('(').unwrap_or(path.len());
     let (names, arguments) = path.split_at_checked(names_end).unwrap_or((path, ""));
@@ -202,17 +202,17 @@ fn parse_path(path: &str) -> Result<ResourceParts<'_>, ServiceError> {
     }
     match parse_segment(below, arguments)? {
         ResourceParts::Keyed(_) => Ok(ResourceParts::Nested { table: name, has_key: true }),
-        ResourceParts::Named(_) | ResourceParts::Set(_) if !below.contains('/') => {
+        ResourceParts::Name(_) | ResourceParts::Set(_) if !below.contains('/') => {
             Ok(ResourceParts::Nested { table: name, has_key: false })
         }
         _ => Err(ServiceError::malformed_address()),
     }
 }
 
-/// Reads `name`, `name()`, `Tables('x')`, `name(PartitionKey='p')` and `name(PartitionKey='p',RowKey='r')`, split before the
-/// parenthesis.
+/// Parses `name`, `name()`, `Tables('x')`, `name(PartitionKey='p')` and `name(PartitionKey='p',RowKey='r')`, split
+/// before the parenthesis.
 fn parse_segment<'a>(name: &'a str, arguments: &'a str) -> Result<ResourceParts<'a>, ServiceError> {
-    let Some(arguments) = arguments.strip_prefix('(') else { return Ok(ResourceParts::Named(name)) };
+    let Some(arguments) = arguments.strip_prefix('(') else { return Ok(ResourceParts::Name(name)) };
     let mut reader = Arguments { rest: arguments };
     reader.skip_spaces();
     if reader.take(')') {
@@ -253,7 +253,7 @@ fn parse_segment<'a>(name: &'a str, arguments: &'a str) -> Result<ResourceParts<
     }
 }
 
-/// A reader of the arguments after an opening parenthesis.
+/// Parses the arguments after an opening parenthesis.
 struct Arguments<'a> {
     rest: &'a str,
 }
@@ -273,7 +273,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// The name of an argument and its `=`.
+    /// Consumes the name of an argument and its `=`.
     fn word(&mut self, name: &str) -> Result<(), ServiceError> {
         self.rest = self.rest.strip_prefix(name).ok_or_else(ServiceError::malformed_address)?;
         self.skip_spaces();
@@ -284,7 +284,7 @@ impl<'a> Arguments<'a> {
         Ok(())
     }
 
-    /// A quoted text in which a quote is doubled.
+    /// Parses a quoted string in which quotes are doubled.
     fn literal(&mut self) -> Result<Cow<'a, str>, ServiceError> {
         if !self.take('\'') {
             return Err(ServiceError::malformed_address());

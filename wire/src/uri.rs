@@ -1,20 +1,21 @@
-//! Percent-encoding, and the addresses in responses (specification 02 §1, 03 §4).
+//! Percent-encoding and the addresses in responses (specification 02 §1, 03 §4).
 //!
 //! This module must not know which resources exist.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::borrow::Cow;
 
-/// Everything except the unreserved characters of RFC 3986.
+/// All characters except the unreserved ones of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-/// As [`RESERVED`], except those that RFC 2396 did not reserve either (recorded for `!` and `*`; 02 §5.1). The quote is doubled.
+/// Like [`RESERVED`], without the characters that RFC 2396 did not reserve (recorded for `!` and `*`; 02 §5.1). Quotes
+/// are doubled.
 const RESERVED_IN_LITERAL: &AsciiSet = &RESERVED.remove(b'\'').remove(b'!').remove(b'*').remove(b'(').remove(b')');
-/// As [`RESERVED`], with commas kept, for a list of names.
+/// Like [`RESERVED`], but without commas, for a list of names.
 const RESERVED_IN_LIST: &AsciiSet = &RESERVED.remove(b',');
 
-/// Decodes percent-escapes once; `None` if the result is not UTF-8.
+/// Decodes percent-escapes once. Returns `None` if the result is not UTF-8.
 ///
-/// A percent sign that starts no escape stays as it is.
+/// A percent sign that does not start an escape is kept.
 pub fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text));
@@ -22,7 +23,7 @@ pub fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
     percent_decode_str(text).decode_utf8().ok()
 }
 
-/// Decodes a query string's name or value: `+` is a space (04 §1).
+/// Decodes a name or value of a query string: `+` is a space (04 §1).
 pub fn form_decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('+') {
         return percent_decode(text);
@@ -31,7 +32,7 @@ pub fn form_decode(text: &str) -> Option<Cow<'_, str>> {
     percent_decode_str(&spaced).decode_utf8().ok().map(|decoded| Cow::Owned(decoded.into_owned()))
 }
 
-/// Appends a key for an entity address: percent-encoded, quotes doubled and not encoded.
+/// Appends a key for an entity address: percent-encoded, with quotes doubled but not encoded.
 pub fn write_key(out: &mut Vec<u8>, key: &str) {
     let doubled = if key.contains('\'') { Cow::Owned(key.replace('\'', "''")) } else { Cow::Borrowed(key) };
     for part in utf8_percent_encode(&doubled, RESERVED_IN_LITERAL) {
@@ -56,8 +57,7 @@ pub fn write_table_address(out: &mut Vec<u8>, table: &str) {
     out.extend_from_slice(b"')");
 }
 
-/// Appends the name of a table for an address. Names of metrics tables begin with a dollar sign, which is encoded
-/// (01 §2).
+/// Appends a table name for an address. Names of metrics tables start with a dollar sign, which is encoded (01 §2).
 fn write_table_name(out: &mut Vec<u8>, table: &str) {
     match table.strip_prefix('$') {
         Some(rest) => out.extend_from_slice(&[b"%24", rest.as_bytes()].concat()),
@@ -65,12 +65,12 @@ fn write_table_name(out: &mut Vec<u8>, table: &str) {
     }
 }
 
-/// A list of names for `&$select=` in a context address: commas kept, spaces encoded (03 §3.5).
+/// Encodes a list of names for `&$select=` in a context address: commas are kept, spaces encoded (03 §3.5).
 pub fn encode_list(list: &str) -> String {
     utf8_percent_encode(list, RESERVED_IN_LIST).to_string()
 }
 
-/// Encodes a name or value for a query string: everything except unreserved characters.
+/// Encodes all characters except the unreserved ones, for a name or value of a query string.
 pub fn encode_component(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }

@@ -1,4 +1,4 @@
-//! Service versions: the `x-ms-version` of a request and what it changes (specification 02 §7).
+//! Service versions: the `x-ms-version` of a request and the features that depend on it (specification 02 §7).
 //!
 //! This module must not know what an operation does with a version.
 
@@ -13,38 +13,38 @@ pub struct Version {
 }
 
 impl Version {
-    /// The oldest version; also what a request without a version gets.
-    pub const OLDEST: Self = Self::of(2009, 4, 14);
-    /// Answers name their version.
-    pub const VERSION_HEADER: Self = Self::of(2009, 9, 19);
+    /// The oldest version, which also applies to requests without a version.
+    pub const OLDEST: Self = Self::new(2009, 4, 14);
+    /// Responses include their version.
+    pub const VERSION_HEADER: Self = Self::new(2009, 9, 19);
     /// Upserts and projection.
-    pub const UPSERT: Self = Self::of(2011, 8, 18);
-    /// Shared access signatures and stored access policies of tables.
-    pub const TABLE_SAS: Self = Self::of(2012, 2, 12);
+    pub const UPSERT: Self = Self::new(2011, 8, 18);
+    /// Shared access signatures and stored access policies for tables.
+    pub const TABLE_SAS: Self = Self::new(2012, 2, 12);
     /// JSON and `Prefer`.
-    pub const JSON: Self = Self::of(2013, 8, 15);
-    /// Service properties can be set in part, and have CORS rules.
-    pub const PARTIAL_PROPERTIES: Self = Self::of(2013, 8, 15);
-    /// The string to sign of a table SAS names the service.
-    pub const SERVICE_IN_SAS: Self = Self::of(2015, 2, 21);
-    /// Account SAS, and addresses and protocols in every SAS.
-    pub const ACCOUNT_SAS: Self = Self::of(2015, 4, 5);
+    pub const JSON: Self = Self::new(2013, 8, 15);
+    /// Partial updates of service properties, and CORS rules.
+    pub const PARTIAL_PROPERTIES: Self = Self::new(2013, 8, 15);
+    /// The string to sign of a table SAS includes the service.
+    pub const SERVICE_IN_SAS: Self = Self::new(2015, 2, 21);
+    /// Account SAS, and address and protocol restrictions in every SAS.
+    pub const ACCOUNT_SAS: Self = Self::new(2015, 4, 5);
     /// `odata.etag` at minimal metadata.
-    pub const ETAG_IN_MINIMAL: Self = Self::of(2015, 4, 5);
+    pub const ETAG_IN_MINIMAL: Self = Self::new(2015, 4, 5);
     /// The first version without Atom.
-    pub const NO_ATOM: Self = Self::of(2015, 12, 11);
+    pub const NO_ATOM: Self = Self::new(2015, 12, 11);
     /// The string to sign of an account SAS has a line for the encryption scope.
-    pub const ENCRYPTION_SCOPE: Self = Self::of(2020, 12, 6);
+    pub const ENCRYPTION_SCOPE: Self = Self::new(2020, 12, 6);
     /// Anonymous requests are challenged with 401.
-    pub const CHALLENGE: Self = Self::of(2020, 12, 6);
-    /// User delegation keys, and signatures made with them.
-    pub const USER_DELEGATION: Self = Self::of(2025, 7, 5);
+    pub const CHALLENGE: Self = Self::new(2020, 12, 6);
+    /// User delegation keys and signatures made with them.
+    pub const USER_DELEGATION: Self = Self::new(2025, 7, 5);
 
-    const fn of(year: u16, month: u8, day: u8) -> Self {
+    const fn new(year: u16, month: u8, day: u8) -> Self {
         Self { year, month, day }
     }
 
-    /// Reads a version that this service accepts: a known one, or any date after the newest known one.
+    /// Parses a version that this service accepts: a known one, or any date after the newest known one.
     ///
     /// Client libraries are upgraded before servers, so a newer version is treated as the newest.
     pub fn parse(text: &str) -> Option<Self> {
@@ -71,7 +71,7 @@ impl Version {
 }
 
 impl Version {
-    /// The text form; every version has four digits of the year.
+    /// Returns the text form; the year always has four digits.
     pub fn text(self) -> [u8; 10] {
         let digit = |number: u16| b'0' + u8::try_from(number % 10).unwrap_or(0);
         let (year, month, day) = (self.year, u16::from(self.month), u16::from(self.day));
@@ -82,63 +82,63 @@ impl Version {
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(std::str::from_utf8(&self.text()).expect("only ASCII was written"))
+        f.write_str(std::str::from_utf8(&self.text()).expect("the output is ASCII"))
     }
 }
 
-/// The versions that the documentation or a client library lists, oldest first (02 §7).
+/// The versions listed in the documentation or by a client library, oldest first (02 §7).
 const KNOWN: &[Version] = &[
     Version::OLDEST,
-    Version::of(2009, 7, 17),
+    Version::new(2009, 7, 17),
     Version::VERSION_HEADER,
     Version::UPSERT,
     Version::TABLE_SAS,
     Version::JSON,
-    Version::of(2014, 2, 14),
+    Version::new(2014, 2, 14),
     Version::SERVICE_IN_SAS,
     Version::ETAG_IN_MINIMAL,
-    Version::of(2015, 7, 8),
+    Version::new(2015, 7, 8),
     Version::NO_ATOM,
-    Version::of(2016, 5, 31),
-    Version::of(2017, 4, 17),
-    Version::of(2017, 7, 29),
-    Version::of(2017, 11, 9),
-    Version::of(2018, 3, 28),
-    Version::of(2018, 11, 9),
-    Version::of(2019, 2, 2),
-    Version::of(2019, 7, 7),
-    Version::of(2019, 10, 10),
-    Version::of(2019, 12, 12),
-    Version::of(2020, 2, 10),
-    Version::of(2020, 4, 8),
-    Version::of(2020, 6, 12),
-    Version::of(2020, 8, 4),
-    Version::of(2020, 10, 2),
+    Version::new(2016, 5, 31),
+    Version::new(2017, 4, 17),
+    Version::new(2017, 7, 29),
+    Version::new(2017, 11, 9),
+    Version::new(2018, 3, 28),
+    Version::new(2018, 11, 9),
+    Version::new(2019, 2, 2),
+    Version::new(2019, 7, 7),
+    Version::new(2019, 10, 10),
+    Version::new(2019, 12, 12),
+    Version::new(2020, 2, 10),
+    Version::new(2020, 4, 8),
+    Version::new(2020, 6, 12),
+    Version::new(2020, 8, 4),
+    Version::new(2020, 10, 2),
     Version::CHALLENGE,
-    Version::of(2021, 2, 12),
-    Version::of(2021, 4, 10),
-    Version::of(2021, 6, 8),
-    Version::of(2021, 8, 6),
-    Version::of(2021, 10, 4),
-    Version::of(2021, 12, 2),
-    Version::of(2022, 11, 2),
-    Version::of(2023, 1, 3),
-    Version::of(2023, 5, 3),
-    Version::of(2023, 8, 3),
-    Version::of(2023, 11, 3),
-    Version::of(2024, 2, 4),
-    Version::of(2024, 5, 4),
-    Version::of(2024, 8, 4),
-    Version::of(2024, 11, 4),
-    Version::of(2025, 1, 5),
-    Version::of(2025, 5, 5),
+    Version::new(2021, 2, 12),
+    Version::new(2021, 4, 10),
+    Version::new(2021, 6, 8),
+    Version::new(2021, 8, 6),
+    Version::new(2021, 10, 4),
+    Version::new(2021, 12, 2),
+    Version::new(2022, 11, 2),
+    Version::new(2023, 1, 3),
+    Version::new(2023, 5, 3),
+    Version::new(2023, 8, 3),
+    Version::new(2023, 11, 3),
+    Version::new(2024, 2, 4),
+    Version::new(2024, 5, 4),
+    Version::new(2024, 8, 4),
+    Version::new(2024, 11, 4),
+    Version::new(2025, 1, 5),
+    Version::new(2025, 5, 5),
     Version::USER_DELEGATION,
-    Version::of(2025, 11, 5),
-    Version::of(2026, 2, 6),
-    Version::of(2026, 4, 6),
-    Version::of(2026, 6, 6),
-    Version::of(2026, 10, 6),
-    Version::of(2026, 12, 6),
+    Version::new(2025, 11, 5),
+    Version::new(2026, 2, 6),
+    Version::new(2026, 4, 6),
+    Version::new(2026, 6, 6),
+    Version::new(2026, 10, 6),
+    Version::new(2026, 12, 6),
 ];
 
 #[cfg(test)]

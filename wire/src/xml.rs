@@ -1,8 +1,8 @@
-//! XML documents: small, without a document type and without entities of their own (specification 10).
+//! Small XML documents without a document type declaration or custom entities (specification 10).
 //!
 //! Invariants:
 //!
-//! 1. Reading takes time and memory linear in the document, and no more than `ELEMENTS_MAX` elements.
+//! 1. Parsing takes time and memory linear in the document, and rejects more than `ELEMENTS_MAX` elements.
 //! 2. Only the five predefined entities and character references are expanded.
 //!
 //! This module must not know what a document means.
@@ -10,13 +10,13 @@
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
-/// Most elements of a document. The largest of the service has fewer than a hundred.
+/// Maximum number of elements in a document. The service's largest has fewer than a hundred.
 const ELEMENTS_MAX: usize = 1000;
-/// Deepest nesting of elements. The deepest document of the service has four levels.
+/// Maximum nesting of elements. The service's deepest document has four levels.
 const DEPTH_MAX: usize = 16;
-/// Some clients begin a body with it, and the service begins every document with it.
+/// The byte order mark. Some clients send it before a body, and the service writes it before every document.
 pub const BYTE_ORDER_MARK: &str = "\u{FEFF}";
-/// The beginning of every document, after the byte order mark.
+/// The XML declaration at the start of every document, after the byte order mark.
 pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>";
 
 /// An element with its content. Attributes, comments and processing instructions are dropped.
@@ -26,15 +26,15 @@ pub struct Element {
     pub name: Box<str>,
     /// The elements inside, in order.
     pub children: Vec<Element>,
-    /// The text directly inside, white space included.
+    /// The text directly inside, including white space.
     pub text: String,
 }
 
-/// The text is not a document that this reader accepts.
+/// The error for a document that this parser does not accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MalformedXml;
 
-/// An element that may not stand where it stands.
+/// An element in a place where it is not allowed.
 impl From<&Element> for MalformedXml {
     fn from(_: &Element) -> Self {
         Self
@@ -42,14 +42,14 @@ impl From<&Element> for MalformedXml {
 }
 
 impl Element {
-    /// Reads a document.
+    /// Parses a document.
     pub fn parse(document: &[u8]) -> Result<Self, MalformedXml> {
         let text = std::str::from_utf8(document).map_err(|_| MalformedXml)?;
         if !text.chars().all(is_character) {
             return Err(MalformedXml);
         }
         let mut reader = Reader::from_str(text.trim_start_matches(BYTE_ORDER_MARK));
-        // The open elements, the outermost first. The first is a frame around the root.
+        // The open elements, outermost first. The first one is a frame around the root.
         let mut open = vec![Self::default()];
         let mut elements = 0;
         loop {
@@ -78,7 +78,7 @@ impl Element {
                 Event::Text(text) => innermost.text.push_str(&text.xml10_content()),
                 Event::CData(text) => innermost.text.push_str(&text.xml10_content()),
                 Event::GeneralRef(reference) => {
-                    let character = referred(&reference).filter(|c| is_character(*c));
+                    let character = referenced_character(&reference).filter(|c| is_character(*c));
                     innermost.text.push(character.ok_or(MalformedXml)?);
                 }
                 Event::Decl(_) | Event::Comment(_) | Event::PI(_) => {}
@@ -89,7 +89,7 @@ impl Element {
         Self::root(open)
     }
 
-    /// The children by name, in any order; each may be there once, and no other. The error is the first child that may not.
+    /// Returns the children by name, in any order. The error is the first child that is a duplicate or not listed.
     pub fn children_by_name<const N: usize>(&self, names: [&str; N]) -> Result<[Option<&Self>; N], &Self> {
         let mut found = [None; N];
         for child in &self.children {
@@ -101,7 +101,7 @@ impl Element {
         Ok(found)
     }
 
-    /// The root element, with only white space around it.
+    /// Returns the root element; only white space may surround it.
     fn root(mut open: Vec<Self>) -> Result<Self, MalformedXml> {
         let mut frame = open.pop().filter(|_| open.is_empty()).ok_or(MalformedXml)?;
         let root = frame.children.pop().ok_or(MalformedXml)?;
@@ -109,8 +109,8 @@ impl Element {
     }
 }
 
-/// The character of a reference, even one that XML 1.0 does not allow.
-pub(crate) fn referred(reference: &str) -> Option<char> {
+/// Returns the character of a reference, even one that XML 1.0 does not allow.
+pub(crate) fn referenced_character(reference: &str) -> Option<char> {
     if let Some(number) = reference.strip_prefix('#') {
         let (digits, radix) = number.strip_prefix('x').map_or((number, 10), |digits| (digits, 16));
         let is_number = digits.bytes().all(|b| b.is_ascii_hexdigit());
@@ -126,12 +126,12 @@ pub(crate) fn referred(reference: &str) -> Option<char> {
     }
 }
 
-/// Whether XML 1.0 allows a character, as it is or as a reference.
+/// Returns true if XML 1.0 allows a character, literally or as a reference.
 pub(crate) fn is_character(c: char) -> bool {
     !matches!(c, '\0'..='\x08' | '\x0B' | '\x0C' | '\x0E'..='\x1F' | '\u{FFFE}' | '\u{FFFF}')
 }
 
-/// Escapes character data; characters that XML 1.0 does not allow become U+FFFD.
+/// Escapes character data and replaces characters that XML 1.0 does not allow by U+FFFD.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

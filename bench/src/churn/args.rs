@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// The size of the histories.
 #[derive(Debug, Args)]
 pub(crate) struct ChurnArgs {
-    /// The server [default: the file `rowhouse` beside this program]
+    /// The server [default: the file `rowhouse` next to this program]
     #[arg(long, value_name = "PATH")]
     pub(crate) server_binary: Option<PathBuf>,
 
@@ -16,23 +16,23 @@ pub(crate) struct ChurnArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
 
-    /// Entities of each table, as many of which are overwritten, inserted and deleted
+    /// Number of entities in each table, and number of overwrites, inserts and deletions
     #[arg(long, default_value_t = 100_000, value_parser = RangedU64ValueParser::<u64>::new().range(1000..=1_000_000_000))]
     pub(crate) entities: u64,
 
-    /// How long each read is measured, in seconds
+    /// Duration of each measured read, in seconds
     #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u64>::new().range(1..=3600))]
     pub(crate) seconds: u64,
 
-    /// How long a quiet server is left alone, in seconds
+    /// Duration for which a quiet server receives no requests, in seconds
     #[arg(long, default_value_t = QUIET_SECONDS, value_parser = RangedU64ValueParser::<u64>::new().range(0..=3600))]
     pub(crate) quiet_seconds: u64,
 
-    /// Memory of the server for cached data, in MiB
+    /// Size of the server's cache, in MiB
     #[arg(long, default_value_t = CACHE_MIB, value_parser = RangedU64ValueParser::<u64>::new().range(1..=1 << 20))]
     pub(crate) cache_mib: u64,
 
-    /// Measure only the histories with this text in the name of a stage: queue
+    /// Measure only the histories that have a stage whose name contains this text, such as "queue"
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
 

@@ -1,4 +1,4 @@
-//! A table that is deleted, created again and filled again, beside another one.
+//! The history of a table that is deleted, created again and filled again, next to another table.
 
 use super::stage::{Group, Moment, Observer, Writes};
 use super::{Churn, OnStage, client, once};
@@ -7,9 +7,10 @@ use crate::dataset::Usage;
 use crate::run;
 use std::time::{Duration, Instant};
 
-/// Fills two tables, deletes the first, and measures reading the second; then reading the first when it was filled again.
+/// Fills two tables, deletes the first, and measures reading the second. Then refills the first and measures reading
+/// it.
 pub(super) fn measure(churn: &Churn, server: &Server, on_stage: OnStage<'_>) -> anyhow::Result<()> {
-    // They are created in this order, so that what is left of the first may lie in the way to the second.
+    // The tables are created in this order, so leftovers of the first may slow down reading the second.
     let (deleted, next) = (churn.measurement(Usage::Overwritten), churn.measurement(Usage::Growing));
     let (deleted_plan, next_plan) = (run::plan(&deleted, 0), run::plan(&next, 0));
     let stored = next_plan.dataset.stored_bytes();
@@ -39,7 +40,6 @@ pub(super) fn measure(churn: &Churn, server: &Server, on_stage: OnStage<'_>) -> 
     observer.stage(server, Moment::CreatedAgain, (2 * stored, stored), None, read)
 }
 
-/// The latencies of the deletion and the creation.
 fn requests([deletion, creation]: [Duration; 2]) -> Writes {
     let (shorter, longer) = (deletion.min(creation).as_secs_f64() * 1e3, deletion.max(creation).as_secs_f64() * 1e3);
     Writes { count: 2, p50_ms: shorter, p999_ms: longer, max_ms: longer }

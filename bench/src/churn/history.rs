@@ -1,4 +1,4 @@
-//! A table whose entities are overwritten, and then have others inserted among them and deleted.
+//! The history of a table whose entities are overwritten, and then others are inserted and deleted among them.
 
 use super::stage::{Group, Moment, Observer};
 use super::{CONNECTIONS, Churn, OnStage, write};
@@ -8,7 +8,7 @@ use crate::load::Load;
 use crate::run;
 use crate::workload::{self, Task};
 
-/// Fills a table, changes it, and measures it after each change, when the server was quiet, and after a restart.
+/// Fills a table, changes it, and measures it after each change, after a quiet period, and after a restart.
 pub(super) fn measure(churn: &Churn, server: Server, on_stage: OnStage<'_>) -> anyhow::Result<()> {
     let measurement = churn.measurement(Usage::Growing);
     let plan = run::plan(&measurement, 0);

@@ -1,13 +1,13 @@
-//! `churn`: what reading costs, and how much memory and disk a server takes, after histories that leave old versions and
+//! `churn`: the cost of reads and the memory and disk usage of a server after histories that leave old versions and
 //! deletion marks.
 //!
 //! Invariants:
 //!
-//! 1. Everything is written through HTTP to a server with a data folder of its own, so that its background work happens
-//!    as it does for clients.
-//! 2. The processor time of a read is that of the server's threads that serve requests. Background work, which may run
-//!    at the same time, is shown separately.
-//! 3. The reference of a reading is the same reading of the same server before the history.
+//! 1. Everything is written through HTTP to a server with its own data folder, so its background work happens as it
+//!    does for clients.
+//! 2. The processor time of a read counts only the server's threads that serve requests. Background work, which may run
+//!    at the same time, is reported separately.
+//! 3. The reference for a reading is the same reading from the same server before the history.
 
 mod args;
 mod deleted_table;
@@ -33,44 +33,42 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Memory of the server for cached data, in MiB, and the quiet time before a stage, in seconds, unless said otherwise.
+/// The defaults of the server's cache size, in MiB, and of the quiet time before a stage, in seconds.
 pub(crate) const CACHE_MIB: u64 = 256;
 pub(crate) const QUIET_SECONDS: u64 = 10;
-/// Connections that write.
+/// The number of connections that write.
 const CONNECTIONS: usize = 16;
-/// Longest time for one part of a history.
+/// The timeout for one part of a history.
 const WRITING_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
-/// One operation begins in this time, which fills the caches.
+/// The duration of the warm-up that fills the caches. It allows for at least one operation.
 const WARM_UP: Duration = Duration::from_millis(1);
-/// The beginning of the names of the server's threads that serve requests.
+/// The name prefix of the server's threads that serve requests.
 const REQUEST_THREADS: &str = "tokio";
 
-/// What is measured, and where.
 #[derive(Debug)]
 pub(crate) struct Churn {
     pub(crate) binary: PathBuf,
-    /// Folder for the data folders.
+    /// The parent of the data folders.
     pub(crate) folder: PathBuf,
-    /// Entities of the tables, and of the histories.
+    /// The number of entities in the tables and in the histories.
     pub(crate) entities: u64,
-    /// How long each reading is measured.
+    /// The duration of each reading.
     pub(crate) time: Duration,
-    /// How long nothing is asked of the server before a quiet stage.
+    /// The time without requests before a quiet stage.
     pub(crate) quiet: Duration,
     pub(crate) cache_mib: u64,
 }
 
-/// Receives each stage when it was measured, with the stages of the same group before it.
+/// Receives each measured stage, together with the earlier stages of its group.
 type OnStage<'a> = &'a mut dyn FnMut(&[Stage]) -> anyhow::Result<()>;
 
-/// Everything for JSON.
 #[derive(Serialize)]
 struct Output<'a> {
     stages: &'a [Stage],
     rows: &'a [Row],
 }
 
-/// Measures and prints: each group as a table, and all figures with a budget as a last one.
+/// Measures and prints each group as a table, followed by a table of all figures with a budget.
 pub(crate) fn run(args: &ChurnArgs) -> anyhow::Result<ExitCode> {
     let folder = temporary_folder(args.folder.as_deref())?;
     let churn = Churn {
@@ -104,7 +102,7 @@ pub(crate) fn run(args: &ChurnArgs) -> anyhow::Result<ExitCode> {
 }
 
 impl Churn {
-    /// Measures the groups of which a stage has this text in its name, or all of them.
+    /// Measures the groups that have a stage whose name contains this text, or all groups.
     pub(crate) fn measure(&self, only: Option<&str>, on_stage: OnStage<'_>) -> anyhow::Result<()> {
         for group in Group::ALL.into_iter().filter(|group| group.is_selected(only)) {
             let server = self.serve(group)?;
@@ -127,7 +125,7 @@ impl Churn {
         serve(&self.binary, &self.data(group), &["--cache-mib", &self.cache_mib.to_string()])
     }
 
-    /// The measurement whose table and entities are used.
+    /// Returns the measurement that defines the table and its entities.
     fn measurement(&self, usage: Usage) -> Measurement {
         Measurement { usage, ..Measurement::new(Workload::QueryFilter, self.entities, CONNECTIONS, self.time) }
     }
@@ -136,15 +134,15 @@ impl Churn {
         std::thread::sleep(self.quiet);
     }
 
-    /// Scans a table with a filter that selects 1 %, and reads its pages.
+    /// Scans a table with a filter that matches 1 %, and reads its pages.
     fn read_table(&self, target: &Target, plan: &Arc<Plan>) -> anyhow::Result<[Reading; 2]> {
         let read = |workload| self.read(target, plan, Task::Workload(workload));
         Ok([read(Workload::QueryFilter)?, read(Workload::QueryPage)?])
     }
 
-    /// Reads in the same way for the time of a measurement, on one connection.
+    /// Repeats a read for the duration of a measurement, on one connection.
     fn read(&self, target: &Target, plan: &Arc<Plan>, task: Task) -> anyhow::Result<Reading> {
-        let process = target.process.context("a child has a process")?;
+        let process = target.process.context("a child must have a process")?;
         let mut load = Load::new(run::clients(target, plan, 1))?;
         load.phase(task, WARM_UP, None);
         let cpu = || anyhow::Ok((process.cpu()?, process.cpu_of_other_threads(REQUEST_THREADS)?));
@@ -154,7 +152,7 @@ impl Churn {
         if let Some(first) = tally.first_error {
             bail!("{task:?}: {:?}, first {first}", tally.errors);
         }
-        ensure!(tally.operations > 0 && tally.entities > 0, "{task:?}: nothing was read in time");
+        ensure!(tally.operations > 0 && tally.entities > 0, "{task:?}: nothing was read in the measured time");
         let background = others.saturating_sub(others_before);
         let requests = all.saturating_sub(all_before).saturating_sub(background);
         let micros = |time: Duration| time.as_secs_f64() * 1e6;
@@ -167,7 +165,7 @@ impl Churn {
     }
 }
 
-/// Runs a task on every connection until nothing is left to do.
+/// Runs a task on every connection until no work is left.
 fn write(load: &mut Load, task: Task) -> anyhow::Result<Writes> {
     let (tally, _) = load.phase(task, WRITING_TIME_MAX, None);
     if let Some(first) = tally.first_error {
@@ -183,13 +181,12 @@ fn write(load: &mut Load, task: Task) -> anyhow::Result<Writes> {
     })
 }
 
-/// Runs one request after another, as they are needed once.
+/// Runs a future of single requests to completion.
 fn once<T>(work: impl Future<Output = Result<T, Failure>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(work).map_err(|failure| anyhow::anyhow!("{failure}"))
 }
 
-/// A connection for single requests.
 fn client(target: &Target, plan: &Arc<Plan>) -> anyhow::Result<Client> {
-    run::clients(target, plan, 1).pop().context("one client was asked for")
+    run::clients(target, plan, 1).pop().context("creating a client")
 }

@@ -1,4 +1,4 @@
-//! A partition that is used as a queue: entities are inserted at its end and deleted at its beginning.
+//! The history of a partition that is used as a queue: entities are inserted at its end and deleted at its beginning.
 
 use super::stage::{Group, Moment, Observer};
 use super::{CONNECTIONS, Churn, OnStage, client, once, write};
@@ -8,12 +8,12 @@ use crate::load::Load;
 use crate::run::{self, Measurement};
 use crate::workload::{self, Task};
 
-/// Entities of the queue at a time.
+/// The number of entities in the queue at any time.
 const LIVE: u64 = 1000;
 
-/// Fills a queue, lets entities pass through it, and measures reading it.
+/// Fills a queue, passes entities through it, and measures reading it.
 pub(super) fn measure(churn: &Churn, server: &Server, on_stage: OnStage<'_>) -> anyhow::Result<()> {
-    // One partition has all the entities that ever pass.
+    // A single partition contains all entities that ever pass through.
     let measurement = Measurement { per_partition: churn.entities, ..churn.measurement(Usage::Growing) };
     let plan = run::plan(&measurement, 0);
     let stored = plan.dataset.stored_bytes();

@@ -1,4 +1,4 @@
-//! The stages of a history: their figures, and the bounds of these.
+//! The stages of a history, with their figures and budgets.
 
 use super::{Churn, OnStage};
 use crate::budget::Budget;
@@ -12,22 +12,22 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Most processor time of an examined entity of a fresh table, in microseconds.
+/// Maximum processor time for an examined entity of a fresh table, in microseconds.
 const FRESH_ENTITY_US_MAX: f64 = 0.5;
-/// Largest ratios to the fresh figure: right after overwriting, right after insertions and deletions, and when the server
-/// was quiet.
+/// The maximum ratios to the fresh figure: right after overwriting, right after insertions and deletions, and after a
+/// quiet period.
 const OVERWRITTEN_RATIO_MAX: f64 = 1.7;
 const DELETED_RATIO_MAX: f64 = 3.0;
 const QUIET_RATIO_MAX: f64 = 1.2;
-/// Most disk space for a byte of live data, when the server was quiet.
+/// Maximum disk space for a byte of live data after a quiet period.
 const DISK_RATIO_MAX: f64 = 2.0;
-/// Most memory beyond the cache: 150 MB, in MiB.
+/// Maximum memory in addition to the cache: 150 MB, in MiB.
 const BEYOND_CACHE_MIB_MAX: f64 = 143.1;
-/// Longest write of a thousand, and of all, in milliseconds.
+/// Maximum durations of the 99.9th percentile of writes and of all writes, in milliseconds.
 const WRITE_P999_MS_MAX: f64 = 100.0;
 const WRITE_MS_MAX: f64 = 250.0;
 
-/// Stages that are measured on one data folder.
+/// Stages that are measured on the same data folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Group {
@@ -36,7 +36,7 @@ pub(crate) enum Group {
     DeletedTable,
 }
 
-/// When a stage is measured.
+/// The point in a history at which a stage is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Moment {
@@ -60,11 +60,11 @@ pub(crate) struct Reading {
     pub(crate) cpu_us_per_operation: f64,
     pub(crate) cpu_us_per_entity: f64,
     pub(crate) p50_us: f64,
-    /// Processor time of the other threads meanwhile, in seconds.
+    /// Processor time of the other threads during the reading, in seconds.
     pub(crate) background_seconds: f64,
 }
 
-/// The writes that led to a stage.
+/// The writes before a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Writes {
     pub(crate) count: u64,
@@ -73,19 +73,18 @@ pub(crate) struct Writes {
     pub(crate) max_ms: f64,
 }
 
-/// The figures of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Stage {
     pub(crate) group: Group,
     pub(crate) moment: Moment,
-    /// The two reads of its group.
+    /// The two kinds of reads of its group.
     pub(crate) readings: [Reading; 2],
     pub(crate) resident_mib: f64,
     pub(crate) peak_resident_mib: f64,
     pub(crate) disk_mib: f64,
-    /// Live data: the keys and the records of all entities, in MiB.
+    /// The size of the live data in MiB: the keys and records of all entities.
     pub(crate) live_mib: f64,
-    /// Bytes written for each byte of keys and records that was stored since the last fresh stage or the last change.
+    /// Bytes written to the disk per byte of keys and records stored since the last fresh stage or the last change.
     pub(crate) written_per_stored: Option<f64>,
     pub(crate) writes: Option<Writes>,
 }
@@ -101,12 +100,11 @@ impl Group {
         }
     }
 
-    /// Whether one of its lines has this text in its name.
+    /// Returns true if the name of one of its lines contains this text.
     pub(crate) fn is_selected(self, only: Option<&str>) -> bool {
         only.is_none_or(|text| self.moments().iter().any(|moment| line_name(self, *moment).contains(text)))
     }
 
-    /// Its stages, in order.
     fn moments(self) -> &'static [Moment] {
         use Moment::{
             CreatedAgain, Fresh, InsertedAndDeleted, InsertedAndDeletedQuiet, Overwritten, OverwrittenQuiet, Passed,
@@ -121,15 +119,15 @@ impl Group {
         }
     }
 
-    /// Its two reads.
+    /// Returns the names of its two kinds of reads.
     fn figures(self) -> [&'static str; 2] {
         match self {
-            Self::History | Self::DeletedTable => ["CPU µs an examined entity", "CPU µs a page of 1,000"],
-            Self::Queue => ["CPU µs to read the first entity", "CPU µs an entity of the partition"],
+            Self::History | Self::DeletedTable => ["CPU µs per examined entity", "CPU µs per page of 1,000"],
+            Self::Queue => ["CPU µs to read the first entity", "CPU µs per entity of the partition"],
         }
     }
 
-    /// The processor times of its two reads.
+    /// Returns the processor times of its two kinds of reads.
     fn costs(self, readings: &[Reading; 2]) -> [f64; 2] {
         let [first, second] = readings;
         match self {
@@ -168,8 +166,8 @@ impl Moment {
         }
     }
 
-    /// The bound of the ratio of a read to the fresh one. A queue that was filled until now has none: what passed
-    /// through since the last memtable was written out is still there.
+    /// Returns the bound for the ratio of a read to the fresh read. A queue without a quiet period has none: entities
+    /// that passed through since the last memtable flush are still present.
     fn budget(self) -> Budget {
         match self {
             Self::Fresh | Self::Passed => Budget::None,
@@ -194,7 +192,6 @@ impl Stage {
         self.group.costs(&self.readings)
     }
 
-    /// The heading of the table of its group.
     pub(crate) fn heading(&self) -> String {
         let [first, second] = self.group.figures();
         format!(
@@ -204,10 +201,11 @@ impl Stage {
         )
     }
 
-    /// The stage as a line of that table. The stages begin with the fresh one.
+    /// Returns the stage as a line of that table. The first stage is the fresh one.
     pub(crate) fn table_line(&self, stages: &[Self]) -> String {
         let mut line = format!("| {} |", self.moment.name());
-        let mut cell = |value: Option<f64>| write!(line, " {} |", number(value)).expect("a text takes everything");
+        let mut cell =
+            |value: Option<f64>| write!(line, " {} |", number(value)).expect("writing to a String cannot fail");
         let fresh = stages.first().unwrap_or(self).costs();
         for (cost, fresh) in self.costs().into_iter().zip(fresh) {
             cell(Some(cost));
@@ -232,7 +230,7 @@ impl Stage {
         line
     }
 
-    /// The figures that are compared, as rows. The stages begin with the fresh one.
+    /// Returns the compared figures. The first stage is the fresh one.
     pub(crate) fn rows(&self, stages: &[Self], cache_mib: u64) -> Vec<Row> {
         let line = line_name(self.group, self.moment);
         let mut rows = Vec::new();
@@ -248,11 +246,11 @@ impl Stage {
         }
         if (self.group, self.moment) == (Group::History, Moment::Fresh) {
             let [examined, _] = self.costs();
-            add("CPU µs an examined entity", "design", FRESH_ENTITY_US_MAX, Some(examined), within);
+            add("CPU µs per examined entity", "design", FRESH_ENTITY_US_MAX, Some(examined), within);
         }
         let memory = as_f64(cache_mib) + BEYOND_CACHE_MIB_MAX;
         add("resident MiB", "cache + 150 MB", memory, Some(self.resident_mib), within);
-        // A queue is so small that the files which every data folder has are most of it.
+        // A queue is so small that most of its disk space is taken by files that every data folder has.
         let is_bounded = self.moment.is_quiet() && self.group != Group::Queue;
         if is_bounded {
             add("disk MiB", "live data", self.live_mib, Some(self.disk_mib), Budget::AtMost(DISK_RATIO_MAX));
@@ -268,13 +266,13 @@ impl Stage {
     }
 }
 
-/// Observes a server while it goes through the stages of a group.
+/// Measures a server at each stage of a group.
 pub(super) struct Observer<'a> {
     folder: PathBuf,
     group: Group,
     on_stage: OnStage<'a>,
     stages: Vec<Stage>,
-    /// What the server had written when the current history began.
+    /// The number of bytes the server had written when the current history began.
     written_before: u64,
 }
 
@@ -283,13 +281,13 @@ impl<'a> Observer<'a> {
         Self { folder: churn.data(group), group, on_stage, stages: Vec::new(), written_before: 0 }
     }
 
-    /// Begins a history: from here on the bytes written are counted.
+    /// Begins a history: written bytes are counted from here on.
     pub(super) fn begin(&mut self, server: &Server) -> anyhow::Result<()> {
         self.written_before = process(server)?.written()?;
         Ok(())
     }
 
-    /// Measures a stage. `live` are the bytes of the entities that the server has, `stored` of those that were written
+    /// Measures a stage. `live` is the size of the server's entities in bytes, and `stored` the size of those written
     /// since the history began.
     pub(super) fn stage(
         &mut self,
@@ -320,7 +318,7 @@ impl<'a> Observer<'a> {
 }
 
 fn process(server: &Server) -> anyhow::Result<Process> {
-    server.target.process.context("a child has a process")
+    server.target.process.context("a child must have a process")
 }
 
 #[cfg(test)]
@@ -356,12 +354,12 @@ mod tests {
     fn stages_are_compared_with_the_fresh_one() {
         let mut stages = vec![stage(Moment::Fresh, 0.5, 1.0), stage(Moment::Overwritten, 0.8, 2.0)];
         let rows = stages[1].rows(&stages, 256);
-        assert_eq!(row(&rows, "CPU µs an examined entity"), (Some(1.6), Some(true)));
-        assert_eq!(row(&rows, "CPU µs a page of 1,000"), (Some(2.0), Some(false)));
-        assert!(rows.iter().all(|row| row.figure != "disk MiB"), "the library may still be at work");
+        assert_eq!(row(&rows, "CPU µs per examined entity"), (Some(1.6), Some(true)));
+        assert_eq!(row(&rows, "CPU µs per page of 1,000"), (Some(2.0), Some(false)));
+        assert!(rows.iter().all(|row| row.figure != "disk MiB"), "the storage library may still be compacting");
         stages.push(stage(Moment::OverwrittenQuiet, 0.8, 1.0));
         let rows = stages[2].rows(&stages, 256);
-        assert_eq!(row(&rows, "CPU µs an examined entity").1, Some(false));
+        assert_eq!(row(&rows, "CPU µs per examined entity").1, Some(false));
         assert_eq!(row(&rows, "disk MiB").1, Some(false));
         assert_eq!(row(&rows, "resident MiB").1, Some(true));
         assert_eq!(row(&stages[2].rows(&stages, 128), "resident MiB").1, Some(false));
@@ -370,7 +368,7 @@ mod tests {
     #[test]
     fn the_fresh_stage_has_a_bound_of_its_own() {
         let stages = [stage(Moment::Fresh, 0.51, 1.0)];
-        assert_eq!(row(&stages[0].rows(&stages, 256), "CPU µs an examined entity").1, Some(false));
+        assert_eq!(row(&stages[0].rows(&stages, 256), "CPU µs per examined entity").1, Some(false));
     }
 
     #[test]
@@ -399,7 +397,7 @@ mod tests {
         assert_eq!(selected(Some("churn")), [true; 3]);
         assert_eq!(selected(Some("queue")), [false, true, false]);
         assert_eq!(selected(Some("churn: restarted")), [true, false, false]);
-        // Names of other lines of `compare`.
+        // Names of other lines of `compare` must not match.
         assert_eq!(selected(Some("query-filter")), [false; 3]);
     }
 }

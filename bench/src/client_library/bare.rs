@@ -1,4 +1,4 @@
-//! The reference of the client library: requests that were signed before, sent with hyper alone. The responses are read and dropped.
+//! The reference for the client library: pre-signed requests sent with plain hyper. Responses are read and discarded.
 //!
 //! This module must not use the client library.
 
@@ -19,16 +19,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 use wire::signing::{AccountKey, Scheme, SignedRequest};
 
-/// The table of the compared operations.
 pub(crate) const TABLE: &str = "Compared";
 
-/// A client that knows HTTP and nothing else. Clones share their connections.
+/// A plain HTTP client. Clones share their connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Bare {
     http: Client<HttpConnector, Full<Bytes>>,
     endpoint: Endpoint,
     key: AccountKey,
-    /// The members of an entity as JSON, without its keys.
+    /// The properties of an entity as JSON members, without its keys.
     members: Arc<str>,
 }
 
@@ -39,11 +38,11 @@ impl Bare {
         let http = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
         let mut members = Vec::new();
         dataset.write_members(&mut members, 0, 0);
-        let key = AccountKey::parse(DEVELOPMENT_KEY).context("the development key is Base64")?;
+        let key = AccountKey::parse(DEVELOPMENT_KEY).context("decoding the development key")?;
         Ok(Self { http, endpoint, key, members: String::from_utf8(members)?.into() })
     }
 
-    /// Repeats an operation, with one signature for all its requests. Returns how often.
+    /// Repeats an operation, with one signature for all its requests. Returns the number of repetitions.
     pub(crate) async fn repeat(
         self,
         operation: Operation,
@@ -66,14 +65,14 @@ impl Bare {
             }
             let response = self.http.request(request).await?;
             let status = response.status();
-            ensure!(status.is_success(), "the server answers {status}");
+            ensure!(status.is_success(), "the server returned {status}");
             std::hint::black_box(response.into_body().collect().await?.to_bytes());
             count += 1;
         }
         Ok(count)
     }
 
-    /// A request with the headers that the library sends.
+    /// Creates a request with the headers that the library sends.
     fn request(&self, method: Method, path: &str) -> anyhow::Result<Request<Full<Bytes>>> {
         let path = format!("{}/{path}", self.endpoint.base_path);
         let content_type = if method == Method::POST { "application/json" } else { "" };

@@ -1,11 +1,11 @@
-//! The entity type of the measurements: the entities of the dataset with their ten properties.
+//! The entity type of the measurements, with the ten properties of the dataset's entities.
 
 use crate::dataset::{Dataset, entity_key};
 use client::{DateTime, Entity, Guid, Properties, PropertyBag};
 
 /// The partition of the compared operations.
 pub(crate) const PARTITION: &str = "p000000";
-/// The entity that is read; it is not among those that are inserted.
+/// The row key of the entity that is read, which is never inserted again.
 pub(crate) const ROW: &str = "read";
 
 /// An entity of about 1 KiB.
@@ -29,7 +29,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// An entity of the dataset, in some partition.
+    /// Creates an entity of the dataset in the given partition.
     pub(crate) fn new(dataset: &Dataset, partition: &str, number: u64) -> anyhow::Result<Self> {
         let properties = Properties::from(dataset.record(number, 0));
         let key = entity_key(partition, &Dataset::row(number));

@@ -5,10 +5,9 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use std::path::PathBuf;
 
-/// A comparison.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// The server [default: the file `rowhouse` beside this program]
+    /// The server [default: the file `rowhouse` next to this program]
     #[arg(long, value_name = "PATH")]
     pub(crate) server_binary: Option<PathBuf>,
 
@@ -16,19 +15,19 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
 
-    /// Entities in the table
+    /// Number of entities in the table
     #[arg(long, default_value_t = 100_000, value_parser = RangedU64ValueParser::<u64>::new().range(BATCH_ENTITIES..=1_000_000_000))]
     pub(crate) entities: u64,
 
-    /// How long each measurement takes, in seconds
+    /// Duration of each measurement, in seconds
     #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u64>::new().range(1..=24 * 3600))]
     pub(crate) seconds: u64,
 
-    /// Rounds of each measurement
+    /// Number of rounds of each measurement
     #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
     pub(crate) rounds: u64,
 
-    /// One round of one second on 10,000 entities: shows whether it works, not how fast it is
+    /// Run one round of one second on 10,000 entities, to check that everything works rather than to measure it
     #[arg(long)]
     pub(crate) quick: bool,
 
@@ -36,11 +35,11 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
 
-    /// Measure this server as well. It must have the development account
+    /// Also measure this server. It must have the development account
     #[arg(long, value_name = "URL")]
     pub(crate) other: Option<String>,
 
-    /// Process id of the other server
+    /// Process ID of the other server
     #[arg(long, requires = "other")]
     pub(crate) other_pid: Option<u32>,
 

@@ -5,30 +5,28 @@ use crate::report::Report;
 use crate::workload::Workload;
 use std::fmt;
 
-/// The reference of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reference {
     /// The floor server, which verifies signatures.
     Floor,
-    /// The floor server, with a sync of what is written.
+    /// The floor server, which also syncs what is written.
     DurableFloor,
-    /// The engine alone, writing transactions of 100 with as many tasks as there are connections.
+    /// Only the engine, writing transactions of 100 with as many tasks as there are connections.
     RawBatch,
     /// Rowhouse itself, with single inserts on one connection.
     SingleInserts,
-    /// The floor server plus the engine alone, reading: the minimum of a get.
+    /// The floor server plus the engine reading: the minimum cost of a get.
     FloorAndRawGet,
-    /// The floor server without a sync plus the engine alone, writing: the minimum of a durable write.
+    /// The floor server without syncs plus the engine writing: the minimum cost of a durable write.
     FloorAndRawWrite,
-    /// The same plus a read of the existing entity, which a merge needs.
+    /// Like `FloorAndRawWrite`, plus a read of the existing entity, which a merge needs.
     FloorAndRawMerge,
-    /// The engine alone, iterating.
+    /// Only the engine, iterating.
     RawIterate,
-    /// The engine alone, reading pages with all their values.
+    /// Only the engine, reading pages with all their values.
     RawScan,
 }
 
-/// One figure of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Figure {
     CpuPerOperation,
@@ -38,7 +36,7 @@ pub(crate) enum Figure {
     MedianLatency,
 }
 
-/// A workload that is measured on the server and on a reference, and the figures that are compared.
+/// A workload measured on the server and on a reference, and the figures to compare.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     pub(crate) workload: Workload,
@@ -48,13 +46,13 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// The name that `--only` selects.
+    /// Returns the name, by which `--only` selects the line.
     pub(crate) fn name(&self) -> String {
         format!("{} at {}", self.workload.name(), self.connections)
     }
 }
 
-/// Every line of the comparison.
+/// Returns all lines of the comparison.
 pub(crate) fn lines() -> Vec<Line> {
     use Budget::{AtLeast, AtMost};
     use Figure::{CpuPerEntity, CpuPerOperation, EntitiesPerSecond, MedianLatency, OperationsPerSecond};
@@ -62,7 +60,7 @@ pub(crate) fn lines() -> Vec<Line> {
     let mut add = |workload, connections, reference, checks: &[(Figure, Budget)]| {
         lines.push(Line { workload, connections, reference, checks: checks.to_vec() });
     };
-    // A page contains every value, so its reference is an engine that reads every value.
+    // A page contains all values, so its reference is an engine that reads all values.
     add(Workload::QueryPage, 1, Reference::RawScan, &[(CpuPerEntity, AtMost(2.5)), (EntitiesPerSecond, Budget::None)]);
     add(Workload::QueryPage, 1, Reference::RawIterate, &[(CpuPerEntity, Budget::None)]);
     add(
@@ -77,7 +75,7 @@ pub(crate) fn lines() -> Vec<Line> {
         Reference::Floor,
         &[(CpuPerOperation, Budget::None), (OperationsPerSecond, Budget::None)],
     );
-    // ADR 5 says why the budgets of small requests count the engine.
+    // ADR 5 explains why the budgets of small requests include the engine.
     for connections in [1, 16, 64] {
         let shown = [(CpuPerOperation, Budget::None), (OperationsPerSecond, Budget::None)];
         add(Workload::Get, connections, Reference::Floor, &shown);
@@ -86,7 +84,7 @@ pub(crate) fn lines() -> Vec<Line> {
         add(Workload::Get, connections, Reference::FloorAndRawGet, &checks);
     }
     for workload in [Workload::Insert, Workload::Upsert, Workload::Merge] {
-        // One sync plus little: the design has no number for that, so it is half as much again.
+        // The design requires one sync plus little overhead, without a number; this allows 50 %.
         let alone =
             [(MedianLatency, AtMost(1.5)), (CpuPerOperation, Budget::None), (OperationsPerSecond, Budget::None)];
         add(workload, 1, Reference::DurableFloor, &alone);
@@ -101,7 +99,7 @@ pub(crate) fn lines() -> Vec<Line> {
         let checks = [(EntitiesPerSecond, AtLeast(0.5)), (CpuPerEntity, Budget::None)];
         add(Workload::Batch100, connections, Reference::RawBatch, &checks);
     }
-    // The gain of transactions, for information: it depends on how long the disk takes to sync.
+    // The gain of transactions, for information only: it depends on how long the disk takes to sync.
     for connections in [1, 16] {
         add(Workload::Batch100, connections, Reference::SingleInserts, &[(EntitiesPerSecond, Budget::None)]);
     }
@@ -109,8 +107,8 @@ pub(crate) fn lines() -> Vec<Line> {
 }
 
 impl Figure {
-    /// The figure in a report; `None` if it was not measured.
-    pub(crate) fn of(self, report: &Report) -> Option<f64> {
+    /// Returns the figure in a report, or `None` if it was not measured.
+    pub(crate) fn value_in(self, report: &Report) -> Option<f64> {
         match self {
             Self::CpuPerOperation => report.cpu.as_ref().map(|cpu| cpu.us_per_operation),
             Self::CpuPerEntity => report.cpu.as_ref().map(|cpu| cpu.us_per_entity),
@@ -120,11 +118,11 @@ impl Figure {
         }
     }
 
-    /// The name of the figure, with its unit.
+    /// Returns the name of the figure, with its unit.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::CpuPerOperation => "CPU µs an operation",
-            Self::CpuPerEntity => "CPU µs an entity",
+            Self::CpuPerOperation => "CPU µs per operation",
+            Self::CpuPerEntity => "CPU µs per entity",
             Self::OperationsPerSecond => "operations/s",
             Self::EntitiesPerSecond => "entities/s",
             Self::MedianLatency => "median latency µs",

@@ -1,10 +1,10 @@
-//! `compare`: a server and its references in alternation, and the ratios between them.
+//! `compare`: a server and its references, measured alternately, and the ratios between them.
 //!
 //! Invariants:
 //!
-//! 1. Reference and server of a line are measured in turn, round by round, so that a change of the load of the machine
-//!    affects both. The results are medians over the rounds.
-//! 2. The servers and the engine run in separate processes, so that their processor times are separate.
+//! 1. In each round, the reference and the server of a line are measured one after the other, so a change in machine
+//!    load affects both. The results are medians over the rounds.
+//! 2. The servers and the engine run in separate processes, so their processor times are separate.
 
 pub(crate) mod args;
 mod line;
@@ -26,9 +26,9 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Longest acceptable start on an empty folder, in milliseconds.
+/// The maximum time to start on an empty folder, in milliseconds.
 const START_MILLISECONDS_MAX: f64 = 100.0;
-/// Most memory of an idle server, in MiB: 40 MB.
+/// Maximum memory of an idle server, in MiB: 40 MB.
 const IDLE_MEBIBYTES_MAX: f64 = 38.1;
 
 /// The processes and the parameters of a comparison.
@@ -43,7 +43,7 @@ struct Comparison {
     time: Duration,
     rounds: u64,
     quiet: Duration,
-    // Dropped last, so that the folder is not removed while a server uses it.
+    // Dropped last, so the folder is not removed while a server uses it.
     folder: TempDir,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
 
 impl Comparison {
     fn start(args: &CompareArgs) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("finding this program")?;
+        let program = std::env::current_exe().context("locating this program")?;
         let binary = server_binary(args.server_binary.as_deref())?;
         let folder = temporary_folder(args.folder.as_deref())?;
         let log = folder.path().join("durable-floor.log");
@@ -94,13 +94,13 @@ impl Comparison {
         })
     }
 
-    /// The start time of an empty server, and its memory.
+    /// Measures the start time and the memory of an empty server.
     fn start_and_memory(&self) -> anyhow::Result<[Row; 2]> {
         let (mut times, mut sizes) = (Vec::new(), Vec::new());
         for round in 0..self.rounds {
             let server = serve(&self.binary, &self.folder.path().join(format!("empty{round}")), &[])?;
             times.push(server.start_time.as_secs_f64() * 1e3);
-            let process = server.target.process.context("a child has a process")?;
+            let process = server.target.process.context("a child must have a process")?;
             sizes.push(mebibytes(process.resident()?.now));
         }
         let row = |figure: &str, bound: f64, values: Vec<f64>| {
@@ -110,7 +110,7 @@ impl Comparison {
         Ok([row("start ms", START_MILLISECONDS_MAX, times), row("resident MiB", IDLE_MEBIBYTES_MAX, sizes)])
     }
 
-    /// Measures a line in rounds. Returns one row for each figure that is compared.
+    /// Measures a line in rounds. Returns one row for each compared figure.
     fn line(&mut self, line: &Line) -> Vec<Row> {
         let (mut references, mut servers, mut others) = (Vec::new(), Vec::new(), Vec::new());
         let mut failure = None;
@@ -133,7 +133,7 @@ impl Comparison {
             }
         }
         let rows = line.checks.iter().map(|(figure, budget)| {
-            let of = |reports: &[Report]| median(reports.iter().filter_map(|report| figure.of(report)));
+            let of = |reports: &[Report]| median(reports.iter().filter_map(|report| figure.value_in(report)));
             let names = (line.name(), line.reference.to_string());
             let values = (of(&references), of(&servers));
             Row {
@@ -145,7 +145,7 @@ impl Comparison {
         rows.collect()
     }
 
-    /// What histories of a table cost, as the stages whose name contains the text.
+    /// Measures the histories that have a stage whose name contains the text.
     fn churn(&self, only: Option<&str>) -> Vec<Row> {
         let churn = Churn {
             binary: self.binary.clone(),
@@ -169,7 +169,7 @@ impl Comparison {
         rows
     }
 
-    /// A failure as text, after the name of the server that ended, if one did.
+    /// Describes a failure, preceded by the name of the server that exited, if any.
     fn explain(&mut self, error: &anyhow::Error) -> String {
         let servers = [
             ("the floor", &mut self.floor),
@@ -201,13 +201,13 @@ impl Comparison {
         }
     }
 
-    /// The floor server plus workloads of the engine.
+    /// Measures the floor server plus workloads of the engine.
     fn floor_and_raw(&self, line: &Line, workloads: &[&str]) -> anyhow::Result<Report> {
         let floor = run::measure(&self.floor.target, &self.measurement(line))?;
         workloads.iter().try_fold(floor, |sum, workload| Ok(sum.followed_by(&self.raw(workload, line.connections)?)))
     }
 
-    /// The engine in a separate process, on its own folder.
+    /// Measures the engine in a separate process with its own folder.
     fn raw(&self, workload: &str, tasks: usize) -> anyhow::Result<Report> {
         let output = Command::new(&self.program)
             .args(["raw", "--json", "--workload", workload, "--tasks", &tasks.to_string()])

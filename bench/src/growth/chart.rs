@@ -1,17 +1,17 @@
-//! Draws cost over size: a panel for each operation, a curve for each layout.
+//! Draws cost by table size: a panel for each operation, a curve for each layout.
 //!
-//! The drawing is SVG with colours that are visible on light and on dark backgrounds, and that follow the preference of
-//! the viewer. Curves differ by marks and dashes as well, so that they can be told apart without colours.
+//! The drawing is SVG whose colours are visible on light and dark backgrounds and follow the viewer's preference.
+//! Curves also differ by marks and dashes, so they are distinguishable without colours.
 
 use super::table::{Kind, Layout, Point, Reach};
 use std::fmt::Write;
 
 /// The panels, and the unit of their costs.
 const PANELS: [(Kind, &str); 4] = [
-    (Kind::Get, "CPU µs an operation"),
-    (Kind::Page, "CPU µs an entity"),
-    (Kind::Upsert, "CPU µs an operation"),
-    (Kind::Insert, "CPU µs an operation"),
+    (Kind::Get, "CPU µs per operation"),
+    (Kind::Page, "CPU µs per entity"),
+    (Kind::Upsert, "CPU µs per operation"),
+    (Kind::Insert, "CPU µs per operation"),
 ];
 
 const PANEL_WIDTH: f64 = 460.0;
@@ -25,7 +25,6 @@ const LEGEND_HEIGHT: f64 = 62.0;
 /// Approximate number of horizontal lines in a panel.
 const TICKS: f64 = 5.0;
 
-/// A curve and its CSS class.
 struct Curve {
     class: &'static str,
     points: Vec<(f64, f64)>,
@@ -52,12 +51,11 @@ impl Area {
     }
 }
 
-/// Draws all panels.
 pub(super) fn draw(points: &[Point]) -> String {
     let (width, height) = (2.0 * PANEL_WIDTH, 2.0 * PANEL_HEIGHT + LEGEND_HEIGHT);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
-         role=\"img\">\n<title>Processor time over the size of the table</title>\n<style>{STYLE}</style>\n"
+         role=\"img\">\n<title>Processor time by table size</title>\n<style>{STYLE}</style>\n"
     );
     for ((kind, unit), index) in PANELS.into_iter().zip(0_u8..) {
         let (left, top) = (f64::from(index % 2) * PANEL_WIDTH, f64::from(index / 2) * PANEL_HEIGHT);
@@ -135,11 +133,11 @@ fn curves(points: &[Point], kind: Kind) -> Vec<Curve> {
 
 /// The CSS class and the name of each curve.
 const LOOKS: [(&str, &str); 5] = [
-    ("c0", "reference: a server that keeps nothing"),
-    ("c1", "1,000 a partition, written or read from the cache"),
+    ("c0", "reference: a server that stores nothing"),
+    ("c1", "1,000 per partition, written or read from the cache"),
     ("c2", "one partition, written or read from the cache"),
-    ("c3", "1,000 a partition, all of it read"),
-    ("c4", "one partition, all of it read"),
+    ("c3", "1,000 per partition, all entities read"),
+    ("c4", "one partition, all entities read"),
 ];
 
 const STYLE: &str = "\
@@ -162,7 +160,7 @@ fn write_curve(out: &mut String, area: Area, curve: &Curve) {
     }
 }
 
-/// A dot for one layout, a square for the other, nothing for the reference.
+/// Draws a dot for one layout, a square for the other, and nothing for the reference.
 fn mark(out: &mut String, class: &str, (x, y): (f64, f64)) {
     let _infallible = match class {
         "c1" | "c3" => writeln!(out, "<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>"),
@@ -189,13 +187,13 @@ fn line(out: &mut String, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64
         writeln!(out, "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>");
 }
 
-/// Writes a text. It contains nothing that XML escapes.
+/// Writes text, which must not need XML escapes.
 fn text(out: &mut String, class: &str, anchor: &str, (x, y): (f64, f64), text: &str) {
     let _infallible =
         writeln!(out, "<text class=\"{class}\" text-anchor=\"{anchor}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
 }
 
-/// The distance between horizontal lines: 1, 2 or 5 times a power of ten.
+/// Returns the distance between horizontal lines: 1, 2 or 5 times a power of ten.
 fn step(highest: f64) -> f64 {
     let rough = if highest > 0.0 { highest / TICKS } else { 1.0 };
     let power = 10_f64.powf(rough.log10().floor());
@@ -203,7 +201,7 @@ fn step(highest: f64) -> f64 {
     times * power
 }
 
-/// A number with as many digits as the distance between the lines needs.
+/// Formats a number with as many digits as the distance between the lines requires.
 fn number(value: f64, step: f64) -> String {
     if step >= 1.0 {
         format!("{value:.0}")
@@ -214,7 +212,7 @@ fn number(value: f64, step: f64) -> String {
     }
 }
 
-/// A power of ten, as in "10 k".
+/// Formats a power of ten, as in "10 k".
 fn size(decade: f64) -> String {
     if decade >= 6.0 {
         format!("{:.0} M", 10_f64.powf(decade - 6.0))
@@ -255,7 +253,7 @@ mod tests {
         }
     }
 
-    /// The elements of a document with their attributes, and its texts; a document that is not well-formed panics.
+    /// Returns the elements of a document with their attributes, and its texts. Panics if the document is malformed.
     fn read(document: &str) -> (Vec<Element>, Vec<String>) {
         let mut reader = Reader::from_str(document);
         reader.config_mut().check_end_names = true;
@@ -285,7 +283,7 @@ mod tests {
             });
             elements.push((element.name().as_ref().to_owned(), attributes.collect()));
         }
-        assert_eq!(depth, 0, "every element ends");
+        assert_eq!(depth, 0, "every element is closed");
         (elements, texts)
     }
 
@@ -306,7 +304,7 @@ mod tests {
             .map(|(_, attributes)| (number(attributes, "cx"), number(attributes, "cy")))
             .filter(|(_, y)| *y < 2.0 * PANEL_HEIGHT)
             .collect();
-        // The first panel goes from 10 k to 1 M and from 0 to 20.
+        // The axes of the first panel range from 10 k to 1 M and from 0 to 20.
         let (left, right) = (LEFT, PANEL_WIDTH - RIGHT);
         let (bottom, top) = (PANEL_HEIGHT - BOTTOM, TOP);
         let expected = [
@@ -321,7 +319,7 @@ mod tests {
                 "{circle:?} {expected:?}"
             );
         }
-        for label in ["get", "10 k", "100 k", "1 M", "entities in the table", "CPU µs an operation", "0", "5", "20"] {
+        for label in ["get", "10 k", "100 k", "1 M", "entities in the table", "CPU µs per operation", "0", "5", "20"] {
             assert!(texts.iter().any(|text| text == label), "{label} in {texts:?}");
         }
         assert!(!texts.iter().any(|text| text == "insert"), "an operation without points has no panel");

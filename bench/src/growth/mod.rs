@@ -1,12 +1,12 @@
-//! `growth`: what reading and writing costs a server at growing sizes of its table.
+//! `growth`: the cost of reads and writes on a server at increasing table sizes.
 //!
 //! Invariants:
 //!
-//! 1. The reference of a measurement, a server that stores nothing, is measured right before it, so that a change of the
-//!    load of the machine affects both.
-//! 2. There is one data folder at a time. It is removed before the next one is filled.
-//! 3. Reads are measured before writes, so that they find files that are sorted and compacted. Inserts, which make the
-//!    table larger, are measured last.
+//! 1. The reference of a measurement, a server that stores nothing, is measured immediately before it, so a change in
+//!    machine load affects both.
+//! 2. Only one data folder exists at a time. It is removed before the next one is filled.
+//! 3. Reads are measured before writes, so they find sorted and compacted files. Inserts, which enlarge the table, are
+//!    measured last.
 
 mod chart;
 mod table;
@@ -26,7 +26,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 use table::{Growth, Kind, Layout, Point, Reach};
 
-/// Entities of a cached working set. Each may need its own block of 16 KiB, which makes 64 MiB.
+/// The number of entities in a cached working set. Each may need its own block of 16 KiB, for a total of 64 MiB.
 const CACHED_ENTITIES: u64 = 4096;
 
 /// The measurements, in this order.
@@ -40,7 +40,6 @@ const LINES: [(Kind, Reach); 7] = [
     (Kind::Insert, Reach::Cached),
 ];
 
-/// A point and its growth, for JSON.
 #[derive(Serialize)]
 struct Compared<'a> {
     #[serde(flatten)]
@@ -49,17 +48,17 @@ struct Compared<'a> {
     growth: Growth,
 }
 
-/// The processes and the parameters that stay from one size to the next.
+/// The processes and the parameters that are the same for all sizes.
 struct GrowthRun<'a> {
     args: &'a GrowthArgs,
     binary: PathBuf,
     floor: Server,
     durable_floor: Server,
-    /// Dropped last, so that the folder is not removed while a server uses it.
+    /// Dropped last, so the folder is not removed while a server uses it.
     folder: tempfile::TempDir,
 }
 
-/// Measures size by size and prints the table.
+/// Measures all sizes and prints the table.
 pub(crate) fn run(args: &GrowthArgs) -> anyhow::Result<ExitCode> {
     let run = GrowthRun::start(args)?;
     let mut points = Vec::new();
@@ -68,7 +67,7 @@ pub(crate) fn run(args: &GrowthArgs) -> anyhow::Result<ExitCode> {
         for entities in &args.sizes {
             if layout == Layout::Many || *entities <= args.one_partition_max {
                 run.size(layout, *entities, &mut points)?;
-                // All sizes take long, so the drawing is written after each one.
+                // Measuring all sizes takes long, so the chart is updated after each size.
                 if let Some(file) = &args.svg {
                     let drawing = chart::draw(&points);
                     std::fs::write(file, drawing).with_context(|| format!("writing {}", file.display()))?;
@@ -86,7 +85,7 @@ pub(crate) fn run(args: &GrowthArgs) -> anyhow::Result<ExitCode> {
 
 impl<'a> GrowthRun<'a> {
     fn start(args: &'a GrowthArgs) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("finding this program")?;
+        let program = std::env::current_exe().context("locating this program")?;
         let binary = server_binary(args.server_binary.as_deref())?;
         let folder = temporary_folder(args.folder.as_deref())?;
         let log = folder.path().join("durable-floor.log");
@@ -109,13 +108,14 @@ impl<'a> GrowthRun<'a> {
             let measurement = self.measurement(kind, reach, entities, per_partition);
             let mut rounds = Vec::new();
             for _ in 0..self.args.rounds {
-                let of_reference = self.measurement(kind.of_reference(), reach, entities, per_partition);
-                let reference = run::measure(&self.reference(kind).target, &of_reference).context("the reference")?;
+                let reference_measurement = self.measurement(kind.reference_kind(), reach, entities, per_partition);
+                let reference =
+                    run::measure(&self.reference(kind).target, &reference_measurement).context("the reference")?;
                 let own = run::measure(&server.target, &measurement)?;
                 rounds.push((own, reference));
             }
             report_failures(&rounds)?;
-            let point = Point::of((layout, kind, reach), entities, &rounds).context("a figure is missing")?;
+            let point = Point::from_rounds((layout, kind, reach), entities, &rounds).context("a figure is missing")?;
             points.push(point.clone());
             print_line(self.args, &table::line(&point, points))?;
         }
@@ -132,7 +132,7 @@ impl<'a> GrowthRun<'a> {
             Kind::Page => Workload::QueryPage,
             Kind::Scan => Workload::QueryFilter,
         };
-        // A scan of the largest table takes seconds, so one at a time is enough.
+        // A scan of the largest table takes seconds, so a single connection is enough.
         let connections =
             if kind == Kind::Scan { 1 } else { usize::try_from(self.args.connections).unwrap_or(usize::MAX) };
         Measurement {
@@ -143,7 +143,7 @@ impl<'a> GrowthRun<'a> {
         }
     }
 
-    /// The floor server for this operation.
+    /// Returns the floor server for this operation.
     fn reference(&self, kind: Kind) -> &Server {
         match kind {
             Kind::Get | Kind::Page | Kind::Scan => &self.floor,
@@ -176,12 +176,12 @@ fn report_failures(rounds: &[(Report, Report)]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints a part of the table at once, because all of it takes minutes.
+/// Prints a part of the table immediately, because the whole takes minutes.
 fn print_line(args: &GrowthArgs, text: &str) -> anyhow::Result<()> {
     if args.json { Ok(()) } else { Ok(std::io::stdout().lock().write_all(text.as_bytes())?) }
 }
 
-/// Prints a note to standard error, so that standard output has only the table.
+/// Prints a note to standard error, so that standard output contains only the table.
 fn print_note(line: std::fmt::Arguments<'_>) -> anyhow::Result<()> {
     writeln!(std::io::stderr().lock(), "{line}").context("writing to standard error")
 }

@@ -1,20 +1,20 @@
-//! The measurements at each size, and their growth since the smallest size.
+//! The measurements at each size, and their growth relative to the smallest size.
 
 use crate::budget::median;
 use crate::report::Report;
 use serde::Serialize;
 use std::fmt;
 
-/// Largest growth of a cost from the smallest size to any other, while the working set is cached.
+/// The maximum growth of a cost from the smallest size to any other, while the working set is cached.
 pub(crate) const RATIO_MAX: f64 = 2.0;
 
-/// How the entities are distributed over partitions.
+/// The distribution of entities over partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Layout {
-    /// A thousand in each.
+    /// A thousand entities in each partition.
     Many,
-    /// All in one.
+    /// All entities in one partition.
     One,
 }
 
@@ -29,7 +29,7 @@ pub(crate) enum Kind {
     Scan,
 }
 
-/// Which entities are read.
+/// The entities that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reach {
@@ -39,7 +39,7 @@ pub(crate) enum Reach {
     All,
 }
 
-/// One line at one size. Times are in microseconds. Processor times of pages and scans are per entity.
+/// One line of the table at one size. Times are in microseconds. Processor times of pages and scans are per entity.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Point {
     pub(crate) layout: Layout,
@@ -47,38 +47,38 @@ pub(crate) struct Point {
     pub(crate) reach: Reach,
     pub(crate) entities: u64,
     pub(crate) cpu_us: f64,
-    /// Processor time of the reference, measured in the same minute.
+    /// Processor time of the reference, measured within the same minute.
     pub(crate) reference_cpu_us: f64,
     pub(crate) operations_per_second: f64,
     pub(crate) p50_us: f64,
     pub(crate) p999_us: f64,
-    /// The longest of all rounds.
+    /// The longest time in all rounds.
     pub(crate) max_us: f64,
-    /// Failed operations of all rounds.
+    /// The number of failed operations in all rounds.
     pub(crate) errors: u64,
 }
 
-/// How a point compares with that of the smallest size of the same line.
+/// The comparison of a point with the smallest size of the same line.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Growth {
     /// The ratio of the processor times.
     pub(crate) ratio: f64,
-    /// The ratio of the processor times, each divided by that of its reference. A slower machine in one of the minutes
-    /// does not affect it.
+    /// The ratio of the processor times, each relative to its reference. It is not affected if the machine was slower
+    /// during one of the measurements.
     pub(crate) ratio_against_reference: f64,
-    /// Whether the growth is within the budget; `None` if there is none.
+    /// True if the growth is within the budget; `None` if there is no budget.
     pub(crate) is_kept: Option<bool>,
 }
 
 impl Kind {
-    /// The processor time of a report: per entity for pages and scans, else per operation.
+    /// Returns the processor time in a report: per entity for pages and scans, otherwise per operation.
     pub(crate) fn cpu_us(self, report: &Report) -> Option<f64> {
         let cpu = report.cpu.as_ref()?;
         Some(if matches!(self, Self::Page | Self::Scan) { cpu.us_per_entity } else { cpu.us_per_operation })
     }
 
-    /// What the reference does, which knows no filters.
-    pub(crate) fn of_reference(self) -> Self {
+    /// Returns the operation of the reference, which does not support filters.
+    pub(crate) fn reference_kind(self) -> Self {
         if self == Self::Scan { Self::Page } else { self }
     }
 
@@ -96,15 +96,15 @@ impl Kind {
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Many => "1,000 a partition",
+            Self::Many => "1,000 per partition",
             Self::One => "one partition",
         })
     }
 }
 
 impl Point {
-    /// The medians over the rounds of a line; `None` if a figure is missing.
-    pub(crate) fn of(
+    /// Creates a point from the medians over the rounds of a line. Returns `None` if a figure is missing.
+    pub(crate) fn from_rounds(
         (layout, kind, reach): (Layout, Kind, Reach),
         entities: u64,
         rounds: &[(Report, Report)],
@@ -129,7 +129,7 @@ impl Point {
         (self.layout, self.kind, self.reach) == (other.layout, other.kind, other.reach)
     }
 
-    /// How this point compares with the smallest size of its line.
+    /// Compares this point with the smallest size of its line.
     pub(crate) fn growth(&self, points: &[Self]) -> Growth {
         let first = points.iter().filter(|point| point.is_of_line(self)).min_by_key(|point| point.entities);
         let first = first.unwrap_or(self);
@@ -143,13 +143,12 @@ impl Point {
     }
 }
 
-/// The heading of the table.
 pub(crate) const HEADING: &str = "\
 | operation | layout | read | entities | CPU µs | reference CPU µs | operations/s | p50 µs | p99.9 µs | longest µs | ratio | against reference | at most 2 |
 |---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|
 ";
 
-/// A point as a line of the table. The points include all that were measured before it.
+/// Returns a point as a line of the table. `points` includes all points measured before it.
 pub(crate) fn line(point: &Point, points: &[Point]) -> String {
     let Growth { ratio, ratio_against_reference, is_kept } = point.growth(points);
     let read = match (point.kind, point.reach) {
@@ -201,7 +200,7 @@ mod tests {
     fn growth_is_measured_from_the_smallest_size_of_the_same_line() {
         let mut other = point(10, 1.0, 1.0);
         other.layout = Layout::One;
-        // The machine was twice as slow when the larger table was measured, which its reference shows.
+        // The machine was half as fast when the larger table was measured, as the reference shows.
         let points = [other.clone(), point(10_000, 10.0, 5.0), point(1_000_000, 30.0, 10.0)];
         let growth = points[2].growth(&points);
         assert_eq!(growth, Growth { ratio: 3.0, ratio_against_reference: 1.5, is_kept: Some(true) });
@@ -219,7 +218,7 @@ mod tests {
             point.reach = Reach::All;
         }
         assert_eq!(points[1].growth(&points).is_kept, None);
-        assert!(line(&points[1], &points).contains("| get | 1,000 a partition | all | 1000000 | 21.00 | 5.00 |"));
+        assert!(line(&points[1], &points).contains("| get | 1,000 per partition | all | 1000000 | 21.00 | 5.00 |"));
         points[0].errors = 3;
         assert!(line(&points[0], &points).ends_with("| 3 errors |\n"));
     }

@@ -1,4 +1,4 @@
-//! Tasks that leave old versions and deletion marks, and reads that show what these cost.
+//! Tasks that leave old versions and deletion marks, and reads that measure the cost of these.
 
 use super::{Client, Failure, one, write_entity};
 use crate::dataset::Dataset;
@@ -9,22 +9,23 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use wire::uri::write_entity_address;
 
-/// Longest time until a table can be created again after it was deleted.
+/// The timeout for creating a table again after it was deleted.
 const CREATION_TIME_MAX: Duration = Duration::from_secs(120);
 const CREATION_PAUSE: Duration = Duration::from_millis(10);
-/// A prime above every number of entities, so that its multiples visit each entity once.
+/// A prime above every number of entities, so its multiples visit each entity once.
 const STRIDE: u64 = 2_654_435_761;
 
-/// Work on a table whose history matters. Every operation is one request, except that `Partition` reads all its pages.
+/// The work on a table whose history matters. Every operation is one request, except that `Partition` reads all its
+/// pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Churn {
     /// Replaces every entity once, in scattered order.
     Overwrite,
-    /// Inserts as many entities as the dataset has, scattered among those of the table, and deletes each of them after its
+    /// Inserts as many entities as the dataset has, scattered among the table's entities, and deletes each one after its
     /// insertion.
     InsertAndDelete,
     /// Inserts the entities of the dataset up to this number, in order, and deletes the first ones, so that every
-    /// connection keeps the given number of them.
+    /// connection keeps the given number of entities.
     Queue { until: u64, kept: usize },
     /// Reads the first entity of the first partition.
     First,
@@ -33,7 +34,7 @@ pub(crate) enum Churn {
 }
 
 impl Client {
-    /// Executes one operation. Returns how many entities it read or wrote, or `None` if nothing is left to do.
+    /// Executes one operation. Returns the number of entities read or written, or `None` if no work is left.
     pub(super) async fn churn(&mut self, churn: Churn) -> Result<Option<u64>, Failure> {
         match churn {
             Churn::Overwrite => match self.next(self.plan.dataset.entities) {
@@ -61,14 +62,13 @@ impl Client {
         }
     }
 
-    /// Deletes the table.
     pub(crate) async fn delete_table(&mut self) -> Result<(), Failure> {
         let path = format!("/Tables('{}')", self.plan.table);
         let request = Request { method: "DELETE", ..Request::get(path.as_bytes(), "") };
         self.exchange(&request, 204, b"").await.map(drop)
     }
 
-    /// Creates the table that was just deleted. Returns how long that took, with all attempts that the server refused.
+    /// Creates the table that was just deleted. Returns the time taken, including all rejected attempts.
     pub(crate) async fn create_table_again(&mut self) -> Result<Duration, Failure> {
         let began = Instant::now();
         let body = format!("{{\"TableName\":\"{}\"}}", self.plan.table).into_bytes();
@@ -83,7 +83,7 @@ impl Client {
         }
     }
 
-    /// The next number below the end.
+    /// Returns the next number below the end.
     fn next(&self, end: u64) -> Option<u64> {
         let sequence = self.plan.sequence.fetch_add(1, Ordering::Relaxed);
         (sequence < end).then_some(sequence)
@@ -122,7 +122,7 @@ impl Client {
         }
     }
 
-    /// A page of the first partition: the number of its entities, and where the next one begins.
+    /// Reads a page of the first partition. Returns the number of its entities and the start of the next page.
     async fn partition_page(&mut self, options: &str) -> Result<(u64, Option<(String, Option<String>)>), Failure> {
         let filter = format!("PartitionKey eq '{}'", self.plan.dataset.partition(0));
         let query = format!("?$filter={}{options}", utf8_percent_encode(&filter, NON_ALPHANUMERIC));
@@ -132,7 +132,7 @@ impl Client {
     }
 }
 
-/// Maps 0, 1, 2 … to every entity once, so that neighbours are far apart.
+/// Maps 0, 1, 2 … to every entity once, with neighbours far apart.
 fn scattered(sequence: u64, entities: u64) -> u64 {
     sequence.wrapping_mul(STRIDE) % entities.max(1)
 }

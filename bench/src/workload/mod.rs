@@ -1,7 +1,7 @@
-//! The work of one connection: it builds the requests of a workload one after another, and checks the responses.
+//! The work of one connection: builds the requests of a workload one after another, and checks the responses.
 //!
-//! An operation is a request, except that a filtered query is one operation with all its pages. A response that does not
-//! have the expected content counts as an error, so that nothing is fast because it is wrong.
+//! An operation is a request, except that a filtered query with all its pages is one operation. A response with
+//! unexpected content counts as an error, so that wrong results never look fast.
 
 mod churn;
 
@@ -22,40 +22,39 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wire::batch::ChangesetWriter;
 use wire::uri::write_entity_address;
 
-/// Entities of one transaction, the most that the service takes.
+/// The number of entities in a transaction, the maximum that the service accepts.
 pub(crate) const BATCH_ENTITIES: u64 = 100;
-/// Entities of the small ranges of the mixed workload.
+/// The number of entities in the small ranges of the mixed workload.
 const RANGE_ENTITIES: u64 = 100;
-/// A table is filled with upserts, so one whose connection broke is sent again, as client libraries do.
+/// The number of attempts for a request that fills a table. Fills are upserts, so they are repeated after a broken
+/// connection, as client libraries do.
 const FILL_ATTEMPTS: u32 = 3;
-/// Bytes of an error body that are shown.
+/// Maximum number of bytes of an error body that are displayed.
 const SHOWN_BYTES_MAX: usize = 400;
 
-/// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Workload {
-    /// Insert new entities, one a request
+    /// Insert new entities, one per request
     Insert,
-    /// Replace existing entities (Insert Or Replace), one a request
+    /// Replace existing entities (Insert Or Replace), one per request
     Upsert,
-    /// Change two properties of existing entities (Merge, If-Match: *), one a request
+    /// Change two properties of existing entities (Merge, If-Match: *), one per request
     Merge,
     /// Read existing entities by their keys
     Get,
     /// Read the whole table in pages of 1,000 entities
     QueryPage,
-    /// Read the 1 % of the table that a filter on a property selects; an entity examined counts as an entity
+    /// Read the 1 % of the table that a filter on a property matches; examined entities are counted as entities
     QueryFilter,
     /// Insert new entities in transactions of 100
     Batch100,
-    /// Write the entities of the table in transactions of 100, until all are there or the time is over
+    /// Write the entities of the table in transactions of 100, until all are written or the time is over
     Load,
     /// 80 % get, 15 % upsert, 5 % ranges of 100 entities
     Mixed,
 }
 
 impl Workload {
-    /// How the workload uses its table.
     pub(crate) fn usage(self) -> Usage {
         match self {
             Self::Get | Self::QueryPage | Self::QueryFilter => Usage::Read,
@@ -64,20 +63,19 @@ impl Workload {
         }
     }
 
-    /// The name on the command line.
+    /// Returns the name used on the command line.
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
-/// The task of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Runs a workload without end.
+    /// Runs a workload indefinitely.
     Workload(Workload),
     /// Writes the dataset, in transactions or one by one, until it is complete.
     Fill { in_batches: bool },
-    /// Makes a history, or reads what it left.
+    /// Creates a history, or reads what it left behind.
     Churn(Churn),
 }
 
@@ -90,13 +88,13 @@ pub(crate) struct Plan {
     pub(crate) run: u64,
     /// The next number for inserted entities.
     pub(crate) sequence: AtomicU64,
-    /// The size of the working set, the entities that are read; `None` means all.
+    /// The size of the working set, that is, the entities that are read; `None` means all.
     pub(crate) working_set: Option<u64>,
 }
 
 impl Plan {
-    /// Maps an entity to one of the working set, which is spread over the whole table, so that each of its entities lies
-    /// in another block if there are enough blocks.
+    /// Maps an entity to one in the working set. The working set is spread over the whole table, so each of its
+    /// entities is in a different block if there are enough blocks.
     fn within_working_set(&self, number: u64) -> u64 {
         match self.working_set {
             Some(size) if size < self.dataset.entities => number % size * (self.dataset.entities / size),
@@ -105,10 +103,10 @@ impl Plan {
     }
 }
 
-/// Why an operation failed. It sorts by kind in the report.
+/// The reason an operation failed. It determines the kind in the report.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The response has an unexpected status, and this body.
+    /// The response has an unexpected status. Contains the body.
     Status(u16, String),
     /// The server is busy: 503 with Retry-After.
     Busy,
@@ -135,7 +133,6 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// The content of a response.
 struct Outcome {
     entities: u64,
     next: Option<(String, Option<String>)>,
@@ -148,26 +145,26 @@ pub(crate) struct Client {
     signer: Signer,
     random: Rng,
     connection: Option<Connection>,
-    /// Where the next page of the table begins, and how many entities the pages before it had.
+    /// The continuation of the table scan, and the number of entities on the earlier pages.
     page: String,
     paged: u64,
     request: Vec<u8>,
     path: Vec<u8>,
     body: Vec<u8>,
     batches: VecDeque<BatchBody>,
-    /// The paths of the entities that this connection inserted and will delete.
+    /// The paths of entities that this connection inserted and will delete.
     inserted: VecDeque<Vec<u8>>,
 }
 
 impl Client {
-    /// Creates a client. It connects with the first operation.
+    /// Creates a client. It connects on its first operation.
     pub(crate) fn new(plan: Arc<Plan>, signer: Signer, seed: u64) -> Self {
         let (connection, page, paged, request, path, body, batches, inserted) = Default::default();
         let random = Rng::with_seed(seed);
         Self { plan, signer, random, connection, page, paged, request, path, body, batches, inserted }
     }
 
-    /// Executes one operation. Returns how many entities it read or wrote, or `None` if nothing is left to do.
+    /// Executes one operation. Returns the number of entities read or written, or `None` if no work is left.
     pub(crate) async fn operation(&mut self, task: Task) -> Result<Option<u64>, Failure> {
         let workload = match task {
             Task::Fill { in_batches } => return self.fill(in_batches).await,
@@ -201,7 +198,6 @@ impl Client {
         Ok(Some(entities))
     }
 
-    /// Creates the table unless it exists.
     pub(crate) async fn create_table(&mut self) -> Result<(), Failure> {
         let body = format!("{{\"TableName\":\"{}\"}}", self.plan.table).into_bytes();
         let request = Request::with_json("POST", b"/Tables", "Prefer: return-no-content\r\n", &body);
@@ -211,7 +207,7 @@ impl Client {
         }
     }
 
-    /// Whether the table has this entity.
+    /// Returns true if the table contains this entity.
     pub(crate) async fn has(&mut self, number: u64) -> Result<bool, Failure> {
         self.address(number);
         let path = self.path.clone();
@@ -222,7 +218,6 @@ impl Client {
         }
     }
 
-    /// Writes the next entities of the dataset.
     async fn fill(&mut self, in_batches: bool) -> Result<Option<u64>, Failure> {
         let step = if in_batches { BATCH_ENTITIES } else { 1 };
         let first = self.plan.sequence.fetch_add(step, Ordering::Relaxed);
@@ -307,7 +302,7 @@ impl Client {
         if outcome.entities == 0 { Err(Failure::Content("an empty page".to_owned())) } else { Ok(outcome.entities) }
     }
 
-    /// Reads all pages of a filtered query. Returns how many entities the server had to examine.
+    /// Reads all pages of a filtered query. Returns the number of entities that the server had to examine.
     async fn filtered_scan(&mut self) -> Result<u64, Failure> {
         let path = format!("/{}()", self.plan.table);
         let first = format!("?$filter={}", utf8_percent_encode(ONE_PERCENT_FILTER, NON_ALPHANUMERIC));
@@ -322,12 +317,11 @@ impl Client {
         }
         let expected = self.plan.dataset.one_percent();
         if selected != expected {
-            return Err(Failure::Content(format!("the filter selected {selected} entities, not {expected}")));
+            return Err(Failure::Content(format!("the filter matched {selected} entities instead of {expected}")));
         }
         Ok(self.plan.dataset.entities)
     }
 
-    /// Queries a range of row keys of one partition.
     async fn range(&mut self) -> Result<u64, Failure> {
         let plan = Arc::clone(&self.plan);
         let first = self.random.u64(..plan.dataset.entities) / RANGE_ENTITIES * RANGE_ENTITIES;
@@ -356,7 +350,7 @@ impl Client {
         outcome
     }
 
-    /// The body of a transaction of inserts (POST) or upserts (PUT), each with its row key and entity number.
+    /// Returns the body of a transaction of inserts (POST) or upserts (PUT), each with its row key and entity number.
     fn batch_body(&self, partition: &str, parts: impl Iterator<Item = (&'static str, String, u64)>) -> Vec<u8> {
         let plan = &self.plan;
         let (host, base_path) = (&self.signer.endpoint.host, &self.signer.endpoint.base_path);
@@ -387,7 +381,7 @@ impl Client {
         }
     }
 
-    /// Writes the path of an entity.
+    /// Sets the path of an entity.
     fn address(&mut self, number: u64) {
         self.path.clear();
         self.path.push(b'/');
@@ -395,14 +389,14 @@ impl Client {
         write_entity_address(&mut self.path, &self.plan.table, &dataset.partition(number), &Dataset::row(number));
     }
 
-    /// Sends a request and checks the status. Counts the entities of the body by a text that each of them contains.
+    /// Sends a request and checks the status. Counts the entities in the body by a mark that each of them contains.
     async fn exchange(&mut self, request: &Request<'_>, status: u16, mark: &[u8]) -> Result<Outcome, Failure> {
         self.signer.write_head(&mut self.request, request);
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => Connection::open(self.signer.endpoint.address).await?,
         };
-        // The connection is kept only when the response is complete, so that a failure opens a new one.
+        // The connection is kept only if the response is complete, so a failure opens a new one.
         let answer = connection.exchange(&self.request, request.body).await?;
         let closes = answer.closes;
         let result = if answer.status == status {
@@ -422,7 +416,11 @@ impl Client {
 }
 
 fn one(entities: u64) -> Result<u64, Failure> {
-    if entities == 1 { Ok(1) } else { Err(Failure::Content("the response is not one entity".to_owned())) }
+    if entities == 1 {
+        Ok(1)
+    } else {
+        Err(Failure::Content("the response does not contain exactly one entity".to_owned()))
+    }
 }
 
 fn write_entity(out: &mut Vec<u8>, dataset: &Dataset, partition: &str, row: &str, number: u64, salt: u64) {

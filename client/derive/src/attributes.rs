@@ -1,6 +1,6 @@
-//! What stands in `#[entity(…)]`.
+//! The contents of `#[entity(…)]`.
 //!
-//! Invariant: an attribute that is not known, or given twice, is an error.
+//! Invariant: an attribute that is unknown or given twice is an error.
 
 use crate::errors::Errors;
 use crate::rename::RenameRule;
@@ -10,7 +10,7 @@ use quote::ToTokens;
 use syn::meta::ParseNestedMeta;
 use syn::{Attribute, LitInt, LitStr, Path};
 
-/// A value and where it is.
+/// A value and its location in the source.
 pub(crate) struct At<T> {
     pub(crate) value: T,
     pub(crate) path: Path,
@@ -35,7 +35,7 @@ pub(crate) struct FieldAttributes {
     pub(crate) padded: Option<At<usize>>,
     pub(crate) inverted: Option<At<()>>,
     pub(crate) rename: Option<At<LitStr>>,
-    /// `None` inside is the type's own default.
+    /// The inner `None` means the `Default` of the type.
     pub(crate) default: Option<At<Option<Path>>>,
     pub(crate) lenient: Option<At<()>>,
     pub(crate) skip: Option<At<()>>,
@@ -61,7 +61,6 @@ const FIELD_ATTRIBUTES: &str = "`default`, `encrypt`, `etag`, `inverted`, `json`
 const VARIANT_ATTRIBUTES: &str = "`kind`, `other`";
 
 impl TypeAttributes {
-    /// Reads the attributes of a struct.
     pub(crate) fn of_struct(attributes: &[Attribute], errors: &mut Errors) -> Self {
         let mut found = Self::default();
         read(attributes, errors, |meta| match name(meta).as_str() {
@@ -70,13 +69,12 @@ impl TypeAttributes {
             "partition_key" => set_template(&mut found.partition_key, meta),
             "row_key" => set_template(&mut found.row_key, meta),
             "mismatch" => set(&mut found.ignores_mismatch, meta, mismatch),
-            "tag" => Err(meta.error("`tag` is for enums, whose variants are of several kinds")),
+            "tag" => Err(meta.error("`tag` applies only to enums")),
             _ => Err(unknown(meta, TYPE_ATTRIBUTES)),
         });
         found
     }
 
-    /// Reads the attributes of an enum.
     pub(crate) fn of_enum(attributes: &[Attribute], errors: &mut Errors) -> Self {
         let mut found = Self::default();
         read(attributes, errors, |meta| match name(meta).as_str() {
@@ -87,14 +85,13 @@ impl TypeAttributes {
         found
     }
 
-    /// The path of the client library.
+    /// Returns the path of the client library.
     pub(crate) fn krate(&self) -> Path {
         self.krate.as_ref().map_or_else(|| syn::parse_quote!(::rowhouse_client), |path| path.value.clone())
     }
 }
 
 impl FieldAttributes {
-    /// Reads the attributes of a field.
     pub(crate) fn read(attributes: &[Attribute], errors: &mut Errors) -> Self {
         let mut found = Self::default();
         read(attributes, errors, |meta| match name(meta).as_str() {
@@ -112,7 +109,7 @@ impl FieldAttributes {
                 if cfg!(feature = "json") {
                     flag(meta)
                 } else {
-                    Err(meta.error("`json` needs the feature `json` of the crate `rowhouse-client`"))
+                    Err(meta.error("`json` requires the feature `json` of the crate `rowhouse-client`"))
                 }
             }),
             "rest" => set(&mut found.rest, meta, flag),
@@ -125,7 +122,7 @@ impl FieldAttributes {
         found
     }
 
-    /// The format of a key field. The two attributes exclude each other.
+    /// Returns the format of a key field. `padded` and `inverted` exclude each other.
     pub(crate) fn format(&self) -> Format {
         match (&self.padded, &self.inverted) {
             (Some(padded), _) => Format::Padded(padded.value),
@@ -134,7 +131,7 @@ impl FieldAttributes {
         }
     }
 
-    /// The attributes that are given, by name, in the order of the documentation.
+    /// Returns the given attributes by name, in the order of the documentation.
     pub(crate) fn given(&self) -> Vec<(&'static str, &Path)> {
         let mut given: Vec<(&'static str, &Path)> = Vec::new();
         let flags = [
@@ -159,7 +156,6 @@ impl FieldAttributes {
 }
 
 impl VariantAttributes {
-    /// Reads the attributes of a variant.
     pub(crate) fn read(attributes: &[Attribute], errors: &mut Errors) -> Self {
         let mut found = Self::default();
         read(attributes, errors, |meta| match name(meta).as_str() {
@@ -171,7 +167,7 @@ impl VariantAttributes {
     }
 }
 
-/// Reads one attribute after the other. After an error it goes on with the next one.
+/// Reads the attributes one by one. Continues with the next one after an error.
 fn read(attributes: &[Attribute], errors: &mut Errors, mut one: impl FnMut(&ParseNestedMeta<'_>) -> syn::Result<()>) {
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("entity")) {
         let mut wrong = Vec::new();
@@ -213,7 +209,7 @@ fn set<T>(
     Ok(())
 }
 
-/// Sets a template. A malformed one is set, too, as an empty one, lest the key seems to be missing.
+/// Sets a template. A malformed template is stored as an empty one, so that the key is not reported as missing.
 fn set_template(slot: &mut Option<At<Template>>, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
     let (template, result) = match Template::parse(&value(meta)?) {
         Ok(template) => (template, Ok(())),
@@ -226,10 +222,10 @@ fn value<T: syn::parse::Parse>(meta: &ParseNestedMeta<'_>) -> syn::Result<T> {
     meta.value()?.parse()
 }
 
-/// An attribute without a value.
+/// Parses an attribute without a value.
 fn flag(meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
     if meta.input.peek(syn::Token![=]) {
-        return Err(meta.error(format!("`{}` has no value here", name(meta))));
+        return Err(meta.error(format!("`{}` takes no value here", name(meta))));
     }
     Ok(())
 }

@@ -1,18 +1,17 @@
-//! The errors of one type, so that the compiler shows all of them at once.
+//! Collects the errors of a type, so that the compiler shows all of them at once.
 
 use syn::Error;
 
-/// Errors that were found so far.
+/// The errors found so far.
 #[derive(Default)]
 pub(crate) struct Errors(Option<Error>);
 
 impl Errors {
-    /// Adds an error at a place of the program.
+    /// Adds an error at a location in the source.
     pub(crate) fn add(&mut self, at: &dyn quote::ToTokens, message: impl std::fmt::Display) {
         self.add_error(Error::new_spanned(at.to_token_stream(), message));
     }
 
-    /// Adds an error.
     pub(crate) fn add_error(&mut self, error: Error) {
         match &mut self.0 {
             Some(errors) => errors.combine(error),
@@ -20,12 +19,12 @@ impl Errors {
         }
     }
 
-    /// The value, or its error is added.
+    /// Returns the value, or adds the error.
     pub(crate) fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.add_error(error)).ok()
     }
 
-    /// All errors, if there was one.
+    /// Returns all errors as one, if there are any.
     pub(crate) fn finish(self) -> syn::Result<()> {
         self.0.map_or(Ok(()), Err)
     }

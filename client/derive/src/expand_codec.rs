@@ -1,4 +1,4 @@
-//! Writes the methods of a struct that encode and decode.
+//! Generates the methods of a struct that encode and decode entities.
 
 use crate::expand_struct::Expansion;
 use crate::fields::{Field, Kind, Mismatch, Property};
@@ -10,7 +10,7 @@ use syn::spanned::Spanned;
 use syn::{Ident, Path};
 
 impl Expansion<'_> {
-    /// Writes the method `to_bag`.
+    /// Generates the method `to_bag`.
     pub(crate) fn encoder(&self) -> TokenStream {
         let krate = &self.krate;
         let support = quote!(#krate::entity::derive_support);
@@ -33,7 +33,7 @@ impl Expansion<'_> {
                 }
             });
         }
-        // After all others, so that a property of the rest that is named as another one is found.
+        // The rest is written last, to detect properties in it that have the name of another property.
         for field in self.model.fields.iter().filter(|field| matches!(field.kind, Kind::Rest)) {
             let (ident, ty) = (field.ident, field.ty);
             let names = self.model.fields.iter().filter_map(Field::property);
@@ -42,14 +42,14 @@ impl Expansion<'_> {
         quote! {
             fn to_bag(&self) -> ::core::result::Result<#krate::entity::PropertyBag, #krate::entity::EntityError> {
                 #[allow(unused_mut)]
-                let mut __bag = #krate::entity::PropertyBag::of(#krate::entity::Entity::key(self)?);
+                let mut __bag = #krate::entity::PropertyBag::from_key(#krate::entity::Entity::key(self)?);
                 #(#writes)*
                 ::core::result::Result::Ok(__bag)
             }
         }
     }
 
-    /// Writes the method `from_bag`.
+    /// Generates the method `from_bag`.
     pub(crate) fn decoder(&self) -> TokenStream {
         let krate = &self.krate;
         let mut read = HashSet::new();
@@ -69,7 +69,8 @@ impl Expansion<'_> {
         }
     }
 
-    /// Takes a key apart. A field that was read from the other key must have the same text here.
+    /// Generates the code that splits a key. A field that was already read from the other key must have the same value
+    /// here.
     fn read_key(&self, template: &Template, key: &str, member: &str, read: &mut HashSet<String>) -> TokenStream {
         let krate = &self.krate;
         let key = Ident::new(key, Span::call_site());
@@ -114,7 +115,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// Finds all properties in one pass.
+    /// Generates a single pass over the properties that finds the values of all fields.
     fn find_properties(&self) -> TokenStream {
         let krate = &self.krate;
         let mut declarations = Vec::new();
@@ -127,7 +128,7 @@ impl Expansion<'_> {
                     declarations.push(quote!(let mut #variable = ::core::option::Option::None;));
                     arms.push(quote!(#name => #variable = ::core::option::Option::Some(__value),));
                 }
-                // The value is that of the key.
+                // The key contains the value.
                 Kind::Key { stored: Some(name) } => arms.push(quote!(#name => {})),
                 _ => {}
             }
@@ -154,7 +155,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// The value of a field of the decoded entity.
+    /// Generates the initializer of a field of the decoded entity.
     fn value(&self, field: &Field<'_>) -> TokenStream {
         let krate = &self.krate;
         let support = quote!(#krate::entity::derive_support);
@@ -182,7 +183,7 @@ impl Expansion<'_> {
     }
 }
 
-/// The type of a format.
+/// Returns the Rust type of a format.
 pub(crate) fn format_type(krate: &Path, format: Format) -> TokenStream {
     match format {
         Format::Plain => quote!(#krate::entity::Plain),
@@ -195,7 +196,7 @@ fn default_function(ty: &syn::Type, path: Option<&Path>) -> TokenStream {
     path.map_or_else(|| quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default), |path| quote!(#path))
 }
 
-/// Decodes a property: an expression that is a `Result`.
+/// Generates an expression that decodes a property to a `Result`.
 fn decode_result(
     krate: &Path,
     ty: &syn::Type,
@@ -215,7 +216,7 @@ fn decode_result(
     quote_spanned!(ty.span()=> #krate::entity::derive_support::#function::<#ty>(#name, #value #(, #default)*))
 }
 
-/// The function that reads a property of a bag, for projections.
+/// Generates the function that reads a property of a bag, for projections.
 pub(crate) fn read_property(krate: &Path, ty: &syn::Type, mismatch: &Mismatch, is_json: bool) -> TokenStream {
     let read = decode_result(krate, ty, mismatch, is_json, &quote!(__name), &quote!(__bag.properties.get(__name)));
     quote!(|__bag, __name| #read)

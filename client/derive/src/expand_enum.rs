@@ -1,4 +1,4 @@
-//! Writes the code for an enum of entity types.
+//! Generates the code for an enum of entity types.
 
 use crate::attributes::{TypeAttributes, VariantAttributes};
 use crate::errors::Errors;
@@ -10,27 +10,27 @@ use std::collections::HashSet;
 use syn::spanned::Spanned;
 use syn::{DataEnum, DeriveInput, Fields, Ident, LitStr, Path, Type};
 
-/// A variant whose attributes are checked.
+/// A variant with validated attributes.
 struct Variant<'a> {
     ident: &'a Ident,
     ty: &'a Type,
-    /// `None` for the variant of all other kinds.
+    /// `None` for the variant that is marked `other`.
     kind: Option<String>,
 }
 
-/// The code for an enum, or everything that is wrong with it.
+/// Returns the code for an enum, or everything that is wrong with it.
 pub(crate) fn expand(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
     let mut errors = Errors::default();
     let attributes = TypeAttributes::of_enum(&input.attrs, &mut errors);
     if let Some(parameter) = input.generics.params.first() {
-        errors.add(parameter, "an enum of entity types has no generic parameters");
+        errors.add(parameter, "an enum of entity types cannot have generic parameters");
     }
     let tag = attributes.tag.as_ref().map(|tag| &tag.value);
     match tag {
         Some(tag) => check_tag(tag, &mut errors),
         None => errors.add(
             &input.ident,
-            "an enum of entity types needs the property that names the kind: `#[entity(tag = \"EntityType\")]`",
+            "an enum of entity types requires a property for the kind: `#[entity(tag = \"EntityType\")]`",
         ),
     }
     let variants: Vec<_> = data.variants.iter().filter_map(|variant| read(variant, &mut errors)).collect();
@@ -50,14 +50,14 @@ fn check_tag(tag: &LitStr, errors: &mut Errors) {
 fn read<'a>(variant: &'a syn::Variant, errors: &mut Errors) -> Option<Variant<'a>> {
     let attributes = VariantAttributes::read(&variant.attrs, errors);
     if let (Some(kind), Some(_)) = (&attributes.kind, &attributes.other) {
-        errors.add(&kind.path, "`kind` and `other` exclude each other");
+        errors.add(&kind.path, "`kind` and `other` are mutually exclusive");
     }
     let ty = match &variant.fields {
         Fields::Unnamed(fields) if fields.unnamed.len() == 1 => fields.unnamed.first().map(|field| &field.ty),
         _ => None,
     };
     let Some(ty) = ty else {
-        errors.add(&variant.ident, format!("a variant holds one entity type: `{0}({0})`", variant.ident));
+        errors.add(&variant.ident, format!("a variant must contain one entity type: `{0}({0})`", variant.ident));
         return None;
     };
     let kind = match (&attributes.other, &attributes.kind) {
@@ -75,14 +75,14 @@ fn check_variants(ident: &Ident, variants: &[Variant<'_>], errors: &mut Errors) 
             errors.add(
                 variant.ident,
                 match &variant.kind {
-                    Some(kind) => format!("there are two variants of the kind \"{kind}\""),
-                    None => "there are two variants with `other`".to_owned(),
+                    Some(kind) => format!("two variants have the kind \"{kind}\""),
+                    None => "two variants are marked `other`".to_owned(),
                 },
             );
         }
     }
     if variants.is_empty() {
-        errors.add(ident, "an enum of entity types has variants");
+        errors.add(ident, "an enum of entity types must have at least one variant");
     }
 }
 
@@ -98,13 +98,13 @@ fn code(input: &DeriveInput, variants: &[Variant<'_>], tag: &str, krate: &Path) 
             #[doc = #title]
             #[derive(::core::clone::Clone, ::core::marker::Copy)]
             #vis struct #properties_ident {
-                /// The text of the partition key.
+                /// The partition key as a string.
                 #vis partition_key: #text_key,
-                /// The text of the row key.
+                /// The row key as a string.
                 #vis row_key: #text_key,
-                /// The instant of the last write.
+                /// The time of the last write.
                 #vis timestamp: #krate::filter::Property<#ident, #krate::entity::DateTime>,
-                /// The kind of the entity: which variant it is.
+                /// The kind of the entity, which identifies the variant.
                 #vis kind: #krate::filter::Property<#ident, ::std::string::String>,
             }
 

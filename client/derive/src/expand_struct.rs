@@ -1,4 +1,4 @@
-//! Writes the code for a struct.
+//! Generates the code for a struct.
 
 use crate::attributes::TypeAttributes;
 use crate::errors::Errors;
@@ -11,25 +11,25 @@ use std::collections::HashSet;
 use syn::spanned::Spanned;
 use syn::{DataStruct, DeriveInput, Fields, Ident, Path};
 
-/// The code for a struct, or everything that is wrong with it.
+/// Returns the code for a struct, or everything that is wrong with it.
 pub(crate) fn expand(input: &DeriveInput, data: &DataStruct) -> syn::Result<TokenStream> {
     let mut errors = Errors::default();
     let attributes = TypeAttributes::of_struct(&input.attrs, &mut errors);
     if let Some(lifetime) = input.generics.lifetimes().next() {
-        errors.add(lifetime, "an entity type owns its values, so it has no lifetimes");
+        errors.add(lifetime, "an entity type must own its values, so it cannot have lifetime parameters");
     }
     let Fields::Named(fields) = &data.fields else {
-        errors.add(&input.ident, "an entity type is a struct with named fields, or an enum of entity types");
+        errors.add(&input.ident, "an entity type must be a struct with named fields or an enum of entity types");
         return errors.finish().map(|()| TokenStream::new());
     };
     let model = Model::read(&input.ident, &attributes, fields, &mut errors);
     errors.finish()?;
-    let model = model.ok_or_else(|| syn::Error::new(input.ident.span(), "the keys are not known"))?;
+    let model = model.ok_or_else(|| syn::Error::new(input.ident.span(), "the keys are unknown"))?;
     let krate = attributes.krate();
     Ok(Expansion { input, model, krate }.code())
 }
 
-/// A struct and what its attributes say.
+/// A struct and the model derived from its attributes.
 pub(crate) struct Expansion<'a> {
     pub(crate) input: &'a DeriveInput,
     pub(crate) model: Model<'a>,
@@ -65,13 +65,13 @@ impl Expansion<'_> {
         }
     }
 
-    /// The field of this name. The model checked that it exists.
+    /// Returns the field with this name. The model has checked that it exists.
     pub(crate) fn field(&self, name: &str) -> &Field<'_> {
         let found = self.model.fields.iter().find(|field| field.name() == name);
         found.expect("the fields of templates exist")
     }
 
-    /// The struct with one field for each property.
+    /// Generates the struct with one field for each property.
     fn properties(&self, properties_ident: &Ident) -> TokenStream {
         let input = self.input;
         let vis = &input.vis;
@@ -98,7 +98,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// The fields of that struct.
+    /// Returns the fields of the generated struct.
     fn entries(&self) -> Vec<Entry> {
         let mut entries: Vec<Entry> = self.model.fields.iter().filter_map(|field| self.entry(field)).collect();
         let krate = &self.krate;
@@ -115,11 +115,11 @@ impl Expansion<'_> {
             vis: self.input.vis.clone(),
             ty: quote!(#krate::filter::Property<#entity, #krate::entity::DateTime>),
             value: quote!(#krate::filter::timestamp()),
-            doc: "The instant of the last write.".to_owned(),
+            doc: "The time of the last write.".to_owned(),
         };
         let system = [
-            key("partition_key", format_ident!("Partition"), "The text of the partition key."),
-            key("row_key", format_ident!("Row"), "The text of the row key."),
+            key("partition_key", format_ident!("Partition"), "The partition key as a string."),
+            key("row_key", format_ident!("Row"), "The row key as a string."),
             timestamp,
         ];
         for entry in system {
@@ -182,14 +182,14 @@ impl Expansion<'_> {
                 quote!(#krate::filter::Property::named("Timestamp", |bag, _| {
                     #krate::entity::derive_support::read_timestamp::<#ty>(bag)
                 })),
-                "The instant of the last write.".to_owned(),
+                "The time of the last write.".to_owned(),
             ),
             Kind::Skip(_) | Kind::Rest | Kind::ETag => return None,
         };
         Some(Entry { name: ident.clone(), vis: field.visibility.clone(), ty, value, doc })
     }
 
-    /// The constants and the associated type.
+    /// Generates the constants and the associated type.
     fn constants(&self, properties_ident: &Ident) -> TokenStream {
         let (_, ty_generics, _) = self.input.generics.split_for_impl();
         let values = self.entries().into_iter().map(|Entry { name, value, .. }| quote!(#name: #value));
@@ -216,14 +216,14 @@ impl Expansion<'_> {
         }
     }
 
-    /// The fields of the keys, each once, in the order of the keys.
+    /// Returns the fields of the keys, each once, in the order of the keys.
     fn key_fields(&self) -> Vec<&Field<'_>> {
         let mut seen = HashSet::new();
         let names = self.model.partition.fields().chain(self.model.row.fields()).map(|(name, _)| name);
         names.filter(|name| seen.insert(*name)).map(|name| self.field(name)).collect()
     }
 
-    /// The associated function that makes a key of its fields.
+    /// Generates the associated function that creates a key from its fields.
     fn key_of(&self) -> TokenStream {
         let Self { input, krate, model } = self;
         let ident = &input.ident;
@@ -235,7 +235,7 @@ impl Expansion<'_> {
             .map(|Field { ident, ty, .. }| quote_spanned!(ty.span()=> #ident: impl #krate::entity::KeyOperand<#ty>));
         let partition = self.write_key(&model.partition, "Partition");
         let row = self.write_key(&model.row, "Row");
-        let doc = format!("The key of the `{ident}` with these key fields. Fails if the texts cannot be keys.");
+        let doc = format!("Returns the key of a `{ident}` with these fields. Fails if a result is not a valid key.");
         quote! {
             #[automatically_derived]
             impl #impl_generics #ident #ty_generics #where_clause {

@@ -1,6 +1,6 @@
-//! The fields of a struct: what each of them is, and whether they go together.
+//! The fields of a struct: their kinds, and whether they are compatible.
 //!
-//! Invariant: every property has a valid name, and no two have the same one; each key has a template whose fields exist.
+//! Invariant: every property has a valid and unique name, and each key has a template whose fields exist.
 
 use crate::attributes::{FieldAttributes, TypeAttributes};
 use crate::errors::Errors;
@@ -10,14 +10,13 @@ use model::name::{PARTITION_KEY, PropertyNameError, ROW_KEY, TIMESTAMP, check_pr
 use std::collections::HashSet;
 use syn::{FieldsNamed, Ident, Path, Type, Visibility};
 
-/// A struct whose attributes are checked.
+/// A struct with validated attributes.
 pub(crate) struct Model<'a> {
     pub(crate) fields: Vec<Field<'a>>,
     pub(crate) partition: Template,
     pub(crate) row: Template,
 }
 
-/// A field of the struct.
 pub(crate) struct Field<'a> {
     pub(crate) ident: &'a Ident,
     pub(crate) visibility: &'a Visibility,
@@ -25,23 +24,23 @@ pub(crate) struct Field<'a> {
     pub(crate) kind: Kind,
 }
 
-/// What a field is.
+/// The role of a field.
 pub(crate) enum Kind {
-    /// A part of a key, and perhaps a property of this name.
-    Key { stored: Option<String> },
+    /// A part of a key, and also a property if `stored` contains its name.
+    Key {
+        stored: Option<String>,
+    },
     /// A custom property.
     Property(Property),
-    /// Not stored. The path makes its value; without one it is the default of the type.
+    /// Not stored. The path is a function that returns the value; without it, the value is the default of the type.
     Skip(Option<Path>),
-    /// All properties that no other field is.
+    /// All properties that belong to no other field.
     Rest,
-    /// The `ETag`.
     ETag,
-    /// The instant of the last write.
+    /// The time of the last write.
     Timestamp,
 }
 
-/// A custom property.
 pub(crate) struct Property {
     pub(crate) name: String,
     pub(crate) is_json: bool,
@@ -49,24 +48,24 @@ pub(crate) struct Property {
     pub(crate) mismatch: Mismatch,
 }
 
-/// What a field becomes if its property is missing or has another type. A path makes the value; without one it is the
-/// default of the type.
+/// The handling of a property that is missing or has a different type. The path is a function that returns the
+/// replacement; without it, the replacement is the default of the type.
 pub(crate) enum Mismatch {
-    /// Both are errors.
+    /// Both cases are errors.
     Error,
     /// A missing property is replaced.
     Default(Option<Path>),
-    /// Both are replaced.
+    /// Both cases are replaced.
     Lenient(Option<Path>),
 }
 
 impl Field<'_> {
-    /// The name of the field, without `r#`.
+    /// Returns the name of the field, without `r#`.
     pub(crate) fn name(&self) -> String {
         plain_name(self.ident)
     }
 
-    /// The name of its property, if it has one.
+    /// Returns the name of the field's property, if it has one.
     pub(crate) fn property(&self) -> Option<&str> {
         match &self.kind {
             Kind::Key { stored } => stored.as_deref(),
@@ -77,7 +76,7 @@ impl Field<'_> {
 }
 
 impl<'a> Model<'a> {
-    /// Reads the fields of a struct. All errors are added.
+    /// Reads the fields of a struct. Adds all errors.
     pub(crate) fn read(
         name: &Ident,
         of_type: &TypeAttributes,
@@ -120,7 +119,7 @@ enum Key {
     Row,
 }
 
-/// The template of a key: that of the type, or that of the field that is the key.
+/// Returns the template of a key, given on the type or on the field that is the key.
 fn key(
     name: &Ident,
     key: Key,
@@ -137,12 +136,12 @@ fn key(
     if let Some(template) = template {
         for (field, _) in template.value.fields() {
             if !idents.iter().any(|ident| plain_name(ident) == field) {
-                errors.add(&template.path, format!("the {words} names the field `{field}`, which does not exist"));
+                errors.add(&template.path, format!("the {words} refers to the field `{field}`, which does not exist"));
             }
         }
         let mut seen = HashSet::new();
         if let Some((twice, _)) = template.value.fields().find(|(field, _)| !seen.insert(*field)) {
-            errors.add(&template.path, format!("the {words} names the field `{twice}` twice"));
+            errors.add(&template.path, format!("the {words} contains the field `{twice}` twice"));
         }
     }
     for (ident, attributes) in idents.iter().zip(attributes) {
@@ -159,13 +158,13 @@ fn key(
     }
     if found.is_none() {
         let place =
-            format!("mark a field with `#[entity({attribute})]`, or give the type `#[entity({attribute} = \"…\")]`");
-        errors.add(name, format!("there is no {words}: {place}"));
+            format!("mark a field with `#[entity({attribute})]`, or add `#[entity({attribute} = \"…\")]` to the type");
+        errors.add(name, format!("the {words} is missing: {place}"));
     }
     found
 }
 
-/// Each attribute with those that it can stand beside.
+/// Attributes with restrictions, and the attributes that each can be combined with.
 const COMPANIONS: &[(&str, &[&str])] = &[
     ("partition_key", &["padded", "inverted", "stored", "rename"]),
     ("row_key", &["padded", "inverted", "stored", "rename"]),
@@ -182,28 +181,30 @@ fn check_combination(is_key: bool, attributes: &FieldAttributes, errors: &mut Er
         let Some((_, companions)) = COMPANIONS.iter().find(|(known, _)| known == name) else { continue };
         let other = given.iter().find(|(other, _)| other != name && !companions.contains(other));
         if let Some((other, _)) = other {
-            errors.add(path, format!("`{name}` and `{other}` exclude each other"));
+            errors.add(path, format!("`{name}` and `{other}` are mutually exclusive"));
             return;
         }
     }
     let is_marked = attributes.partition_key.is_some() || attributes.row_key.is_some();
     if let (Some(_), Some(inverted)) = (&attributes.padded, &attributes.inverted) {
-        errors.add(&inverted.path, "`padded` and `inverted` exclude each other");
+        errors.add(&inverted.path, "`padded` and `inverted` are mutually exclusive");
     }
     for (name, path) in given {
         match name {
             "padded" | "inverted" if !is_marked => {
-                errors.add(path, format!("`{name}` is for a field that is marked with `partition_key` or `row_key`"));
+                errors.add(path, format!("`{name}` applies only to a field marked `partition_key` or `row_key`"));
             }
-            "stored" if !is_key => errors.add(path, "`stored` is for fields of keys; other fields are always stored"),
+            "stored" if !is_key => {
+                errors.add(path, "`stored` applies only to key fields; other fields are always stored");
+            }
             "rename" if is_key && attributes.stored.is_none() => {
                 errors.add(
                     path,
-                    "a key field is not stored as a property, so it has no name; add `stored` if it is to be",
+                    "a key field is not stored as a property, so it has no property name; add `stored` to store it",
                 );
             }
             "default" | "lenient" | "skip" | "json" | "rest" | "etag" | "timestamp" | "encrypt" if is_key => {
-                errors.add(path, format!("`{name}` is not for a field of a key"));
+                errors.add(path, format!("`{name}` cannot be used on a key field"));
             }
             _ => {}
         }
@@ -252,30 +253,30 @@ fn check_names(fields: &[Field<'_>], errors: &mut Errors) {
     for field in fields {
         let Some(name) = field.property() else { continue };
         if [PARTITION_KEY, ROW_KEY, TIMESTAMP].contains(&name) {
-            errors.add(field.ident, format!("`{name}` is the name of a system property; give the field another one"));
+            errors.add(field.ident, format!("`{name}` is the name of a system property; choose a different name"));
         }
         match check_property_name(name) {
             Ok(()) => {}
             Err(PropertyNameError::TooLong) => {
-                errors.add(field.ident, "the name of a property has at most 255 UTF-16 code units");
+                errors.add(field.ident, "a property name can have at most 255 UTF-16 code units");
             }
             Err(PropertyNameError::Invalid) => errors.add(
                 field.ident,
-                format!("`{name}` is not the name of a property: a letter or `_`, then letters, digits and `_`"),
+                format!("`{name}` is not a property name: use a letter or `_`, then letters, digits and `_`"),
             ),
         }
         if !seen.insert(name) {
-            errors.add(field.ident, format!("there are two properties of the name `{name}`"));
+            errors.add(field.ident, format!("two properties have the name `{name}`"));
         }
     }
     if seen.len() > CUSTOM_PROPERTIES_MAX
         && let Some(last) = fields.last()
     {
-        errors.add(last.ident, format!("an entity has at most {CUSTOM_PROPERTIES_MAX} properties"));
+        errors.add(last.ident, format!("an entity can have at most {CUSTOM_PROPERTIES_MAX} properties"));
     }
 }
 
-/// There is at most one field for each of the things that an entity has once.
+/// Checks that at most one field has each of the roles that an entity has once.
 fn check_singles(fields: &[Field<'_>], attributes: &[FieldAttributes], errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (field, attributes) in fields.iter().zip(attributes) {
@@ -286,7 +287,7 @@ fn check_singles(fields: &[Field<'_>], attributes: &[FieldAttributes], errors: &
             _ => continue,
         };
         if let (false, Some(at)) = (seen.insert(name), at) {
-            errors.add(&at.path, format!("there are two fields with `{name}`"));
+            errors.add(&at.path, format!("two fields are marked `{name}`"));
         }
     }
 }

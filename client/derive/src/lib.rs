@@ -1,8 +1,9 @@
-//! The derive macro of `rowhouse-client`, which exports it beside the trait `Entity`: depend on that crate, not on this one.
+//! The derive macro of `rowhouse-client`. That crate exports it along with the trait `Entity`, so depend on that crate
+//! instead of this one.
 //!
-//! Invariant: what cannot work does not build, and the message points at the attribute or the field that is wrong.
+//! Invariant: a type that cannot work does not compile, and the message points to the invalid attribute or field.
 //!
-//! This crate must not know how values are encoded: the code that it writes calls the client library for that.
+//! This crate must not know how values are encoded: the generated code calls the client library for that.
 
 mod attributes;
 mod errors;
@@ -24,7 +25,7 @@ pub fn derive_entity(input: TokenStream) -> TokenStream {
     let expanded = match &input.data {
         Data::Struct(data) => expand_struct::expand(&input, data),
         Data::Enum(data) => expand_enum::expand(&input, data),
-        Data::Union(data) => Err(syn::Error::new(data.union_token.span, "an entity type is a struct or an enum")),
+        Data::Union(data) => Err(syn::Error::new(data.union_token.span, "an entity type must be a struct or an enum")),
     };
     let tokens = expanded.unwrap_or_else(|error| {
         let error = error.to_compile_error();

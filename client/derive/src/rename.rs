@@ -1,8 +1,8 @@
-//! Rules for the names of properties.
+//! Naming rules for properties.
 
 use syn::{Error, LitStr};
 
-/// How the name of a field becomes that of a property.
+/// The conversion of a field name to a property name.
 #[derive(Clone, Copy)]
 pub(crate) enum RenameRule {
     Pascal,
@@ -23,17 +23,17 @@ const RULES: [(&str, RenameRule); 6] = [
 ];
 
 impl RenameRule {
-    /// The rule of this name.
+    /// Returns the rule with this name.
     pub(crate) fn parse(name: &LitStr) -> syn::Result<Self> {
         let value = name.value();
         let found = RULES.iter().find(|(known, _)| *known == value);
         found.map(|(_, rule)| *rule).ok_or_else(|| {
             let known: Vec<_> = RULES.iter().map(|(known, _)| format!("\"{known}\"")).collect();
-            Error::new(name.span(), format!("unknown rule of names; expected one of {}", known.join(", ")))
+            Error::new(name.span(), format!("unknown naming rule; expected one of {}", known.join(", ")))
         })
     }
 
-    /// The name of the property of a field.
+    /// Returns the property name for a field name.
     pub(crate) fn apply(self, field: &str) -> String {
         let capitalized = || field.split('_').map(capitalize).collect::<String>();
         match self {

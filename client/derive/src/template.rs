@@ -1,14 +1,13 @@
-//! Templates of keys: fixed texts and fields.
+//! Templates of keys: literals and fields.
 
 use model::KeyText;
 use model::key::KeyError;
 use std::ops::RangeInclusive;
 use syn::{Error, LitStr};
 
-/// The widths that a padded number can have; the greatest number of 64 bits has twenty digits.
+/// The possible widths of a padded number. The greatest 64-bit number has twenty digits.
 pub(crate) const PADDED_DIGITS: RangeInclusive<usize> = 1..=20;
 
-/// The format of a field in a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Format {
     Plain,
@@ -16,26 +15,25 @@ pub(crate) enum Format {
     Inverted,
 }
 
-/// One element of a template.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     Literal(String),
     Field(String, Format),
 }
 
-/// A template, checked: its texts can be in a key, and no two parts of variable width touch.
+/// A validated template: its literals are allowed in a key, and no two parts of variable width are adjacent.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
     pub(crate) parts: Vec<Part>,
 }
 
 impl Template {
-    /// The template of a key that is one field.
+    /// Returns the template of a key that is a single field.
     pub(crate) fn of_field(field: String, format: Format) -> Self {
         Self { parts: vec![Part::Field(field, format)] }
     }
 
-    /// Reads a template. Errors point at the literal.
+    /// Parses a template. Errors point to the literal.
     pub(crate) fn parse(literal: &LitStr) -> syn::Result<Self> {
         let fail = |message: String| Error::new(literal.span(), message);
         let parts = parse(&literal.value()).map_err(fail)?;
@@ -44,7 +42,7 @@ impl Template {
         Ok(template)
     }
 
-    /// The fields with their formats, in order.
+    /// Returns the fields with their formats, in order.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, Format)> {
         self.parts.iter().filter_map(|part| match part {
             Part::Field(field, format) => Some((field.as_str(), *format)),
@@ -52,7 +50,7 @@ impl Template {
         })
     }
 
-    /// The field, if the key is nothing else.
+    /// Returns the field, if the key consists of only that field.
     pub(crate) fn single(&self) -> Option<(&str, Format)> {
         match self.parts.as_slice() {
             [Part::Field(field, format)] => Some((field, *format)),
@@ -61,13 +59,13 @@ impl Template {
     }
 
     fn check(&self) -> Result<(), String> {
-        // A field of variable width after which no fixed text came yet.
+        // The last field of variable width that no literal has followed yet.
         let mut open: Option<&str> = None;
         for part in &self.parts {
             match part {
                 Part::Literal(text) => {
                     KeyText::new(text).map_err(|error| match error {
-                        KeyError::TooLong => "the text is longer than a key can be".to_owned(),
+                        KeyError::TooLong => "the text is longer than the maximum length of a key".to_owned(),
                         error => format!("'{text}' cannot be in a key: {error}"),
                     })?;
                     open = None;
@@ -75,8 +73,8 @@ impl Template {
                 Part::Field(field, Format::Plain) => {
                     if let Some(before) = open {
                         return Err(format!(
-                            "nothing separates '{before}' from '{field}', so the key could not be taken apart again; \
-                             put a text between them, or give one of them a fixed width"
+                            "nothing separates '{before}' from '{field}', so the key could not be split into parts; \
+                             put a literal between them, or give one of them a fixed width"
                         ));
                     }
                     open = Some(field);
@@ -123,7 +121,7 @@ fn parse(text: &str) -> Result<Vec<Part>, String> {
 }
 
 fn unbalanced(brace: &str, escaped: &str) -> String {
-    format!("a `{brace}` has no counterpart; write `{escaped}` for the character itself")
+    format!("unmatched `{brace}`; write `{escaped}` for a literal brace")
 }
 
 fn field(inside: &str) -> Result<Part, String> {
@@ -184,9 +182,9 @@ mod tests {
     #[test]
     fn what_is_not_a_template() {
         for (text, message) in [
-            ("{a", "`{` has no counterpart"),
-            ("a}", "`}` has no counterpart"),
-            ("{a{b}}", "`{` has no counterpart"),
+            ("{a", "unmatched `{`"),
+            ("a}", "unmatched `}`"),
+            ("{a{b}}", "unmatched `{`"),
             ("{}", "a field is missing"),
             ("{:08}", "a field is missing"),
             ("{a:8}", "'8' is not a format"),

@@ -1,14 +1,14 @@
-//! The blog of the first paper about the Table service, in three partitionings.
+//! The blog of the first paper about the Table service, with three choices of partition key.
 //!
-//! Authors post to channels, and readers open a channel to see its latest posts. That question is asked most, so it
-//! decides the partition key. The program asks the same three questions of each design, and every design gives the same
-//! answers.
+//! Authors post to channels, and readers open a channel to see its latest posts. This is the most frequent query, so it
+//! determines the partition key. The program runs the same three queries on each design, and every design returns the
+//! same results.
 //!
 //! | partition key | row key | the partition is |
 //! |---|---|---|
-//! | channel | inverted time, author | a channel: what readers want, but a busy channel grows for ever |
-//! | author | inverted time, channel | an author: no channel can be too busy, and every reader asks all authors |
-//! | channel and month | inverted time, author | a channel in a month: partitions stay small, and an old month ends |
+//! | channel | inverted time, author | a channel: suits readers, but a busy channel grows forever |
+//! | author | inverted time, channel | an author: no channel can be too busy, but every reader must query all authors |
+//! | channel and month | inverted time, author | a channel in a month: partitions stay small, and old months do not grow |
 
 mod support;
 
@@ -56,7 +56,7 @@ struct PostByMonth {
     text: String,
 }
 
-/// A post, whatever table it is for.
+/// A post, independent of the design.
 #[derive(Clone)]
 struct Post {
     channel: String,
@@ -65,15 +65,15 @@ struct Post {
     month: String,
 }
 
-/// When something was posted and by whom: what the questions are answered with, the newest first.
+/// The time and the author of a post. All queries return these, newest first.
 type Line = (DateTime, String);
 
-/// A time of 2031, by the hours since it began.
+/// Returns the time this many hours after the start of 2031.
 fn hours(hours: u64) -> DateTime {
     DateTime::from_system_time(SystemTime::UNIX_EPOCH + Duration::from_secs(1_924_992_000 + hours * 3600))
 }
 
-/// Twenty authors post to four channels: a post every two hours, for 150 days.
+/// Returns the posts of twenty authors to four channels: a post every two hours, for 150 days.
 fn posts() -> Vec<Post> {
     let post = |number: u64| {
         let posted = hours(number * 2);
@@ -88,7 +88,7 @@ fn posts() -> Vec<Post> {
     (0..1800).map(post).collect()
 }
 
-/// Writes the posts, those of one partition together. Returns the number of posts of the largest partition.
+/// Writes the posts, grouped by partition. Returns the number of posts in the largest partition.
 async fn write<E: Entity>(table: &Table, make: impl Fn(Post) -> E) -> Result<usize> {
     let mut partitions = BTreeMap::<String, Vec<E>>::new();
     for post in posts().into_iter().map(make) {
@@ -100,8 +100,8 @@ async fn write<E: Entity>(table: &Table, make: impl Fn(Post) -> E) -> Result<usi
     Ok(partitions.values().map(Vec::len).max().unwrap_or_default())
 }
 
-/// The row keys of the posts of a time. Of inverted times, the end comes first; a tick is taken off, because the end is
-/// not included.
+/// Returns the range of row keys for posts in a time range. Inverted times sort in reverse, so the end comes first. One
+/// tick is subtracted because the end is exclusive.
 fn rows(from: DateTime, to: DateTime) -> Result<Range<String>> {
     let text = |at: DateTime| -> Result<String> {
         let mut text = String::new();
@@ -133,7 +133,7 @@ async fn main() -> Result {
     let latest = pattern.step("by channel: its latest ten", cost, query).await?;
     let query = table.query::<PostByChannel>().filter(|p| p.author.eq("author07")).select(|p| (p.posted, p.author));
     let cost = requests(1).examined(1800).returned(90);
-    let by_author = newest_first(pattern.step("by channel: all of an author", cost, query.collect()).await?);
+    let by_author = newest_first(pattern.step("by channel: all posts of an author", cost, query.collect()).await?);
     let query = channel().rows(march_rows.clone()).select(|p| (p.posted, p.author)).collect();
     let cost = requests(1).examined(80).returned(80);
     let of_march = pattern.step("by channel: all of March", cost, query).await?;
@@ -159,7 +159,7 @@ async fn main() -> Result {
     assert_eq!(lines, latest);
     let query = table.query::<PostByAuthor>().partition("author07").select(|p| (p.posted, p.author)).collect();
     let cost = requests(1).examined(90).returned(90);
-    assert_eq!(pattern.step("by author: all of an author", cost, query).await?, by_author);
+    assert_eq!(pattern.step("by author: all posts of an author", cost, query).await?, by_author);
     let cost = requests(20).examined(372).returned(80);
     let lines = pattern.step("by author: all of a channel in March", cost, ask_all(Some(march_rows), 1000)).await?;
     assert_eq!(lines, of_march);
@@ -169,13 +169,13 @@ async fn main() -> Result {
         |Post { channel, author, posted, month }| PostByMonth { channel, month, posted, author, text: "…".into() };
     assert_eq!(write(&table, make).await?, 100, "posts of the largest channel in a month");
     let month = |month: &str| table.query::<PostByMonth>().partition(&format!("channel2_{month}"));
-    // The program begins with the latest month, and goes on to earlier ones as long as ten are not found.
+    // The program starts with the latest month and continues with earlier months until it has found ten posts.
     let query = month("2031-05").take(10).select(|p| (p.posted, p.author)).collect();
     let cost = requests(1).examined(11).returned(10);
     assert_eq!(pattern.step("by channel and month: its latest ten", cost, query).await?, latest);
     let query = table.query::<PostByMonth>().filter(|p| p.author.eq("author07")).select(|p| (p.posted, p.author));
     let cost = requests(1).examined(1800).returned(90);
-    let lines = pattern.step("by channel and month: all of an author", cost, query.collect()).await?;
+    let lines = pattern.step("by channel and month: all posts of an author", cost, query.collect()).await?;
     assert_eq!(newest_first(lines), by_author);
     let query = month("2031-03").select(|p| (p.posted, p.author)).collect();
     let cost = requests(1).examined(80).returned(80);

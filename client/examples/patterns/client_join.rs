@@ -1,7 +1,8 @@
-//! Join in the client: small tables that rarely change are read once and kept.
+//! Client-side join: small tables that rarely change are read once and cached.
 //!
-//! A list of employees shows the name of each department. Getting the department for every line is one request a line;
-//! the departments are few, so the program reads them once, keeps them in a map, and reads them again after a while.
+//! A list of employees shows the name of each department. Reading the department for every line costs one request per
+//! line. There are few departments, so the program reads them once, caches them in a map, and refreshes the map from
+//! time to time.
 
 mod support;
 

@@ -1,8 +1,8 @@
-//! Compound key: row keys of several parts, so that one query reads what belongs together.
+//! Compound key: row keys with several parts, so that one query reads related entities.
 //!
-//! The reviews of an employee have the employee's number and the year in their row key. They lie next to the employee,
-//! so a prefix reads the employee with all reviews, another prefix the reviews alone, and a get one of them. Numbers
-//! are padded with zeros, because keys are ordered as texts.
+//! The row key of a review contains the number of the employee and the year. Reviews are stored next to the employee.
+//! One prefix reads the employee with all reviews, another only the reviews, and a get a single review. Numbers are
+//! zero-padded because keys are sorted as strings.
 
 mod support;
 
@@ -28,7 +28,7 @@ struct Review {
     rating: i32,
 }
 
-/// What a row key of this table can be.
+/// The kinds of entities in this table.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(tag = "Kind")]
 enum Record {
@@ -68,10 +68,10 @@ async fn main() -> Result {
     let ratings = pattern.step("read the reviews of five years", cost, recent.select(|r| r.rating).collect()).await?;
     assert_eq!(ratings, [4; 5]);
 
-    // The other order would be another table: a query that leaves out the first part of a key examines the whole partition.
+    // Reviews by year would require another table: a query without the first key part examines the whole partition.
     let year = table.query::<Record>().partition("sales").filter(|r| r.kind.eq("Review")).collect();
     let cost = requests(1).examined(330).returned(300);
-    pattern.step("read all reviews, whose keys begin with other numbers", cost, year).await?;
+    pattern.step("read all reviews, whose keys start with different numbers", cost, year).await?;
 
     pattern.finish().await
 }

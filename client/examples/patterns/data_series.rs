@@ -1,15 +1,15 @@
-//! Data series: a whole series in one entity, one property for each of its values.
+//! Data series: a whole series in one entity, with one property for each value.
 //!
-//! Twenty-four counts of a day can be twenty-four entities or one. With one, the day is a get, and a month is a short
-//! query. An hour is written by a merge, which sends only its property. An entity has 252 properties at most; longer
-//! series are several entities (wide entities).
+//! The 24 hourly counts of a day can be 24 entities or one. With one entity, reading a day is a get, and reading a
+//! month is a short query. A merge writes an hour and sends only its property. An entity has at most 252 custom
+//! properties; store longer series in several entities (see wide entities).
 
 mod support;
 
 use rowhouse_client::{Entity, PropertyBag, Table};
 use support::{Pattern, Result, requests};
 
-/// The count of one hour, as an entity of its own.
+/// The count of one hour, as a separate entity.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "{day}_{hour:02}")]
 struct HourCount {
@@ -20,7 +20,7 @@ struct HourCount {
     count: i64,
 }
 
-/// Sets the count of one hour in the entity of the day, and leaves the others as they are.
+/// Sets the count of one hour in the entity of the day, and leaves the others unchanged.
 async fn record(days: &Table, meter: &str, day: &str, hour: u32, count: i64) -> Result {
     days.insert_or_merge(&PropertyBag::new(meter, day)?.with(&format!("h{hour:02}"), count)?).await?;
     Ok(())
@@ -64,7 +64,7 @@ async fn main() -> Result {
     let series = pattern.step("read a day of properties", cost, days.get::<PropertyBag>(meter, day)).await?;
     assert_eq!((counts.iter().sum::<i64>(), total(&series)?), (2760, 2760));
 
-    // Sensors that add to a count, and do not know it, have to read it: the ETag makes sure that none is lost.
+    // Sensors that increment a count must read it first. The ETag ensures that no increment is lost.
     let added = days.update::<PropertyBag>(meter, day, |day| {
         let count: i64 = day.get("h09")?;
         Ok(day.set("h09", count + 1)?)

@@ -1,8 +1,8 @@
-//! Denormalization: what is read together is stored together.
+//! Denormalization: store together what is read together.
 //!
-//! A page about a department shows its manager. With the number of the manager alone it takes two gets, one after the
-//! other; with a copy of what the page shows it takes one. Both entities are in one partition, so a transaction changes
-//! original and copy together.
+//! A page about a department shows its manager. With only the number of the manager, this takes two consecutive gets;
+//! with a copy of the displayed properties, it takes one. Both entities are in the same partition, so a transaction
+//! updates the original and the copy together.
 
 mod support;
 
@@ -26,12 +26,12 @@ struct Department {
     name: String,
     floor: i32,
     manager: i64,
-    /// Copies of properties of the manager.
+    /// Copies of the manager's properties.
     manager_name: String,
     manager_phone: String,
 }
 
-/// What changes of an employee, to be merged into it.
+/// The changed properties of an employee, for a merge.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "employee_{id:06}")]
 struct EmployeePhone {
@@ -41,7 +41,7 @@ struct EmployeePhone {
     phone: String,
 }
 
-/// The copy in the department, to be merged into it.
+/// The copy in the department, for a merge.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "department")]
 struct ManagerCopy {
@@ -51,7 +51,7 @@ struct ManagerCopy {
 }
 
 async fn change_phone(company: &Table, department: &str, id: u32, phone: &str) -> Result {
-    // Merged, because what others change of the two at the same time is to stay.
+    // A merge preserves concurrent changes of other properties.
     let changed = EmployeePhone { department: department.to_owned(), id, phone: phone.to_owned() };
     let copy = ManagerCopy { department: department.to_owned(), manager_phone: phone.to_owned() };
     company.commit(Transaction::new().merge(&changed, IfMatch::Any).merge(&copy, IfMatch::Any)).await?;

@@ -1,10 +1,10 @@
-//! Eventually consistent transactions: entities move to another table, without a transaction that covers both and
-//! without a queue.
+//! Eventually consistent transactions: entities move to another table, without a transaction that covers both tables
+//! and without a queue.
 //!
-//! The order to archive an employee is an entity itself, in the partition of the employee, so that order and mark are
-//! written in one transaction. A worker carries the orders out in steps that may be repeated: copy, then delete the
-//! original and the order together. Wherever it stops, the order is still there, and the next worker begins anew. Until
-//! then the employee may be in both tables, and is never in none.
+//! The order to archive an employee is itself an entity in the employee's partition, so one transaction writes the
+//! order and marks the employee. A worker executes orders in repeatable steps: first it copies the employee, then it
+//! deletes the original and the order together. If it stops, the order remains, and the next worker starts over. In the
+//! meantime, the employee may be in both tables, but always is in at least one.
 
 mod support;
 
@@ -21,7 +21,7 @@ struct Employee {
     is_leaving: bool,
 }
 
-/// An order to the worker: what would be the message of a queue.
+/// An order to the worker. With a queue, this would be a message.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "archive_{id:06}")]
 struct ArchiveOrder {
@@ -30,7 +30,7 @@ struct ArchiveOrder {
     id: u32,
 }
 
-/// Where a worker stops, as if its process had ended.
+/// The point at which a worker stops, as if its process had ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
     BeforeCopy,
@@ -47,7 +47,7 @@ async fn order_archiving(current: &Table, department: &str, id: u32) -> Result {
     Ok(())
 }
 
-/// Carries out the orders of a department.
+/// Executes the orders of a department.
 async fn work(current: &Table, archive: &Table, department: &str, stop: Stop) -> Result {
     let orders = current.query::<ArchiveOrder>().partition(department).row_prefix("archive_").collect().await?;
     for order in orders {
@@ -70,7 +70,8 @@ async fn work(current: &Table, archive: &Table, department: &str, stop: Stop) ->
             IfMatch::Any,
         );
         match current.commit(moved).await {
-            // Another worker has done it meanwhile, or the employee has changed since it was copied: the order remains.
+            // Another worker has completed the order, or the employee has changed since it was copied. In that case the
+            // order remains.
             Err(error) if [ErrorKind::NotFound, ErrorKind::PreconditionFailed].contains(&error.kind()) => {}
             result => drop(result?),
         }
@@ -103,7 +104,7 @@ async fn main() -> Result {
 
     let worked = work(&current, &archive, "sales", Stop::AfterCopy);
     pattern.step("a worker stops after it has copied", requests(3).examined(2).returned(2).written(1), worked).await?;
-    assert_eq!(places().await?, [true, true], "twice for a while, and marked");
+    assert_eq!(places().await?, [true, true], "temporarily in both tables");
 
     let worked = work(&current, &archive, "sales", Stop::Never);
     pattern.step("a worker completes the order", requests(4).examined(2).returned(2).written(3), worked).await?;

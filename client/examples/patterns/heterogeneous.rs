@@ -1,9 +1,8 @@
 //! Heterogeneous entity types: several kinds of entities in one partition, read by one query.
 //!
-//! A customer, the orders and the payments of the customer are kinds of one enum. They share a partition, so a
-//! transaction changes an order together with the balance, and one query reads everything about a customer. The
-//! property `Kind` says which kind an entity is; one of a kind that this version of the program does not know is kept
-//! as it is.
+//! A customer and the customer's orders and payments are kinds of one enum. They share a partition, so a transaction
+//! can change an order together with the balance, and one query reads everything about a customer. The property `Kind`
+//! contains the kind of an entity. Entities of kinds that this version of the program does not know are preserved.
 
 mod support;
 
@@ -63,14 +62,14 @@ async fn main() -> Result {
         table.commit(transaction.replace(&Record::Customer(owing), &customer)).await
     };
     let cost = requests(2).examined(1).returned(1).written(2);
-    pattern.step("an order, and what the customer owes", cost, ordered).await?;
+    pattern.step("an order and the new balance", cost, ordered).await?;
 
     let paid = Transaction::new()
         .insert(&Record::Payment(Payment { customer: "ada".into(), number: 1, amount: 4200 }))
         .replace(&Record::Customer(ada.clone()), IfMatch::Any);
     pattern.step("a payment", requests(1).written(2), table.commit(paid)).await?;
 
-    // Written by a later version of the program.
+    // Simulates an entity written by a later version of the program.
     let refund =
         PropertyBag::new("ada", "refund_000001")?.with("Kind", "Refund".to_owned())?.with("amount", 100_i64)?;
     table.insert(&refund).await?;
@@ -88,7 +87,7 @@ async fn main() -> Result {
     }
     assert_eq!((balance, others), (0, 1));
 
-    // Kinds have their own prefixes, so one kind alone is a range of keys.
+    // Each kind has its own prefix, so a single kind is a range of keys.
     let orders = table.query::<Order>().partition("ada").row_prefix("order_").collect();
     let orders = pattern.step("the orders of a customer", requests(1).examined(1).returned(1), orders).await?;
     assert_eq!(orders.first().map(|order| order.total), Some(4200));

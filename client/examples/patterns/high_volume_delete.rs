@@ -1,8 +1,8 @@
-//! High-volume delete: what is deleted together is a table of its own.
+//! High-volume delete: put entities that are deleted together into their own table.
 //!
-//! Old sign-ins are of no interest after sixty days. Deleting them one after the other reads and writes each of them; a
-//! table for each day is deleted by one request, whatever its size. The name of a table holds the day, so a program
-//! knows which tables its query needs.
+//! Sign-ins are needed for only sixty days. Deleting them individually reads and writes each of them. A table for each
+//! day is deleted with one request, whatever its size. The table name contains the day, so a program knows which tables
+//! to query.
 
 mod support;
 
@@ -19,7 +19,7 @@ struct SignIn {
     address: String,
 }
 
-/// 300 sign-ins of three users on a day.
+/// Returns 300 sign-ins by three users on a day.
 fn sign_ins(day: &str) -> Vec<SignIn> {
     let of_user = |user: &'static str| (0..100).map(move |number| (user, number));
     let all = ["ada", "emmy", "sonja"].into_iter().flat_map(of_user);
@@ -27,8 +27,8 @@ fn sign_ins(day: &str) -> Vec<SignIn> {
         .collect()
 }
 
-/// Deletes the sign-ins of a day from a table of all days: finds them, and deletes them by partitions, a hundred at a
-/// time.
+/// Deletes the sign-ins of a day from a table that contains all days. Finds them, and deletes them by partition in
+/// transactions of up to 100.
 async fn delete_day(table: &Table, day: &str) -> Result {
     let keys = table.query::<PropertyBag>().filter(|p| p.row_key.starts_with(format!("{day}_")));
     let keys = keys.select(|p| (p.partition_key, p.row_key)).collect().await?;
@@ -64,7 +64,7 @@ async fn main() -> Result {
 
     let cost = requests(1).examined(100).returned(100);
     let kept = pattern
-        .step("read what a user did on the day that is kept", cost, new.query::<SignIn>().partition("ada").collect())
+        .step("read a user's sign-ins on the remaining day", cost, new.query::<SignIn>().partition("ada").collect())
         .await?;
     assert_eq!(kept.len(), 100);
 

@@ -1,9 +1,9 @@
-//! Index entities: entities that say which entities have a property.
+//! Index entities: entities that list the entities with a certain property value.
 //!
-//! An index on a last name, which many employees share, can be one entity with a list of numbers, or a small entity for
-//! each employee whose row key begins with the name. The list costs one get, and a read and a condition with every
-//! change; many programs that change it wait for each other, and it ends at 64 KiB. Small entities have none of this,
-//! so they are what to use.
+//! An index on a last name that many employees share has two possible designs: one entity with a list of employee
+//! numbers, or a small entity for each employee whose row key starts with the name. Reading the list takes one get, but
+//! every change requires a read and a conditional write. Concurrent changes conflict, and the list is limited to 64
+//! KiB. Small entities have none of these limitations, so prefer them.
 
 mod support;
 
@@ -19,18 +19,18 @@ struct Employee {
     last_name: String,
 }
 
-/// All employees of a name, as one list.
+/// All employees with a name, as one list.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "list_{last_name}")]
 struct NameList {
     #[entity(partition_key)]
     department: String,
     last_name: String,
-    /// Numbers, separated by spaces.
+    /// Employee numbers, separated by spaces.
     ids: String,
 }
 
-/// One employee of a name.
+/// One employee with a name.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "name_{last_name}_{id:06}")]
 struct NameEntry {
@@ -40,7 +40,7 @@ struct NameEntry {
     id: u32,
 }
 
-/// Hires with the list: it is read, and written under the condition that nobody else has changed it.
+/// Hires an employee with the list, which is read and written on the condition that it has not changed.
 async fn hire_with_list(employees: &Table, employee: &Employee) -> Result {
     loop {
         let key = NameList::key_of(&employee.department, &employee.last_name)?;
@@ -58,7 +58,7 @@ async fn hire_with_list(employees: &Table, employee: &Employee) -> Result {
             }
         };
         match employees.commit(transaction).await {
-            // Somebody else was faster with the list, which is the second operation.
+            // Another client has changed the list, which is the second operation.
             Err(error) if error.kind() == ErrorKind::PreconditionFailed => {}
             Err(error) if error.kind() == ErrorKind::Conflict && error.operation_index() == Some(1) => {}
             result => return Ok(result.map(drop)?),
@@ -66,7 +66,7 @@ async fn hire_with_list(employees: &Table, employee: &Employee) -> Result {
     }
 }
 
-/// Hires with an entry of its own: nothing is read, and nobody waits.
+/// Hires an employee with a separate index entity, which requires no read and causes no conflicts.
 async fn hire_with_entry(employees: &Table, employee: &Employee) -> Result {
     let Employee { department, id, last_name } = employee.clone();
     let entry = NameEntry { department, last_name, id };
@@ -99,25 +99,25 @@ async fn main() -> Result {
 
     let scan = employees.query::<Employee>().partition("sales").row_prefix("id_").filter(|e| e.last_name.eq("Jones"));
     let cost = requests(1).examined(40).returned(10);
-    pattern.step("find all of a name, without an index", cost, scan.collect()).await?;
+    pattern.step("find all with a name, without an index", cost, scan.collect()).await?;
 
     let by_list = async {
         let list = employees.get::<NameList>("sales", "list_Jones").await?;
         get_all(&employees, list.ids.split(' ').map(str::parse).collect::<std::result::Result<Vec<_>, _>>()?).await
     };
     let cost = requests(11).examined(11).returned(11);
-    assert_eq!(pattern.step("find them by the list, and get each", cost, by_list).await?, 10);
+    assert_eq!(pattern.step("find them with the list, and get each", cost, by_list).await?, 10);
 
     let entries = employees.query::<NameEntry>().partition("sales").row_prefix("name_Jones_").select(|e| e.row_key);
     let cost = requests(1).examined(10).returned(10);
-    let keys = pattern.step("find their numbers by the entries", cost, entries.collect()).await?;
+    let keys = pattern.step("find their numbers with the entries", cost, entries.collect()).await?;
     assert_eq!(keys.first().map(String::as_str), Some("name_Jones_000004"));
 
     let new = employee((41, "Jones"));
     let cost = requests(2).examined(1).returned(1).written(2);
-    pattern.step("hire somebody, with the list", cost, hire_with_list(&employees, &new)).await?;
+    pattern.step("hire an employee, with the list", cost, hire_with_list(&employees, &new)).await?;
     let new = employee((42, "Jones"));
-    pattern.step("hire somebody, with an entry", requests(1).written(2), hire_with_entry(&employees, &new)).await?;
+    pattern.step("hire an employee, with an entry", requests(1).written(2), hire_with_entry(&employees, &new)).await?;
 
     pattern.finish().await
 }

@@ -1,8 +1,8 @@
-//! Inheritance: kinds that have properties in common, in one table.
+//! Inheritance: kinds with common properties, in one table.
 //!
-//! Employees and contractors are people. Every entity has the properties of a person and those of its kind; an enum
-//! reads them as what they are, and a type with the common properties alone reads all of them alike. Where one kind is
-//! often asked for alone, its key begins with the kind.
+//! Employees and contractors are people. Every entity has the properties of a person and the properties of its kind. An enum
+//! reads each entity as its own kind, and a type with only the common properties reads all of them alike. If one kind
+//! is often queried separately, its keys start with the kind.
 
 mod support;
 
@@ -36,7 +36,7 @@ enum Person {
     Contractor(Contractor),
 }
 
-/// What all people have: the base class.
+/// The properties that all people have: the base class.
 #[derive(Entity, Debug, Clone, PartialEq)]
 struct AnyPerson {
     #[entity(partition_key)]
@@ -63,11 +63,11 @@ async fn main() -> Result {
     fill(&people, &(1..=20).map(contractor).chain((1..=60).map(employee)).collect::<Vec<_>>()).await?;
 
     let all = people.query::<AnyPerson>().partition("turin").collect();
-    let all = pattern.step("all people, whatever they are", requests(1).examined(80).returned(80), all).await?;
+    let all = pattern.step("all people, as a common type", requests(1).examined(80).returned(80), all).await?;
     assert_eq!(all.first().map(|person| person.name.as_str()), Some("Contractor 1"));
 
     let all = people.query::<Person>().partition("turin").collect();
-    let all = pattern.step("all people, as what they are", requests(1).examined(80).returned(80), all).await?;
+    let all = pattern.step("all people, as their own kinds", requests(1).examined(80).returned(80), all).await?;
     assert_eq!(all.iter().filter(|person| matches!(person.entity, Person::Employee(_))).count(), 60);
 
     let some = people.query::<Person>().partition("turin").filter(|p| p.kind.eq("Contractor")).collect();

@@ -1,9 +1,10 @@
-//! Inter-partition secondary index: each entity twice, in two partitions.
+//! Inter-partition secondary index: each entity is stored twice, in two partitions.
 //!
-//! When one partition would take too many requests, or when there is no partition that both keys belong to, the copies
-//! lie in partitions of their own. No transaction covers both, so the order of the writes makes the gap harmless: the
-//! copy that must be unique comes first and is a claim, the entity follows. A claim without its entity is a registration
-//! that was broken off, which a repair removes. A reader that must not meet one gets the entity, too.
+//! Use it when a single partition would receive too many requests, or when no partition suits both keys. The copies are
+//! in different partitions, so no transaction covers both. Instead, the order of the writes makes failures harmless:
+//! the copy that must be unique is written first, as a claim, and then the entity. A claim without an entity is an
+//! incomplete registration, which a repair removes. A reader that must not see incomplete registrations also reads the
+//! entity.
 
 mod support;
 
@@ -18,7 +19,7 @@ struct Customer {
     name: String,
 }
 
-/// The same customer under the e-mail address, which belongs to one customer at most.
+/// The same customer by e-mail address, which must be unique.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(partition_key = "email_{email}", row_key = "customer")]
 struct CustomerByEmail {
@@ -45,8 +46,8 @@ async fn register(customers: &Table, customer: &Customer) -> Result {
     Ok(())
 }
 
-/// Removes the claims whose customer does not exist. Those that were written lately may belong to a registration under
-/// way.
+/// Removes the claims whose customer does not exist. Skips recent claims, because their registration may still be in
+/// progress.
 async fn repair(customers: &Table, written_before: DateTime) -> Result<usize> {
     let old = customers.query::<CustomerByEmail>().partition_prefix("email_");
     let old = old.filter(|claim| claim.written.lt(written_before)).collect().await?;
@@ -89,15 +90,15 @@ async fn main() -> Result {
         Ok::<_, Box<dyn std::error::Error>>(customers.get_by_key::<Customer>(&key).await?)
     };
     let cost = requests(1).examined(1).returned(1);
-    let certain = pattern.step("make sure that the registration was completed", cost, certain).await?;
+    let certain = pattern.step("check that the registration is complete", cost, certain).await?;
     assert_eq!(certain.email, found.email);
 
     let taken = CustomerByEmail { email: ada.email.clone(), id: 51, name: "Customer 51".into(), written: None };
     let claimed = refused(customers.insert(&taken));
-    let error = pattern.step("register with an address that is taken", requests(1), claimed).await?;
+    let error = pattern.step("register with an address in use", requests(1), claimed).await?;
     assert_eq!(error.kind(), ErrorKind::Conflict);
 
-    // The program ends between the two writes.
+    // Simulates a program that ends between the two writes.
     claim(&customers, &customer(52)).await?;
     let cost = requests(53).examined(101).returned(101).written(1);
     let removed =

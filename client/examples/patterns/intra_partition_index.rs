@@ -1,8 +1,8 @@
-//! Intra-partition secondary index: each entity twice in one partition, under two row keys.
+//! Intra-partition secondary index: each entity is stored twice in one partition, with two row keys.
 //!
-//! A table has one order, that of its keys, and a filter on any other property examines every entity of the range. So
-//! an employee is stored under `id_000123` and under `email_ann@example.com`, each time with all properties. Both
-//! copies are in one partition, so a transaction keeps them equal, and the second key is unique without more work.
+//! A table has only one order, by its keys, and a filter on any other property examines every entity in the range. So
+//! an employee is stored as `id_000123` and as `email_ann@example.com`, each time with all properties. Both copies are
+//! in the same partition, so a transaction keeps them equal, and the second key is guaranteed to be unique, too.
 
 mod support;
 
@@ -19,7 +19,7 @@ struct Employee {
     name: String,
 }
 
-/// The same employee in the order of addresses.
+/// The same employee, sorted by address.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "email_{email}")]
 struct EmployeeByEmail {
@@ -46,7 +46,7 @@ fn hiring(employee: &Employee) -> Transaction {
     Transaction::new().insert(employee).insert(&EmployeeByEmail::from(employee))
 }
 
-/// Gives an employee another address: the first copy changes, the second moves.
+/// Changes the address of an employee: updates the first copy and moves the second.
 async fn change_email(employees: &Table, id: u32, email: &str) -> Result {
     let old = employees.get_by_key::<Employee>(&Employee::key_of("sales", id)?).await?;
     let new = Employee { email: email.to_owned(), ..old.entity.clone() };
@@ -89,7 +89,7 @@ async fn main() -> Result {
 
     let list = employees.query::<EmployeeByEmail>().partition("sales").row_prefix("email_bob1").collect();
     let cost = requests(1).examined(28).returned(28);
-    let bobs = pattern.step("list the addresses that begin with bob1, in order", cost, list).await?;
+    let bobs = pattern.step("list the addresses that start with bob1, in order", cost, list).await?;
     assert!(bobs.is_sorted_by_key(|bob| bob.email.clone()));
 
     let changed = change_email(&employees, 121, "ann.b@example.com");
@@ -97,9 +97,9 @@ async fn main() -> Result {
 
     let twin = Employee { email: "ann.b@example.com".to_owned(), ..employee(201, "Ann") };
     let hired = refused(employees.commit(hiring(&twin)));
-    let error = pattern.step("hire somebody with an address that is taken", requests(1), hired).await?;
+    let error = pattern.step("hire an employee with an address in use", requests(1), hired).await?;
     assert_eq!((error.kind(), error.operation_index()), (ErrorKind::Conflict, Some(1)));
-    assert_eq!(employees.find::<Employee>("sales", "id_000201").await?, None, "nothing of the transaction was done");
+    assert_eq!(employees.find::<Employee>("sales", "id_000201").await?, None, "the transaction had no effect");
 
     pattern.finish().await
 }

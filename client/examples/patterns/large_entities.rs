@@ -1,12 +1,11 @@
-//! Large entities: a value of more than 64 KiB in several entities, where the cloud would use a blob.
+//! Large entities: a value of more than 64 KiB, stored in several entities. In the cloud, use a blob instead.
 //!
-//! The value is cut into chunks. An entity that a program finds by name, the manifest, says which version of the chunks
-//! is the current one. A new version is written beside the old one, and then the manifest changes, by one request: a
-//! reader sees the old value or the new one, and nothing between them. What is left of a version that nobody refers to
-//! is deleted afterwards.
+//! The value is split into chunks. Another entity, the manifest, has a known key and contains the current version of
+//! the chunks. A new version is written next to the old one, and then a single request updates the manifest. A reader
+//! sees either the old or the new value, never a mixture. Chunks of old versions are deleted afterwards.
 //!
-//! This is for values of some MiB. What is larger, or is served to browsers, belongs into files or an object store,
-//! with its address in the entity.
+//! Use this for values of a few MiB. Put larger values, and values served to browsers, into files or an object store,
+//! and store their address in the entity.
 
 mod support;
 
@@ -14,9 +13,9 @@ use rowhouse_client::{Entity, ErrorKind, IfMatch, PropertyBag, Table};
 use std::time::{SystemTime, UNIX_EPOCH};
 use support::{Pattern, Result, requests};
 
-/// Bytes of a property; the service takes up to 64 KiB.
+/// The size of a property, in bytes. The service accepts up to 64 KiB.
 const PROPERTY_BYTES: usize = 64 * 1024;
-/// Properties of a chunk. With them it is below the 1 MiB of an entity.
+/// The number of properties in a chunk. It keeps the chunk below the 1 MiB limit of an entity.
 const CHUNK_PROPERTIES: usize = 15;
 
 #[derive(Entity, Debug, Clone, PartialEq)]
@@ -28,7 +27,7 @@ struct Manifest {
     bytes: i64,
 }
 
-/// The number of a new version. Writers at the same time have different ones, and later writers greater ones.
+/// Returns a number for a new version, based on the current time in microseconds. Later writers have greater numbers.
 fn new_version() -> Result<i64> {
     Ok(i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros())?)
 }
@@ -48,7 +47,7 @@ async fn write_chunks(photos: &Table, photo: &str, version: i64, content: &[u8])
     Ok(())
 }
 
-/// Deletes the chunks of all earlier versions, also those of writers that did not come to their end.
+/// Deletes the chunks of all earlier versions, including those of writers that did not finish.
 async fn delete_chunks_before(photos: &Table, photo: &str, version: i64) -> Result {
     let current = chunk_prefix(version);
     let chunks = photos.query::<PropertyBag>().partition(photo).rows("chunk_"..current.as_str());
@@ -62,7 +61,7 @@ async fn write(photos: &Table, photo: &str, content: &[u8]) -> Result {
     let current = photos.find::<Manifest>(photo, "manifest").await?;
     let (version, bytes) = (new_version()?, i64::try_from(content.len())?);
     write_chunks(photos, photo, version, content).await?;
-    // From here on it is the new one, unless another program has written the photo meanwhile.
+    // The manifest makes the new version current, unless another program has written the photo in the meantime.
     let manifest = Manifest { photo: photo.to_owned(), version, bytes };
     match current {
         None => drop(photos.insert(&manifest).await?),
@@ -84,7 +83,7 @@ async fn read(photos: &Table, photo: &str) -> Result<Vec<u8>> {
                 content.extend(chunk.get::<Option<Vec<u8>>>(&format!("p{number:02}"))?.unwrap_or_default());
             }
         }
-        // If some are missing, the version was replaced while it was read.
+        // If chunks are missing, the version was replaced while it was being read.
         if content.len() == usize::try_from(manifest.bytes)? {
             return Ok(content);
         }
@@ -98,7 +97,7 @@ async fn main() -> Result {
     let photo: Vec<u8> = (0..2_500_000_u32).map(|number| (number % 251) as u8).collect();
 
     let chunk = PropertyBag::new("cat", "all")?.with("Photo", photo.clone());
-    assert!(chunk.is_err(), "a property has 64 KiB at most");
+    assert!(chunk.is_err(), "a property can have at most 64 KiB");
 
     let written = write(&photos, "cat", &photo);
     pattern.step("write 2.5 MB", requests(5).written(4), written).await?;
@@ -109,10 +108,10 @@ async fn main() -> Result {
 
     let smaller = photo.get(..1_000_000).unwrap_or_default();
     let cost = requests(8).examined(4).returned(4).written(6);
-    pattern.step("replace it by 1 MB", cost, write(&photos, "cat", smaller)).await?;
+    pattern.step("replace it with 1 MB", cost, write(&photos, "cat", smaller)).await?;
     assert_eq!(read(&photos, "cat").await?, smaller);
 
-    // A writer that lost the race has changed nothing that anybody reads.
+    // A writer that lost the race has not affected any reader.
     let outdated = photos.get::<Manifest>("cat", "manifest").await?;
     write(&photos, "cat", &photo).await?;
     let error = support::refused(photos.replace(&outdated, &outdated)).await?;

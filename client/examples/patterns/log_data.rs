@@ -1,10 +1,10 @@
-//! The log data anti-pattern, and its cure.
+//! The log data anti-pattern and its solution.
 //!
-//! Logs are written all the time and read rarely, by time. With the hour as partition key all writers meet in one
-//! partition; with the source as partition key a query for a time examines the whole table. Between them: the hour and
-//! a small number of shards, chosen by the source, in the partition key. All shards of an hour are asked at the same
-//! time, and a table for each month is dropped when it is old. Logs of very many lines are better off in files; a table
-//! can hold an entity for each file: source, first and last time, address.
+//! Logs are written all the time and read rarely, by time. With the hour as partition key, all writers use the same
+//! partition. With the source as partition key, a query for a time range examines the whole table. The solution is in
+//! between: a partition key with the hour and one of a few shards, chosen by the source. All shards of an hour are
+//! queried concurrently, and a table for each month is deleted when it is old. Very large logs are better kept in
+//! files; a table can then contain an entity for each file with its source, first and last time, and address.
 
 mod support;
 
@@ -13,7 +13,7 @@ use support::{Pattern, Result, fill, requests};
 
 const SHARDS: u32 = 4;
 
-/// Everything of an hour in one partition.
+/// All lines of an hour in one partition.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "{time}_{source:04}")]
 struct LineByHour {
@@ -24,7 +24,7 @@ struct LineByHour {
     level: String,
 }
 
-/// Everything of a source in one partition.
+/// All lines of a source in one partition.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(partition_key = "{source:04}", row_key = "{hour}_{time}")]
 struct LineBySource {
@@ -34,7 +34,7 @@ struct LineBySource {
     level: String,
 }
 
-/// The cure.
+/// The solution.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(partition_key = "{hour}_{shard:02}", row_key = "{time}_{source:04}")]
 struct Line {
@@ -45,7 +45,7 @@ struct Line {
     level: String,
 }
 
-/// The errors of some minutes of an hour.
+/// Returns the number of errors in a range of minutes of an hour.
 async fn errors(log: &Table, hour: &str, minutes: std::ops::Range<&'static str>) -> Result<usize> {
     let mut queries = tokio::task::JoinSet::new();
     for shard in 0..SHARDS {
@@ -63,7 +63,7 @@ async fn errors(log: &Table, hour: &str, minutes: std::ops::Range<&'static str>)
 async fn main() -> Result {
     let mut pattern = Pattern::start("log_data").await?;
     let hour = "2031-04-01T15";
-    // A line of each of twelve sources in each minute of an hour; every fourth minute, the third source has an error.
+    // Twelve sources write a line in each minute of an hour. Every fourth minute, the third source has an error.
     let minutes_of = |source: u32| (0..60_u32).map(move |minute| (source, minute));
     let lines: Vec<(u32, u32)> = (0..12).flat_map(minutes_of).collect();
     let level = |source: u32, minute: u32| if source == 3 && minute.is_multiple_of(4) { "error" } else { "info" };
@@ -108,7 +108,7 @@ async fn main() -> Result {
     let cost = requests(1).examined(24).returned(1);
     pattern.step("errors of two minutes, by hour", cost, read).await?;
 
-    // The time is not the beginning of the key, so every entity is examined.
+    // The key does not start with the time, so every entity is examined.
     let read =
         by_source.query::<LineBySource>().filter(|l| l.row_key.in_range("2031-04-01T15_04m".."2031-04-01T15_06m"));
     let read = read.filter(|l| l.level.eq("error")).collect();
@@ -120,7 +120,7 @@ async fn main() -> Result {
         pattern.step("errors of two minutes, by hour and shard", cost, errors(&log, hour, "04m".."06m")).await?;
     assert_eq!(found, 1);
 
-    pattern.step("drop the month", requests(1), log.delete_table()).await?;
+    pattern.step("delete the month", requests(1), log.delete_table()).await?;
     pattern.finish().await
 }
 

@@ -1,8 +1,8 @@
 //! Log tail: the newest entities first.
 //!
-//! A table is read from its beginning, and there is no query for its last entities. So the row key is the time
-//! subtracted from the greatest time: the newest event sorts first, and "the latest ten" is the beginning of the
-//! partition, however long that is.
+//! A table is read from its start, and no query returns its last entities. So the row key is the time subtracted from
+//! the maximum time: the newest event sorts first, and the latest ten events are at the start of the partition, however
+//! long it is.
 
 mod support;
 
@@ -19,7 +19,7 @@ struct Event {
     text: String,
 }
 
-/// The same in the order of time, for comparison.
+/// The same event in chronological order, for comparison.
 #[derive(Entity, Debug, Clone, PartialEq)]
 struct ForwardEvent {
     #[entity(partition_key)]
@@ -29,7 +29,7 @@ struct ForwardEvent {
     text: String,
 }
 
-/// A time on the first of April 2031.
+/// Returns a time on April 1, 2031.
 fn at(minute: u64) -> DateTime {
     DateTime::from_system_time(SystemTime::UNIX_EPOCH + Duration::from_secs(1_932_768_000 + minute * 60))
 }
@@ -51,19 +51,20 @@ async fn main() -> Result {
     let all = pattern.step("the latest ten events, in the order of time", cost, read).await?;
     let latest: Vec<&str> = all.iter().rev().take(10).map(|event| event.text.as_str()).collect();
 
-    // One more is examined, because the service says whether there is more.
+    // The service examines one more entity to determine whether there are more results.
     let read = events.query::<Event>().partition("pump3").take(10).collect();
     let cost = requests(1).examined(11).returned(10);
     let tail = pattern.step("the latest ten events, in inverted order", cost, read).await?;
     assert_eq!(tail.iter().map(|event| event.text.as_str()).collect::<Vec<_>>(), latest);
 
-    // Comparisons of an inverted key are mirrored, so they read as they are meant.
+    // Comparisons of an inverted key are reversed automatically, so they refer to the actual times.
     let read = events.query::<Event>().partition("pump3").filter(|e| e.at.gt(at(460))).collect();
     let cost = requests(1).examined(39).returned(39);
     let since = pattern.step("everything since minute 460", cost, read).await?;
     assert_eq!(since.last().map(|event| event.text.as_str()), Some("461"));
 
-    // Two events of one moment would have one key; where that can be, a part that differs follows the time.
+    // Two events at the same moment would have the same key. If that can happen, add a distinguishing part after the
+    // time.
     pattern.finish().await
 }
 

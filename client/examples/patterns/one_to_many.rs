@@ -2,9 +2,9 @@
 //!
 //! | design | good for |
 //! |---|---|
-//! | department and employees in one partition | most programs: read together by one query, changed together by one transaction |
-//! | departments in a table of their own | departments that are read alone, or that one partition would make too busy |
-//! | a copy of the department in each employee | what is read all the time and changes almost never |
+//! | department and employees in one partition | most programs: one query reads them together, one transaction changes them together |
+//! | departments in a separate table | departments that are read separately, or that would overload a single partition |
+//! | a copy of the department in each employee | data that is read all the time and almost never changes |
 
 mod support;
 
@@ -28,7 +28,7 @@ struct Employee {
     name: String,
 }
 
-/// Department and employees in one partition.
+/// A department and its employees, in one partition.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(tag = "Kind")]
 enum Record {
@@ -36,7 +36,7 @@ enum Record {
     Employee(Employee),
 }
 
-/// An employee with a copy of the department.
+/// An employee with a copy of the department's phone number.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "employee_{id:06}")]
 struct EmployeeWithDepartment {
@@ -47,7 +47,8 @@ struct EmployeeWithDepartment {
     department_phone: String,
 }
 
-/// Changes the copies of a department, a hundred at a time. Programs that read meanwhile see some of each.
+/// Changes the copies of a department's phone number, a hundred at a time. Concurrent readers may see old and new
+/// copies.
 async fn change_copies(employees: &Table, department: &str, phone: &str) -> Result {
     let all = employees.query::<EmployeeWithDepartment>().partition(department).collect().await?;
     for chunk in all.chunks(100) {

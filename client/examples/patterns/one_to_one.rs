@@ -1,8 +1,8 @@
-//! One-to-one: an entity divided into two, for different readers.
+//! One-to-one: an entity split into two, for different readers.
 //!
-//! What every request needs about a user is small; the profile is not, and is shown rarely. Both have the user's
-//! partition and row keys that say which is which, so neither has to name the other. A shared
-//! access signature for one range of keys opens the one part alone.
+//! The data that every request needs about a user is small. The profile is large and rarely shown. Both have the user
+//! as partition key and a fixed row key each, so neither needs a reference to the other. A shared access signature for
+//! a key range gives access to only one of them.
 
 mod support;
 
@@ -52,7 +52,7 @@ async fn main() -> Result {
     let parts: Vec<Part> = parts.into_iter().map(rowhouse_client::Stored::into_entity).collect();
     assert_eq!(parts, [Part::Account(account), Part::Profile(profile)]);
 
-    // Whoever has this signature reads the one entity, by whatever query.
+    // Anyone with this signature can read only this entity, whatever the query.
     let expiry = DateTime::from_system_time(SystemTime::now() + Duration::from_secs(3600));
     let signature = TableSas::new(Permissions::READ, expiry);
     let signature = signature.from_entity("ada", "account").to_entity("ada", "account");

@@ -1,9 +1,9 @@
-//! The prepend and append anti-pattern: all writes of a moment in one partition, and its cure.
+//! The prepend and append anti-pattern, in which all current writes go to one partition, and its solution.
 //!
-//! A partition key that is the time sends everything that happens now to one partition. A service keeps a partition on
-//! one machine, and the cloud gives it 2,000 entities a second; the other partitions are idle. The cure puts something
-//! else first, such as a device or a number that is computed from it. Then a query for a time has to ask every one of
-//! them, so there should be few: as many as the load needs.
+//! If the partition key is the time, all current events go to one partition. A service keeps a partition on one
+//! machine, and the cloud limits it to 2,000 entities per second, while the other partitions are idle. The solution is
+//! to start the partition key with something else, such as a device or a number computed from it. A query for a time
+//! range must then query each of these prefixes, so use only as many as the load requires.
 
 mod support;
 
@@ -11,7 +11,7 @@ use rowhouse_client::{Entity, PropertyBag, Table};
 use std::collections::BTreeMap;
 use support::{Pattern, Result, fill, requests};
 
-/// Partitions among which the events of an hour are divided.
+/// The number of partitions that share the events of an hour.
 const BUCKETS: u32 = 8;
 
 /// The anti-pattern.
@@ -25,7 +25,7 @@ struct EventByTime {
     reading: i32,
 }
 
-/// The cure.
+/// The solution.
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(partition_key = "{bucket:02}_{hour}", row_key = "{second:04}_{device:04}")]
 struct Event {
@@ -36,7 +36,7 @@ struct Event {
     reading: i32,
 }
 
-/// How many entities the busiest partition takes.
+/// Returns the number of entities in the largest partition.
 fn busiest<E: Entity>(events: &[E]) -> Result<usize> {
     let mut partitions = BTreeMap::<String, usize>::new();
     for event in events {
@@ -45,7 +45,7 @@ fn busiest<E: Entity>(events: &[E]) -> Result<usize> {
     Ok(partitions.into_values().max().unwrap_or_default())
 }
 
-/// The readings of some seconds of an hour: a query for each bucket, all at the same time.
+/// Returns the number of readings in a range of seconds of an hour, with a concurrent query for each bucket.
 async fn readings(events: &Table, hour: &str, seconds: std::ops::Range<&'static str>) -> Result<usize> {
     let mut queries = tokio::task::JoinSet::new();
     for bucket in 0..BUCKETS {
@@ -64,7 +64,7 @@ async fn main() -> Result {
     let mut pattern = Pattern::start("prepend_append").await?;
     let (hot, spread) = (pattern.table("hot").await?, pattern.table("spread").await?);
     let hour = "2031-04-01T09";
-    // Eighty devices, ten readings each.
+    // Eighty devices with ten readings each.
     let readings_of = |second: u32| (0..80_u32).map(move |device| (second, device));
     let mut all: Vec<(u32, u32)> = (0..10).flat_map(readings_of).collect();
 

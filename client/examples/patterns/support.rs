@@ -1,8 +1,8 @@
-//! What the programs of the patterns share: a server, and a table of what each step has cost.
+//! The parts that the pattern programs share: a server, and a table of the cost of each step.
 //!
-//! A program runs on a server in its own process, which counts the entities that it examines, returns and writes, and
-//! the program asserts them. With `TABLES_CONNECTION_STRING` it runs on any service; entities are not counted there, so
-//! only results are asserted.
+//! By default, a program runs on an in-process server that counts the entities examined, returned and written, and
+//! asserts these counts. With `TABLES_CONNECTION_STRING`, it runs on any service. In that case entities are not
+//! counted, and only results are asserted.
 
 #![allow(dead_code, reason = "no program needs all of it")]
 
@@ -17,7 +17,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The result of a program and of its steps.
 pub(crate) type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// What a step costs: requests, and entities examined, returned and written by the service.
+/// The cost of a step: the number of requests, and of entities examined, returned and written by the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cost {
     requests: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Cost {
     written: u64,
 }
 
-/// This many requests, and no entities.
+/// Returns a cost of this many requests and no entities.
 pub(crate) const fn requests(requests: u64) -> Cost {
     Cost { requests, examined: 0, returned: 0, written: 0 }
 }
@@ -47,12 +47,12 @@ impl Cost {
 
 /// A program that shows a pattern, step by step.
 pub(crate) struct Pattern {
-    /// The name of its file.
+    /// The name of the program's file.
     name: &'static str,
     service: TableService,
-    /// `None` for a service elsewhere.
+    /// `None` for an external service.
     server: Option<TestServer>,
-    /// Tables that are deleted at the end.
+    /// The tables to delete at the end.
     tables: Vec<Table>,
     steps: Vec<(String, Cost)>,
 }
@@ -67,7 +67,7 @@ impl Pattern {
         Ok(Self { name, service, server, tables: Vec::new(), steps: Vec::new() })
     }
 
-    /// A new table. Its name gets a number on a service elsewhere, which may have one of the name.
+    /// Creates a table. On an external service, its name gets a numeric suffix to avoid collisions.
     pub(crate) async fn table(&mut self, name: &str) -> Result<Table> {
         let number = SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros();
         let name = if self.server.is_some() { name.to_owned() } else { format!("{name}{number}") };
@@ -77,13 +77,13 @@ impl Pattern {
         Ok(table)
     }
 
-    /// The table as a caller sees it that has this signature and no key.
+    /// Returns the table as accessed with this shared access signature instead of the key.
     pub(crate) fn guest(&self, table: &Table, signature: &TableSas) -> Result<Table> {
         let credential = Credential::parse(&table.sas(signature)?).ok_or("not a credential")?;
         Ok(TableService::new(self.service.endpoint().clone(), credential)?.table(table.name()))
     }
 
-    /// Runs a step, and asserts what it has cost.
+    /// Runs a step and asserts its cost.
     pub(crate) async fn step<T, E>(
         &mut self,
         what: &str,
@@ -101,18 +101,18 @@ impl Pattern {
                 .examined(costs.entities_examined)
                 .returned(costs.entities_returned)
                 .written(costs.entities_written);
-            assert_eq!(found, expected, "what this costs: {what}");
+            assert_eq!(found, expected, "the cost of the step '{what}'");
         }
         self.steps.push((what.to_owned(), expected));
         Ok(result)
     }
 
-    /// Prints what the steps have cost. In a test, the table in `docs/patterns.md` must be the same.
-    #[expect(clippy::print_stdout, reason = "it is what the program is for")]
+    /// Prints the costs of the steps. In a test, checks that the table in `docs/patterns.md` is the same.
+    #[expect(clippy::print_stdout, reason = "printing is the purpose of the program")]
     pub(crate) async fn finish(self) -> Result {
         for table in self.tables.iter().filter(|_| self.server.is_none()) {
             match table.delete_table().await {
-                // The program itself has deleted it.
+                // The program itself has already deleted it.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 result => result?,
             }
@@ -135,7 +135,7 @@ impl Pattern {
     }
 }
 
-/// Writes entities in transactions of up to 100, those of one partition together.
+/// Writes entities in transactions of up to 100, grouped by partition.
 pub(crate) async fn fill<E: Entity>(table: &Table, entities: &[E]) -> Result {
     let keyed = entities.iter().map(|entity| Ok((entity.key()?, entity))).collect::<Result<Vec<_>>>()?;
     for partition in keyed.chunk_by(|(one, _), (other, _)| one.partition == other.partition) {
@@ -147,7 +147,7 @@ pub(crate) async fn fill<E: Entity>(table: &Table, entities: &[E]) -> Result {
     Ok(())
 }
 
-/// The error of an operation that must fail.
+/// Returns the error of an operation that must fail.
 pub(crate) async fn refused<T>(
     work: impl Future<Output = std::result::Result<T, rowhouse_client::Error>>,
 ) -> Result<rowhouse_client::Error> {
@@ -157,7 +157,7 @@ pub(crate) async fn refused<T>(
     }
 }
 
-/// Compares the costs with those in the document, or writes them there with `UPDATE_DOCS=1`.
+/// Compares the costs with those in docs/patterns.md, or writes them there with `UPDATE_DOCS=1`.
 fn check_document(name: &str, costs: &str) -> Result {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/patterns.md");
     let document = fs::read_to_string(path)?;

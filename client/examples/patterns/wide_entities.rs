@@ -1,21 +1,21 @@
 //! Wide entities: more than 252 properties, in several entities of one partition.
 //!
-//! A year of daily counts has 365 properties. They are divided among entities whose row keys have a common prefix: a
-//! transaction writes them together, a query reads them together, and a merge changes a single day.
+//! A year of daily counts has 365 properties. They are distributed across entities whose row keys have a common prefix:
+//! a transaction writes them together, a query reads them together, and a merge changes a single day.
 
 mod support;
 
 use rowhouse_client::{EntityError, IfMatch, PropertyBag, Transaction};
 use support::{Pattern, Result, requests};
 
-/// The days of a part. The first part has 183.
+/// The days in each part.
 const PARTS: [std::ops::RangeInclusive<i32>; 2] = [1..=183, 184..=365];
 
 fn row_key(part: usize) -> String {
     format!("2031_{part}")
 }
 
-/// One part of the year.
+/// Creates one part of the year.
 fn part(meter: &str, number: usize, count: impl Fn(i32) -> i32) -> Result<PropertyBag> {
     let mut bag = PropertyBag::new(meter, &row_key(number))?;
     for day in PARTS.get(number).cloned().into_iter().flatten() {
@@ -29,7 +29,7 @@ async fn main() -> Result {
     let mut pattern = Pattern::start("wide_entities").await?;
     let years = pattern.table("years").await?;
 
-    // The limit is noticed before anything is sent.
+    // The limit is checked before anything is sent.
     let mut all = PropertyBag::new("meter7", "2031")?;
     let refused = (1..=365).find_map(|day| all.set(&format!("d{day:03}"), 0).err());
     assert!(matches!(refused, Some(EntityError::TooManyProperties)));

@@ -5,7 +5,7 @@ use crate::BoxFuture;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// A credential of the `azure_core` crate, such as those of `azure_identity`, as a source of tokens.
+/// A credential of the `azure_core` crate, such as one from `azure_identity`, as a token source.
 ///
 /// ```
 /// use azure_core::credentials::TokenCredential;
@@ -21,13 +21,13 @@ use std::time::{Duration, SystemTime};
 pub struct AzureCredential(Arc<dyn azure_core::credentials::TokenCredential>);
 
 impl AzureCredential {
-    /// Takes a credential.
+    /// Wraps a credential.
     ///
     /// ```
     /// # use azure_core::credentials::TokenCredential;
     /// # use rowhouse_client::AzureCredential;
     /// # use std::sync::Arc;
-    /// fn of(identity: Arc<dyn TokenCredential>) -> AzureCredential {
+    /// fn credential(identity: Arc<dyn TokenCredential>) -> AzureCredential {
     ///     AzureCredential::new(identity)
     /// }
     /// ```

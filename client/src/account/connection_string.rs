@@ -1,13 +1,16 @@
-//! Connection strings, as client libraries take them: `Name=value` pairs, separated by semicolons.
+//! Connection strings of the Azure Storage client libraries: `Name=value` pairs, separated by semicolons.
 
 use super::development::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_ENDPOINT, DEVELOPMENT_KEY};
 use std::fmt;
 
-/// A parsed connection string. Its key and signature are never shown.
+/// A parsed connection string. Its `Debug` output hides the key and the signature.
 ///
-/// All documented forms are read: an account with a key, with endpoints or an endpoint suffix; a shared access signature with
-/// an endpoint; `UseDevelopmentStorage=true`, alone or with `DevelopmentStorageProxyUri`, the address of a machine where the
-/// emulator runs.
+/// All documented forms are supported:
+///
+/// - an account with a key, with endpoints or an endpoint suffix;
+/// - a shared access signature with an endpoint;
+/// - `UseDevelopmentStorage=true`, optionally with `DevelopmentStorageProxyUri`, the address of the machine where the
+///   emulator runs.
 ///
 /// ```
 /// use rowhouse_client::ConnectionString;
@@ -19,7 +22,7 @@ use std::fmt;
 /// ```
 #[derive(Clone)]
 pub struct ConnectionString {
-    /// The account, if the string names it.
+    /// The account, if the string contains it.
     pub account: Option<String>,
     pub(crate) key: Option<String>,
     pub(crate) sas: Option<String>,
@@ -30,8 +33,8 @@ pub struct ConnectionString {
 }
 
 impl ConnectionString {
-    /// Parses a text; `None` if it is not a connection string. Names are not case-sensitive. Unknown names, such as the
-    /// endpoints of other services, are ignored.
+    /// Parses a connection string; returns `None` if the input is not one. Names are not case-sensitive. Unknown names,
+    /// such as the endpoints of other services, are ignored.
     ///
     /// ```
     /// # use rowhouse_client::ConnectionString;
@@ -72,7 +75,8 @@ impl ConnectionString {
         if is_development { Some(Self::development(proxy.as_deref())) } else { is_known.then_some(parts) }
     }
 
-    /// The emulator on this machine, or on that of the proxy address, which has no port of its own.
+    /// Returns the settings of the emulator on this machine, or on the host of the proxy address. The port of that
+    /// address is ignored.
     fn development(proxy: Option<&str>) -> Self {
         let endpoint = match proxy {
             Some(proxy) => format!("{}:10002/{DEVELOPMENT_ACCOUNT}", without_port(proxy.trim_end_matches('/'))),
@@ -89,7 +93,7 @@ impl ConnectionString {
         }
     }
 
-    /// The URL of the Table service: the given one, or one built from account, protocol and suffix.
+    /// Returns the URL of the Table service: the one in the string, or one built from account, protocol and suffix.
     ///
     /// ```
     /// # use rowhouse_client::ConnectionString;
@@ -105,7 +109,8 @@ impl ConnectionString {
         self.account.as_ref().map(|account| format!("{protocol}://{account}.table.{suffix}"))
     }
 
-    /// The URL of the secondary of the Table service, if the string names one. Otherwise it follows from the primary.
+    /// Returns the URL of the secondary of the Table service, if the string contains one. If not, derive it from the
+    /// primary with [`Endpoint::secondary`](crate::Endpoint::secondary).
     ///
     /// ```
     /// # use rowhouse_client::ConnectionString;
@@ -118,7 +123,7 @@ impl ConnectionString {
     }
 }
 
-/// An address without its port: each service has one of its own there, whatever the proxy itself listens on.
+/// Removes the port from an address: each emulated service has its own port, whatever port the proxy listens on.
 fn without_port(address: &str) -> &str {
     match address.rsplit_once(':') {
         Some((before, port)) if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) => before,

@@ -1,4 +1,4 @@
-//! What requests are authorized with.
+//! Credentials that authorize requests.
 //!
 //! This module must not know requests.
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use wire::signing::AccountKey;
 
-/// What requests are authorized with. Its `Debug` output hides keys, signatures and tokens.
+/// A credential that authorizes requests. Its `Debug` output hides keys, signatures and tokens.
 ///
 /// ```
 /// use rowhouse_client::Credential;
@@ -25,15 +25,15 @@ use wire::signing::AccountKey;
 pub enum Credential {
     /// An account key that signs every request (Shared Key).
     Key(SharedKey),
-    /// An account key that signs every request in the shorter form (Shared Key Lite).
+    /// An account key that signs every request in the shorter format (Shared Key Lite).
     KeyLite(SharedKey),
-    /// A shared access signature: the query string that is added to every request, without a question mark.
+    /// A shared access signature: the query string that is appended to every request, without a question mark.
     Sas(Box<str>),
     /// Bearer tokens.
     Token(Arc<dyn TokenCredential>),
 }
 
-/// The key of an account. It is never shown.
+/// An account key. Its `Debug` output hides it.
 ///
 /// ```
 /// let key = rowhouse_client::SharedKey::parse(rowhouse_client::DEVELOPMENT_KEY).ok_or("not Base64")?;
@@ -43,10 +43,10 @@ pub enum Credential {
 #[derive(Clone)]
 pub struct SharedKey(pub(crate) AccountKey);
 
-/// A source of bearer tokens, such as an identity of the cloud. The feature `azure_core` makes one of every credential of the
-/// `azure_core` crate.
+/// A source of bearer tokens, such as a cloud identity. The feature `azure_core` turns every credential of the
+/// `azure_core` crate into one.
 ///
-/// The library asks for a token when it has none that is valid for at least five minutes.
+/// The library requests a new token if the current one is missing or expires within five minutes.
 ///
 /// ```
 /// use rowhouse_client::{AccessToken, BoxFuture, Credential, TokenCredential, TokenError};
@@ -68,11 +68,11 @@ pub struct SharedKey(pub(crate) AccountKey);
 /// assert_eq!(format!("{credential:?}"), "Token(hidden)");
 /// ```
 pub trait TokenCredential: Send + Sync {
-    /// A token for the scope, such as `https://storage.azure.com/.default`.
+    /// Returns a token for the scope, such as `https://storage.azure.com/.default`.
     fn token<'a>(&'a self, scope: &'a str) -> BoxFuture<'a, Result<AccessToken, TokenError>>;
 }
 
-/// Why there is no token: any error of the source.
+/// The reason why no token is available: any error of the source.
 ///
 /// ```
 /// let error: rowhouse_client::TokenError = "the identity has been removed".into();
@@ -94,7 +94,7 @@ pub struct AccessToken {
 }
 
 impl AccessToken {
-    /// A token that is valid until this time. Without a time it is used for one request only.
+    /// Creates a token that is valid until the given time. Without a time, it is used for only one request.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};
@@ -107,7 +107,7 @@ impl AccessToken {
 }
 
 impl SharedKey {
-    /// Reads a key in Base64; `None` if it is not Base64.
+    /// Parses an account key in Base64; returns `None` if it is not Base64.
     ///
     /// ```
     /// assert!(rowhouse_client::SharedKey::parse("not a key!").is_none());
@@ -118,8 +118,8 @@ impl SharedKey {
 }
 
 impl Credential {
-    /// Reads an account key in Base64, a shared access signature alone or at the end of a URL, or a connection string
-    /// with either of them; `None` if the text is none of these.
+    /// Parses an account key in Base64, a shared access signature on its own or at the end of a URL, or a connection
+    /// string with either of them. Returns `None` for any other string.
     ///
     /// ```
     /// # use rowhouse_client::Credential;
@@ -131,7 +131,7 @@ impl Credential {
         if let Some(parts) = ConnectionString::parse(text) {
             return parts.credential();
         }
-        // A key may end in `sig==`; no signature is valid Base64.
+        // A key may end in `sig==`, but no signature is valid Base64.
         if let Some(key) = Self::shared_key(text) {
             return Some(key);
         }
@@ -143,7 +143,7 @@ impl Credential {
         None
     }
 
-    /// An account key in Base64, for Shared Key; `None` if it is not Base64.
+    /// Parses an account key in Base64, for Shared Key; returns `None` if it is not Base64.
     ///
     /// ```
     /// # use rowhouse_client::Credential;
@@ -153,7 +153,7 @@ impl Credential {
         SharedKey::parse(base64).map(Self::Key)
     }
 
-    /// An account key in Base64, for Shared Key Lite; `None` if it is not Base64.
+    /// Parses an account key in Base64, for Shared Key Lite; returns `None` if it is not Base64.
     ///
     /// ```
     /// # use rowhouse_client::Credential;
@@ -163,7 +163,7 @@ impl Credential {
         SharedKey::parse(base64).map(Self::KeyLite)
     }
 
-    /// Whether this is a shared access signature.
+    /// Returns true if this is a shared access signature.
     ///
     /// ```
     /// # use rowhouse_client::Credential;
@@ -173,7 +173,6 @@ impl Credential {
         matches!(self, Self::Sas(_))
     }
 
-    /// The account key, if there is one.
     pub(crate) fn key(&self) -> Option<&AccountKey> {
         match self {
             Self::Key(SharedKey(key)) | Self::KeyLite(SharedKey(key)) => Some(key),
@@ -183,7 +182,7 @@ impl Credential {
 }
 
 impl ConnectionString {
-    /// The key or the signature; `None` if there is neither, or if it is malformed.
+    /// Returns the key or the signature; `None` if there is neither, or if it is malformed.
     ///
     /// ```
     /// # use rowhouse_client::ConnectionString;

@@ -1,4 +1,4 @@
-//! The address of an account.
+//! The address of an account's Table service.
 
 use super::development::DEVELOPMENT_ACCOUNT;
 use crate::http::bare_host;
@@ -23,11 +23,11 @@ pub struct Endpoint {
     account: AccountName,
     is_https: bool,
     authority: String,
-    /// Empty, or the path before the tables: in path style `/account`, possibly after the path of a proxy.
+    /// The path before the tables. Empty in host style; `/account` in path style, possibly after a proxy's path.
     path: String,
 }
 
-/// Why a text is not an endpoint.
+/// The reason why a string is not an endpoint.
 ///
 /// ```
 /// use rowhouse_client::{Endpoint, EndpointError};
@@ -36,9 +36,9 @@ pub struct Endpoint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndpointError {
-    /// It is not an `http` or `https` address with a host.
+    /// The string is not an `http` or `https` address with a host.
     Address,
-    /// Neither the host nor the path names a valid account.
+    /// Neither the host nor the path contains a valid account name.
     Account,
 }
 
@@ -46,12 +46,12 @@ impl fmt::Display for EndpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Address => {
-                "it is not an address such as http://127.0.0.1:10002/devstoreaccount1 or \
+                "the address must look like http://127.0.0.1:10002/devstoreaccount1 or \
                  https://ACCOUNT.table.core.windows.net"
             }
             Self::Account => {
-                "it names no account: that stands after the host, as in http://127.0.0.1:10002/ACCOUNT, or is the first \
-                 part of it, as in https://ACCOUNT.table.core.windows.net"
+                "the address contains no valid account name; put it after the host, as in \
+                 http://127.0.0.1:10002/ACCOUNT, or at the start of the host name, as in https://ACCOUNT.table.core.windows.net"
             }
         })
     }
@@ -62,8 +62,8 @@ impl std::error::Error for EndpointError {}
 impl Endpoint {
     /// Parses a URL. Its query and fragment are ignored.
     ///
-    /// The account is the one that the caller knows (from a connection string), else the last part of the path, else the
-    /// first label of the host. An IP address or a host without a dot, without a path, means the development account.
+    /// The account is `known_account` (from a connection string), or else the last segment of the path, or else the
+    /// first label of the host. Without a path, an IP address or a host without a dot means the development account.
     ///
     /// ```
     /// # use rowhouse_client::Endpoint;
@@ -100,21 +100,21 @@ impl Endpoint {
         Ok(Self { account, is_https, authority: authority.as_str().to_owned(), path })
     }
 
-    /// Whether the host is this machine.
+    /// Returns true if the host is this machine.
     pub(crate) fn is_loopback(&self) -> bool {
         let Ok(uri) = self.origin().parse::<Uri>() else { return false };
         let host = bare_host(&uri);
         host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 
-    /// The scheme and the authority, as in `http://127.0.0.1:10002`.
+    /// Returns the scheme and the authority, as in `http://127.0.0.1:10002`.
     pub(crate) fn origin(&self) -> String {
         let scheme = if self.is_https { "https" } else { "http" };
         format!("{scheme}://{}", self.authority)
     }
 
-    /// The address of the secondary, from which an account that is replicated can be read: `-secondary` is added to the name
-    /// of the account, where the address has it.
+    /// Returns the address of the secondary, which serves reads of a replicated account. It has `-secondary` after the
+    /// account name, wherever the address contains that name.
     ///
     /// ```
     /// # use rowhouse_client::Endpoint;
@@ -137,7 +137,7 @@ impl Endpoint {
         secondary
     }
 
-    /// The name of the account.
+    /// Returns the name of the account.
     ///
     /// ```
     /// # use rowhouse_client::{DEVELOPMENT_ENDPOINT, Endpoint};
@@ -148,7 +148,7 @@ impl Endpoint {
         &self.account
     }
 
-    /// Whether requests are sent over TLS.
+    /// Returns true if requests are sent over TLS.
     ///
     /// ```
     /// # use rowhouse_client::{DEVELOPMENT_ENDPOINT, Endpoint};
@@ -159,7 +159,7 @@ impl Endpoint {
         self.is_https
     }
 
-    /// The path before the tables: empty in host style, `/account` in path style.
+    /// Returns the path before the tables: empty in host style, `/account` in path style.
     ///
     /// ```
     /// # use rowhouse_client::{DEVELOPMENT_ENDPOINT, Endpoint};

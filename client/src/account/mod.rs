@@ -1,4 +1,4 @@
-//! Where an account is, and what its requests are authorized with.
+//! The address of an account and the credentials that authorize its requests.
 //!
 //! This folder must not know requests.
 

@@ -1,4 +1,4 @@
-//! An AES key in memory, which wraps by AES key wrap (RFC 3394).
+//! An in-memory AES key that wraps keys with AES key wrap (RFC 3394).
 
 use super::{KeyEncryptionKey, KeyWrapError, WrappedKey};
 use crate::BoxFuture;
@@ -6,12 +6,12 @@ use aes_kw::{KeyInit, KwAes128, KwAes192, KwAes256};
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// What AES key wrap adds to a key, in bytes.
+/// The number of bytes that AES key wrap adds to a key.
 const OVERHEAD_BYTES: usize = 8;
 
-/// A key-encryption key of 128, 192 or 256 bits in memory: `A128KW`, `A192KW` or `A256KW`.
+/// An in-memory key-encryption key of 128, 192 or 256 bits: `A128KW`, `A192KW` or `A256KW`.
 ///
-/// It is wiped from memory when it is dropped.
+/// The key is wiped from memory when it is dropped.
 ///
 /// ```
 /// use rowhouse_client::encryption::AesKey;
@@ -35,7 +35,7 @@ enum Cipher {
 }
 
 impl AesKey {
-    /// A key from its 16, 24 or 32 bytes, which must be random and secret.
+    /// Creates a key from its 16, 24 or 32 bytes, which must be random and secret.
     ///
     /// ```
     /// use rowhouse_client::encryption::AesKey;
@@ -48,7 +48,7 @@ impl AesKey {
             16 => KwAes128::new_from_slice(secret).map(|cipher| Cipher::Aes128(Box::new(cipher))),
             24 => KwAes192::new_from_slice(secret).map(|cipher| Cipher::Aes192(Box::new(cipher))),
             32 => KwAes256::new_from_slice(secret).map(|cipher| Cipher::Aes256(Box::new(cipher))),
-            _ => return Err(KeyWrapError::InvalidKey("an AES key has 16, 24 or 32 bytes")),
+            _ => return Err(KeyWrapError::InvalidKey("an AES key must have 16, 24 or 32 bytes")),
         };
         Ok(Self { id: id.into(), cipher: cipher.expect("the length fits the cipher") })
     }
@@ -68,7 +68,7 @@ impl AesKey {
             Cipher::Aes192(cipher) => cipher.wrap_key(content_key, &mut bytes).map(|_| ()),
             Cipher::Aes256(cipher) => cipher.wrap_key(content_key, &mut bytes).map(|_| ()),
         };
-        wrapped.map_err(|_| KeyWrapError::InvalidKey("a content key has a multiple of 8 bytes"))?;
+        wrapped.map_err(|_| KeyWrapError::InvalidKey("the length of a content key must be a multiple of 8 bytes"))?;
         Ok(WrappedKey { algorithm: self.algorithm().to_owned(), bytes })
     }
 
@@ -102,7 +102,7 @@ impl KeyEncryptionKey for AesKey {
     }
 }
 
-/// The id and the algorithm, without the key.
+/// Writes the id and the algorithm, but not the key.
 impl fmt::Debug for AesKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AesKey({:?}, {})", self.id, self.algorithm())
@@ -117,7 +117,7 @@ mod tests {
         (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
     }
 
-    /// The vectors of RFC 3394, 4.1, 4.5 and 4.6.
+    /// RFC 3394, sections 4.1, 4.5 and 4.6.
     #[test]
     fn the_vectors_of_the_rfc() {
         let secret = bytes("000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F");

@@ -1,10 +1,11 @@
-//! What a table calls: property bags are encrypted before they are written, and decrypted after they were read.
+//! Encryption of property bags before they are written, and decryption after they are read.
 
 use super::{EncryptionError, EncryptionPolicy};
 use crate::entity::PropertyBag;
 
 impl EncryptionPolicy {
-    /// The entity to write. `merges` says whether it is merged into another one, `marked` are the names that its type marks.
+    /// Encrypts an entity. `merges` is true if the write is a merge; `marked` contains the property names that the
+    /// entity's type marks.
     pub(crate) async fn encrypt_bag(
         &self,
         merges: bool,
@@ -18,8 +19,8 @@ impl EncryptionPolicy {
         Ok(bag)
     }
 
-    /// The entity as it was before encryption. `marked` are the names that its type marks, `selected` those that the request
-    /// asked for; none stand for all.
+    /// Decrypts an entity. `marked` contains the property names that the entity's type marks; `selected` contains those
+    /// that the request selected, or is empty for all.
     pub(crate) async fn decrypt_bag(
         &self,
         mut bag: PropertyBag,

@@ -1,8 +1,8 @@
-//! The format of the retired libraries: each property under AES-256-CBC, nothing authenticated.
+//! The format of the retired libraries: each property is encrypted with AES-256-CBC, without authentication.
 //!
-//! `docs/client-encryption.md` describes it byte by byte.
+//! `docs/client-encryption.md` specifies it byte by byte.
 //!
-//! Invariant: whatever is wrong with a property is one and the same error, so that it says nothing about the padding.
+//! Invariant: every problem with a property results in the same error, so that errors reveal nothing about the padding.
 
 use super::EncryptionError;
 use super::content_key::ContentKey;
@@ -15,17 +15,17 @@ use aes::cipher::{BlockModeDecrypt, BlockModeEncrypt, KeyIvInit};
 use model::{EdmValue, EntityKey, RecordBuilder};
 use ring::digest::{Context, SHA256};
 
-/// What the values of one entity are encrypted under.
+/// The keys for encrypting the values of one entity.
 pub(super) struct Cbc<'a> {
     pub(super) key: &'a EntityKey,
     pub(super) content_key: &'a ContentKey,
     pub(super) iv: &'a Iv,
-    /// Whether the order of the keys and the form of the list are those of the Java library.
+    /// True if the keys have the order, and the list has the form, that the Java library writes.
     pub(super) by_java: bool,
 }
 
 impl Cbc<'_> {
-    /// The properties with those that are marked encrypted, and the list of their names.
+    /// Returns the properties with the marked ones encrypted, and adds the list of their names.
     pub(super) fn encrypt(
         &self,
         properties: &RecordBuilder,
@@ -54,7 +54,7 @@ impl Cbc<'_> {
         Ok(out)
     }
 
-    /// The properties without the metadata, those of the list decrypted, and the list.
+    /// Returns the properties without the metadata and with the listed ones decrypted, and the list.
     pub(super) fn decrypt(&self, properties: &RecordBuilder) -> Result<(RecordBuilder, Vec<String>), EncryptionError> {
         let names = self.names(binary(properties, PROPERTY_DETAILS).ok_or_else(|| damaged(PROPERTY_DETAILS))?)?;
         let mut out = RecordBuilder::with_capacity(properties.record_bytes());
@@ -94,7 +94,8 @@ impl Cbc<'_> {
         String::from_utf8(plain).map_err(|_| damaged(name))
     }
 
-    /// The first half of a hash over the vector of the entity, its keys and the name, with nothing between them.
+    /// Returns the first half of a hash over the entity's initialization vector, its keys and the name, with no
+    /// separators.
     fn property_iv(&self, name: &str) -> Iv {
         let (partition, row) = (self.key.partition.as_str(), self.key.row.as_str());
         let keys = if self.by_java { [partition, row] } else { [row, partition] };

@@ -1,8 +1,9 @@
-//! The authenticated format: each property under AES-256-GCM, bound to the keys of its entity, its name and its type.
+//! The authenticated format: each property is encrypted with AES-256-GCM and bound to the keys of its entity, its name
+//! and its type.
 //!
-//! `docs/client-encryption.md` describes it byte by byte; the test `the_format_is_pinned` checks it.
+//! `docs/client-encryption.md` specifies it byte by byte; the test `the_format_is_pinned` checks it.
 //!
-//! Invariant: one content key encrypts one write of one entity, and each number of a nonce once.
+//! Invariant: a content key encrypts one write of one entity, and uses each nonce number once.
 
 use super::EncryptionError;
 use super::content_key::ContentKey;
@@ -13,15 +14,15 @@ use model::{DateTime, EdmType, EdmValue, EntityKey, Guid, RecordBuilder};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hkdf;
 
-/// What the key of an entity is derived for, so that the content key is used for nothing but deriving.
+/// The purpose of the key derived for an entity. The content key itself is used only for deriving.
 const PURPOSE: &[u8] = b"rowhouse-client AES-256-GCM 1";
-/// The number of the list's nonce; those of the properties follow in the order of the list.
+/// The nonce number of the list. The numbers of the properties follow in the order of the list.
 const LIST_NUMBER: u32 = 0;
 
-/// An encrypted property as the list has it: name and type.
+/// An entry of the list of encrypted properties: name and type.
 type Listed = (String, EdmType);
 
-/// What the values of one entity are encrypted under.
+/// The keys for encrypting the values of one entity.
 pub(super) struct Gcm<'a> {
     key: &'a EntityKey,
     cipher: LessSafeKey,
@@ -34,7 +35,7 @@ impl<'a> Gcm<'a> {
         Self { key, cipher: LessSafeKey::new(derived.expect("HKDF-SHA256 makes 32 bytes")) }
     }
 
-    /// The properties with those that are marked encrypted, and the list of their names and types.
+    /// Returns the properties with the marked ones encrypted, and adds the list of their names and types.
     pub(super) fn encrypt(
         &self,
         properties: &RecordBuilder,
@@ -57,8 +58,8 @@ impl<'a> Gcm<'a> {
         Ok(out)
     }
 
-    /// The properties without the metadata, those of the list decrypted, and the list. Encrypted properties that were selected
-    /// and are not there are an error.
+    /// Returns the properties without the metadata and with the listed ones decrypted, and the list. A selected
+    /// encrypted property that is missing is an error.
     pub(super) fn decrypt(
         &self,
         properties: &RecordBuilder,
@@ -107,7 +108,8 @@ impl<'a> Gcm<'a> {
         Ok(plain)
     }
 
-    /// What a value is bound to: each text after its length, so that no two contexts have the same bytes.
+    /// Returns the data that a value is bound to. Each string follows its length, so that no two contexts have the same
+    /// bytes.
     fn context(&self, name: &str, edm_type: EdmType) -> Vec<u8> {
         let mut context = Vec::new();
         for text in [self.key.partition.as_str(), self.key.row.as_str(), name, edm_type.name()] {
@@ -131,7 +133,7 @@ fn nonce(number: u32) -> Nonce {
     Nonce::assume_unique_for_key(bytes)
 }
 
-/// The bytes of a value: those of the record format.
+/// Returns the bytes of a value, as in the record format.
 fn plain_bytes(value: EdmValue<'_>) -> Vec<u8> {
     match value {
         EdmValue::String(text) => text.as_bytes().to_vec(),
@@ -145,7 +147,7 @@ fn plain_bytes(value: EdmValue<'_>) -> Vec<u8> {
     }
 }
 
-/// The value of a type that has these bytes.
+/// Returns the value of the given type with these bytes.
 fn value_of(edm_type: EdmType, bytes: &[u8]) -> Option<EdmValue<'_>> {
     Some(match edm_type {
         EdmType::String => EdmValue::String(std::str::from_utf8(bytes).ok()?),

@@ -1,4 +1,4 @@
-//! What wraps content keys: the trait for keys in memory and in vaults.
+//! Key-encryption keys: the trait for keys in memory and in vaults.
 
 use crate::BoxFuture;
 use std::fmt;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 /// A key-encryption key: it wraps the content keys of entities, in memory or in a vault.
 ///
-/// A content key has 32 bytes, is made for one write of one entity, and is unwrapped for each read of it. A vault that is
-/// slow or counts requests is therefore better used behind a cache of what it unwrapped.
+/// A content key has 32 bytes. It is created for one write of an entity, and unwrapped for each read of that entity. If
+/// a vault is slow or limits requests, put a cache of unwrapped keys in front of it.
 ///
 /// ```
 /// use rowhouse_client::BoxFuture;
@@ -46,14 +46,14 @@ use std::sync::Arc;
 /// }
 /// ```
 pub trait KeyEncryptionKey: Send + Sync {
-    /// The id of the key, which the entities name; at most 2 KiB. It is stored in the clear.
+    /// Returns the id of the key, which is stored unencrypted in the entities; at most 2 KiB.
     fn id(&self) -> &str;
 
     /// Wraps a content key.
     fn wrap<'a>(&'a self, content_key: &'a [u8]) -> BoxFuture<'a, Result<WrappedKey, KeyWrapError>>;
 
-    /// Unwraps a content key that was wrapped by this algorithm under this key. The algorithm and the bytes come from the
-    /// service, so they can be anything.
+    /// Unwraps a content key that was wrapped with this algorithm and this key. The algorithm and the bytes come from
+    /// the service, so they can be anything.
     fn unwrap<'a>(&'a self, algorithm: &'a str, wrapped: &'a [u8]) -> BoxFuture<'a, Result<Vec<u8>, KeyWrapError>>;
 }
 
@@ -71,7 +71,7 @@ impl<K: KeyEncryptionKey + ?Sized> KeyEncryptionKey for Arc<K> {
     }
 }
 
-/// A content key under a key-encryption key.
+/// A content key wrapped by a key-encryption key.
 ///
 /// ```
 /// use rowhouse_client::encryption::WrappedKey;
@@ -80,13 +80,13 @@ impl<K: KeyEncryptionKey + ?Sized> KeyEncryptionKey for Arc<K> {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrappedKey {
-    /// The name of the algorithm, as vaults spell it: `A256KW`, `RSA-OAEP`.
+    /// The name of the algorithm, as spelled by vaults: `A256KW`, `RSA-OAEP`.
     pub algorithm: String,
     /// The wrapped key; at most 2 KiB.
     pub bytes: Vec<u8>,
 }
 
-/// Why a key does not exist, or did not wrap or unwrap a content key.
+/// The reason why a key is not valid, or did not wrap or unwrap a content key.
 ///
 /// ```
 /// use rowhouse_client::encryption::{AesKey, KeyWrapError};
@@ -96,20 +96,20 @@ pub struct WrappedKey {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum KeyWrapError {
-    /// The bytes or the text are not a key of this kind, for the reason that is given.
+    /// The bytes or the string are not a key of this kind, for the given reason.
     InvalidKey(&'static str),
-    /// The key does not know the algorithm by which the content key was wrapped.
+    /// The key does not support the algorithm that the content key was wrapped with.
     UnknownAlgorithm(String),
-    /// The wrapped key was changed, or wrapped under another key of the same id.
+    /// The wrapped key was changed, or wrapped with a different key that has the same id.
     Refused,
-    /// It is the public half of a key pair, which cannot unwrap.
+    /// The key is the public half of a key pair, which cannot unwrap.
     PublicOnly,
-    /// Another reason: a vault that was not reached, for instance.
+    /// Another reason, such as an unreachable vault.
     Other(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl KeyWrapError {
-    /// An error of a vault.
+    /// Creates an error of a vault.
     ///
     /// ```
     /// use rowhouse_client::encryption::KeyWrapError;
@@ -124,9 +124,9 @@ impl KeyWrapError {
 impl fmt::Display for KeyWrapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InvalidKey(why) => write!(f, "this is not a key: {why}"),
-            Self::UnknownAlgorithm(name) => write!(f, "it does not know the algorithm {name:?}"),
-            Self::Refused => f.write_str("the content key was changed, or wrapped under another key of the same id"),
+            Self::InvalidKey(why) => write!(f, "invalid key: {why}"),
+            Self::UnknownAlgorithm(name) => write!(f, "it does not support the algorithm {name:?}"),
+            Self::Refused => f.write_str("the content key was changed, or wrapped with another key of the same id"),
             Self::PublicOnly => f.write_str("the public half of a key pair cannot unwrap"),
             Self::Other(error) => error.fmt(f),
         }

@@ -1,18 +1,18 @@
-//! The limits of what is read of the metadata of an encrypted entity. The name of each ends with its unit.
+//! The limits on the metadata of an encrypted entity. Names end with their unit.
 
-/// Longest text of `_ClientEncryptionMetadata1`, in bytes: 16 KiB. With an RSA key of 4,096 bits it has about 1 KiB.
+/// The maximum length of `_ClientEncryptionMetadata1`, in bytes: 16 KiB. With a 4,096-bit RSA key it has about 1 KiB.
 pub(super) const METADATA_BYTES_MAX: usize = 16 * 1024;
-/// Longest list of the encrypted properties, in bytes after decryption: a Binary has no more.
+/// The maximum length of the list of encrypted properties after decryption, in bytes: the maximum size of a Binary.
 pub(super) const NAME_LIST_BYTES_MAX: usize = model::limits::BINARY_BYTES_MAX;
-/// Longest wrapped content key, in bytes: 2 KiB, enough for an RSA key of 16,384 bits in a vault.
+/// The maximum length of a wrapped content key, in bytes: 2 KiB, enough for a 16,384-bit RSA key in a vault.
 pub(super) const WRAPPED_KEY_BYTES_MAX: usize = 2 * 1024;
-/// Longest id of a key, in bytes: 2 KiB. Vaults use addresses as ids.
+/// The maximum length of a key id, in bytes: 2 KiB. Vaults use URLs as ids.
 pub(super) const KEY_ID_BYTES_MAX: usize = 2 * 1024;
-/// Shortest modulus of an RSA key, in bits.
+/// The minimum length of an RSA modulus, in bits.
 pub(super) const RSA_BITS_MIN: usize = 2048;
-/// Longest modulus of an RSA key, in bits: what the library below accepts of public keys.
+/// The maximum length of an RSA modulus, in bits. The `rsa` crate accepts no longer public keys.
 pub(super) const RSA_BITS_MAX: usize = 4096;
-/// Size of a content key, in bytes: the format of the retired libraries knows AES with 256 bits only.
+/// The length of a content key, in bytes. The format of the retired libraries supports only AES-256.
 pub(super) const CONTENT_KEY_BYTES: usize = 32;
 
 const _: () = assert!(METADATA_BYTES_MAX <= model::limits::STRING_UTF16_UNITS_MAX);

@@ -1,6 +1,6 @@
-//! `_ClientEncryptionMetadata1`: how the content key of an entity is wrapped and what it was used for, as JSON.
+//! `_ClientEncryptionMetadata1`: the wrapped content key of an entity and the algorithm that it is used with, as JSON.
 //!
-//! Invariant: the text comes from the service, so every length is bounded and nothing in it is trusted.
+//! Invariant: the string comes from the service, so all lengths are bounded and nothing in it is trusted.
 //!
 //! This module must not know how properties are encrypted.
 
@@ -10,20 +10,20 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-/// The property with the metadata of this module, a string.
+/// The property with the metadata of this module; a string.
 pub(super) const KEY_DETAILS: &str = "_ClientEncryptionMetadata1";
-/// The property with the encrypted list of the encrypted properties, a Binary.
+/// The property with the encrypted list of the encrypted properties; a Binary.
 pub(super) const PROPERTY_DETAILS: &str = "_ClientEncryptionMetadata2";
 
-/// The initialization vector of an entity: random bytes of each write.
+/// The initialization vector of an entity: random bytes for each write.
 pub(super) type Iv = [u8; 16];
 
 const PROTOCOL: &str = "1.0";
 const AES_CBC_256: &str = "AES_CBC_256";
-/// Not a name that the retired libraries know. The protocol stays theirs, since Python takes an entity of another one for
-/// one that is not encrypted; all three refuse this algorithm.
+/// The retired libraries do not know this name, and all three refuse it. The protocol remains theirs, because the
+/// Python library treats an entity with an unknown protocol as unencrypted.
 const AES_GCM_256: &str = "AES_GCM_256_ROWHOUSE";
-/// It must not contain `Java`, by which readers recognize the order of keys of that library.
+/// It must not contain `Java`: readers interpret that as the order of keys of the Java library.
 const LIBRARY: &str = concat!("Rust rowhouse-client ", env!("CARGO_PKG_VERSION"));
 
 #[derive(Serialize, Deserialize)]
@@ -64,12 +64,12 @@ pub(super) struct Metadata {
     pub(super) key_id: String,
     pub(super) wrapped: WrappedKey,
     pub(super) iv: Iv,
-    /// Whether the Java library wrote the entity, which differs from the others in two ways.
+    /// True if the Java library wrote the entity. Its format differs from the others in two ways.
     pub(super) by_java: bool,
 }
 
 impl Metadata {
-    /// The text for the service.
+    /// Writes the metadata as JSON.
     pub(super) fn print(&self) -> Result<String, EncryptionError> {
         let json = Json {
             wrapped_content_key: JsonKey {
@@ -87,17 +87,17 @@ impl Metadata {
             content_encryption_iv: STANDARD.encode(self.iv),
             key_wrapping_metadata: Some(JsonLibrary { encryption_library: Some(LIBRARY.to_owned()) }),
         };
-        let text = serde_json::to_string(&json).map_err(|_| malformed("they cannot be written as JSON"))?;
+        let text = serde_json::to_string(&json).map_err(|_| malformed("it cannot be written as JSON"))?;
         self.check_lengths()?;
-        if text.len() > METADATA_BYTES_MAX { Err(malformed("they are too long")) } else { Ok(text) }
+        if text.len() > METADATA_BYTES_MAX { Err(malformed("it is too long")) } else { Ok(text) }
     }
 
-    /// Reads the text that the service returned.
+    /// Parses metadata returned by the service.
     pub(super) fn parse(text: &str) -> Result<Self, EncryptionError> {
         if text.len() > METADATA_BYTES_MAX {
-            return Err(malformed("they are too long"));
+            return Err(malformed("it is too long"));
         }
-        let json: Json = serde_json::from_str(text).map_err(|_| malformed("they are not the JSON that is expected"))?;
+        let json: Json = serde_json::from_str(text).map_err(|_| malformed("it is not the expected JSON"))?;
         if json.encryption_agent.protocol != PROTOCOL {
             return Err(EncryptionError::UnknownProtocol { protocol: json.encryption_agent.protocol });
         }
@@ -116,7 +116,7 @@ impl Metadata {
                 bytes: bytes.map_err(|_| malformed("the wrapped key is not Base64"))?,
             },
             iv: iv.ok_or(malformed("the initialization vector is not 16 bytes in Base64"))?,
-            // The first versions of the Java library wrote nothing there.
+            // The first versions of the Java library omitted this field.
             by_java: json
                 .key_wrapping_metadata
                 .is_none_or(|metadata| metadata.encryption_library.is_some_and(|library| library.contains("Java"))),

@@ -1,16 +1,18 @@
-//! Encryption of properties before they leave the program.
+//! Client-side encryption of properties.
 //!
-//! A property that is marked is encrypted under a content key, which is made for each write of an entity, wrapped by a
-//! key-encryption key and stored with the entity. [`EncryptionMode::AesCbc`] is the format of the retired libraries for .NET,
-//! Java and Python, which read what is written here, as it is read here what they wrote. [`EncryptionMode::AesGcm`] is the
-//! authenticated format of this library. `docs/client-encryption.md` describes both byte by byte, and what they do not protect.
+//! Each marked property is encrypted with a content key. The content key is created for each write of an entity,
+//! wrapped by a key-encryption key and stored with the entity.
+//!
+//! There are two formats. [`EncryptionMode::AesCbc`] is compatible in both directions with the retired libraries for
+//! .NET, Java and Python. [`EncryptionMode::AesGcm`] is the authenticated format of this library.
+//! `docs/client-encryption.md` specifies both byte by byte and lists what they do not protect.
 //!
 //! Invariants:
 //!
-//! 1. A key or a decrypted value is in no error and in no `Debug` output.
-//! 2. A content key encrypts one write of one entity. It is wiped from memory when it is no longer used.
-//! 3. Nothing that the service returns causes a panic, and what is wrong with it is an error, except that the format of the
-//!    retired libraries cannot notice every change.
+//! 1. No error and no `Debug` output contains a key or a decrypted value.
+//! 2. A content key encrypts one write of one entity. It is wiped from memory after use.
+//! 3. Nothing that the service returns causes a panic. Invalid data is an error, except that the format of the retired
+//!    libraries cannot detect every change.
 //!
 //! This module must not know tables, requests or connections.
 

@@ -1,4 +1,4 @@
-//! What is encrypted, under which key, and what is accepted when entities are read.
+//! The properties to encrypt, the key to use, and the entities that may be read.
 //!
 //! This module must not know tables, requests or connections.
 
@@ -13,7 +13,7 @@ use model::{EdmValue, EntityKey, RecordBuilder};
 use std::fmt;
 use std::sync::Arc;
 
-/// How properties are encrypted when an entity is written.
+/// The format in which properties are encrypted when an entity is written.
 ///
 /// ```
 /// use rowhouse_client::encryption::EncryptionMode;
@@ -23,21 +23,22 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EncryptionMode {
-    /// The format of the retired libraries for .NET, Java and Python: AES-256-CBC. Strings only, and nothing is authenticated:
-    /// a change of the stored bytes may go unnoticed.
+    /// AES-256-CBC, the format of the retired libraries for .NET, Java and Python. It supports only strings and has no
+    /// authentication: changes of the stored bytes may go undetected.
     AesCbc,
-    /// AES-256-GCM: every type, and every change of an encrypted property is noticed. The retired libraries refuse it.
+    /// AES-256-GCM. It supports every type and detects every change of an encrypted property. The retired libraries
+    /// refuse it.
     AesGcm,
 }
 
-/// Chooses properties by partition key, row key and name.
+/// Selects properties by partition key, row key and name.
 type Choice = Arc<dyn Fn(&str, &str, &str) -> bool + Send + Sync>;
 
-/// Which properties are encrypted, under which key, and what is accepted when entities are read.
+/// The properties to encrypt, the key to use, and the entities that may be read.
 ///
-/// Encrypted are the properties that the entity type marks and those that [`encrypt_where`](Self::encrypt_where) chooses.
-/// Every entity that is written under a policy gets the two properties `_ClientEncryptionMetadata1` and
-/// `_ClientEncryptionMetadata2`, which leaves 250 for its own. Keys and Timestamp are never encrypted.
+/// A policy encrypts the properties that the entity type marks and those that [`encrypt_where`](Self::encrypt_where)
+/// selects. It adds the properties `_ClientEncryptionMetadata1` and `_ClientEncryptionMetadata2` to every entity that
+/// is written, which leaves 250 other custom properties. Keys and Timestamp are never encrypted.
 ///
 /// ```
 /// use rowhouse_client::encryption::{AesKey, EncryptionMode, EncryptionPolicy, KeyRing};
@@ -64,7 +65,7 @@ pub struct EncryptionPolicy {
 }
 
 impl EncryptionPolicy {
-    /// A policy without keys, which encrypts what entity types mark.
+    /// Creates a policy without keys, which encrypts the properties that entity types mark.
     ///
     /// ```
     /// use rowhouse_client::encryption::{EncryptionMode, EncryptionPolicy};
@@ -83,7 +84,8 @@ impl EncryptionPolicy {
         }
     }
 
-    /// The key that wraps the content keys of what is written. It also reads what was written under its id.
+    /// Sets the key that wraps the content keys of written entities. It is also used to read entities that contain its
+    /// id.
     ///
     /// ```
     /// use rowhouse_client::encryption::{AesKey, EncryptionMode, EncryptionPolicy};
@@ -99,7 +101,7 @@ impl EncryptionPolicy {
         self
     }
 
-    /// Finds the keys of entities that were written under other ids than that of [`key`](Self::key).
+    /// Sets the resolver that finds the keys of entities with other ids than that of [`key`](Self::key).
     ///
     /// ```
     /// use rowhouse_client::encryption::{AesKey, EncryptionMode, EncryptionPolicy, KeyRing};
@@ -116,8 +118,8 @@ impl EncryptionPolicy {
         self
     }
 
-    /// Encrypts the properties for which a closure is true, beside those that the entity type marks. It gets the partition key,
-    /// the row key and the name of the property.
+    /// Also encrypts the properties for which a closure returns true. Its arguments are the partition key, the row key
+    /// and the name of the property.
     ///
     /// ```
     /// use rowhouse_client::encryption::{EncryptionMode, EncryptionPolicy};
@@ -131,8 +133,8 @@ impl EncryptionPolicy {
         self
     }
 
-    /// Whether an entity that is read must be encrypted, and in it every property that would be encrypted when it is written.
-    /// `false` at first.
+    /// Sets whether an entity must be encrypted when it is read, along with every property that this policy would
+    /// encrypt. `false` by default.
     ///
     /// ```
     /// use rowhouse_client::encryption::{EncryptionMode, EncryptionPolicy};
@@ -145,14 +147,14 @@ impl EncryptionPolicy {
         self
     }
 
-    /// Whether an entity in the format of the retired libraries may be read, which is not authenticated. `true` at first under
-    /// [`EncryptionMode::AesCbc`], `false` under [`EncryptionMode::AesGcm`]: who can change stored bytes could else exchange
-    /// one format for the other.
+    /// Sets whether unauthenticated entities, in the format of the retired libraries, may be read. The default is
+    /// `true` for [`EncryptionMode::AesCbc`] and `false` for [`EncryptionMode::AesGcm`]: otherwise, anyone who can
+    /// change stored bytes could replace one format with the other.
     ///
     /// ```
     /// use rowhouse_client::encryption::{EncryptionMode, EncryptionPolicy};
     ///
-    /// // While a table is written anew in the authenticated format.
+    /// // While a table is being rewritten in the authenticated format.
     /// let policy = EncryptionPolicy::new(EncryptionMode::AesGcm).accept_unauthenticated(true);
     /// # let _ = policy;
     /// ```
@@ -162,11 +164,11 @@ impl EncryptionPolicy {
     }
 }
 
-/// The names of the two properties that an encrypted entity has beside its own. A projection has to select them.
+/// The names of the two properties that encryption adds to an entity. A projection must select them.
 pub(crate) const METADATA_NAMES: &[&str] = &[KEY_DETAILS, PROPERTY_DETAILS];
 
 impl EncryptionPolicy {
-    /// The properties to write: encrypted, with the metadata. `marked` are the names that the entity type marks.
+    /// Encrypts properties and adds the metadata. `marked` contains the names that the entity type marks.
     pub(super) async fn encrypt(
         &self,
         key: &EntityKey,
@@ -190,10 +192,10 @@ impl EncryptionPolicy {
         self.encrypt_under(key, properties, marked, &content_key, &metadata)
     }
 
-    /// The properties as they were before encryption, without the metadata.
+    /// Decrypts properties and removes the metadata.
     ///
-    /// `marked` are the names that the entity type marks, `selected` those that the request asked for; `None` if it asked for
-    /// all properties.
+    /// `marked` contains the names that the entity type marks. `selected` contains the names that the request selected;
+    /// `None` means all properties.
     pub(super) async fn decrypt(
         &self,
         key: &EntityKey,
@@ -206,7 +208,7 @@ impl EncryptionPolicy {
             [None, None] => return Ok(properties),
             [Some(EdmValue::String(text)), Some(EdmValue::Binary(_))] => Metadata::parse(text)?,
             _ => {
-                let why = "one of the two properties is missing or of another type";
+                let why = "one of the two properties is missing or has a different type";
                 return Err(EncryptionError::MalformedMetadata { why });
             }
         };
@@ -235,7 +237,7 @@ impl EncryptionPolicy {
         Ok(decrypted)
     }
 
-    /// Encrypts under a content key that is wrapped already.
+    /// Encrypts properties with a content key that is already wrapped.
     pub(super) fn encrypt_under(
         &self,
         key: &EntityKey,
@@ -274,7 +276,7 @@ impl EncryptionPolicy {
     }
 }
 
-/// The mode, the id of the key, and the requirements.
+/// Writes the mode, the id of the key and the requirements.
 impl fmt::Debug for EncryptionPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EncryptionPolicy")

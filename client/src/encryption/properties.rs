@@ -1,25 +1,25 @@
-//! Reading and writing the properties of an entity that is encrypted or decrypted.
+//! Access to the properties of an entity during encryption and decryption.
 
 use super::EncryptionError;
 use super::metadata::{KEY_DETAILS, PROPERTY_DETAILS};
 use model::limits::BINARY_BYTES_MAX;
 use model::{EdmValue, RecordBuilder};
 
-/// The names and values of properties.
+/// Returns the names and values of properties.
 pub(super) fn values(properties: &RecordBuilder) -> impl Iterator<Item = (&str, EdmValue<'_>)> {
     properties.properties().map(|property| {
-        let property = property.expect("a builder holds what was pushed");
-        let name = property.name().expect("the name was pushed as text");
-        (name, property.value().expect("the value was pushed as a value"))
+        let property = property.expect("a builder contains only valid properties");
+        let name = property.name().expect("a builder contains only valid names");
+        (name, property.value().expect("a builder contains only valid values"))
     })
 }
 
-/// The names and values of the properties that do not belong to the encryption.
+/// Returns the names and values of the properties that are not encryption metadata.
 pub(super) fn own_values(properties: &RecordBuilder) -> impl Iterator<Item = (&str, EdmValue<'_>)> {
     values(properties).filter(|(name, _)| ![KEY_DETAILS, PROPERTY_DETAILS].contains(name))
 }
 
-/// Appends an encrypted value.
+/// Appends an encrypted value. Fails if it is too large for a Binary.
 pub(super) fn push_encrypted(out: &mut RecordBuilder, name: &str, bytes: &[u8]) -> Result<(), EncryptionError> {
     if bytes.len() > BINARY_BYTES_MAX {
         return Err(EncryptionError::TooLarge { property: name.to_owned(), bytes: bytes.len() });
@@ -28,12 +28,11 @@ pub(super) fn push_encrypted(out: &mut RecordBuilder, name: &str, bytes: &[u8]) 
     Ok(())
 }
 
-/// The value of a property.
 pub(super) fn value<'a>(properties: &'a RecordBuilder, name: &str) -> Option<EdmValue<'a>> {
     values(properties).find_map(|(other, value)| (other == name).then_some(value))
 }
 
-/// The bytes of a property, if it is a Binary.
+/// Returns the bytes of a property, if it is a Binary.
 pub(super) fn binary<'a>(properties: &'a RecordBuilder, name: &str) -> Option<&'a [u8]> {
     match value(properties, name) {
         Some(EdmValue::Binary(bytes)) => Some(bytes),

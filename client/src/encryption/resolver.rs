@@ -1,4 +1,4 @@
-//! Finds the key that an entity names, so that keys can be rotated.
+//! Resolvers, which find the key for an entity, so that keys can be rotated.
 
 use super::{KeyEncryptionKey, KeyWrapError};
 use crate::BoxFuture;
@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Finds key-encryption keys by their ids, for reading what was written under several of them.
+/// Finds key-encryption keys by id, for reading entities that were written with several keys.
 ///
 /// ```
 /// use rowhouse_client::BoxFuture;
 /// use rowhouse_client::encryption::{AesKey, KeyEncryptionKey, KeyResolver, KeyWrapError};
 /// use std::sync::Arc;
 ///
-/// /// Reads keys from the files of a folder.
+/// /// Reads keys from files in a folder.
 /// struct Folder(std::path::PathBuf);
 ///
 /// impl KeyResolver for Folder {
 ///     fn resolve<'a>(&'a self, key_id: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>> {
 ///         Box::pin(async move {
-///             // The id comes from the service, so it must not lead out of the folder.
+/// // The id comes from the service, so it must not escape the folder.
 ///             if !key_id.chars().all(char::is_alphanumeric) {
 ///                 return Ok(None);
 ///             }
@@ -31,7 +31,8 @@ use std::sync::Arc;
 /// }
 /// ```
 pub trait KeyResolver: Send + Sync {
-    /// The key of this id; `None` if there is none. The id comes from the service, so it can be anything up to 2 KiB.
+    /// Returns the key with this id; `None` if there is none. The id comes from the service, so it can be any string of
+    /// up to 2 KiB.
     fn resolve<'a>(&'a self, key_id: &'a str)
     -> BoxFuture<'a, Result<Option<Arc<dyn KeyEncryptionKey>>, KeyWrapError>>;
 }
@@ -45,7 +46,8 @@ impl<R: KeyResolver + ?Sized> KeyResolver for Arc<R> {
     }
 }
 
-/// Several keys in memory, each under its id: those of earlier years, so that what they encrypted stays readable.
+/// Several in-memory keys by id, such as the keys of earlier years, so that the entities encrypted with them stay
+/// readable.
 ///
 /// ```
 /// use rowhouse_client::encryption::{AesKey, KeyRing};
@@ -62,7 +64,7 @@ pub struct KeyRing {
 }
 
 impl KeyRing {
-    /// No keys.
+    /// Creates an empty key ring.
     ///
     /// ```
     /// assert_eq!(format!("{:?}", rowhouse_client::encryption::KeyRing::new()), "KeyRing{}");
@@ -71,7 +73,7 @@ impl KeyRing {
         Self::default()
     }
 
-    /// Adds a key, in place of one of the same id.
+    /// Adds a key. Replaces an existing key with the same id.
     ///
     /// ```
     /// use rowhouse_client::encryption::{AesKey, KeyRing};
@@ -97,7 +99,7 @@ impl KeyResolver for KeyRing {
     }
 }
 
-/// The ids of the keys.
+/// Writes the ids of the keys.
 impl fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeyRing")?;

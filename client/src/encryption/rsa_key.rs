@@ -1,4 +1,4 @@
-//! An RSA key in memory, which wraps by RSA-OAEP.
+//! An in-memory RSA key that wraps keys with RSA-OAEP.
 
 use super::limits::{RSA_BITS_MAX, RSA_BITS_MIN};
 use super::{KeyEncryptionKey, KeyWrapError, WrappedKey};
@@ -13,18 +13,18 @@ use sha1::Sha1;
 use std::fmt;
 
 const ALGORITHM: &str = "RSA-OAEP";
-/// What the example of the retired Python library calls the same algorithm.
+/// The name of the same algorithm in the example of the retired Python library.
 const ALGORITHM_OF_THE_PYTHON_EXAMPLE: &str = "RSA";
 
-/// An RSA key of 2,048 to 4,096 bits in memory, which wraps by RSA-OAEP with SHA-1 and MGF1 with SHA-1, as the retired
-/// libraries do.
+/// An in-memory RSA key of 2,048 to 4,096 bits. It wraps keys with RSA-OAEP with SHA-1 and MGF1 with SHA-1, like the
+/// retired libraries.
 ///
-/// The public half alone wraps, and so lets a program write entities that it cannot read. Everybody who has it can do so:
-/// what is encrypted under an RSA key is never proof of who wrote it.
+/// The public half is enough to wrap keys, so a program can write entities that it cannot read. Anyone who has it can
+/// do so: encryption with an RSA key never proves who wrote an entity.
 ///
-/// Unwrapping does not take the same time for all inputs (RUSTSEC-2023-0071): do not unwrap where somebody else can send
-/// entities and measure how long that takes, and use an [`AesKey`](super::AesKey) or a vault there. It blocks the thread for
-/// some milliseconds.
+/// The time that unwrapping takes depends on the input (RUSTSEC-2023-0071). If others can send entities and measure how
+/// long unwrapping takes, use an [`AesKey`](super::AesKey) or a vault instead. Unwrapping blocks the thread for some
+/// milliseconds.
 ///
 /// ```
 /// use rowhouse_client::encryption::RsaKey;
@@ -43,8 +43,8 @@ pub struct RsaKey {
 }
 
 impl RsaKey {
-    /// A key from PEM: a private key as `PRIVATE KEY` (PKCS#8) or `RSA PRIVATE KEY` (PKCS#1), a public key as `PUBLIC KEY` or
-    /// `RSA PUBLIC KEY`. A key that is encrypted under a password is refused.
+    /// Reads a key from PEM: a private key as `PRIVATE KEY` (PKCS#8) or `RSA PRIVATE KEY` (PKCS#1), or a public key as
+    /// `PUBLIC KEY` or `RSA PUBLIC KEY`. Password-protected keys are refused.
     ///
     /// ```
     /// use rowhouse_client::encryption::RsaKey;
@@ -60,7 +60,7 @@ impl RsaKey {
         Self::new(id.into(), None, public)
     }
 
-    /// A private key from DER: PKCS#8 or PKCS#1.
+    /// Reads a private key from DER: PKCS#8 or PKCS#1.
     ///
     /// ```
     /// use rowhouse_client::encryption::RsaKey;
@@ -72,7 +72,7 @@ impl RsaKey {
         Self::new(id.into(), private, None)
     }
 
-    /// A public key from DER: `SubjectPublicKeyInfo` or PKCS#1. It can wrap only.
+    /// Reads a public key from DER: `SubjectPublicKeyInfo` or PKCS#1. It can only wrap.
     ///
     /// ```
     /// use rowhouse_client::encryption::RsaKey;
@@ -86,11 +86,11 @@ impl RsaKey {
 
     fn new(id: Box<str>, private: Option<RsaPrivateKey>, public: Option<RsaPublicKey>) -> Result<Self, KeyWrapError> {
         let public = public.or_else(|| private.as_ref().map(RsaPrivateKey::to_public_key));
-        let public = public.ok_or(KeyWrapError::InvalidKey("neither PKCS#8 nor PKCS#1 of an RSA key"))?;
+        let public = public.ok_or(KeyWrapError::InvalidKey("it is not an unencrypted RSA key in PKCS#8 or PKCS#1"))?;
         if (RSA_BITS_MIN..=RSA_BITS_MAX).contains(&public.n().bits()) {
             Ok(Self { id, public, private })
         } else {
-            Err(KeyWrapError::InvalidKey("an RSA key has 2,048 to 4,096 bits here"))
+            Err(KeyWrapError::InvalidKey("an RSA key must have 2,048 to 4,096 bits"))
         }
     }
 
@@ -122,7 +122,7 @@ impl KeyEncryptionKey for RsaKey {
     }
 }
 
-/// The id, and whether the private half is there.
+/// Writes the id, and whether the key is private or public.
 impl fmt::Debug for RsaKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RsaKey({:?}, {})", self.id, if self.private.is_some() { "private" } else { "public" })

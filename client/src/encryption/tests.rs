@@ -1,4 +1,5 @@
-//! Tests of whole entities: what the retired libraries wrote, round trips, changed bytes, policies, the pinned format.
+//! Tests of whole entities: entities written by the retired libraries, round trips, changed bytes, policies, the pinned
+//! format.
 
 mod changes;
 mod policies;
@@ -11,7 +12,7 @@ use super::properties::{value, values};
 use super::{AesKey, EncryptionError, EncryptionMode, EncryptionPolicy, KeyEncryptionKey};
 use model::{EdmValue, EntityKey, KeyText, RecordBuilder};
 
-/// The end of a future that never waits.
+/// Runs a future that never waits.
 fn now<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
@@ -35,14 +36,14 @@ fn builder<'a>(properties: impl IntoIterator<Item = (&'a str, EdmValue<'a>)>) ->
     builder
 }
 
-/// The properties with one of them replaced.
+/// Returns the properties with one of them replaced.
 fn with(properties: &RecordBuilder, changed: &str, value: EdmValue<'_>) -> RecordBuilder {
     let mut out = RecordBuilder::default();
     values(properties).for_each(|(name, old)| out.push(name, if name == changed { value } else { old }));
     out
 }
 
-/// The properties without one of them.
+/// Returns the properties without one of them.
 fn without(properties: &RecordBuilder, removed: &str) -> RecordBuilder {
     builder(values(properties).filter(|(name, _)| *name != removed))
 }
@@ -51,7 +52,7 @@ fn encrypt(policy: &EncryptionPolicy, key: &EntityKey, properties: &RecordBuilde
     now(policy.encrypt(key, properties, marked)).unwrap()
 }
 
-/// Decrypts a whole entity of a type that marks nothing.
+/// Decrypts a whole entity of a type that marks no properties.
 fn decrypt(
     policy: &EncryptionPolicy,
     key: &EntityKey,
@@ -60,7 +61,8 @@ fn decrypt(
     now(policy.decrypt(key, properties.clone(), &[], None))
 }
 
-/// Encrypts under a known content key and vector, so that the bytes are always the same; as the Java library would, if asked.
+/// Encrypts with a fixed content key and initialization vector, so that the bytes are reproducible. If `by_java` is
+/// true, encrypts like the Java library.
 fn encrypt_fixed(
     mode: EncryptionMode,
     by_java: bool,

@@ -1,4 +1,4 @@
-//! Entities without a type.
+//! Untyped entities.
 //!
 //! This module must not know entity types.
 
@@ -9,7 +9,7 @@ use super::properties::{self, Properties};
 use super::value::{PropertyField, SetValue};
 use model::{DateTime, EntityKey};
 
-/// An entity without a type: its key and its properties by name. Every typed entity is encoded to one and decoded from one.
+/// An untyped entity: its key and its properties by name. Every typed entity is encoded to a bag and decoded from one.
 ///
 /// ```
 /// use rowhouse_client::entity::PropertyBag;
@@ -26,14 +26,14 @@ pub struct PropertyBag {
     pub key: EntityKey,
     /// The custom properties.
     pub properties: Properties,
-    /// The instant of the last write, if known. It is not sent, because the service sets it.
+    /// The time of the last write, if known. It is not sent, because the service sets it.
     pub timestamp: Option<DateTime>,
-    /// The `ETag`, if known. It is not sent, except where an operation takes it as its condition.
+    /// The `ETag`, if known. It is sent only when used as the condition of an operation.
     pub etag: Option<ETag>,
 }
 
 impl PropertyBag {
-    /// An entity that has only a key. Fails if a text cannot be a key.
+    /// Creates an entity that has only a key. Fails if a string cannot be a key.
     ///
     /// ```
     /// use rowhouse_client::entity::{EntityError, PropertyBag};
@@ -43,23 +43,23 @@ impl PropertyBag {
     /// # Ok::<(), EntityError>(())
     /// ```
     pub fn new(partition_key: &str, row_key: &str) -> Result<Self, EntityError> {
-        derive_support::key(partition_key, row_key).map(Self::of)
+        derive_support::key(partition_key, row_key).map(Self::from_key)
     }
 
-    /// An entity that has only this key.
+    /// Creates an entity that has only this key.
     ///
     /// ```
     /// use rowhouse_client::entity::{EntityKey, PropertyBag};
     ///
     /// let key = EntityKey::new("Berlin", "0042")?;
-    /// assert!(PropertyBag::of(key).properties.is_empty());
+    /// assert!(PropertyBag::from_key(key).properties.is_empty());
     /// # Ok::<(), rowhouse_client::entity::KeyError>(())
     /// ```
-    pub fn of(key: EntityKey) -> Self {
+    pub fn from_key(key: EntityKey) -> Self {
         Self { key, properties: Properties::default(), timestamp: None, etag: None }
     }
 
-    /// An entity of a key and properties, for example those of another entity.
+    /// Creates an entity from a key and properties, for example from another entity's properties.
     ///
     /// ```
     /// use rowhouse_client::entity::{EntityKey, PropertyBag};
@@ -70,10 +70,10 @@ impl PropertyBag {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn of_properties(key: EntityKey, properties: impl Into<Properties>) -> Self {
-        Self { properties: properties.into(), ..Self::of(key) }
+        Self { properties: properties.into(), ..Self::from_key(key) }
     }
 
-    /// The entity with a property added or changed. Fails as [`Properties::set`] does.
+    /// Adds or changes a property, and returns the entity. Fails like [`Properties::set`].
     ///
     /// ```
     /// # use rowhouse_client::entity::PropertyBag;
@@ -86,9 +86,9 @@ impl PropertyBag {
         Ok(self)
     }
 
-    /// Reads a property as a Rust type; an `Option` of it if the property may be missing.
+    /// Reads a property as a Rust type, or as an `Option` of it if the property may be missing.
     ///
-    /// Fails if the property is missing or of another type.
+    /// Fails if the property is missing or has a different type.
     ///
     /// ```
     /// # use rowhouse_client::entity::PropertyBag;
@@ -102,7 +102,7 @@ impl PropertyBag {
         properties::read(&self.properties, name)
     }
 
-    /// Sets a property; `None` removes it. Fails as [`Properties::set`] does.
+    /// Sets a property; `None` removes it. Fails like [`Properties::set`].
     ///
     /// ```
     /// # use rowhouse_client::entity::PropertyBag;
@@ -116,7 +116,7 @@ impl PropertyBag {
         self.properties.set(name, &value)
     }
 
-    /// Removes a property, and returns whether there was one.
+    /// Removes a property and returns whether it existed.
     ///
     /// ```
     /// # use rowhouse_client::entity::PropertyBag;

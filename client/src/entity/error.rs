@@ -1,4 +1,4 @@
-//! Why a value is not an entity of a type, or an entity not a value.
+//! Errors of converting between values and entities.
 //!
 //! This module must not know requests or responses.
 
@@ -7,7 +7,7 @@ use model::key::KeyError;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Why an entity cannot be encoded or decoded. Every error names the property or the key.
+/// The reason why an entity cannot be encoded or decoded. Every error identifies the property or the key.
 ///
 /// ```
 /// use rowhouse_client::entity::{EdmType, EntityError, PropertyBag};
@@ -21,83 +21,84 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EntityError {
-    /// The entity does not have a property, or it is null.
+    /// The property is missing or null.
     Missing {
-        /// The property.
+        /// The name of the property.
         property: Box<str>,
-        /// The type that the field wants.
+        /// The type that the field requires.
         expected: EdmType,
     },
-    /// A property has another type than the field.
+    /// The property has a different type than the field.
     Type {
-        /// The property.
+        /// The name of the property.
         property: Box<str>,
-        /// The type that the field wants.
+        /// The type that the field requires.
         expected: EdmType,
-        /// The type that the property has.
+        /// The type of the property.
         found: EdmType,
     },
-    /// A value is not one of the Rust type, or has no encoded form.
+    /// The value is not valid for the Rust type, or has no encoded form.
     Value {
-        /// The property.
+        /// The name of the property.
         property: Box<str>,
-        /// Why.
+        /// The reason.
         reason: Cow<'static, str>,
     },
-    /// A text is not the name of a property: it is empty, too long, not an identifier, or the name of a system property.
+    /// The string is not a property name: it is empty, too long, not an identifier, or the name of a system property.
     PropertyName {
-        /// The text.
+        /// The string.
         property: Box<str>,
     },
-    /// A value is larger than 64 KiB: a string of more than 32,768 UTF-16 code units, or more than 65,536 bytes.
+    /// The value is larger than 64 KiB: a string of more than 32,768 UTF-16 code units, or more than 65,536 bytes.
     TooLarge {
-        /// The property.
+        /// The name of the property.
         property: Box<str>,
     },
     /// The entity would have more than 252 custom properties.
     TooManyProperties,
-    /// Two values are named alike: a property of the type is among those of its `rest`, or its `tag` is.
+    /// Two values have the same name: a property in `rest`, or the `tag`, has the name of a property that the type
+    /// declares.
     Duplicate {
-        /// The property.
+        /// The name of the property.
         property: Box<str>,
     },
-    /// The text of a key is not allowed.
+    /// The string is not allowed as a key.
     Key {
-        /// Which key.
+        /// The affected key.
         key: KeyName,
-        /// The text.
+        /// The string.
         text: Box<str>,
         /// The rule that it breaks.
         error: KeyError,
     },
-    /// A value cannot be a part of a key in the format that the type demands.
+    /// The value cannot be part of a key in the format that the type requires.
     KeyPart {
-        /// Which key.
+        /// The affected key.
         key: KeyName,
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// Why.
+        /// The reason.
         reason: Cow<'static, str>,
     },
-    /// The text of a key does not have the form that the type demands.
+    /// The key does not have the format that the type requires.
     KeyForm {
-        /// Which key.
+        /// The affected key.
         key: KeyName,
-        /// The text.
+        /// The value of the key.
         text: Box<str>,
-        /// What does not fit.
+        /// The mismatch.
         reason: Cow<'static, str>,
     },
-    /// A text of the filter language has a quote or a parenthesis without its counterpart.
+    /// An expression of the filter language has an unbalanced quote or parenthesis.
     FilterText {
-        /// The text.
+        /// The expression.
         text: Box<str>,
     },
-    /// No variant of the enum is of this kind.
+    /// No variant of the enum has this kind.
     UnknownKind {
-        /// The property that names the kind.
+        /// The property that contains the kind.
         tag: Box<str>,
-        /// The kind; `None` if the entity does not have that property, or not as a string.
+        /// The kind; `None` if that property is missing or not a string.
         kind: Option<Box<str>>,
     },
 }
@@ -125,7 +126,7 @@ impl fmt::Display for KeyName {
 }
 
 impl EntityError {
-    /// The error of a value, which does not know the property that it is of.
+    /// Adds the name of the property to the error of a value.
     ///
     /// ```
     /// use rowhouse_client::entity::{EntityError, ValueError};
@@ -155,19 +156,19 @@ impl fmt::Display for EntityError {
             Self::PropertyName { property } => write!(f, "'{property}' is not the name of a custom property"),
             Self::TooLarge { property } => write!(f, "property '{property}': the value is larger than 64 KiB"),
             Self::TooManyProperties => f.write_str("the entity has more than 252 custom properties"),
-            Self::Duplicate { property } => write!(f, "property '{property}': there are two of this name"),
+            Self::Duplicate { property } => write!(f, "property '{property}': the name occurs twice"),
             Self::Key { key, text, error } => write!(f, "'{text}' cannot be the {key}: {error}"),
             Self::KeyPart { key, field, reason } => {
                 write!(f, "the field '{field}' cannot be written to the {key}: {reason}")
             }
             Self::KeyForm { key, text, reason } => {
-                write!(f, "the {key} '{text}' does not have the form of the type: {reason}")
+                write!(f, "the {key} '{text}' does not have the format that the type requires: {reason}")
             }
             Self::FilterText { text } => {
-                write!(f, "the condition '{text}' has a quote or a parenthesis without its counterpart")
+                write!(f, "the condition '{text}' has an unbalanced quote or parenthesis")
             }
             Self::UnknownKind { tag, kind: Some(kind) } => {
-                write!(f, "property '{tag}': the kind '{kind}' is not known")
+                write!(f, "property '{tag}': the kind '{kind}' is unknown")
             }
             Self::UnknownKind { tag, kind: None } => write!(f, "property '{tag}': expected a kind, found none"),
         }
@@ -183,7 +184,8 @@ impl std::error::Error for EntityError {
     }
 }
 
-/// Why a value is not one of a Rust type, or has no encoded form. It does not name the property; [`EntityError`] does.
+/// The reason why a value is not valid for a Rust type, or has no encoded form. It does not contain the name of the
+/// property; [`EntityError`] does.
 ///
 /// ```
 /// use rowhouse_client::entity::{EdmType, EdmValue, PropertyValue, ValueError};
@@ -194,19 +196,20 @@ impl std::error::Error for EntityError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ValueError {
-    /// It has another type.
+    /// The value has a different type.
     Type {
-        /// The type that is wanted.
+        /// The required type.
         expected: EdmType,
-        /// The type that it has.
+        /// The type of the value.
         found: EdmType,
     },
-    /// It has the type, but not a value that fits. The text says why, in the form of a sentence without its period.
+    /// The value has the right type but is not valid. The message gives the reason as a sentence without a final
+    /// period.
     Invalid(Cow<'static, str>),
 }
 
 impl ValueError {
-    /// The value does not fit, for this reason.
+    /// Creates an error with this reason.
     ///
     /// ```
     /// let error = rowhouse_client::entity::ValueError::invalid("it is negative");

@@ -1,10 +1,10 @@
 //! The `ETag` of an entity, as the client sees it.
 //!
-//! This module must not know how a service makes an `ETag`: to a client the text is opaque.
+//! This module must not know how a service creates `ETag`s: to a client they are opaque.
 
 use std::fmt;
 
-/// The version of an entity: the text that the service sent, which a later request sends back unchanged.
+/// The version of an entity: the string that the service sent. Later requests send it back unchanged.
 ///
 /// ```
 /// use rowhouse_client::entity::ETag;
@@ -17,7 +17,7 @@ use std::fmt;
 pub struct ETag(Box<str>);
 
 impl ETag {
-    /// The text, as it is sent in `If-Match`.
+    /// Returns the string, as sent in `If-Match`.
     ///
     /// ```
     /// # use rowhouse_client::entity::ETag;

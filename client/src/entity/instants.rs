@@ -1,6 +1,7 @@
-//! Instants and identifiers of the standard library and of other crates.
+//! Conversions of instants and identifiers of the standard library and of other crates.
 //!
-//! Invariant: an instant is encoded as the tick of 100 ns in which it lies; outside 1601 to 9999 it is an error.
+//! Invariant: an instant is encoded as the tick of 100 ns that contains it. An instant outside the years 1601 to 9999
+//! is an error.
 //!
 //! This module must not know entity types.
 
@@ -12,21 +13,21 @@ use std::time::{Duration, SystemTime};
 
 const NANOSECONDS_PER_TICK: i128 = 100;
 
-/// The tick of an instant in nanoseconds since 1970, which may be negative.
+/// Returns the tick that contains an instant, given in nanoseconds since 1970, which may be negative.
 fn from_unix_nanoseconds(nanoseconds: i128) -> Result<DateTime, ValueError> {
     let epoch = DateTime::from_system_time(SystemTime::UNIX_EPOCH).ticks();
     let ticks = nanoseconds.div_euclid(NANOSECONDS_PER_TICK) + i128::from(epoch);
     let instant = i64::try_from(ticks).ok().and_then(DateTime::from_ticks);
-    instant.ok_or(ValueError::invalid("the instant lies outside the years 1601 to 9999"))
+    instant.ok_or(ValueError::invalid("the instant is outside the years 1601 to 9999"))
 }
 
-/// Nanoseconds since 1970 of an instant, which may be negative.
+/// Returns an instant as nanoseconds since 1970, which may be negative.
 fn unix_nanoseconds(instant: DateTime) -> i128 {
     let epoch = DateTime::from_system_time(SystemTime::UNIX_EPOCH).ticks();
     i128::from(instant.ticks() - epoch) * NANOSECONDS_PER_TICK
 }
 
-/// An instant of another crate: how it is converted, which makes it a value of properties and a part of keys.
+/// Implements property values and key parts for another crate's type of instants, given its conversions.
 macro_rules! instant {
     ($rust:ty, $to_nanoseconds:expr, $from_nanoseconds:expr) => {
         #[diagnostic::do_not_recommend]
@@ -40,7 +41,7 @@ macro_rules! instant {
             fn from_value(value: EdmValue<'_>) -> Result<Self, ValueError> {
                 let nanoseconds = unix_nanoseconds(DateTime::from_value(value)?);
                 $from_nanoseconds(nanoseconds)
-                    .ok_or(ValueError::invalid("the instant lies outside the range of the Rust type"))
+                    .ok_or(ValueError::invalid("the instant is outside the range of the Rust type"))
             }
         }
 
@@ -74,7 +75,7 @@ macro_rules! instant {
 }
 
 fn system_time_to_nanoseconds(time: &SystemTime) -> i128 {
-    // No duration of the standard library has 2^127 nanoseconds.
+    // No duration of the standard library reaches 2^127 nanoseconds.
     let signed = |duration: Duration| i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX);
     match time.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(after) => signed(after),
@@ -102,7 +103,8 @@ instant!(jiff::Timestamp, |instant: &jiff::Timestamp| instant.as_nanosecond(), |
 instant!(
     chrono::DateTime<chrono::Utc>,
     |instant: &chrono::DateTime<chrono::Utc>| {
-        // A leap second of chrono has more than a thousand million nanoseconds, and so lies in the next second.
+        // In chrono, a leap second has more than a thousand million nanoseconds, so it becomes part of the next
+        // second.
         i128::from(instant.timestamp()) * 1_000_000_000 + i128::from(instant.timestamp_subsec_nanos())
     },
     |nanoseconds: i128| {

@@ -1,22 +1,23 @@
-//! Which Rust types are parts of keys, and in which formats.
+//! Rust types that can be key parts, and the formats of key parts.
 //!
-//! Invariant: what a format writes it reads as the same value, and it reads nothing else.
+//! Invariant: every format reads what it writes as the same value, and reads nothing else.
 //!
-//! The implementations are hidden from the compiler's suggestions, because the message of each trait names the types.
+//! The implementations are hidden from the compiler's suggestions, because the message of each trait lists the types.
 //!
-//! This module must not know which parts a key has.
+//! This module must not know the composition of keys.
 
 use super::error::ValueError;
 use model::{DateTime, Guid};
 use std::fmt::Write;
 
-/// A Rust type whose values are keys or parts of keys: `String`, integers, [`Guid`], [`DateTime`], and the other types of
-/// instants and identifiers that are [values of properties](super::PropertyValue).
+/// A Rust type whose values are keys or parts of keys: `String`, integers, [`Guid`], [`DateTime`], and the other
+/// instant and identifier types that are [property values](super::PropertyValue).
 ///
-/// The plain texts: a string is written as it is, an integer in decimal digits, a Guid hyphenated in lower case, an instant as
-/// `2026-01-02T03:04:05.0000000Z`, always with seven digits of the fraction so that the texts order as the instants do.
+/// In the plain format, a string is written unchanged, an integer in decimal digits, and a Guid hyphenated in lower
+/// case. An instant is written as `2026-01-02T03:04:05.0000000Z`, always with seven fractional digits, so that strings
+/// sort like instants.
 ///
-/// A program's own type implements it by way of one of these:
+/// Implement it for your own type by delegating to one of these types:
 ///
 /// ```
 /// use rowhouse_client::entity::{KeyValue, ValueError};
@@ -39,21 +40,21 @@ use std::fmt::Write;
 /// # Ok::<(), ValueError>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be a part of a key",
-    note = "types of keys are String, integers, Guid, DateTime, SystemTime and those of the crate's features",
+    message = "`{Self}` cannot be part of a key",
+    note = "key types are String, integers, Guid, DateTime, SystemTime and types of the crate's features",
     note = "implement `KeyValue` for `{Self}`"
 )]
 pub trait KeyValue: Sized {
-    /// Appends the text. Fails if the value has none.
+    /// Appends the value's string. Fails if the value has none.
     fn write_key(&self, out: &mut String) -> Result<(), ValueError>;
 
-    /// Reads the text. Fails if it is not one that [`write_key`](Self::write_key) writes.
+    /// Parses the string. Fails if [`write_key`](Self::write_key) would not write it.
     fn read_key(text: &str) -> Result<Self, ValueError>;
 }
 
-/// A type of key parts whose plain texts order as the values do, so that filters can compare them by order: strings, Guids
-/// and instants. Integers are compared by order in the formats [`Padded`] and [`Inverted`] only, because the text `10` sorts
-/// before the text `9`.
+/// A type of key parts whose plain strings sort like the values, so that filters can compare their order: strings,
+/// Guids and instants. The order of integers can be compared only in the formats [`Padded`] and [`Inverted`], because
+/// the string `10` sorts before the string `9`.
 ///
 /// ```
 /// use rowhouse_client::entity::{KeyValue, TextOrderedKeyValue, ValueError};
@@ -77,13 +78,13 @@ pub trait KeyValue: Sized {
 /// # Ok::<(), ValueError>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "plain key texts of `{Self}` do not sort as its values do",
+    message = "plain key strings of `{Self}` do not sort like its values",
     note = "give the key field `padded = N` or `inverted`, or compare it with `eq` and `ne` only"
 )]
 pub trait TextOrderedKeyValue: KeyValue {}
 
-/// A type of key parts that are numbers: integers, and instants as ticks of 100 ns since the year 1. They can be padded
-/// with zeros, and inverted.
+/// A type of numeric key parts: integers, and instants as ticks of 100 ns since the year 1. They can be zero-padded and
+/// inverted.
 ///
 /// ```
 /// use rowhouse_client::entity::{DateTime, KeyNumber};
@@ -97,17 +98,18 @@ pub trait TextOrderedKeyValue: KeyValue {}
     note = "the formats `padded` and `inverted` are for integers and instants"
 )]
 pub trait KeyNumber: KeyValue {
-    /// The greatest number, from which [`Inverted`] subtracts. Its digits are the width of the inverted text.
+    /// The greatest number, from which [`Inverted`] subtracts. Its number of digits is the width of the inverted
+    /// string.
     const MAX: u64;
 
-    /// The number. Fails if it is negative.
+    /// Returns the number. Fails if it is negative.
     fn to_number(&self) -> Result<u64, ValueError>;
 
-    /// The value of a number. Fails if it is too large.
+    /// Returns the value for a number. Fails if the number is too large.
     fn from_number(number: u64) -> Result<Self, ValueError>;
 }
 
-/// How a value is written as a part of a key: [`Plain`], [`Padded`] or [`Inverted`].
+/// The format of a key part: [`Plain`], [`Padded`] or [`Inverted`].
 ///
 /// ```
 /// use rowhouse_client::entity::{Inverted, KeyFormat, Padded, Plain};
@@ -120,17 +122,17 @@ pub trait KeyNumber: KeyValue {
 /// # Ok::<(), rowhouse_client::entity::ValueError>(())
 /// ```
 pub trait KeyFormat<T> {
-    /// The width of every text, in ASCII characters; `None` if texts have different widths.
+    /// The width of every string, in ASCII characters; `None` if the width varies.
     const WIDTH: Option<usize>;
 
-    /// Appends the text. Fails if the value has none in this format.
+    /// Appends the value's string. Fails if the value has none in this format.
     fn write(value: &T, out: &mut String) -> Result<(), ValueError>;
 
-    /// Reads the text. Fails if it is not of this format.
+    /// Parses the string. Fails if it does not have this format.
     fn read(text: &str) -> Result<T, ValueError>;
 }
 
-/// A format whose texts order as the values do, or exactly the other way round.
+/// A format whose strings sort like the values, or in exactly the opposite order.
 ///
 /// ```
 /// use rowhouse_client::entity::{Inverted, OrderedKeyFormat, Padded};
@@ -139,11 +141,11 @@ pub trait KeyFormat<T> {
 /// assert!(<Inverted as OrderedKeyFormat<u32>>::IS_REVERSED);
 /// ```
 pub trait OrderedKeyFormat<T>: KeyFormat<T> {
-    /// Whether the text of the greater value sorts first.
+    /// True if the strings sort in the opposite order of the values.
     const IS_REVERSED: bool;
 }
 
-/// The format of a value as it is, see [`KeyValue`].
+/// The unchanged form of a value; see [`KeyValue`].
 ///
 /// ```
 /// # use rowhouse_client::entity::{KeyFormat, Plain};
@@ -152,8 +154,8 @@ pub trait OrderedKeyFormat<T>: KeyFormat<T> {
 #[derive(Debug, Clone, Copy)]
 pub struct Plain;
 
-/// The format of a number with leading zeros: exactly this many digits, so that the texts order as the numbers do.
-/// A number that is negative or has more digits is an error.
+/// A number with leading zeros: exactly this many digits, so that strings sort like numbers. A number that is negative
+/// or has more digits is an error.
 ///
 /// ```
 /// # use rowhouse_client::entity::{KeyFormat, Padded};
@@ -163,11 +165,11 @@ pub struct Plain;
 #[derive(Debug, Clone, Copy)]
 pub struct Padded<const DIGITS: usize>;
 
-/// The format of a number subtracted from the greatest one of its type, in as many digits as that has: the greatest number,
-/// or the latest instant, sorts first. A negative number is an error.
+/// A number subtracted from the maximum of its type, with as many digits as that maximum. The greatest number, or the
+/// latest instant, sorts first. A negative number is an error.
 ///
-/// An instant is written as .NET programs write `DateTime.MaxValue.Ticks - instant.Ticks` with the format `D19`, which is the
-/// usual key of the log tail pattern.
+/// An instant is written like `DateTime.MaxValue.Ticks - instant.Ticks` in the .NET format `D19`, the usual key of the
+/// log tail pattern.
 ///
 /// ```
 /// # use rowhouse_client::entity::{DateTime, Inverted, KeyFormat};
@@ -240,7 +242,7 @@ fn above(number: u64, max: u64) -> ValueError {
     ValueError::invalid(format!("{number} is more than {max}"))
 }
 
-/// The number of decimal digits.
+/// Returns the number of decimal digits.
 const fn digits(number: u64) -> usize {
     match number.checked_ilog10() {
         Some(logarithm) => logarithm as usize + 1,
@@ -249,7 +251,7 @@ const fn digits(number: u64) -> usize {
 }
 
 fn push_digits(out: &mut String, number: u64, width: usize) {
-    write!(out, "{number:0width$}").expect("a String takes everything that is written to it");
+    write!(out, "{number:0width$}").expect("writing to a String cannot fail");
 }
 
 fn read_digits(text: &str, width: usize) -> Result<u64, ValueError> {
@@ -277,22 +279,22 @@ macro_rules! integers {
         $(#[diagnostic::do_not_recommend]
         impl KeyValue for $rust {
             fn write_key(&self, out: &mut String) -> Result<(), ValueError> {
-                write!(out, "{self}").expect("a String takes everything that is written to it");
+                write!(out, "{self}").expect("writing to a String cannot fail");
                 Ok(())
             }
 
             fn read_key(text: &str) -> Result<Self, ValueError> {
                 let number: Option<Self> = text.parse().ok();
-                // A sign or zeros that are not written are not read.
+                // Reject signs and leading zeros that would not be written.
                 let number = number.filter(|number| number.to_string() == text);
-                number.ok_or_else(|| ValueError::invalid(format!("'{text}' is not a number of the type {}", stringify!($rust))))
+                number.ok_or_else(|| ValueError::invalid(format!("'{text}' is not a valid {}", stringify!($rust))))
             }
         }
 
         #[diagnostic::do_not_recommend]
         impl KeyNumber for $rust {
             #[expect(clippy::allow_attributes, reason = "one macro for signed and unsigned types")]
-            #[allow(clippy::cast_lossless, clippy::cast_sign_loss, reason = "the greatest value is not negative")]
+            #[allow(clippy::cast_lossless, clippy::cast_sign_loss, reason = "the maximum is not negative")]
             const MAX: u64 = <$rust>::MAX as u64;
 
             fn to_number(&self) -> Result<u64, ValueError> {
@@ -311,13 +313,13 @@ integers!(u8, u16, u32, u64, i8, i16, i32, i64);
 #[diagnostic::do_not_recommend]
 impl KeyValue for Guid {
     fn write_key(&self, out: &mut String) -> Result<(), ValueError> {
-        write!(out, "{self}").expect("a String takes everything that is written to it");
+        write!(out, "{self}").expect("writing to a String cannot fail");
         Ok(())
     }
 
     fn read_key(text: &str) -> Result<Self, ValueError> {
         let guid = Self::parse(text).filter(|_| !text.bytes().any(|byte| byte.is_ascii_uppercase()));
-        guid.ok_or_else(|| ValueError::invalid(format!("'{text}' is not a Guid in lower case")))
+        guid.ok_or_else(|| ValueError::invalid(format!("'{text}' is not a lower-case Guid")))
     }
 }
 
@@ -338,14 +340,14 @@ impl KeyValue for DateTime {
         let instant = Self::parse(text).ok().filter(|instant| instant.write_key(&mut written).is_ok());
         instant
             .filter(|_| written == text)
-            .ok_or_else(|| ValueError::invalid(format!("'{text}' is not an instant with seven digits of its fraction")))
+            .ok_or_else(|| ValueError::invalid(format!("'{text}' is not an instant with seven fractional digits")))
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl TextOrderedKeyValue for DateTime {}
 
-/// Ticks of 100 ns from the year 1 to 1601.
+/// The number of ticks of 100 ns from the year 1 to 1601.
 const TICKS_TO_1601: u64 = 504_911_232_000_000_000;
 
 #[diagnostic::do_not_recommend]
@@ -354,19 +356,19 @@ impl KeyNumber for DateTime {
     const MAX: u64 = 3_155_378_975_999_999_999;
 
     fn to_number(&self) -> Result<u64, ValueError> {
-        // Ticks are not negative.
+        // Ticks are never negative.
         Ok(self.ticks().unsigned_abs() + TICKS_TO_1601)
     }
 
     fn from_number(number: u64) -> Result<Self, ValueError> {
         let ticks = number.checked_sub(TICKS_TO_1601).and_then(|ticks| i64::try_from(ticks).ok());
         let instant = ticks.and_then(Self::from_ticks);
-        instant.ok_or(ValueError::invalid("the instant lies outside the years 1601 to 9999"))
+        instant.ok_or(ValueError::invalid("the instant is outside the years 1601 to 9999"))
     }
 }
 
-/// What stands for a value of a key part in a filter or in the `key_of` of a type: the value, a reference to it, or a `&str`
-/// for a `String`.
+/// A value of a key part, as accepted by filters and by a type's `key_of`: the value itself, a reference to it, or a
+/// `&str` for a `String`.
 ///
 /// ```
 /// use rowhouse_client::entity::{KeyOperand, Padded, Plain};
@@ -377,9 +379,9 @@ impl KeyNumber for DateTime {
 /// assert_eq!(text, "Berlin0042");
 /// # Ok::<(), rowhouse_client::entity::ValueError>(())
 /// ```
-#[diagnostic::on_unimplemented(message = "`{Self}` is not a value of a key part of the type `{T}`")]
+#[diagnostic::on_unimplemented(message = "`{Self}` cannot be used as a key part of type `{T}`")]
 pub trait KeyOperand<T> {
-    /// Appends the text in a format.
+    /// Appends the value's string in a format.
     fn write_as<F: KeyFormat<T>>(&self, out: &mut String) -> Result<(), ValueError>;
 }
 

@@ -1,14 +1,14 @@
-//! Entity types, and entities without a type.
+//! Entity types and untyped entities.
 //!
-//! An entity type is a struct or an enum with [`#[derive(Entity)]`](derive@Entity). It is encoded to a [`PropertyBag`], which is also
-//! what programs use that have no type for an entity. [`PropertyValue`] says which Rust types are values of properties,
-//! [`KeyValue`] which ones are parts of keys.
+//! An entity type is a struct or an enum with [`#[derive(Entity)]`](derive@Entity). It is encoded to a [`PropertyBag`],
+//! which programs also use for untyped entities. [`PropertyValue`] lists the Rust types that can be property values,
+//! [`KeyValue`] those that can be key parts.
 //!
 //! Invariants:
 //!
 //! 1. The EDM type of a property follows from the Rust type, never from the value.
-//! 2. A typed entity that was read has the key that it was read with: a key in any other form than the one that would be
-//!    written is an error.
+//! 2. Writing an entity back uses the key that it was read with. A key that the type would write differently is an
+//!    error when it is read.
 //!
 //! This module must not know requests or responses.
 
@@ -34,7 +34,7 @@ pub use properties::Properties;
 pub use rowhouse_client_derive::Entity;
 pub use value::{EncodedValue, PropertyField, PropertyValue, SetValue};
 
-/// An instant of the service: ticks of 100 ns, from the year 1601 to the year 9999.
+/// An instant of the service, in ticks of 100 ns, from the year 1601 to the year 9999.
 ///
 /// ```
 /// use rowhouse_client::DateTime;
@@ -58,7 +58,7 @@ pub use model::DateTime;
 /// ```
 #[doc(inline)]
 pub use model::EdmType;
-/// The value of a property, of any type.
+/// A property value of any type.
 ///
 /// ```
 /// use rowhouse_client::{EdmValue, PropertyBag};
@@ -66,7 +66,7 @@ pub use model::EdmType;
 /// let order = PropertyBag::new("2031", "0001")?.with("Total", 120_i64)?;
 /// match order.properties.get("Total") {
 ///     Some(EdmValue::Int64(total)) => assert_eq!(total, 120),
-///     other => println!("another type, or nothing: {other:?}"),
+///     other => println!("a different type, or no such property: {other:?}"),
 /// }
 /// # Ok::<(), rowhouse_client::EntityError>(())
 /// ```
@@ -94,7 +94,7 @@ pub use model::EntityKey;
 /// ```
 #[doc(inline)]
 pub use model::Guid;
-/// The text of a key: at most 512 UTF-16 code units, of the characters that are allowed in keys.
+/// The value of a key: at most 512 UTF-16 code units, consisting of the characters allowed in keys.
 ///
 /// ```
 /// use rowhouse_client::entity::KeyText;
@@ -104,7 +104,7 @@ pub use model::Guid;
 /// ```
 #[doc(inline)]
 pub use model::KeyText;
-/// Why a text is not a key.
+/// The reason why a string is not a valid key.
 ///
 /// ```
 /// use rowhouse_client::entity::{KeyError, KeyText};
@@ -117,8 +117,8 @@ pub use model::key::KeyError;
 pub(crate) use properties::check_name as check_property_name;
 pub(crate) use template::read_key;
 
-/// A type of entities: what [the derive macro of the same name](derive@Entity) implements, and what every operation on
-/// entities takes.
+/// An entity type, as implemented by [the derive macro of the same name](derive@Entity) and accepted by every operation
+/// on entities.
 ///
 /// ```
 /// use rowhouse_client::entity::Entity;
@@ -144,28 +144,28 @@ pub(crate) use template::read_key;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an entity type",
-    note = "add `#[derive(Entity)]` to `{Self}`, or use `PropertyBag` for entities without a type"
+    note = "add `#[derive(Entity)]` to `{Self}`, or use `PropertyBag` for untyped entities"
 )]
 pub trait Entity: Sized + 'static {
-    /// The properties as the filters and projections of a query name them: a struct with one field for each property.
+    /// The properties for the filters and projections of queries: a struct with one field for each property.
     type Properties: 'static;
 
-    /// The properties, to build filters and projections with.
+    /// The properties, for building filters and projections.
     const PROPERTIES: Self::Properties;
 
-    /// The names of the custom properties that the type reads, for `$select`. `None` means all of them.
+    /// The names of the custom properties that the type reads, for `$select`. `None` means all properties.
     const SELECT: Option<&'static [&'static str]>;
 
     /// The names of the properties that are marked for encryption.
     const ENCRYPTED: &'static [&'static str] = &[];
 
-    /// The key of this entity. Fails if a part of it cannot be written, or if its text is not a key.
+    /// Returns the key of this entity. Fails if a key part cannot be written, or if the result is not a valid key.
     fn key(&self) -> Result<EntityKey, EntityError>;
 
-    /// Encodes the entity. Fails as [`key`](Self::key) does, or if a value has no encoded form.
+    /// Encodes the entity. Fails like [`key`](Self::key), or if a value has no encoded form.
     fn to_bag(&self) -> Result<PropertyBag, EntityError>;
 
-    /// Decodes an entity. Fails if its key has another form than that of the type, or if a property is missing or has
-    /// another type, unless the type says otherwise.
+    /// Decodes an entity. Fails if the format of its key does not match the type. By default, a property that is
+    /// missing or has a different type is also an error.
     fn from_bag(bag: PropertyBag) -> Result<Self, EntityError>;
 }

@@ -1,7 +1,7 @@
 //! The custom properties of an entity.
 //!
-//! Invariants: names are valid and distinct, there are at most 252 of them, and no value is larger than 64 KiB. What a service
-//! sent is taken as it is.
+//! Invariants: names are valid and distinct, there are at most 252 of them, and no value is larger than 64 KiB. These
+//! are not checked for properties received from a service.
 //!
 //! This module must not know entity types.
 
@@ -12,9 +12,9 @@ use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP, check_property_name};
 use model::{EdmValue, RecordBuilder};
 use std::fmt;
 
-/// Custom properties by name: what an entity has beside its keys and its Timestamp.
+/// Custom properties by name: everything in an entity except its keys and its Timestamp.
 ///
-/// Two values are equal if they have the same properties, in any order.
+/// Two `Properties` are equal if they contain the same properties, in any order.
 ///
 /// ```
 /// use rowhouse_client::entity::{EdmValue, Properties};
@@ -30,7 +30,7 @@ use std::fmt;
 pub struct Properties(RecordBuilder);
 
 impl Properties {
-    /// The number of properties.
+    /// Returns the number of properties.
     ///
     /// ```
     /// assert_eq!(rowhouse_client::entity::Properties::default().len(), 0);
@@ -39,7 +39,7 @@ impl Properties {
         self.0.len()
     }
 
-    /// Whether there is no property.
+    /// Returns true if there are no properties.
     ///
     /// ```
     /// assert!(rowhouse_client::entity::Properties::default().is_empty());
@@ -48,7 +48,7 @@ impl Properties {
         self.0.is_empty()
     }
 
-    /// The names and values, in the order in which they were set or received.
+    /// Returns the names and values, in the order in which they were set or received.
     ///
     /// ```
     /// # use rowhouse_client::entity::{EdmValue, Properties};
@@ -60,14 +60,14 @@ impl Properties {
     /// # Ok::<(), rowhouse_client::entity::EntityError>(())
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = (&str, EdmValue<'_>)> {
-        // A builder has no damaged properties, so nothing is left out.
+        // A builder contains no damaged properties, so nothing is skipped.
         self.0.properties().filter_map(|property| {
             let property = property.ok()?;
             Some((property.name().ok()?, property.value().ok()?))
         })
     }
 
-    /// The value of a property; `None` if there is no such property.
+    /// Returns the value of a property; `None` if there is no such property.
     ///
     /// ```
     /// # let properties = rowhouse_client::entity::Properties::default();
@@ -77,10 +77,10 @@ impl Properties {
         self.iter().find_map(|(other, value)| (other == name).then_some(value))
     }
 
-    /// Sets a property, which keeps its place if it exists; `None` removes it.
+    /// Sets a property; `None` removes it. An existing property keeps its position.
     ///
-    /// Fails if the name is not one, if the value has no encoded form or is larger than 64 KiB, and if there would be more
-    /// than 252 properties.
+    /// Fails if the name is invalid, if the value has no encoded form or is larger than 64 KiB, or if there would be
+    /// more than 252 properties.
     ///
     /// ```
     /// # use rowhouse_client::entity::{EdmValue, EntityError, Properties};
@@ -102,7 +102,7 @@ impl Properties {
         Ok(())
     }
 
-    /// Removes a property, and returns whether there was one.
+    /// Removes a property and returns whether it existed.
     ///
     /// ```
     /// # let mut properties = rowhouse_client::entity::Properties::default();
@@ -121,7 +121,7 @@ impl Properties {
         true
     }
 
-    /// Sets a property whose name is known to be valid.
+    /// Sets a property whose name must be valid.
     pub(super) fn put(&mut self, name: &str, value: EdmValue<'_>) -> Result<(), EntityError> {
         if self.get(name).is_none() {
             return self.append(name, value);
@@ -135,7 +135,7 @@ impl Properties {
         Ok(())
     }
 
-    /// Adds a property whose name is known to be valid and not there yet.
+    /// Adds a property whose name must be valid and not yet used.
     pub(super) fn append(&mut self, name: &str, value: EdmValue<'_>) -> Result<(), EntityError> {
         check_size(name, value)?;
         if self.len() >= CUSTOM_PROPERTIES_MAX {
@@ -145,20 +145,20 @@ impl Properties {
         Ok(())
     }
 
-    /// Hidden: for the parts of this workspace that write entities.
+    /// Hidden: used by parts of this workspace that write entities.
     #[doc(hidden)]
     pub fn as_record_builder(&self) -> &RecordBuilder {
         &self.0
     }
 
-    /// Hidden: for the parts of this workspace that write entities.
+    /// Hidden: used by parts of this workspace that write entities.
     #[doc(hidden)]
     pub fn into_record_builder(self) -> RecordBuilder {
         self.0
     }
 }
 
-/// Checks that a text is the name of a custom property.
+/// Checks that a string is a valid custom property name.
 pub(crate) fn check_name(name: &str) -> Result<(), EntityError> {
     let is_system = [PARTITION_KEY, ROW_KEY, TIMESTAMP].contains(&name);
     if is_system || check_property_name(name).is_err() {
@@ -195,7 +195,7 @@ pub(super) fn read<T: PropertyField>(properties: &Properties, name: &str) -> Res
     decode(name, properties.get(name))
 }
 
-/// Decodes a property as a field of a type; `None` is a missing one.
+/// Decodes a property as a field of a type; `None` represents a missing property.
 pub(super) fn decode<T: PropertyField>(name: &str, value: Option<EdmValue<'_>>) -> Result<T, EntityError> {
     match value {
         Some(value) => T::decode(value).map_err(|error| EntityError::of_value(name, error)),

@@ -1,9 +1,9 @@
-//! Keys that are made of parts: writing them, and taking them apart.
+//! Composite keys: writing them, and splitting them into their parts.
 //!
-//! A key is a sequence of texts that are fixed and of runs of parts between them. At most one part of a run has a variable
-//! width, which the derive macro checks; it takes what the others leave.
+//! A key alternates between literals and runs of parts. At most one part of a run has a variable width, which the
+//! derive macro checks; it gets the bytes that the other parts leave.
 //!
-//! Invariant: what was written is read as the same parts, and a text in any other form is an error.
+//! Invariant: every key that is written is read as the same parts, and a string in any other format is an error.
 //!
 //! This module must not know the types of the parts.
 
@@ -17,14 +17,14 @@ use std::borrow::Cow;
 pub struct KeyWriter {
     key: KeyName,
     text: String,
-    /// Where the run of parts that is being written begins.
+    /// The position at which the current run of parts begins.
     run_at: usize,
-    /// The part of the run whose width varies.
+    /// The variable-width part of the current run.
     variable: Option<&'static str>,
 }
 
 impl KeyWriter {
-    /// Begins the text of a key.
+    /// Creates a writer for an empty key.
     pub fn new(key: KeyName) -> Self {
         Self { key, text: String::new(), run_at: 0, variable: None }
     }
@@ -53,7 +53,7 @@ impl KeyWriter {
         }
     }
 
-    /// Appends a fixed text. Fails if it would be found earlier when the key is read.
+    /// Appends a literal. Fails if a reader would find the literal too early.
     pub fn literal(&mut self, literal: &str) -> Result<(), EntityError> {
         let run_bytes = self.text.len() - self.run_at;
         self.text.push_str(literal);
@@ -61,14 +61,14 @@ impl KeyWriter {
         if let Some(field) = self.variable.take()
             && run.find(literal) != Some(run_bytes)
         {
-            let reason = format!("with it, '{literal}', which ends the part, is found too early").into();
+            let reason = format!("it contains or completes '{literal}', which must first occur after the part").into();
             return Err(EntityError::KeyPart { key: self.key, field, reason });
         }
         self.run_at = self.text.len();
         Ok(())
     }
 
-    /// The text.
+    /// Returns the key.
     pub fn finish(self) -> String {
         self.text
     }
@@ -83,12 +83,12 @@ pub struct KeyReader<'a> {
 }
 
 impl<'a> KeyReader<'a> {
-    /// Begins to read a key.
+    /// Creates a reader at the start of a key.
     pub fn new(key: KeyName, text: &'a str) -> Self {
         Self { key, text, rest: text }
     }
 
-    /// The texts of a run of parts with these widths, which ends before a fixed text, or at the end of the key.
+    /// Splits a run of parts with these widths. The run ends before a literal or at the end of the key.
     pub fn run<const N: usize>(
         &mut self,
         widths: [Option<usize>; N],
@@ -109,14 +109,14 @@ impl<'a> KeyReader<'a> {
         for (part, width) in parts.iter_mut().zip(widths) {
             let taken = run.split_at_checked(width.unwrap_or(variable));
             (*part, run) =
-                taken.ok_or_else(|| self.form_error("a part of fixed width has other characters than ASCII"))?;
+                taken.ok_or_else(|| self.form_error("a part of fixed width contains non-ASCII characters"))?;
         }
         let rest = after.strip_prefix(literal.unwrap_or_default());
         self.rest = rest.ok_or_else(|| self.form_error(format!("'{}' is missing", literal.unwrap_or_default())))?;
         Ok(parts)
     }
 
-    /// Reads a part from its text.
+    /// Parses a part.
     pub fn part<T, F: KeyFormat<T>>(&self, field: &'static str, text: &str) -> Result<T, EntityError> {
         let fail = |error: ValueError| self.form_error(format!("the field '{field}': {error}"));
         let value = F::read(text).map_err(fail)?;
@@ -124,14 +124,14 @@ impl<'a> KeyReader<'a> {
         Ok(value)
     }
 
-    /// Checks that a value is written as this text. This keeps a changed entity at the key that it was read from.
+    /// Checks that a value is written as this string, so that a changed entity keeps the key that it was read with.
     pub fn check<T, F: KeyFormat<T>>(&self, field: &'static str, text: &str, value: &T) -> Result<(), EntityError> {
         let mut written = String::with_capacity(text.len());
         let outcome = F::write(value, &mut written);
         if outcome.is_ok() && written == text {
             return Ok(());
         }
-        Err(self.form_error(format!("the field '{field}' would be written as '{written}', not as '{text}'")))
+        Err(self.form_error(format!("the field '{field}' would be written as '{written}' instead of '{text}'")))
     }
 
     fn form_error(&self, reason: impl Into<Cow<'static, str>>) -> EntityError {
@@ -139,7 +139,7 @@ impl<'a> KeyReader<'a> {
     }
 }
 
-/// Reads a key that is one value.
+/// Reads a key that consists of a single value.
 pub(crate) fn read_key<T, F: KeyFormat<T>>(key: &EntityKey, name: KeyName) -> Result<T, EntityError> {
     let text = match name {
         KeyName::Partition => &key.partition,

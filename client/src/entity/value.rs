@@ -1,9 +1,9 @@
-//! Which Rust types are values of properties, and how they are encoded.
+//! Rust types that can be property values, and their encoding.
 //!
-//! Invariant: all values of a Rust type have one EDM type. Reading widens where nothing is lost: Int32 is read as `i64` and
-//! as `f64`. Nothing else is converted.
+//! Invariant: all values of a Rust type have the same EDM type. Reading only widens without loss: Int32 can be read as
+//! `i64` or `f64`. There are no other conversions.
 //!
-//! The implementations are hidden from the compiler's suggestions, because the message of each trait names the types.
+//! The implementations are hidden from the compiler's suggestions, because the message of each trait lists the types.
 //!
 //! This module must not know entity types.
 
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use model::{DateTime, EdmType, EdmValue, Guid};
 use std::sync::Arc;
 
-/// A Rust type whose values are values of properties.
+/// A Rust type whose values can be property values.
 ///
 /// | Rust type | EDM type | remarks |
 /// |---|---|---|
@@ -20,20 +20,20 @@ use std::sync::Arc;
 /// | `Vec<u8>`, `Bytes` | `Edm.Binary` | at most 65,536 bytes |
 /// | `bool` | `Edm.Boolean` | |
 /// | `i32` | `Edm.Int32` | |
-/// | `i64` | `Edm.Int64` | reads `Edm.Int32`, too |
-/// | `f64` | `Edm.Double` | reads `Edm.Int32`, too |
+/// | `i64` | `Edm.Int64` | also reads `Edm.Int32` |
+/// | `f64` | `Edm.Double` | also reads `Edm.Int32` |
 /// | [`Guid`] | `Edm.Guid` | |
-/// | [`DateTime`] | `Edm.DateTime` | the only type that has exactly the range of the service |
+/// | [`DateTime`] | `Edm.DateTime` | the only type with exactly the service's range |
 /// | `SystemTime` | `Edm.DateTime` | 1601 to 9999 |
 /// | `uuid::Uuid` | `Edm.Guid` | feature `uuid` |
 /// | `time::OffsetDateTime` | `Edm.DateTime` | feature `time`; 1601 to 9999, read in UTC |
 /// | `chrono::DateTime<Utc>` | `Edm.DateTime` | feature `chrono`; 1601 to 9999 |
 /// | `jiff::Timestamp` | `Edm.DateTime` | feature `jiff`; 1601 to 9999 |
 ///
-/// Instants have ticks of 100 ns. What is below a tick is cut off, towards the earlier tick; an instant outside the range is
-/// an error.
+/// Instants have a resolution of 100 ns (a tick) and are rounded down to the earlier tick. An instant outside the range
+/// is an error.
 ///
-/// A program's own type implements it by way of one of these:
+/// Implement it for your own type by delegating to one of these types:
 ///
 /// ```
 /// use rowhouse_client::entity::{EdmType, EdmValue, EncodedValue, PropertyBag, PropertyValue, ValueError};
@@ -62,22 +62,22 @@ use std::sync::Arc;
 /// # Ok::<(), rowhouse_client::entity::EntityError>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a type of property values",
-    note = "types of properties are bool, i32, i64, f64, String, Vec<u8>, Guid, DateTime, SystemTime, those of the crate's features, and `Option` of them",
+    message = "`{Self}` cannot be a property value",
+    note = "property types are bool, i32, i64, f64, String, Vec<u8>, Guid, DateTime, SystemTime, types of the crate's features, and `Option` of them",
     note = "implement `PropertyValue` for `{Self}`, or mark the field with `#[entity(json)]` or `#[entity(skip)]`"
 )]
 pub trait PropertyValue: Sized {
-    /// The EDM type of all values.
+    /// The EDM type of all values of the Rust type.
     const EDM_TYPE: EdmType;
 
-    /// Encodes a value, to one of [`EDM_TYPE`](Self::EDM_TYPE). Fails if the value has no encoded form.
+    /// Encodes a value, as type [`EDM_TYPE`](Self::EDM_TYPE). Fails if the value has no encoded form.
     fn to_value(&self) -> Result<EncodedValue<'_>, ValueError>;
 
-    /// Decodes a value. Fails if it has another type, or is not one of this Rust type.
+    /// Decodes a value. Fails if it has a different type, or is not valid for this Rust type.
     fn from_value(value: EdmValue<'_>) -> Result<Self, ValueError>;
 }
 
-/// An encoded value: borrowed from the Rust value where it can be, else owned.
+/// An encoded value: borrowed from the Rust value if possible, otherwise owned.
 ///
 /// ```
 /// use rowhouse_client::entity::{EdmValue, EncodedValue};
@@ -98,7 +98,7 @@ enum Encoded<'a> {
 }
 
 impl EncodedValue<'_> {
-    /// The value.
+    /// Returns the value.
     ///
     /// ```
     /// # use rowhouse_client::entity::{EdmValue, EncodedValue};
@@ -152,7 +152,7 @@ encoded_from! {
     i64 => Int64,
 }
 
-/// The error of a value of a type that the Rust type does not take.
+/// Returns the error for a value whose type the Rust type does not accept.
 pub(super) fn other_type<T: PropertyValue>(found: EdmValue<'_>) -> ValueError {
     ValueError::Type { expected: T::EDM_TYPE, found: found.edm_type() }
 }
@@ -215,9 +215,9 @@ borrowed_values! {
     Bytes => Binary, AsRef::as_ref, Bytes::copy_from_slice;
 }
 
-/// The type of a field: a [`PropertyValue`] whose property must be there, or an `Option` of one.
+/// The type of a field: a [`PropertyValue`] for a required property, or an `Option` of one for an optional property.
 ///
-/// Programs implement [`PropertyValue`]; both forms of fields follow from that.
+/// Implement only [`PropertyValue`]; both kinds of fields follow from it.
 ///
 /// ```
 /// use rowhouse_client::entity::{EdmValue, PropertyField};
@@ -227,21 +227,21 @@ borrowed_values! {
 /// assert_eq!(i32::missing(), None);
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a type of property values",
-    note = "types of properties are bool, i32, i64, f64, String, Vec<u8>, Guid, DateTime, SystemTime, those of the crate's features, and `Option` of them",
+    message = "`{Self}` cannot be a property value",
+    note = "property types are bool, i32, i64, f64, String, Vec<u8>, Guid, DateTime, SystemTime, types of the crate's features, and `Option` of them",
     note = "implement `PropertyValue` for `{Self}`, or mark the field with `#[entity(json)]` or `#[entity(skip)]`"
 )]
 pub trait PropertyField: Sized {
     /// The type of the value, without the `Option`.
     type Value: PropertyValue;
 
-    /// Encodes the field; `None` if the property is not written.
+    /// Encodes the field; `None` if the property is not to be written.
     fn encode(&self) -> Result<Option<EncodedValue<'_>>, ValueError>;
 
     /// Decodes a property.
     fn decode(value: EdmValue<'_>) -> Result<Self, ValueError>;
 
-    /// The field of an entity without the property; `None` if it must be there.
+    /// Returns the value of the field for an entity without the property; `None` if the property is required.
     fn missing() -> Option<Self>;
 }
 
@@ -277,7 +277,7 @@ impl<T: PropertyValue> PropertyField for Option<T> {
     }
 }
 
-/// What a property of an entity without a type can be set to: a field, or a text or bytes that somebody else owns.
+/// A value that a property of an untyped entity can be set to: the type of a field, or a borrowed string or byte slice.
 ///
 /// ```
 /// use rowhouse_client::entity::PropertyBag;
@@ -287,7 +287,7 @@ impl<T: PropertyValue> PropertyField for Option<T> {
 /// # Ok::<(), rowhouse_client::entity::EntityError>(())
 /// ```
 pub trait SetValue {
-    /// Encodes the value; `None` if the property is to be removed.
+    /// Encodes the value; `None` removes the property.
     fn encode_value(&self) -> Result<Option<EncodedValue<'_>>, ValueError>;
 }
 

@@ -1,12 +1,12 @@
-//! The properties of entities without a type.
+//! The properties of untyped entities.
 //!
-//! This module must not know how a query runs.
+//! This module must not know how queries run.
 
 use super::{KeyProperty, Property, timestamp};
 use crate::entity::{DateTime, Entity, EntityError, EntityKey, KeyName, Plain, PropertyBag, PropertyField};
 
-/// The properties of entities without a type, for filters and projections: the system properties are fields, and
-/// [`property`](Self::property) is any other one.
+/// The properties of untyped entities, for filters and projections: the system properties are fields, and
+/// [`property`](Self::property) returns any other property.
 ///
 /// ```
 /// use rowhouse_client::entity::{Entity, PropertyBag};
@@ -22,12 +22,12 @@ pub struct BagProperties {
     pub partition_key: KeyProperty<PropertyBag, String, Plain>,
     /// The row key.
     pub row_key: KeyProperty<PropertyBag, String, Plain>,
-    /// The instant of the last write.
+    /// The time of the last write.
     pub timestamp: Property<PropertyBag, DateTime>,
 }
 
 impl BagProperties {
-    /// A custom property by its name and its type. A query with a text that is not such a name fails before it is sent.
+    /// Returns a custom property by name and type. With an invalid name, the query fails before it is sent.
     ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};

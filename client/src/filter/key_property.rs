@@ -10,11 +10,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
-/// A key of the entity type `E` in filters and projections: the text of the key, or the value of the type `T` that the key is
-/// in the format `F`.
+/// A key of the entity type `E` in filters and projections. Its value has type `T` and is written in the format `F`.
 ///
-/// A comparison means the order of the values. In the format [`Inverted`](crate::entity::Inverted), the text of the greater
-/// value sorts first, and the text of the filter has the mirrored operator.
+/// Comparisons refer to the order of the values. In the format [`Inverted`](crate::entity::Inverted), the string of the
+/// greater value sorts first, so the filter contains the opposite operator.
 ///
 /// ```
 /// use rowhouse_client::entity::{Entity, PropertyBag};
@@ -48,7 +47,7 @@ impl<E, T, F> KeyProperty<E, T, F> {
 }
 
 impl<E, T, F: KeyFormat<T>> KeyProperty<E, T, F> {
-    /// The key is equal.
+    /// Selects entities whose key equals the value.
     ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};
@@ -59,7 +58,7 @@ impl<E, T, F: KeyFormat<T>> KeyProperty<E, T, F> {
         self.compare(Operator::Equal, &value)
     }
 
-    /// The key is not equal.
+    /// Selects entities whose key does not equal the value.
     ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};
@@ -70,7 +69,7 @@ impl<E, T, F: KeyFormat<T>> KeyProperty<E, T, F> {
         self.compare(Operator::NotEqual, &value)
     }
 
-    /// The key is less.
+    /// Selects entities whose key is less than the value.
     ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};
@@ -84,7 +83,7 @@ impl<E, T, F: KeyFormat<T>> KeyProperty<E, T, F> {
         self.compare_order(Operator::LessThan, &value)
     }
 
-    /// The key is less or equal.
+    /// Selects entities whose key is less than or equal to the value.
     ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};
@@ -98,7 +97,7 @@ impl<E, T, F: KeyFormat<T>> KeyProperty<E, T, F> {
         self.compare_order(Operator::LessThanOrEqual, &value)
     }
 
-    /// The key is greater.
+    /// Selects entities whose key is greater than the value.
     ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};
@@ -112,7 +111,7 @@ impl<E, T, F: KeyFormat<T>> KeyProperty<E, T, F> {
         self.compare_order(Operator::GreaterThan, &value)
     }
 
-    /// The key is greater or equal.
+    /// Selects entities whose key is greater than or equal to the value.
     ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};
@@ -126,7 +125,7 @@ impl<E, T, F: KeyFormat<T>> KeyProperty<E, T, F> {
         self.compare_order(Operator::GreaterThanOrEqual, &value)
     }
 
-    /// The key lies in a range. Every entity belongs to the result of the range `..`.
+    /// Selects entities whose key is in a range. The range `..` selects every entity.
     ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};
@@ -169,7 +168,7 @@ impl<E, T, F: KeyFormat<T>> KeyProperty<E, T, F> {
 }
 
 impl<E> KeyProperty<E, String, Plain> {
-    /// The key begins with a text, exactly: upper and lower case differ.
+    /// Selects entities whose key starts with a prefix. The comparison is case-sensitive.
     ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};

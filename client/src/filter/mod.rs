@@ -1,13 +1,13 @@
-//! Filters of queries that the compiler checks, and projections.
+//! Compile-time checked filters for queries, and projections.
 //!
-//! The properties of an entity type are in [`Entity::PROPERTIES`](crate::entity::Entity::PROPERTIES), each with its name and
-//! type. Comparing one gives a [`Filter`]; filters are combined with `&`, `|` and `!`. A [`Projection`] is a property or a
-//! tuple of properties, whose values a query gives instead of entities.
+//! The properties of an entity type are in [`Entity::PROPERTIES`](crate::entity::Entity::PROPERTIES), each with its
+//! name and type. Comparing a property returns a [`Filter`]; filters are combined with `&`, `|` and `!`. A
+//! [`Projection`] is a property or a tuple of properties whose values a query returns instead of entities.
 //!
 //! Invariants:
 //!
-//! 1. The text of a filter has the literal form of the property's type, whatever the type of the value that is compared.
-//! 2. A comparison of a key field means the order of its values, whatever the format of the key.
+//! 1. The literals in a filter have the form for the property's type, whatever the type of the operand.
+//! 2. Comparisons of a key field refer to the order of its values, whatever the format of the key.
 //!
 //! This module must not know requests or responses.
 
@@ -32,13 +32,13 @@ pub use operand::{Operand, OrderedValue, TextValue};
 pub use projection::Projection;
 pub use property::{OpaqueProperty, Property};
 
-/// Hidden: the property with the instant of the last write, for the derive macro.
+/// Hidden: returns the Timestamp property, for the derive macro.
 #[doc(hidden)]
 pub const fn timestamp<E>() -> Property<E, DateTime> {
     Property::named(TIMESTAMP, |bag, _| read_timestamp(bag))
 }
 
-/// A filter of entities of one type.
+/// A filter for entities of one type.
 ///
 /// ```
 /// use rowhouse_client::entity::{Entity, PropertyBag};
@@ -52,15 +52,16 @@ pub const fn timestamp<E>() -> Property<E, DateTime> {
 /// );
 /// ```
 ///
-/// A filter is built without an error even if a value has no literal, such as an instant before 1601; the query that uses it
-/// fails then, before anything is sent, and [`text`](Self::text) says why.
+/// Building a filter never fails, even if a value has no literal, such as an instant before 1601. A query with such a
+/// filter fails before anything is sent, and [`text`](Self::text) returns the reason.
 pub struct Filter<E> {
     filter: Result<model::Filter, Box<EntityError>>,
     entity: PhantomData<fn() -> E>,
 }
 
 impl<E> Filter<E> {
-    /// The text in the language of the protocol. Fails if a value has no literal, or a name is not one of a property.
+    /// Returns the filter in the protocol's filter language. Fails if a value has no literal, or if a property name is
+    /// invalid.
     ///
     /// ```
     /// use rowhouse_client::entity::{Entity, PropertyBag};
@@ -74,7 +75,7 @@ impl<E> Filter<E> {
         self.filter.as_ref().map(wire::filter::print).map_err(|error| error.as_ref().clone())
     }
 
-    /// The same filter for a query of another type, for tables that hold several kinds of entities.
+    /// Returns the same filter for a query of another type, for tables that contain several kinds of entities.
     ///
     /// ```
     /// use rowhouse_client::entity::{Entity, PropertyBag};
@@ -85,32 +86,32 @@ impl<E> Filter<E> {
     /// assert_eq!(filter.to_string(), "Level eq 1");
     /// ```
     pub fn for_type<F>(self) -> Filter<F> {
-        Filter::of(self.filter)
+        Filter::from_result(self.filter)
     }
 
-    /// Hidden: for the queries of this crate and of the workspace.
+    /// Hidden: used by the queries of this crate and of the workspace.
     #[doc(hidden)]
     pub fn into_model(self) -> Result<model::Filter, EntityError> {
         self.filter.map_err(|error| *error)
     }
 
-    /// Hidden: a filter that was parsed.
+    /// Hidden: creates a filter from a parsed one.
     #[doc(hidden)]
     pub fn from_model(filter: model::Filter) -> Self {
-        Self::of(Ok(filter))
+        Self::from_result(Ok(filter))
     }
 
-    fn of(filter: Result<model::Filter, Box<EntityError>>) -> Self {
+    fn from_result(filter: Result<model::Filter, Box<EntityError>>) -> Self {
         Self { filter, entity: PhantomData }
     }
 
-    /// A property compared with a literal.
+    /// Compares a property with a literal.
     fn compare(property: PropertyName, operator: Operator, literal: Result<Literal, EntityError>) -> Self {
         let compare = |literal| model::Filter::Compare(Comparison { property, operator, literal });
-        Self::of(literal.map(compare).map_err(Box::new))
+        Self::from_result(literal.map(compare).map_err(Box::new))
     }
 
-    /// A property that lies between two literals.
+    /// Limits a property to the range between two literals.
     fn between(
         property: &PropertyName,
         from: Bound<Result<Literal, EntityError>>,
@@ -134,7 +135,7 @@ impl<E> Filter<E> {
         }
     }
 
-    /// A property that begins with a text.
+    /// Limits a property to strings with a prefix.
     fn prefix(property: &PropertyName, prefix: &str) -> Self {
         let literal = |text: &str| Ok(Literal::String(Box::from(text)));
         let end = prefix::successor(prefix);
@@ -143,12 +144,12 @@ impl<E> Filter<E> {
     }
 }
 
-/// The operands of a chain of `and`; another filter is a chain of one.
+/// Returns the operands of a chain of `and`; any other filter is a chain of one.
 fn conjuncts(filter: model::Filter) -> Vec<model::Filter> {
     if let model::Filter::And(operands) = filter { operands } else { vec![filter] }
 }
 
-/// The operands of a chain of `or`; another filter is a chain of one.
+/// Returns the operands of a chain of `or`; any other filter is a chain of one.
 fn disjuncts(filter: model::Filter) -> Vec<model::Filter> {
     if let model::Filter::Or(operands) = filter { operands } else { vec![filter] }
 }
@@ -156,29 +157,29 @@ fn disjuncts(filter: model::Filter) -> Vec<model::Filter> {
 impl<E> BitAnd for Filter<E> {
     type Output = Self;
 
-    /// Both are true.
+    /// Selects entities that match both filters.
     fn bitand(self, other: Self) -> Self {
         let and = |a, b| model::Filter::And([conjuncts(a), conjuncts(b)].concat());
-        Self::of(self.filter.and_then(|a| other.filter.map(|b| and(a, b))))
+        Self::from_result(self.filter.and_then(|a| other.filter.map(|b| and(a, b))))
     }
 }
 
 impl<E> BitOr for Filter<E> {
     type Output = Self;
 
-    /// At least one is true.
+    /// Selects entities that match at least one of the filters.
     fn bitor(self, other: Self) -> Self {
         let or = |a, b| model::Filter::Or([disjuncts(a), disjuncts(b)].concat());
-        Self::of(self.filter.and_then(|a| other.filter.map(|b| or(a, b))))
+        Self::from_result(self.filter.and_then(|a| other.filter.map(|b| or(a, b))))
     }
 }
 
 impl<E> Not for Filter<E> {
     type Output = Self;
 
-    /// It is false. An entity without the property that is compared belongs to the result then.
+    /// Selects entities that do not match the filter. These include entities without the compared property.
     fn not(self) -> Self {
-        Self::of(self.filter.map(|filter| match filter {
+        Self::from_result(self.filter.map(|filter| match filter {
             model::Filter::Not(operand) => *operand,
             filter => model::Filter::Not(Box::new(filter)),
         }))
@@ -187,7 +188,7 @@ impl<E> Not for Filter<E> {
 
 impl<E> Clone for Filter<E> {
     fn clone(&self) -> Self {
-        Self::of(self.filter.clone())
+        Self::from_result(self.filter.clone())
     }
 }
 
@@ -203,8 +204,8 @@ impl<E> fmt::Debug for Filter<E> {
     }
 }
 
-/// The text in the language of the protocol; for a filter that has none, the reason in parentheses after an exclamation mark,
-/// which no service takes for a filter.
+/// Writes the filter in the protocol's filter language. An invalid filter is written as an exclamation mark and the
+/// reason in parentheses, which no service accepts as a filter.
 impl<E> fmt::Display for Filter<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.filter {

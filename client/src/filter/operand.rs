@@ -1,8 +1,8 @@
-//! What a property can be compared with.
+//! Values that a property can be compared with.
 //!
-//! The implementations are hidden from the compiler's suggestions, because the message of each trait names the types.
+//! The implementations are hidden from the compiler's suggestions, because the message of each trait lists the types.
 //!
-//! This module must not know how a filter is built.
+//! This module must not know how filters are built.
 
 use crate::entity::{DateTime, EncodedValue, Guid, PropertyValue, ValueError};
 use bytes::Bytes;
@@ -11,9 +11,9 @@ use model::filter::Literal;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// What stands for a value of the type `T` on the right side of a comparison: a value of that type, a reference to it, or
-/// what is exactly one in another type. A property of the type `i64` is compared with `i32`, too, one of the type `f64` with
-/// `i32`, a `String` with `&str`, bytes with slices and arrays, a `DateTime` with the other types of instants.
+/// A value on the right side of a comparison with a property of type `T`: a `T`, a reference to it, or a value of a
+/// type that converts to `T` exactly. An `i64` or `f64` property can be compared with an `i32`, a `String` with a
+/// `&str`, bytes with slices and arrays, and a `DateTime` with the other instant types.
 ///
 /// ```
 /// use rowhouse_client::entity::{Entity, PropertyBag};
@@ -24,17 +24,17 @@ use std::time::SystemTime;
 /// assert_eq!(p.property::<f64>("Score").lt(5).to_string(), "Score lt 5.0");
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a property of the type `{T}` cannot be compared with `{Self}`",
-    note = "compare it with a value of the type `{T}`, with a reference to one, or with a literal of that type"
+    message = "a property of type `{T}` cannot be compared with `{Self}`",
+    note = "compare it with a value of type `{T}`, a reference to one, or a literal of that type"
 )]
 pub trait Operand<T> {
-    /// Encodes the operand, to a value of the EDM type of `T`.
+    /// Encodes the operand as a value of the EDM type of `T`.
     fn encode(&self) -> Result<EncodedValue<'_>, ValueError>;
 }
 
-/// A type of values that a filter can compare by order: all except `bool`.
+/// A type whose values a filter can compare by order: all types except `bool`.
 ///
-/// A program's own type implements it if its encoded values order as it does:
+/// Implement it for your own type if its encoded values sort like the values themselves:
 ///
 /// ```
 /// use rowhouse_client::entity::{EdmType, EdmValue, EncodedValue, PropertyValue, ValueError};
@@ -60,20 +60,20 @@ pub trait Operand<T> {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "filters cannot compare values of `{Self}` by order",
-    note = "use `eq`, `ne` or, for bool, `is_true`; implement `OrderedValue` for a type of your own"
+    note = "use `eq`, `ne` or, for bool, `is_true`; implement `OrderedValue` for your own type"
 )]
 pub trait OrderedValue: PropertyValue {}
 
-/// A type of values that are texts, which filters can compare with a prefix.
+/// A type whose values are strings, which filters can compare with a prefix.
 ///
-/// A program's own type implements it if it is encoded as a string.
+/// Implement it for your own type if it is encoded as a string.
 ///
 /// ```
 /// # use rowhouse_client::entity::{Entity, PropertyBag};
 /// let filter = PropertyBag::PROPERTIES.property::<String>("Name").starts_with("Ad");
 /// assert_eq!(filter.to_string(), "Name ge 'Ad' and Name lt 'Ae'");
 /// ```
-#[diagnostic::on_unimplemented(message = "values of `{Self}` are not texts, so they have no prefix")]
+#[diagnostic::on_unimplemented(message = "values of `{Self}` are not strings, so they have no prefix")]
 pub trait TextValue: OrderedValue {}
 
 macro_rules! impl_markers {
@@ -153,7 +153,7 @@ macro_rules! arrays {
 
 arrays!(Vec<u8>, Bytes);
 
-/// Instants and identifiers of all types are compared with each other.
+/// Makes a type comparable with its counterpart in this crate, in both directions.
 macro_rules! conversions {
     ($($other:ty => $own:ty),* $(,)?) => {
         $(
@@ -184,7 +184,7 @@ conversions!(chrono::DateTime<chrono::Utc> => DateTime);
 #[cfg(feature = "jiff")]
 conversions!(jiff::Timestamp => DateTime);
 
-/// The literal of a value.
+/// Converts a value to a literal.
 pub(super) fn literal(value: &EncodedValue<'_>) -> Literal {
     match value.as_edm() {
         EdmValue::String(text) => Literal::String(Box::from(text)),

@@ -1,12 +1,12 @@
-//! The end of the texts that begin with a prefix.
+//! The end of the range of strings that start with a prefix.
 //!
-//! The service orders texts by UTF-16 code unit (01 §3). In characters, that is the order of their numbers, except that those
-//! above U+FFFF lie between U+D7FF and U+E000.
+//! The service sorts strings by UTF-16 code unit (01 §3). This is the order of code points, except that those above
+//! U+FFFF sort between U+D7FF and U+E000.
 //!
 //! This module must not know filters.
 
-/// The least text that sorts after every text with this prefix; `None` if there is none, because the prefix is empty or
-/// consists of the last character only.
+/// Returns the least string that sorts after every string with this prefix. Returns `None` if there is none, because
+/// the prefix is empty or consists only of the last character.
 pub(super) fn successor(prefix: &str) -> Option<String> {
     let mut characters = prefix.chars();
     while let Some(last) = characters.next_back() {
@@ -17,7 +17,7 @@ pub(super) fn successor(prefix: &str) -> Option<String> {
     None
 }
 
-/// The next character in the order of UTF-16 code units.
+/// Returns the next character in the order of UTF-16 code units.
 fn next_character(c: char) -> Option<char> {
     match c {
         '\u{D7FF}' => Some('\u{10000}'),

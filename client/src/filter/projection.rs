@@ -1,12 +1,12 @@
-//! Projections: properties whose values a query gives instead of entities.
+//! Projections: properties whose values a query returns instead of entities.
 //!
-//! This module must not know how a query runs.
+//! This module must not know how queries run.
 
 use super::{KeyProperty, OpaqueProperty, Property};
 use crate::entity::{EntityError, KeyFormat, KeyName, PropertyBag, read_key};
 use model::name::{PARTITION_KEY, ROW_KEY};
 
-/// What a query selects: a property of the type `E`, or a tuple of up to eight projections.
+/// The selection of a query: a property of the type `E`, or a tuple of up to eight projections.
 ///
 /// ```
 /// use rowhouse_client::entity::{Entity, PropertyBag};
@@ -22,13 +22,13 @@ use model::name::{PARTITION_KEY, ROW_KEY};
 /// ```
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a projection of `{E}`")]
 pub trait Projection<E> {
-    /// What is read from one entity: the type of the field, or a tuple of those.
+    /// The result for one entity: the type of the field, or a tuple of such types.
     type Output;
 
-    /// The names of the properties, for `$select`.
+    /// Returns the names of the properties, for `$select`.
     fn names(&self) -> Vec<String>;
 
-    /// Reads the values from an entity. Fails as reading the fields does.
+    /// Reads the values from an entity. Fails if a field cannot be read.
     fn read(&self, bag: &PropertyBag) -> Result<Self::Output, EntityError>;
 }
 

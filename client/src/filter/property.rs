@@ -1,4 +1,4 @@
-//! Custom properties and the Timestamp, in filters.
+//! Custom properties and the Timestamp in filters.
 //!
 //! This module must not know keys.
 #![expect(clippy::needless_pass_by_value, reason = "a literal is compared without a reference before it")]
@@ -11,13 +11,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
-/// How the value of a field is read from an entity, by the name of its property.
+/// Reads the value of a field from an entity, by the name of its property.
 type Read<T> = fn(&PropertyBag, &str) -> Result<T, EntityError>;
 
 /// A property of the entity type `E` whose field has the type `T`, in filters and projections.
 ///
-/// If `T` is an `Option`, it is compared with values of the type inside. An entity without the property belongs to the
-/// result of no comparison, not even of [`ne`](Self::ne), and so to the result of every negated one.
+/// If `T` is an `Option`, the property is compared with values of the inner type. An entity without the property
+/// matches no comparison, not even [`ne`](Self::ne), so it matches every negated comparison.
 ///
 /// ```
 /// use rowhouse_client::entity::{Entity, PropertyBag};
@@ -41,7 +41,7 @@ impl<E, T, N> Property<E, T, N> {
 }
 
 impl<E, T: PropertyField, N: AsRef<str>> Property<E, T, N> {
-    /// The value is equal.
+    /// Selects entities whose value equals the operand.
     ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};
@@ -52,7 +52,7 @@ impl<E, T: PropertyField, N: AsRef<str>> Property<E, T, N> {
         self.compare(Operator::Equal, &value)
     }
 
-    /// The entity has the property, and the value is not equal.
+    /// Selects entities that have the property with a value not equal to the operand.
     ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};
@@ -63,7 +63,7 @@ impl<E, T: PropertyField, N: AsRef<str>> Property<E, T, N> {
         self.compare(Operator::NotEqual, &value)
     }
 
-    /// The value is less.
+    /// Selects entities whose value is less than the operand.
     ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};
@@ -77,7 +77,7 @@ impl<E, T: PropertyField, N: AsRef<str>> Property<E, T, N> {
         self.compare(Operator::LessThan, &value)
     }
 
-    /// The value is less or equal.
+    /// Selects entities whose value is less than or equal to the operand.
     ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};
@@ -91,7 +91,7 @@ impl<E, T: PropertyField, N: AsRef<str>> Property<E, T, N> {
         self.compare(Operator::LessThanOrEqual, &value)
     }
 
-    /// The value is greater.
+    /// Selects entities whose value is greater than the operand.
     ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};
@@ -105,7 +105,7 @@ impl<E, T: PropertyField, N: AsRef<str>> Property<E, T, N> {
         self.compare(Operator::GreaterThan, &value)
     }
 
-    /// The value is greater or equal.
+    /// Selects entities whose value is greater than or equal to the operand.
     ///
     /// ```
     /// # use rowhouse_client::entity::{DateTime, Entity, PropertyBag};
@@ -120,7 +120,7 @@ impl<E, T: PropertyField, N: AsRef<str>> Property<E, T, N> {
         self.compare(Operator::GreaterThanOrEqual, &value)
     }
 
-    /// The value lies in a range. The range `..` has no comparison, so every entity belongs to its result.
+    /// Selects entities whose value is in a range. The range `..` contains no comparison, so it selects every entity.
     ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};
@@ -136,7 +136,7 @@ impl<E, T: PropertyField, N: AsRef<str>> Property<E, T, N> {
         Filter::between(&self.property_name(), literal(range.start_bound()), literal(range.end_bound()))
     }
 
-    /// The text begins with a prefix, exactly: upper and lower case differ.
+    /// Selects entities whose value starts with a prefix. The comparison is case-sensitive.
     ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};
@@ -149,11 +149,11 @@ impl<E, T: PropertyField, N: AsRef<str>> Property<E, T, N> {
     {
         match self.check() {
             Ok(()) => Filter::prefix(&self.property_name(), prefix.as_ref()),
-            Err(error) => Filter::of(Err(Box::new(error))),
+            Err(error) => Filter::from_result(Err(Box::new(error))),
         }
     }
 
-    /// The entity has the property, and it is true.
+    /// Selects entities in which the property is true.
     ///
     /// ```
     /// # use rowhouse_client::entity::{Entity, PropertyBag};
@@ -171,7 +171,7 @@ impl<E, T: PropertyField, N: AsRef<str>> Property<E, T, N> {
         PropertyName::new(self.name.as_ref())
     }
 
-    /// Names that a program made while it ran are checked, lest they are read as another filter.
+    /// Checks a name built at run time, which could otherwise change the meaning of the filter.
     fn check(&self) -> Result<(), EntityError> {
         match self.property_name() {
             PropertyName::Custom(name) => crate::entity::check_property_name(&name),
@@ -190,13 +190,13 @@ impl<E, T: PropertyField, N: AsRef<str>> Property<E, T, N> {
     }
 }
 
-/// A property that a query can read and no filter can compare: it is encrypted, or holds JSON.
+/// A property that queries can read but filters cannot compare, because it is encrypted or contains JSON.
 ///
 /// ```
 /// # use rowhouse_client::entity::{Entity, PropertyBag, Properties};
 /// # use rowhouse_client::filter::{OpaqueProperty, Projection};
 /// # let secret: OpaqueProperty<PropertyBag, String> = OpaqueProperty::named("Secret", |bag, name| bag.get(name));
-/// // `secret` is the field of `PROPERTIES` that belongs to a field with `#[entity(encrypt)]`.
+/// // `secret` is the member of `PROPERTIES` for a field with `#[entity(encrypt)]`.
 /// let bag = PropertyBag::new("Berlin", "0042")?.with("Secret", "text")?;
 /// assert_eq!(secret.read(&bag)?, "text");
 /// # Ok::<(), rowhouse_client::entity::EntityError>(())

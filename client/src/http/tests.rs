@@ -1,4 +1,4 @@
-//! The client against servers that send fixed bytes.
+//! Runs the client against servers that send fixed bytes.
 
 use super::*;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, SanType, date_time_ymd};
@@ -9,15 +9,15 @@ use std::net::TcpListener;
 use std::sync::Mutex;
 use std::thread;
 
-/// A server that sends the same bytes to every request.
+/// A server that sends the same bytes in response to every request.
 struct Server {
-    /// Its address, without a scheme.
+    /// Host and port.
     authority: String,
-    /// The head of each request, after the number of its connection.
+    /// The number of the connection and the head, for each request.
     requests: Arc<Mutex<Vec<(usize, String)>>>,
 }
 
-/// Pieces of a response, each of which is followed by this pause.
+/// The pieces of a response and the pause after each of them.
 type Pieces = (Vec<&'static [u8]>, Duration);
 
 impl Server {
@@ -50,7 +50,7 @@ impl Server {
     }
 }
 
-/// Serves a connection until the client closes it, or until it asked for that.
+/// Serves a connection until the client closes it or requests its end.
 fn serve<S: Read + Write>(
     mut stream: BufReader<S>,
     number: usize,
@@ -199,10 +199,10 @@ async fn a_redirect_is_a_response_like_any_other() {
     assert_eq!(server.requests.lock().unwrap().len(), 1);
 }
 
-/// What makes a certificate another one than usual.
+/// A change to the default certificate parameters.
 type Change = fn(&mut CertificateParams);
 
-/// A server with a new certificate for `localhost`, and that certificate.
+/// Returns a server with a new certificate for `localhost`, and that certificate.
 fn tls_server(change: impl FnOnce(&mut CertificateParams)) -> (Server, CertificateDer<'static>) {
     let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
     change(&mut params);
@@ -246,7 +246,7 @@ async fn permanent_failures_of_tls_are_told_in_words() {
     thread::spawn(move || listener.accept().unwrap().0.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
     let error = get(&client(OPTIONS), &url).await.unwrap_err();
     assert!(error.to_string().contains("use an http address") && error.is_permanent(), "{error} {error:?}");
-    // A connection that breaks may not break again.
+    // A connection that breaks once may work the next time.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
     thread::spawn(move || drop(listener.accept()));

@@ -1,4 +1,4 @@
-//! Failures of TLS handshakes: which of them are permanent, and what people can do about each.
+//! TLS handshake failures: which ones are permanent, and advice on each.
 //!
 //! This module must not know requests.
 
@@ -6,21 +6,21 @@ use rustls::{CertificateError, Error, OtherError};
 use std::error::Error as StdError;
 use std::{fmt, io};
 
-/// Returns the failure of TLS that an error of the connection goes back to; `None` if the connection itself failed.
-pub(super) fn of<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
+/// Returns the TLS failure that caused a connection error; `None` if the connection itself failed.
+pub(super) fn find<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(failure) = error.downcast_ref::<Error>() {
             return Some(failure);
         }
-        // The source of an I/O error is not the error that it wraps, but the source of that.
+        // `source` of an I/O error skips the wrapped error and returns the source of that error.
         let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         next = wrapped.map(|wrapped| wrapped as &(dyn StdError + 'static)).or_else(|| error.source());
     }
     None
 }
 
-/// Whether the same handshake would fail again.
+/// Returns true if the same handshake would fail again.
 pub(super) fn is_permanent(failure: &Error) -> bool {
     matches!(
         failure,
@@ -32,7 +32,7 @@ pub(super) fn is_permanent(failure: &Error) -> bool {
     )
 }
 
-/// Writes a failure in words, with what to do.
+/// Writes a failure in plain words, with advice.
 pub(super) fn explain(failure: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match failure {
         Error::InvalidCertificate(error) => explain_certificate(error, f),
@@ -49,22 +49,22 @@ fn explain_certificate(error: &CertificateError, f: &mut fmt::Formatter<'_>) -> 
             "the server's certificate has expired; renew it, or correct the clock of this machine if that is wrong",
         ),
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => f.write_str(
-            "the server's certificate is not valid yet; check the clocks of this machine and of the one that made it",
+            "the server's certificate is not valid yet; check the clocks of this machine and of the one that issued it",
         ),
-        // The signature is bad, too, if a trusted certificate has the name of the issuer and another key.
+        // A trusted certificate with the issuer's name but another key also leads to a bad signature.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => f.write_str(
-            "this machine does not trust the issuer of the server's certificate; if the certificate is your own, name its \
-             PEM file in the variable SSL_CERT_FILE",
+            "this machine does not trust the issuer of the server's certificate; if the certificate is your own, pass \
+             its PEM file in the environment variable SSL_CERT_FILE",
         ),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => f.write_str(
-            "the server's certificate is for another host name; use an address with a name of the certificate, or make a \
-             certificate for this name",
+            "the server's certificate is for another host name; use an address with a name in the certificate, or make \
+             a certificate for this name",
         ),
         CertificateError::Other(OtherError(other))
             if other.downcast_ref::<webpki::Error>() == Some(&webpki::Error::CaUsedAsEndEntity) =>
         {
             f.write_str(
-                "the server's certificate is one of a certificate authority (CA:TRUE), which no server may present; make one \
+                "the server's certificate is a CA certificate (CA:TRUE), which a server must not present; make one \
                  with 'rowhouse certificate', or add -addext basicConstraints=critical,CA:FALSE to 'openssl req -x509'",
             )
         }

@@ -1,9 +1,10 @@
-//! Writing very many entities: grouped by partition into transactions, several of them at a time.
+//! Writes large numbers of entities: groups them by partition into transactions and sends several of these
+//! concurrently.
 //!
 //! Invariants:
 //!
 //! 1. Operations on one entity are executed in the order in which they were given.
-//! 2. Memory is bounded by [`BULK_BUFFER_BYTES_MAX`], [`BULK_BUFFER_OPERATIONS_MAX`] and the transactions that are being sent.
+//! 2. Memory is bounded by [`BULK_BUFFER_BYTES_MAX`], [`BULK_BUFFER_OPERATIONS_MAX`] and the transactions in flight.
 //!
 //! This module must not know how a transaction is sent.
 
@@ -23,13 +24,14 @@ use std::fmt;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Writes very many entities to a table: grouped by partition into transactions of up to 100 operations, 2 MiB of properties
-/// and 4 MiB of body, several of them at a time.
+/// Writes large numbers of entities to a table. Groups operations by partition into transactions of up to 100
+/// operations, 2 MiB of properties and 4 MiB of body, and sends several transactions concurrently.
 ///
-/// There is no order between different entities, and no atomicity beyond a single operation: of a group, the operation at fault
-/// is left out and reported, and the others are sent again. Operations on the same entity keep their order.
+/// Operations on the same entity keep their order. There is no order between different entities, and no atomicity
+/// beyond a single operation: if an operation in a group fails, it is reported and the rest of the group is sent again.
 ///
-/// Adding an operation waits while enough others are under way, so that any source can be written with little memory.
+/// Adding an operation waits while too many operations are pending, so a source of any size can be written with little
+/// memory.
 ///
 /// ```
 /// use rowhouse_client::PropertyBag;
@@ -56,11 +58,12 @@ pub struct BulkWriter {
     on_progress: Option<OnProgress>,
     /// The operations that wait for their transaction, by partition.
     groups: HashMap<KeyText, Group>,
-    /// The partitions of `groups`, those first that wait the longest. A partition may be in it that is not in `groups` any more.
+    /// The partitions of `groups`, longest waiting first. It may also contain partitions that are no longer in
+    /// `groups`.
     waiting: VecDeque<KeyText>,
     buffered_operations: usize,
     buffered_bytes: usize,
-    /// The entities that are being written.
+    /// The entities whose operations are in flight.
     under_way: HashSet<EntityKey>,
     tasks: JoinSet<Outcome>,
     report: BulkReport,
@@ -68,7 +71,7 @@ pub struct BulkWriter {
 
 type OnProgress = Box<dyn FnMut(&BulkReport) + Send>;
 
-/// The operations of a partition that wait.
+/// The buffered operations of a partition.
 #[derive(Debug, Default)]
 struct Group {
     changes: Vec<Change>,
@@ -76,11 +79,11 @@ struct Group {
     bytes: usize,
 }
 
-/// What was written so far, or in all.
+/// The results of a bulk writer, so far or in total.
 ///
 /// ```
 /// # use rowhouse_client::Table;
-/// # async fn of(orders: Table) {
+/// # async fn example(orders: Table) {
 /// let report = orders.bulk().finish().await;
 /// for failure in &report.failures {
 ///     println!("{}: {}", failure.key.row.as_str(), failure.error);
@@ -90,17 +93,17 @@ struct Group {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct BulkReport {
-    /// The number of operations that were executed.
+    /// The number of executed operations.
     pub written: u64,
-    /// The number of operations that were not, or of which this is unknown.
+    /// The number of operations that failed or whose outcome is unknown.
     pub failed: u64,
-    /// The number of transactions that were sent, without those of retry policies.
+    /// The number of transactions sent, not counting retries.
     pub transactions: u64,
-    /// The first 1,000 of the operations that failed.
+    /// The first 1,000 failed operations.
     pub failures: Vec<BulkFailure>,
 }
 
-/// An operation that failed.
+/// A failed operation.
 ///
 /// ```
 /// # use rowhouse_client::{BulkFailure, ErrorKind};
@@ -112,13 +115,13 @@ pub struct BulkReport {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct BulkFailure {
-    /// The entity.
+    /// The key of the entity.
     pub key: EntityKey,
-    /// Why. Operations that were sent together may share one error, such as a lost connection.
+    /// The reason. Operations that were sent together may share one error, such as a lost connection.
     pub error: Arc<Error>,
 }
 
-/// What became of a group.
+/// The results of a group.
 struct Outcome {
     keys: Vec<EntityKey>,
     written: u64,
@@ -127,11 +130,11 @@ struct Outcome {
 }
 
 impl Table {
-    /// A writer of very many entities. Nothing is sent before operations are added.
+    /// Creates a bulk writer. Nothing is sent before operations are added.
     ///
     /// ```
     /// # use rowhouse_client::Table;
-    /// # async fn of(orders: Table) {
+    /// # async fn example(orders: Table) {
     /// let report = orders.bulk().finish().await;
     /// assert_eq!(report.written, 0);
     /// # }
@@ -153,11 +156,11 @@ impl Table {
 }
 
 impl BulkWriter {
-    /// Sets how many transactions are sent at a time: 8 by default, at least one.
+    /// Sets the number of transactions that are sent concurrently: 8 by default, at least one.
     ///
     /// ```
     /// # use rowhouse_client::Table;
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// let bulk = orders.bulk().concurrency(16);
     /// # }
     /// ```
@@ -165,11 +168,11 @@ impl BulkWriter {
         Self { concurrency: transactions.max(1), ..self }
     }
 
-    /// Calls a function after each group, with what was done so far.
+    /// Calls a function after each group, with the results so far.
     ///
     /// ```
     /// # use rowhouse_client::Table;
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// let bulk = orders.bulk().on_progress(|report| println!("{} written", report.written));
     /// # }
     /// ```
@@ -177,11 +180,12 @@ impl BulkWriter {
         Self { on_progress: Some(Box::new(call)), ..self }
     }
 
-    /// Inserts an entity, which must not exist. Fails if it cannot be encoded; what the service says is in the report.
+    /// Inserts an entity, which must not exist. Fails if the entity cannot be encoded; a refusal by the service is in
+    /// the report.
     ///
     /// ```
     /// # use rowhouse_client::{Error, PropertyBag, Table};
-    /// # async fn of(orders: Table, order: PropertyBag) -> Result<(), Error> {
+    /// # async fn example(orders: Table, order: PropertyBag) -> Result<(), Error> {
     /// let mut bulk = orders.bulk();
     /// bulk.insert(&order).await?;
     /// bulk.finish().await;
@@ -191,11 +195,11 @@ impl BulkWriter {
         self.write(Write::Insert, entity, None).await
     }
 
-    /// Inserts an entity, or replaces the one that exists. Fails if it cannot be encoded.
+    /// Inserts an entity, or replaces the existing one. Fails if the entity cannot be encoded.
     ///
     /// ```
     /// # use rowhouse_client::{Error, PropertyBag, Table};
-    /// # async fn of(orders: Table, order: PropertyBag) -> Result<(), Error> {
+    /// # async fn example(orders: Table, order: PropertyBag) -> Result<(), Error> {
     /// let mut bulk = orders.bulk();
     /// bulk.insert_or_replace(&order).await?;
     /// bulk.finish().await;
@@ -205,11 +209,11 @@ impl BulkWriter {
         self.write(Write::InsertOrReplace, entity, None).await
     }
 
-    /// Inserts an entity, or merges into the one that exists. Fails if it cannot be encoded.
+    /// Inserts an entity, or merges it into the existing one. Fails if the entity cannot be encoded.
     ///
     /// ```
     /// # use rowhouse_client::{Error, PropertyBag, Table};
-    /// # async fn of(orders: Table, order: PropertyBag) -> Result<(), Error> {
+    /// # async fn example(orders: Table, order: PropertyBag) -> Result<(), Error> {
     /// let mut bulk = orders.bulk();
     /// bulk.insert_or_merge(&order).await?;
     /// bulk.finish().await;
@@ -219,11 +223,11 @@ impl BulkWriter {
         self.write(Write::InsertOrMerge, entity, None).await
     }
 
-    /// Replaces an entity, which must exist and match the condition. Fails if it cannot be encoded.
+    /// Replaces an entity, which must exist and match the condition. Fails if the entity cannot be encoded.
     ///
     /// ```
     /// # use rowhouse_client::{Error, IfMatch, PropertyBag, Table};
-    /// # async fn of(orders: Table, order: PropertyBag) -> Result<(), Error> {
+    /// # async fn example(orders: Table, order: PropertyBag) -> Result<(), Error> {
     /// let mut bulk = orders.bulk();
     /// bulk.replace(&order, IfMatch::Any).await?;
     /// bulk.finish().await;
@@ -233,11 +237,11 @@ impl BulkWriter {
         self.write(Write::Replace, entity, Some(condition.into())).await
     }
 
-    /// Merges into an entity, which must exist and match the condition. Fails if it cannot be encoded.
+    /// Merges into an entity, which must exist and match the condition. Fails if the entity cannot be encoded.
     ///
     /// ```
     /// # use rowhouse_client::{Error, IfMatch, PropertyBag, Table};
-    /// # async fn of(orders: Table, order: PropertyBag) -> Result<(), Error> {
+    /// # async fn example(orders: Table, order: PropertyBag) -> Result<(), Error> {
     /// let mut bulk = orders.bulk();
     /// bulk.merge(&order, IfMatch::Any).await?;
     /// bulk.finish().await;
@@ -251,7 +255,7 @@ impl BulkWriter {
     ///
     /// ```
     /// # use rowhouse_client::{Error, IfMatch, Table};
-    /// # async fn of(orders: Table) -> Result<(), Error> {
+    /// # async fn example(orders: Table) -> Result<(), Error> {
     /// let mut bulk = orders.bulk();
     /// bulk.delete("2031", "0001", IfMatch::Any).await?;
     /// bulk.finish().await;
@@ -268,11 +272,11 @@ impl BulkWriter {
         Ok(())
     }
 
-    /// What was done so far.
+    /// Returns the results so far.
     ///
     /// ```
     /// # use rowhouse_client::Table;
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// assert_eq!(orders.bulk().report().written, 0);
     /// # }
     /// ```
@@ -280,12 +284,12 @@ impl BulkWriter {
         &self.report
     }
 
-    /// Sends what still waits, and returns when everything is done. Without this call, what waits and what is being sent is given
-    /// up.
+    /// Sends all buffered operations, and returns when everything is done. Dropping the writer without this call
+    /// abandons the operations that are buffered or in flight.
     ///
     /// ```
     /// # use rowhouse_client::Table;
-    /// # async fn of(orders: Table) {
+    /// # async fn example(orders: Table) {
     /// let report = orders.bulk().finish().await;
     /// assert_eq!(report.failed, 0);
     /// # }
@@ -305,7 +309,7 @@ impl BulkWriter {
     async fn add(&mut self, change: Change) {
         let key = change.key().clone();
         let bytes = change.bytes();
-        // What was given before for the same entity goes first.
+        // Earlier operations on the same entity go first.
         let group = self.groups.get(&key.partition);
         let is_full = group.is_some_and(|group| {
             group.changes.len() == TRANSACTION_OPERATIONS_MAX || group.bytes + bytes > BULK_TRANSACTION_BYTES_MAX
@@ -335,11 +339,12 @@ impl BulkWriter {
         }
     }
 
-    /// Sends the group that waits the longest; false if none waits.
+    /// Sends the group that has waited longest. Returns false if there is none.
     async fn send_oldest(&mut self) -> bool {
         while let Some(partition) = self.waiting.front().cloned() {
             if self.groups.contains_key(&partition) {
-                // Only then may it be forgotten, because this future can be dropped while it waits.
+                // The partition must stay in the queue until then, because this future can be dropped while it
+                // waits.
                 self.send(&partition).await;
                 self.waiting.pop_front();
                 return true;
@@ -349,12 +354,12 @@ impl BulkWriter {
         false
     }
 
-    /// Sends the group of a partition as soon as there are fewer transactions under way than there may be.
+    /// Sends the group of a partition as soon as the number of transactions in flight permits it.
     async fn send(&mut self, partition: &KeyText) {
         while self.tasks.len() >= self.concurrency {
             self.settle_one().await;
         }
-        // Most groups are sent because they are full; their places in the order of waiting are removed from time to time.
+        // Most groups are sent because they are full. Their entries in `waiting` are removed from time to time.
         if self.waiting.len() > 2 * self.groups.len() + TRANSACTION_OPERATIONS_MAX {
             let mut seen = HashSet::new();
             self.waiting.retain(|partition| self.groups.contains_key(partition) && seen.insert(partition.clone()));
@@ -366,13 +371,13 @@ impl BulkWriter {
         self.tasks.spawn(write_group(self.table.clone(), changes));
     }
 
-    /// Waits for the end of one of the transactions under way; false if there is none.
+    /// Waits for one of the transactions in flight to end. Returns false if there is none.
     async fn settle_one(&mut self) -> bool {
         let Some(outcome) = self.tasks.join_next().await else { return false };
         let outcome = outcome.unwrap_or_else(|error| match error.try_into_panic() {
-            // That of a transport, a credential or a key of the program.
+            // Raised by the program's own transport, credential or key type.
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(error) => panic!("the runtime of the bulk writer ended before it: {error}"),
+            Err(error) => panic!("the runtime shut down before the bulk writer was done: {error}"),
         });
         for key in &outcome.keys {
             self.under_way.remove(key);
@@ -399,7 +404,7 @@ impl fmt::Debug for BulkWriter {
     }
 }
 
-/// Writes the operations of a partition: in one transaction, and again without the operation at fault until there is none.
+/// Writes the operations of a partition in one transaction. After a failure, repeats it without the failed operation.
 async fn write_group(table: Table, changes: Vec<Change>) -> Outcome {
     let keys = changes.iter().map(|change| change.key().clone()).collect();
     let mut outcome = Outcome { keys, written: 0, transactions: 0, failures: Vec::new() };
@@ -409,7 +414,7 @@ async fn write_group(table: Table, changes: Vec<Change>) -> Outcome {
             continue;
         }
         outcome.transactions += 1;
-        let Err(error) = table.commit(Transaction::of(changes.clone())).await else {
+        let Err(error) = table.commit(Transaction::from_changes(changes.clone())).await else {
             outcome.written += changes.len() as u64;
             continue;
         };
@@ -418,7 +423,7 @@ async fn write_group(table: Table, changes: Vec<Change>) -> Outcome {
             pending.extend([second, changes]);
             continue;
         }
-        // An error that would be the same for each operation is not met a hundred times.
+        // An error that would be the same for every operation is not retried for each of them.
         let at_fault = error.operation_index().filter(|at| *at < changes.len() && !concerns_all(&error));
         let (failed, rest) = match at_fault {
             Some(operation) => (vec![changes.remove(operation)], changes),
@@ -432,7 +437,7 @@ async fn write_group(table: Table, changes: Vec<Change>) -> Outcome {
     outcome
 }
 
-/// Whether every operation of the table would fail like this.
+/// Returns true if every operation on the table would fail with this error.
 fn concerns_all(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::Throttled | ErrorKind::Service)
         || matches!(error.code(), Some("TableNotFound" | "TableBeingDeleted"))

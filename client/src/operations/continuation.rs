@@ -1,4 +1,4 @@
-//! Where the next page of a query begins.
+//! Continuation tokens: the positions at which the next pages of queries begin.
 
 use crate::error::Error;
 use crate::pipeline::{Operation, unreadable};
@@ -6,10 +6,10 @@ use std::fmt;
 use std::str::FromStr;
 use wire::uri::{encode_component, percent_decode};
 
-/// The continuation token of a query. Its texts are opaque: only the service that made them can read them.
+/// The continuation token of a query. Its strings are opaque: only the service that created them can interpret them.
 ///
-/// It can be stored and used by another process, hours later: as text, or with the feature `serde`. It belongs to the table and
-/// the filter with which it was made.
+/// A token can be stored and used hours later by another process, either as a string or with the feature `serde`. It is
+/// valid only for the table and the filter that it was created with.
 ///
 /// ```
 /// use rowhouse_client::{Continuation, PropertyBag};
@@ -38,7 +38,7 @@ pub struct Continuation {
     pub row: Option<String>,
 }
 
-/// A text is not a continuation.
+/// The error for a string that is not a continuation.
 ///
 /// ```
 /// assert!("".parse::<rowhouse_client::Continuation>().is_err());
@@ -47,7 +47,7 @@ pub struct Continuation {
 pub struct MalformedContinuation;
 
 impl Continuation {
-    /// The options of a query that begins here, for an address.
+    /// Returns the query options that make a query begin here.
     pub(crate) fn options(&self) -> String {
         let row = self.row.as_ref().map_or_else(String::new, |row| format!("&NextRowKey={}", encode_component(row)));
         format!("&NextPartitionKey={}{row}", encode_component(&self.partition))
@@ -66,7 +66,7 @@ pub(super) fn advanced<T: PartialEq>(
     Ok(next)
 }
 
-/// Both texts, percent-encoded, with a slash between them; without a slash if there is no `NextRowKey`.
+/// Writes both values percent-encoded with a slash between them, without a slash if there is no `NextRowKey`.
 impl fmt::Display for Continuation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&encode_component(&self.partition))?;
@@ -89,7 +89,7 @@ impl FromStr for Continuation {
 
 impl fmt::Display for MalformedContinuation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the text is not a continuation of a query")
+        f.write_str("the string is not the continuation of a query")
     }
 }
 

@@ -1,6 +1,6 @@
-//! The operations on single entities.
+//! Operations on single entities.
 //!
-//! This module must not know queries and transactions, which share how an entity is written and read.
+//! This module must not know queries and transactions, which reuse its functions for writing and reading entities.
 
 use super::stored::{IfMatch, Stored, Written, stored_as, timestamp};
 use super::table::Table;
@@ -16,7 +16,7 @@ use model::EntityKey;
 use wire::entity_body::StoredEntity;
 use wire::json::{read_stored_entity, write_entity_request};
 
-/// How an entity is written, depending on whether it exists.
+/// The kind of a write, which decides what happens if the entity exists or does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Write {
     Insert,
@@ -35,7 +35,7 @@ impl Write {
         }
     }
 
-    /// The method of a part of a batch, where every service knows MERGE.
+    /// Returns the method for a part of a batch. All services support MERGE there.
     pub(crate) fn batch_method(self) -> &'static str {
         match self {
             Self::Insert => "POST",
@@ -47,10 +47,10 @@ impl Write {
     fn text(self) -> &'static str {
         match self {
             Self::Insert => "inserting an entity into the table",
-            Self::Replace => "replacing an entity of the table",
-            Self::Merge => "merging into an entity of the table",
-            Self::InsertOrReplace => "inserting or replacing an entity of the table",
-            Self::InsertOrMerge => "inserting an entity of the table or merging into it",
+            Self::Replace => "replacing an entity in the table",
+            Self::Merge => "merging into an entity in the table",
+            Self::InsertOrReplace => "inserting or replacing an entity in the table",
+            Self::InsertOrMerge => "inserting or merging an entity in the table",
         }
     }
 
@@ -59,7 +59,7 @@ impl Write {
         matches!(self, Self::Merge | Self::InsertOrMerge)
     }
 
-    /// Whether the second of two equal writes changes nothing and cannot fail because of the first.
+    /// Returns true if repeating the write changes nothing and cannot fail because of the first attempt.
     pub(crate) fn is_idempotent(self, condition: Option<&IfMatch>) -> bool {
         self != Self::Insert && !matches!(condition, Some(IfMatch::ETag(_)))
     }
@@ -83,7 +83,7 @@ impl Table {
         self.write(Write::Insert, entity, None).await
     }
 
-    /// Inserts an entity, which must not exist, and returns it as the service has it.
+    /// Inserts an entity, which must not exist, and returns it as stored by the service.
     ///
     /// ```
     /// # use rowhouse_client::PropertyBag;
@@ -103,7 +103,7 @@ impl Table {
         self.read_response(&operation, &response, &[], E::ENCRYPTED, E::from_bag).await
     }
 
-    /// Reads an entity. One that does not exist is an error; [`find`](Self::find) returns `None` for it.
+    /// Reads an entity. If it does not exist, this is an error; [`find`](Self::find) returns `None` instead.
     ///
     /// ```
     /// # use rowhouse_client::{ErrorKind, PropertyBag};
@@ -120,7 +120,8 @@ impl Table {
         self.read(&key(partition_key, row_key)?, &[], E::ENCRYPTED, E::from_bag).await
     }
 
-    /// As [`get`](Self::get), for the key of another entity or one that the type has made, such as `Customer::key_of(…)`.
+    /// Reads an entity like [`get`](Self::get), by a key taken from another entity or created by its type, such as
+    /// `Customer::key_of(…)`.
     ///
     /// ```
     /// # use rowhouse_client::{Entity, PropertyBag};
@@ -138,7 +139,7 @@ impl Table {
         self.read(key, &[], E::ENCRYPTED, E::from_bag).await
     }
 
-    /// Reads an entity; `None` if it does not exist. A table that does not exist is an error.
+    /// Reads an entity; returns `None` if it does not exist. A missing table is an error.
     ///
     /// ```
     /// # use rowhouse_client::PropertyBag;
@@ -190,7 +191,7 @@ impl Table {
         self.read(&key(partition_key, row_key)?, &names, E::ENCRYPTED, |bag| projection.read(&bag)).await
     }
 
-    /// Reads some properties of an entity by their names, into a type that needs no others.
+    /// Reads some properties of an entity by name, into a type that requires no others.
     ///
     /// ```
     /// # use rowhouse_client::PropertyBag;
@@ -213,7 +214,7 @@ impl Table {
         self.read(&key(partition_key, row_key)?, names, E::ENCRYPTED, E::from_bag).await
     }
 
-    /// Replaces an entity, which must exist and match the condition: all its properties are those of this one afterwards.
+    /// Replaces an entity, which must exist and match the condition. Afterwards it has exactly the given properties.
     ///
     /// ```
     /// # use rowhouse_client::{IfMatch, PropertyBag};
@@ -232,8 +233,8 @@ impl Table {
         self.write(Write::Replace, entity, Some(condition.into())).await
     }
 
-    /// Merges into an entity, which must exist and match the condition: its other properties stay as they are. A property that
-    /// is `None` is not written, so it stays as well.
+    /// Merges into an entity, which must exist and match the condition. Its other properties keep their values. A
+    /// property that is `None` is not written, so it keeps its value, too.
     ///
     /// ```
     /// # use rowhouse_client::{IfMatch, PropertyBag};
@@ -251,7 +252,7 @@ impl Table {
         self.write(Write::Merge, entity, Some(condition.into())).await
     }
 
-    /// Inserts an entity, or replaces the one that exists.
+    /// Inserts an entity, or replaces the existing one.
     ///
     /// ```
     /// # use rowhouse_client::PropertyBag;
@@ -268,7 +269,7 @@ impl Table {
         self.write(Write::InsertOrReplace, entity, None).await
     }
 
-    /// Inserts an entity, or merges into the one that exists.
+    /// Inserts an entity, or merges it into the existing one.
     ///
     /// ```
     /// # use rowhouse_client::PropertyBag;
@@ -301,10 +302,11 @@ impl Table {
         self.delete_entity(partition_key, row_key, &condition.into(), false).await
     }
 
-    /// Deletes an entity, which must match the condition if it exists; whether it did. A table that does not exist is an error.
+    /// Deletes an entity if it exists, and returns whether it did. An existing entity must match the condition. A
+    /// missing table is an error.
     ///
-    /// Other than [`delete`](Self::delete) this may be repeated: if a response is lost, it says that there was no entity although
-    /// it has deleted it.
+    /// Unlike [`delete`](Self::delete), this operation is retried. If a response is lost, the retry returns false
+    /// although this call deleted the entity.
     ///
     /// ```
     /// # use rowhouse_client::{IfMatch, PropertyBag};
@@ -343,17 +345,17 @@ impl Table {
             method: Method::DELETE,
             if_match: Some(condition.header()?.to_owned()),
             is_idempotent,
-            ..Operation::get(self.what("deleting an entity of the table"), path, String::new(), BodyFormat::Json)
+            ..Operation::get(self.what("deleting an entity from the table"), path, String::new(), BodyFormat::Json)
         };
         self.pipeline.execute(&operation).await.map(drop)
     }
 
-    /// Reads an entity, changes it and writes it back under its `ETag`, and begins anew whenever somebody else was faster. Returns
-    /// what was written.
+    /// Reads an entity, changes it, and writes it back if its `ETag` is still the same. Starts over whenever another
+    /// client has changed the entity. Returns the written entity.
     ///
-    /// The entity is replaced, so its type should know all properties, or have a field with `rest`. The change may be made
-    /// several times, each time to the entity as it is then; an error that it returns ends the loop, as does the hundredth time
-    /// that somebody else was faster. The entity is read from the primary.
+    /// The entity is replaced, so its type should contain all properties or have a `rest` field. `change` may be called
+    /// several times, each time with the current entity. An error that it returns ends the loop, and so does the
+    /// hundredth conflict. The entity is read from the primary.
     ///
     /// ```
     /// # use rowhouse_client::PropertyBag;
@@ -379,7 +381,7 @@ impl Table {
         mut change: impl FnMut(&mut E) -> Result<(), Error>,
     ) -> Result<Stored<E>, Error> {
         let mut table = self.clone();
-        // What the secondary has may be old for a long time.
+        // The secondary may lag far behind.
         table.pipeline.read_from = ReadFrom::Primary;
         let mut rounds = 0;
         loop {
@@ -388,7 +390,7 @@ impl Table {
             change(&mut stored.entity)?;
             match table.replace(&stored.entity, &stored.etag).await {
                 Ok(Written { etag, timestamp }) => return Ok(Stored { etag, timestamp, ..stored }),
-                // Each round that fails is one in which somebody else got ahead, so the loop cannot stand still for all.
+                // A round fails only because another client has succeeded, so the clients as a whole make progress.
                 Err(error) if error.kind() == ErrorKind::PreconditionFailed && rounds < UPDATE_ROUNDS_MAX => {}
                 Err(error) => return Err(error),
             }
@@ -399,7 +401,7 @@ impl Table {
         let bag = self.encrypted(write, entity.to_bag()?, E::ENCRYPTED).await?;
         let operation = self.write_operation(write, &bag, condition.as_ref())?;
         let response = self.pipeline.execute(&operation).await?;
-        Ok(Written::of(response.header("etag").unwrap_or_default()))
+        Ok(Written::from_etag(response.header("etag").unwrap_or_default()))
     }
 
     fn write_operation(
@@ -434,7 +436,7 @@ impl Table {
             Some(list) => format!("$select={list}"),
             None => String::new(),
         };
-        let what = self.what("reading an entity of the table");
+        let what = self.what("reading an entity from the table");
         let operation = Operation::get(what, self.entity_path(key), query, BodyFormat::Json);
         let response = self.pipeline.execute(&operation).await?;
         self.read_response(&operation, &response, select, marked, read).await
@@ -462,13 +464,13 @@ pub(crate) fn write_bag(out: &mut Vec<u8>, bag: &PropertyBag) {
         .expect("a builder has no damaged properties");
 }
 
-/// An entity that the service sent.
+/// Converts an entity that the service sent.
 pub(crate) fn bag(operation: &Operation, stored: StoredEntity) -> Result<PropertyBag, Error> {
     let StoredEntity { body, timestamp: time, etag } = stored;
     let (partition, row) =
         body.partition.zip(body.row).ok_or_else(|| unreadable(operation, "an entity has no keys"))?;
     let time = time.or_else(|| timestamp(etag.as_deref()?));
-    let mut bag = PropertyBag::of(EntityKey { partition, row });
+    let mut bag = PropertyBag::from_key(EntityKey { partition, row });
     bag.properties = body.properties.into();
     bag.timestamp = time;
     bag.etag = etag.map(ETag::from);

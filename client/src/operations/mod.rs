@@ -1,6 +1,6 @@
-//! What programs call: a service, its tables, queries, transactions and the bulk writer.
+//! The public operations: services, tables, queries, transactions and the bulk writer.
 //!
-//! This folder must not know how a request is signed, sent and repeated.
+//! This folder must not know how requests are signed, sent and retried.
 
 mod bulk;
 mod continuation;

@@ -1,6 +1,6 @@
-//! How the results of a query arrive: in pages, or one by one.
+//! The results of a query: page by page or one by one.
 //!
-//! This module must not know how a query is made.
+//! This module must not know how queries are built.
 
 use super::continuation::{Continuation, advanced};
 use super::entities::bag;
@@ -17,14 +17,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use wire::json::read_entity_set;
 
-/// Makes a result of an entity.
+/// Converts an entity to a result.
 pub(super) type Read<T> = Arc<dyn Fn(PropertyBag) -> Result<T, EntityError> + Send + Sync>;
 
 /// A page of the results of a query, in key order.
 ///
 /// ```
 /// # use rowhouse_client::{PropertyBag, Table};
-/// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+/// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
 /// let mut pages = orders.query::<PropertyBag>().pages();
 /// while let Some(page) = pages.next().await {
 ///     println!("{} entities", page?.items.len());
@@ -36,23 +36,23 @@ pub(super) type Read<T> = Arc<dyn Fn(PropertyBag) -> Result<T, EntityError> + Se
 pub struct Page<T> {
     /// The results. A page may be empty although more pages follow.
     pub items: Vec<T>,
-    /// Where the next page begins; `None` for the last page.
+    /// The position of the next page; `None` for the last page.
     pub next: Option<Continuation>,
 }
 
-/// What all pages of a query have in common.
+/// The parts of the request that all pages of a query share.
 pub(super) struct PageRequest<T> {
     pub(super) table: Table,
-    /// The options of the address that stay the same, each after an ampersand.
+    /// The query options that stay the same, each preceded by an ampersand.
     pub(super) options: String,
     pub(super) page_size: usize,
-    /// The properties that are read, and those that the type marks for encryption.
+    /// The names of the properties to read (empty for all), and of those that the type marks for encryption.
     pub(super) select: Vec<String>,
     pub(super) marked: Vec<&'static str>,
     pub(super) read: Read<T>,
 }
 
-/// Where a query stands.
+/// The current position of a query.
 #[derive(Debug)]
 pub(super) struct Position {
     pub(super) from: Option<Continuation>,
@@ -62,13 +62,13 @@ pub(super) struct Position {
 impl<T> PageRequest<T> {
     /// Reads a page of at most `limit` entities.
     ///
-    /// If the page is larger than a response may be, it is requested again with half as many entities.
+    /// If the page exceeds the maximum size of a response, requests it again with half as many entities.
     async fn page(&self, from: Option<&Continuation>, limit: usize) -> Result<Page<T>, Error> {
         let position = from.map(Continuation::options).unwrap_or_default();
         let mut top = limit;
         loop {
             let query = format!("$top={top}{}{position}", self.options);
-            let what = self.table.what("a page of the table");
+            let what = self.table.what("querying the table");
             let operation = Operation::get(what, self.table.path("()"), query, BodyFormat::Json);
             match self.table.pipeline.execute(&operation).await {
                 Err(Error::ResponseTooLarge { .. }) if top > 1 => top = top.div_ceil(2),
@@ -78,7 +78,7 @@ impl<T> PageRequest<T> {
                     let entities = entities
                         .map_err(|error| unreadable(&operation, &format!("an entity is malformed: {error:?}")))?;
                     if entities.len() > top {
-                        return Err(unreadable(&operation, "it has more entities than were asked for"));
+                        return Err(unreadable(&operation, "it has more entities than requested"));
                     }
                     let select: Vec<&str> = self.select.iter().map(String::as_str).collect();
                     let mut items = Vec::with_capacity(entities.len());
@@ -96,41 +96,41 @@ impl<T> PageRequest<T> {
     }
 }
 
-/// The pages of a query, read one after the other as they are asked for. It is a [`Stream`] as well.
+/// The pages of a query, read one at a time when requested. Also implements [`Stream`].
 ///
 /// ```
 /// # use rowhouse_client::{PropertyBag, Table};
-/// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+/// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
 /// let mut pages = orders.query::<PropertyBag>().pages();
 /// while let Some(page) = pages.next().await {
 ///     println!("{} entities", page?.items.len());
 /// }
 /// # Ok(()) }
 /// ```
-#[must_use = "nothing is read before a page is asked for"]
+#[must_use = "nothing is read until a page is requested"]
 pub struct Pages<T> {
     request: Arc<PageRequest<T>>,
-    /// `None` after the last page, and while a page is read.
+    /// `None` after the last page, and while a page is being read.
     position: Option<Position>,
     pending: Option<Pin<Box<dyn Future<Output = PageRead<T>> + Send>>>,
-    /// Why nothing can be sent.
+    /// The reason why the query cannot be sent.
     error: Option<Error>,
 }
 
-/// A page, and where the query stands after it.
+/// A page and the query's position after it.
 type PageRead<T> = Result<(Page<T>, Option<Position>), Error>;
 
 impl<T: Send + 'static> Pages<T> {
-    /// The pages from this position on, or the reason why nothing can be sent.
+    /// Creates the pages that start at this position. With an `error`, the first page is that error.
     pub(super) fn new(request: PageRequest<T>, position: Option<Position>, error: Option<Error>) -> Self {
         Self { request: Arc::new(request), position, pending: None, error }
     }
 
-    /// The next page; `None` after the last one. After an error there are no more pages.
+    /// Returns the next page; `None` after the last one. After an error there are no more pages.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
     /// if let Some(page) = orders.query::<PropertyBag>().pages().next().await {
     ///     println!("{} entities", page?.items.len());
     /// }
@@ -181,11 +181,11 @@ impl<T> fmt::Debug for Pages<T> {
     }
 }
 
-/// The results of a query, one by one. It is a [`Stream`] as well.
+/// The results of a query, one by one. Also implements [`Stream`].
 ///
 /// ```
 /// # use rowhouse_client::{PropertyBag, Table};
-/// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+/// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
 /// let mut all = orders.query::<PropertyBag>().stream();
 /// while let Some(order) = all.next().await {
 ///     println!("{}", order?.key.row.as_str());
@@ -193,23 +193,22 @@ impl<T> fmt::Debug for Pages<T> {
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]
-#[must_use = "nothing is read before a result is asked for"]
+#[must_use = "nothing is read until a result is requested"]
 pub struct Results<T> {
     pages: Pages<T>,
     page: VecDeque<T>,
 }
 
 impl<T: Send + 'static> Results<T> {
-    /// The results on these pages.
-    pub(super) fn of(pages: Pages<T>) -> Self {
+    pub(super) fn new(pages: Pages<T>) -> Self {
         Self { pages, page: VecDeque::new() }
     }
 
-    /// The next result; `None` after the last one. After an error there are no more results.
+    /// Returns the next result; `None` after the last one. After an error there are no more results.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
     /// let first = orders.query::<PropertyBag>().stream().next().await.transpose()?;
     /// # Ok(()) }
     /// ```
@@ -218,7 +217,7 @@ impl<T: Send + 'static> Results<T> {
     }
 }
 
-/// No result is ever pinned.
+/// Results are never pinned.
 impl<T> Unpin for Results<T> {}
 
 impl<T: Send + 'static> Stream for Results<T> {

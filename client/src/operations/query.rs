@@ -1,4 +1,4 @@
-//! Queries: which entities of a table are read, and what of them. `pages.rs` has how they arrive.
+//! Queries: which entities of a table are read, and which of their properties. `pages.rs` delivers the results.
 //!
 //! This module must not know how entities are written.
 
@@ -16,12 +16,13 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 use wire::uri::encode_component;
 
-/// A query of the entities of a table, in key order. Nothing is sent before it is run by [`stream`](Self::stream),
-/// [`pages`](Self::pages), [`collect`](Self::collect) or [`first`](Self::first).
+/// A query of the entities of a table, in key order. Nothing is sent until [`stream`](Self::stream),
+/// [`pages`](Self::pages), [`collect`](Self::collect) or [`first`](Self::first) runs it.
 ///
-/// All conditions must hold together. What a property is called and which type it has is checked by the compiler; [`filter_text`](Self::filter_text) takes
-/// any text of the filter language instead. The entities that the service examines are those in the range that the conditions
-/// on the keys leave; everything else is decided one entity after the other.
+/// An entity must match all conditions. The compiler checks the names and types of properties;
+/// [`filter_text`](Self::filter_text) accepts any expression of the filter language instead. The service examines only
+/// the entities in the key range that the conditions on the keys allow. It checks all other conditions entity by
+/// entity.
 ///
 /// ```
 /// use rowhouse_client::{Entity, TableService};
@@ -61,13 +62,13 @@ use wire::uri::encode_component;
 pub struct Query<E, T = Stored<E>> {
     table: Table,
     filter: Option<Filter<E>>,
-    /// Expressions of the filter language, as the program wrote them.
+    /// Expressions of the filter language, as written by the program.
     texts: Vec<String>,
     select: Vec<String>,
     take: Option<u64>,
     page_size: usize,
     from: Option<Continuation>,
-    /// The properties that the types of the query mark for encryption.
+    /// The properties that the query's types mark for encryption.
     marked: Vec<&'static str>,
     read: Read<T>,
     types: PhantomData<fn() -> E>,
@@ -91,7 +92,7 @@ impl<E: Entity> Query<E> {
 }
 
 impl<E: Entity, T> Query<E, T> {
-    /// Adds a condition on properties, which the closure makes of those of the type.
+    /// Adds a condition, which the closure builds from the properties of the type.
     ///
     /// ```
     /// # use rowhouse_client::{Entity, Table};
@@ -101,7 +102,7 @@ impl<E: Entity, T> Query<E, T> {
     /// #     #[entity(row_key)] id: String,
     /// #     visits: i32,
     /// # }
-    /// # fn of(customers: Table) {
+    /// # fn example(customers: Table) {
     /// let query = customers.query::<Customer>().filter(|c| c.visits.ge(10) | c.city.eq("Turin"));
     /// # }
     /// ```
@@ -109,7 +110,7 @@ impl<E: Entity, T> Query<E, T> {
         self.and(condition(E::PROPERTIES))
     }
 
-    /// Adds a condition that was made elsewhere.
+    /// Adds a condition that was built elsewhere.
     ///
     /// ```
     /// # use rowhouse_client::{Entity, Filter, Table};
@@ -119,7 +120,7 @@ impl<E: Entity, T> Query<E, T> {
     /// #     #[entity(row_key)] id: String,
     /// #     visits: i32,
     /// # }
-    /// # fn of(customers: Table) {
+    /// # fn example(customers: Table) {
     /// fn regulars() -> Filter<Customer> {
     ///     Customer::PROPERTIES.visits.gt(5)
     /// }
@@ -134,12 +135,12 @@ impl<E: Entity, T> Query<E, T> {
         Self { filter, ..self }
     }
 
-    /// Adds a condition in the text of the filter language, which the service checks. Whatever it says, the other conditions
-    /// hold as well: a quote or a parenthesis without its counterpart is an error.
+    /// Adds a condition as an expression of the filter language, which the service checks. The other conditions still
+    /// apply whatever the expression contains, because an unbalanced quote or parenthesis is an error.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// let query = orders.query::<PropertyBag>().filter_text("Total gt 100L and not (State eq 'paid')");
     /// # }
     /// ```
@@ -148,11 +149,11 @@ impl<E: Entity, T> Query<E, T> {
         self
     }
 
-    /// Only entities of this partition.
+    /// Selects only entities in this partition.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// let query = orders.query::<PropertyBag>().partition("2031");
     /// # }
     /// ```
@@ -160,11 +161,11 @@ impl<E: Entity, T> Query<E, T> {
         self.and(partition::<E>().eq(partition_key))
     }
 
-    /// Only entities whose partition key lies in a range.
+    /// Selects only entities whose partition key is in a range.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// let query = orders.query::<PropertyBag>().partitions("2031".."2035");
     /// # }
     /// ```
@@ -172,11 +173,11 @@ impl<E: Entity, T> Query<E, T> {
         self.and(partition::<E>().in_range(partition_keys))
     }
 
-    /// Only entities whose partition key begins with a text.
+    /// Selects only entities whose partition key starts with a prefix.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// let query = orders.query::<PropertyBag>().partition_prefix("eu-");
     /// # }
     /// ```
@@ -184,12 +185,12 @@ impl<E: Entity, T> Query<E, T> {
         self.and(partition::<E>().starts_with(prefix))
     }
 
-    /// Only entities whose row key lies in a range. Without a condition on the partition, this is decided for each entity of the
-    /// table.
+    /// Selects only entities whose row key is in a range. Without a condition on the partition key, the service
+    /// examines every entity in the table.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// let query = orders.query::<PropertyBag>().partition("2031").rows("0100".."0200");
     /// # }
     /// ```
@@ -197,12 +198,12 @@ impl<E: Entity, T> Query<E, T> {
         self.and(row::<E>().in_range(row_keys))
     }
 
-    /// Only entities whose row key begins with a text. Without a condition on the partition, this is decided for each entity of
-    /// the table.
+    /// Selects only entities whose row key starts with a prefix. Without a condition on the partition key, the service
+    /// examines every entity in the table.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// let query = orders.query::<PropertyBag>().partition("2031").row_prefix("01");
     /// # }
     /// ```
@@ -210,11 +211,11 @@ impl<E: Entity, T> Query<E, T> {
         self.and(row::<E>().starts_with(prefix))
     }
 
-    /// At most this many results in all.
+    /// Limits the total number of results.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
     /// let first_ten = orders.query::<PropertyBag>().take(10).collect().await?;
     /// # Ok(()) }
     /// ```
@@ -222,11 +223,11 @@ impl<E: Entity, T> Query<E, T> {
         Self { take: Some(results_max), ..self }
     }
 
-    /// At most this many results in a page: 1 to 1,000, which is the default.
+    /// Sets the maximum number of results in a page: 1 to 1,000 (the default).
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # fn of(orders: Table) {
+    /// # fn example(orders: Table) {
     /// let pages = orders.query::<PropertyBag>().page_size(50).pages();
     /// # }
     /// ```
@@ -234,11 +235,11 @@ impl<E: Entity, T> Query<E, T> {
         Self { page_size: results_max.clamp(1, PAGE_ENTITIES_MAX), ..self }
     }
 
-    /// Begins where an earlier query with the same conditions stopped.
+    /// Starts where an earlier query with the same conditions stopped.
     ///
     /// ```
     /// # use rowhouse_client::{Continuation, PropertyBag, Table};
-    /// # async fn of(orders: Table, continuation: Continuation) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table, continuation: Continuation) -> Result<(), rowhouse_client::Error> {
     /// let rest = orders.query::<PropertyBag>().resume(continuation).collect().await?;
     /// # Ok(()) }
     /// ```
@@ -246,7 +247,7 @@ impl<E: Entity, T> Query<E, T> {
         Self { from: Some(from), ..self }
     }
 
-    /// Reads only some properties: one, or a tuple of them.
+    /// Reads only some properties: a single one or a tuple of them.
     ///
     /// ```
     /// # use rowhouse_client::{Entity, Table};
@@ -256,7 +257,7 @@ impl<E: Entity, T> Query<E, T> {
     /// #     #[entity(row_key)] id: String,
     /// #     visits: i32,
     /// # }
-    /// # async fn of(customers: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(customers: Table) -> Result<(), rowhouse_client::Error> {
     /// let visits: Vec<(String, i32)> = customers.query::<Customer>().select(|c| (c.id, c.visits)).collect().await?;
     /// # Ok(()) }
     /// ```
@@ -269,7 +270,8 @@ impl<E: Entity, T> Query<E, T> {
         self.reading(names, move |bag| projection.read(&bag))
     }
 
-    /// Reads only the properties of another type, which may have fewer. A type that keeps what it does not know reads all.
+    /// Reads only the properties of another type, which may have fewer. If that type has a field for the remaining
+    /// properties, reads all.
     ///
     /// ```
     /// # use rowhouse_client::{Entity, PropertyBag, Table};
@@ -281,7 +283,7 @@ impl<E: Entity, T> Query<E, T> {
     ///     id: String,
     ///     name: String,
     /// }
-    /// # async fn of(customers: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(customers: Table) -> Result<(), rowhouse_client::Error> {
     /// let badges = customers.query::<PropertyBag>().select_as::<Badge>().collect().await?;
     /// # Ok(()) }
     /// ```
@@ -292,11 +294,11 @@ impl<E: Entity, T> Query<E, T> {
         query
     }
 
-    /// Reads some properties by their names, and makes any value of them; no names stand for all properties.
+    /// Reads some properties by name and converts them to any value. An empty list of names reads all properties.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
     /// let lines: Vec<String> = orders
     ///     .query::<PropertyBag>()
     ///     .resolve(&["Total"], |bag| Ok(format!("{}: {}", bag.key.row.as_str(), bag.get::<i64>("Total")?)))
@@ -322,7 +324,8 @@ impl<E: Entity, T> Query<E, T> {
         Query { table, filter, texts, select, take, page_size, from, marked, read: Arc::new(read), types }
     }
 
-    /// The filter as it is sent; `None` if every entity is selected. Fails if a value has no literal in the filter language.
+    /// Returns the filter as it is sent; `None` if it selects every entity. Fails if a value has no literal in the
+    /// filter language.
     ///
     /// ```
     /// # use rowhouse_client::{Entity, Table};
@@ -332,7 +335,7 @@ impl<E: Entity, T> Query<E, T> {
     /// #     #[entity(row_key)] id: String,
     /// #     visits: i64,
     /// # }
-    /// # fn of(customers: Table) -> Result<(), rowhouse_client::EntityError> {
+    /// # fn example(customers: Table) -> Result<(), rowhouse_client::EntityError> {
     /// let query = customers.query::<Customer>().partition("L'Aquila").filter(|c| c.visits.gt(5));
     /// assert_eq!(query.text()?.as_deref(), Some("PartitionKey eq 'L''Aquila' and visits gt 5L"));
     /// # Ok(()) }
@@ -344,7 +347,7 @@ impl<E: Entity, T> Query<E, T> {
         let typed = self.filter.as_ref().map(Filter::text).transpose()?;
         let mut parts: Vec<&String> = typed.iter().chain(&self.texts).collect();
         Ok(match (parts.pop(), &parts[..]) {
-            // Alone, a text stays as it is.
+            // A single expression needs no parentheses.
             (last, []) => last.cloned(),
             (last, before) => {
                 let all = before.iter().copied().chain(last);
@@ -353,11 +356,11 @@ impl<E: Entity, T> Query<E, T> {
         })
     }
 
-    /// Runs the query; the results arrive in pages.
+    /// Runs the query and returns its results in pages.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
     /// let mut pages = orders.query::<PropertyBag>().pages();
     /// while let Some(page) = pages.next().await {
     ///     let page = page?;
@@ -386,11 +389,11 @@ impl<E: Entity, T> Query<E, T> {
         Pages::new(PageRequest { table, options, page_size, select, marked, read }, position, error)
     }
 
-    /// Runs the query; the results arrive one by one.
+    /// Runs the query and returns its results one by one.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
     /// let mut all = orders.query::<PropertyBag>().stream();
     /// while let Some(order) = all.next().await {
     ///     println!("{}", order?.key.row.as_str());
@@ -401,14 +404,14 @@ impl<E: Entity, T> Query<E, T> {
     where
         T: Send + 'static,
     {
-        Results::of(self.pages())
+        Results::new(self.pages())
     }
 
     /// Runs the query and collects all results, however many there are.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
     /// let orders = orders.query::<PropertyBag>().partition("2031").collect().await?;
     /// # Ok(()) }
     /// ```
@@ -424,11 +427,11 @@ impl<E: Entity, T> Query<E, T> {
         Ok(all)
     }
 
-    /// Runs the query for its first result; `None` if there is none.
+    /// Runs the query and returns only its first result; `None` if there is none.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
     /// let newest = orders.query::<PropertyBag>().partition("2031").first().await?;
     /// # Ok(()) }
     /// ```
@@ -452,12 +455,12 @@ impl<E: Entity, T> fmt::Debug for Query<E, T> {
     }
 }
 
-/// Whether a text of the filter language stays one operand between parentheses.
+/// Returns true if an expression of the filter language stays a single operand when put in parentheses.
 fn is_closed(text: &str) -> bool {
     let (mut depth, mut is_quoted) = (0_usize, false);
     for c in text.chars() {
         match c {
-            // A quote in a text is doubled, so it ends the text and begins it again.
+            // A quote inside a string literal is doubled, which closes the literal and reopens it.
             '\'' => is_quoted = !is_quoted,
             '(' if !is_quoted => depth += 1,
             ')' if !is_quoted => match depth.checked_sub(1) {
@@ -470,22 +473,22 @@ fn is_closed(text: &str) -> bool {
     depth == 0 && !is_quoted
 }
 
-/// The partition key of every type, as a text.
+/// Returns the partition key of any entity type, as a string property.
 fn partition<E>() -> KeyProperty<E, String> {
     KeyProperty::new(KeyName::Partition)
 }
 
-/// The row key of every type, as a text.
+/// Returns the row key of any entity type, as a string property.
 fn row<E>() -> KeyProperty<E, String> {
     KeyProperty::new(KeyName::Row)
 }
 
 impl Table {
-    /// A query of the entities of the table: all of them, until conditions are added.
+    /// Creates a query of the entities in the table: all of them, until conditions are added.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Table};
-    /// # async fn of(orders: Table) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(orders: Table) -> Result<(), rowhouse_client::Error> {
     /// let all = orders.query::<PropertyBag>().collect().await?;
     /// # Ok(()) }
     /// ```

@@ -1,6 +1,6 @@
-//! Making shared access signatures (specification 08).
+//! Creates shared access signatures (specification 08).
 //!
-//! This module must not know how a service checks them.
+//! This module must not know how a service verifies them.
 
 use super::service::TableService;
 use super::table::Table;
@@ -10,7 +10,7 @@ use model::{DateTime, Permissions};
 use std::borrow::Cow;
 use wire::sas::{Fields, SasError, verify};
 
-/// What a shared access signature for the entities of one table allows.
+/// The settings of a shared access signature for the entities of one table.
 ///
 /// ```
 /// use rowhouse_client::{Credential, DateTime, Permissions, PropertyBag, TableSas, TableService};
@@ -36,7 +36,7 @@ pub struct TableSas {
     fields: Fields<'static>,
 }
 
-/// What a shared access signature for a whole account allows.
+/// The settings of a shared access signature for a whole account.
 ///
 /// ```
 /// use rowhouse_client::{AccountSas, Credential, DateTime, Permissions, TableService};
@@ -58,13 +58,13 @@ pub struct AccountSas {
     fields: Fields<'static>,
 }
 
-/// The methods that both kinds have.
+/// The methods that both kinds share.
 macro_rules! common_methods {
     ($kind:ident) => {
         impl $kind {
-            /// Makes it valid from this time on. Without this it is valid at once.
+            /// Sets the start of the validity period. By default the signature is valid immediately.
             ///
-            /// Clocks differ: a server whose clock is slow may refuse one that begins now.
+            /// Clocks differ: a server whose clock is slow may refuse a signature that starts now.
             ///
             /// ```
             /// # use rowhouse_client::{DateTime, Permissions};
@@ -77,7 +77,7 @@ macro_rules! common_methods {
                 self
             }
 
-            /// Only from an address, or a range of them such as `203.0.113.4-203.0.113.9`.
+            /// Restricts the signature to an IP address or a range of them, such as `203.0.113.4-203.0.113.9`.
             ///
             /// ```
             /// # use rowhouse_client::{DateTime, Permissions};
@@ -90,7 +90,7 @@ macro_rules! common_methods {
                 self
             }
 
-            /// Only over HTTPS.
+            /// Restricts the signature to HTTPS.
             ///
             /// ```
             /// # use rowhouse_client::{DateTime, Permissions};
@@ -110,7 +110,8 @@ common_methods!(TableSas);
 common_methods!(AccountSas);
 
 impl TableSas {
-    /// One that allows this, until it expires. Of the permissions, a table knows read, add, update and delete.
+    /// Creates a signature with these permissions, valid until it expires. The permissions that apply to a table are
+    /// read, add, update and delete.
     ///
     /// ```
     /// # use rowhouse_client::{DateTime, Permissions, TableSas};
@@ -121,7 +122,8 @@ impl TableSas {
         Self { fields: Fields { permissions, expiry: seconds(expiry), ..fields() } }
     }
 
-    /// One that allows what a stored access policy of the table says, and can be revoked by changing it.
+    /// Creates a signature whose permissions and validity come from a stored access policy of the table. Changing the
+    /// policy revokes it.
     ///
     /// ```
     /// # use rowhouse_client::TableSas;
@@ -131,7 +133,7 @@ impl TableSas {
         Self { fields: Fields { policy: Cow::Owned(id.to_owned()), ..fields() } }
     }
 
-    /// Only entities from this partition on.
+    /// Restricts the signature to partition keys from this one on.
     ///
     /// ```
     /// # use rowhouse_client::TableSas;
@@ -143,7 +145,7 @@ impl TableSas {
         self
     }
 
-    /// Only entities from this one on.
+    /// Restricts the signature to entities from this one on.
     ///
     /// ```
     /// # use rowhouse_client::TableSas;
@@ -155,7 +157,7 @@ impl TableSas {
         self.from_partition(partition_key)
     }
 
-    /// Only entities up to this partition, all of it included.
+    /// Restricts the signature to partition keys up to and including this one.
     ///
     /// ```
     /// # use rowhouse_client::TableSas;
@@ -167,7 +169,7 @@ impl TableSas {
         self
     }
 
-    /// Only entities up to this one, which is included.
+    /// Restricts the signature to entities up to and including this one.
     ///
     /// ```
     /// # use rowhouse_client::TableSas;
@@ -181,7 +183,7 @@ impl TableSas {
 }
 
 impl AccountSas {
-    /// One that allows this for the service, its tables and its entities, until it expires.
+    /// Creates a signature with these permissions for the service, its tables and its entities, valid until it expires.
     ///
     /// ```
     /// # use rowhouse_client::{AccountSas, DateTime, Permissions};
@@ -193,7 +195,8 @@ impl AccountSas {
         Self { fields: Fields { services, resources, permissions, expiry: seconds(expiry), ..fields() } }
     }
 
-    /// Sets for which resources: letters of `s` (the service), `c` (tables) and `o` (entities).
+    /// Sets the resources that the signature applies to, as letters: `s` (the service), `c` (tables) and `o`
+    /// (entities).
     ///
     /// ```
     /// # use rowhouse_client::{AccountSas, DateTime, Permissions};
@@ -207,8 +210,8 @@ impl AccountSas {
 }
 
 impl Table {
-    /// A shared access signature for the entities of this table: the query string of an address, or a
-    /// [`Credential`](crate::Credential). The service must have been made with an account key, which signs it.
+    /// Returns a shared access signature for the entities of this table, for use as the query string of a URL or as a
+    /// [`Credential`](crate::Credential). The service's credential must be an account key, which signs it.
     ///
     /// ```
     /// # use rowhouse_client::{DateTime, Permissions, TableSas, TableService};
@@ -224,8 +227,8 @@ impl Table {
 }
 
 impl TableService {
-    /// A shared access signature for the account: the query string of an address, or a [`Credential`](crate::Credential). The
-    /// service must have been made with an account key, which signs it.
+    /// Returns a shared access signature for the account, for use as the query string of a URL or as a
+    /// [`Credential`](crate::Credential). The service's credential must be an account key, which signs it.
     ///
     /// ```
     /// # use rowhouse_client::{AccountSas, DateTime, Permissions, TableService};
@@ -243,7 +246,7 @@ fn fields() -> Fields<'static> {
     Fields { version: Cow::Borrowed(VERSION), ..Fields::default() }
 }
 
-/// A time of a token, which has no fractions of a second.
+/// Formats a time for a signature, without fractions of a second.
 fn seconds(instant: DateTime) -> Cow<'static, str> {
     let mut out = Vec::with_capacity(20);
     instant.write_whole_seconds_to(&mut out);
@@ -251,12 +254,12 @@ fn seconds(instant: DateTime) -> Cow<'static, str> {
 }
 
 fn sign(pipeline: &crate::pipeline::Pipeline, fields: Fields<'_>) -> Result<String, Error> {
-    let invalid = |error: SasError| Error::Invalid(format!("the shared access signature: {error}"));
+    let invalid = |error: SasError| Error::Invalid(format!("the shared access signature is not valid: {error}"));
     let key = pipeline.shared.credential.key();
     let key = key.ok_or_else(|| Error::Invalid("only an account key can sign a shared access signature".to_owned()))?;
     let account = pipeline.shared.primary.account().as_str();
     let token = fields.sign(account, key).map_err(invalid)?;
-    // A server would refuse such a token without a reason, so it is refused here.
+    // A server would refuse such a signature without giving the reason, so check it here.
     verify(&token, account, std::slice::from_ref(key)).map_err(invalid)?;
     Ok(token)
 }

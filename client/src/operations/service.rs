@@ -1,6 +1,6 @@
-//! The service of an account: its tables, its properties, and how it is reached.
+//! The client of an account: its tables, its service properties, and how to connect to it.
 //!
-//! `table.rs` has the operations on one table.
+//! `table.rs` contains the operations on one table.
 
 use super::continuation::advanced;
 use super::table::Table;
@@ -30,7 +30,8 @@ use wire::service_stats::{self, GeoReplication};
 use wire::uri::encode_component;
 use wire::{Version, service_properties, xml};
 
-/// A client for the Table service of one account: of Rowhouse, of the emulator, or of the cloud. Clones share their connections.
+/// A client for the Table service of one account, whether Rowhouse, the emulator, or the cloud. Clones share their
+/// connections.
 ///
 /// ```
 /// use rowhouse_client::TableService;
@@ -48,7 +49,7 @@ pub struct TableService {
     pub(crate) pipeline: Pipeline,
 }
 
-/// Makes a [`TableService`] with settings other than the usual ones.
+/// A builder for a [`TableService`] with custom settings.
 ///
 /// ```
 /// use rowhouse_client::{RetryPolicy, TableService};
@@ -60,7 +61,7 @@ pub struct TableService {
 ///     .build()?;
 /// # Ok::<(), rowhouse_client::Error>(())
 /// ```
-#[must_use = "a builder makes the service when it is told to build it"]
+#[must_use = "a builder does nothing until `build` is called"]
 pub struct TableServiceBuilder {
     primary: Endpoint,
     secondary: Option<Endpoint>,
@@ -73,7 +74,7 @@ pub struct TableServiceBuilder {
 }
 
 impl TableService {
-    /// A client for the account of a connection string. It connects with the first operation.
+    /// Creates a client for the account in a connection string. It connects when the first operation is executed.
     ///
     /// ```
     /// # use rowhouse_client::TableService;
@@ -85,7 +86,7 @@ impl TableService {
         Self::builder_from_connection_string(text)?.build()
     }
 
-    /// A client for the account at an endpoint. It connects with the first operation.
+    /// Creates a client for the account at an endpoint. It connects when the first operation is executed.
     ///
     /// ```
     /// use rowhouse_client::{Credential, Endpoint, TableService};
@@ -99,7 +100,7 @@ impl TableService {
         Self::builder(endpoint, credential).build()
     }
 
-    /// Begins a client for the account at an endpoint.
+    /// Returns a builder of a client for the account at an endpoint.
     ///
     /// ```
     /// # use rowhouse_client::{Credential, DEVELOPMENT_ENDPOINT, DEVELOPMENT_KEY, Endpoint, TableService};
@@ -121,7 +122,7 @@ impl TableService {
         }
     }
 
-    /// Begins a client for the account of a connection string.
+    /// Returns a builder of a client for the account in a connection string.
     ///
     /// ```
     /// # use rowhouse_client::TableService;
@@ -130,7 +131,7 @@ impl TableService {
     /// ```
     pub fn builder_from_connection_string(text: &str) -> Result<TableServiceBuilder, Error> {
         let invalid = |why: &str| Error::Invalid(format!("the connection string {why}"));
-        let parts = ConnectionString::parse(text).ok_or_else(|| invalid("is not one"))?;
+        let parts = ConnectionString::parse(text).ok_or_else(|| invalid("is malformed"))?;
         let credential = parts
             .credential()
             .ok_or_else(|| invalid("has neither a valid AccountKey nor a valid SharedAccessSignature"))?;
@@ -143,7 +144,7 @@ impl TableService {
         Ok(builder)
     }
 
-    /// The endpoint of the account.
+    /// Returns the endpoint of the account.
     ///
     /// ```
     /// # use rowhouse_client::TableService;
@@ -155,7 +156,7 @@ impl TableService {
         &self.pipeline.shared.primary
     }
 
-    /// A table of the account. Nothing is sent.
+    /// Returns a table of the account. Nothing is sent.
     ///
     /// ```
     /// # use rowhouse_client::TableService;
@@ -167,7 +168,7 @@ impl TableService {
         Table::new(self.pipeline.clone(), name)
     }
 
-    /// The list of the tables of the account.
+    /// Returns the list of the account's tables.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -193,7 +194,7 @@ impl TableService {
     /// # Ok(()) }
     /// ```
     pub async fn properties(&self) -> Result<ServiceProperties, Error> {
-        let what = What { text: "the service properties", table: None };
+        let what = What { text: "reading the service properties", table: None };
         let operation = Operation::get(what, "/".to_owned(), PROPERTIES_QUERY.to_owned(), BodyFormat::Xml);
         let response = self.pipeline.execute(&operation).await?;
         let update = service_properties::read(&response.body, version());
@@ -218,21 +219,21 @@ impl TableService {
         self.pipeline.put_xml(what, "/".to_owned(), PROPERTIES_QUERY, document).await
     }
 
-    /// Reads how far the replication to the secondary is, which the secondary knows.
+    /// Reads the state of replication to the secondary. The request goes to the secondary.
     ///
     /// ```no_run
-    /// # async fn of(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
     /// println!("{:?}", service.statistics().await?);
     /// # Ok(()) }
     /// ```
     pub async fn statistics(&self) -> Result<GeoReplication, Error> {
-        let what = What { text: "the statistics of the service", table: None };
+        let what = What { text: "reading the service statistics", table: None };
         let query = "restype=service&comp=stats".to_owned();
         let operation = Operation::get(what, "/".to_owned(), query, BodyFormat::Xml);
         let mut pipeline = self.pipeline.clone();
         pipeline.read_from = ReadFrom::Secondary;
         let response = pipeline.execute(&operation).await?;
-        service_stats::read(&response.body).ok_or_else(|| unreadable(&operation, "it is not a document of statistics"))
+        service_stats::read(&response.body).ok_or_else(|| unreadable(&operation, "it contains no valid statistics"))
     }
 }
 
@@ -248,8 +249,8 @@ impl TableServiceBuilder {
         Self { retry, ..self }
     }
 
-    /// Sets the longest time of one attempt, including the body of the response: 60 s by default. The service gives up after
-    /// 30 s.
+    /// Sets the timeout for one attempt, including the body of the response: 60 s by default. The service's own timeout
+    /// is 30 s.
     ///
     /// ```
     /// # use rowhouse_client::TableService;
@@ -261,7 +262,7 @@ impl TableServiceBuilder {
         Self { attempt_time_max, ..self }
     }
 
-    /// Sets from which endpoint entities are read.
+    /// Sets the endpoint from which entities are read.
     ///
     /// ```
     /// # use rowhouse_client::{ReadFrom, TableService};
@@ -273,7 +274,7 @@ impl TableServiceBuilder {
         Self { read_from, ..self }
     }
 
-    /// Sets the address of the secondary. Without this it follows from that of the primary.
+    /// Sets the address of the secondary. By default it is derived from the address of the primary.
     ///
     /// ```
     /// # use rowhouse_client::{Endpoint, TableService};
@@ -285,7 +286,7 @@ impl TableServiceBuilder {
         Self { secondary: Some(secondary), ..self }
     }
 
-    /// Replaces what sends the requests. A test may answer them itself; [`Transport`] shows how.
+    /// Replaces the transport. A test can respond to the requests itself; see the example of [`Transport`].
     ///
     /// ```
     /// # use rowhouse_client::TableService;
@@ -299,7 +300,7 @@ impl TableServiceBuilder {
         Self { transport: Some(Arc::new(transport)), ..self }
     }
 
-    /// Replaces the clock that requests are dated by, for tests against a server whose clock the test moves.
+    /// Replaces the clock that dates requests, for tests against a server whose clock the test controls.
     ///
     /// ```
     /// # use rowhouse_client::TableService;
@@ -314,7 +315,7 @@ impl TableServiceBuilder {
         Self { clock: Arc::new(clock), ..self }
     }
 
-    /// The client. Nothing is sent.
+    /// Creates the client. Nothing is sent.
     ///
     /// ```
     /// # use rowhouse_client::TableService;
@@ -327,7 +328,7 @@ impl TableServiceBuilder {
             transport
         } else {
             let roots = if primary.is_https() { system_roots() } else { RootCertStore::empty() };
-            let tls = tls_config(roots).map_err(|error| Error::Invalid(format!("preparing TLS: {error}")))?;
+            let tls = tls_config(roots).map_err(|error| Error::Invalid(format!("cannot configure TLS: {error}")))?;
             Arc::new(HttpClient::new(HttpOptions::default(), tls))
         };
         let secondary = secondary.unwrap_or_else(|| primary.secondary());
@@ -346,10 +347,10 @@ impl fmt::Debug for TableServiceBuilder {
     }
 }
 
-/// The tables of an account, in the spelling and the order of the service. They are read page by page.
+/// The tables of an account, in the service's spelling and order. They are read page by page.
 ///
 /// ```
-/// # async fn of(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
+/// # async fn example(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
 /// for name in service.tables().all().await? {
 ///     println!("{name}");
 /// }
@@ -365,10 +366,10 @@ pub struct TableList {
 }
 
 impl TableList {
-    /// Only tables whose names begin with a text.
+    /// Selects only tables whose names start with a prefix.
     ///
     /// ```
-    /// # fn of(service: rowhouse_client::TableService) {
+    /// # fn example(service: rowhouse_client::TableService) {
     /// let orders = service.tables().prefix("orders");
     /// # }
     /// ```
@@ -377,10 +378,10 @@ impl TableList {
         Self { filter: Some(filter), ..self }
     }
 
-    /// The next page of names; `None` after the last one.
+    /// Returns the next page of names; `None` after the last one.
     ///
     /// ```
-    /// # async fn of(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
     /// let mut tables = service.tables();
     /// while let Some(names) = tables.next().await {
     ///     println!("{} tables", names?.len());
@@ -396,10 +397,10 @@ impl TableList {
         Some(page)
     }
 
-    /// The names of all tables.
+    /// Returns the names of all tables.
     ///
     /// ```
-    /// # async fn of(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
+    /// # async fn example(service: rowhouse_client::TableService) -> Result<(), rowhouse_client::Error> {
     /// println!("{} tables", service.tables().all().await?.len());
     /// # Ok(()) }
     /// ```
@@ -413,17 +414,18 @@ impl TableList {
 
     async fn page(&mut self) -> Result<Vec<String>, Error> {
         let filter = self.filter.as_ref().map(|filter| format!("$filter={}", encode_component(filter)));
-        // It stays as it is until there is a response, because this future can be dropped before.
+        // `self.next` must not change before the response arrives, because this future can be dropped while it
+        // waits.
         let next = self.next.as_ref().map(|next| format!("NextTableName={}", encode_component(next)));
         let query = filter.into_iter().chain(next).collect::<Vec<_>>().join("&");
-        let what = What { text: "the list of tables", table: None };
+        let what = What { text: "listing the tables", table: None };
         let operation = Operation::get(what, "/Tables".to_owned(), query, BodyFormat::Json);
         if self.pages == TABLE_PAGES_MAX {
-            return Err(unreadable(&operation, "it does not end"));
+            return Err(unreadable(&operation, "the list never ends"));
         }
         self.pages += 1;
         let response = self.service.pipeline.execute(&operation).await?;
-        let names = read_table_set(&response.body).map_err(|_| unreadable(&operation, "it is not a list of tables"))?;
+        let names = read_table_set(&response.body).map_err(|_| unreadable(&operation, "it is not a table list"))?;
         let next = response.continuation(&operation, "x-ms-continuation-NextTableName")?;
         self.next = advanced(&operation, self.next.as_ref(), next)?;
         Ok(names)
@@ -431,9 +433,9 @@ impl TableList {
 }
 
 impl Pipeline {
-    /// Sends a document.
+    /// Sends an XML body.
     pub(crate) async fn put_xml(&self, what: What, path: String, query: &str, document: Vec<u8>) -> Result<(), Error> {
-        // The service writes a byte order mark; clients send none.
+        // The service writes a byte order mark, but clients send none.
         let mark = xml::BYTE_ORDER_MARK.as_bytes();
         let body = Bytes::from(document);
         let body = if body.starts_with(mark) { body.slice(mark.len()..) } else { body };
@@ -443,7 +445,7 @@ impl Pipeline {
     }
 }
 
-/// The limits of a client of tables, whose connections are kept.
+/// The limits of a client for tables. Connections are reused.
 impl Default for HttpOptions {
     fn default() -> Self {
         Self {
@@ -455,7 +457,7 @@ impl Default for HttpOptions {
     }
 }
 
-/// The filter for names that begin with a text.
+/// Returns the filter for table names that start with a prefix.
 fn table_names_from(prefix: &str) -> String {
     PropertyBag::PROPERTIES.property::<String>(TABLE_NAME).starts_with(prefix).to_string()
 }

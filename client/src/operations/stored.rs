@@ -1,4 +1,4 @@
-//! What operations on entities take and return beside the entity: conditions, and what the service says about a version.
+//! The inputs and results of entity operations other than the entity itself: conditions, ETags and timestamps.
 //!
 //! This module must not know requests.
 
@@ -7,9 +7,9 @@ use crate::error::Error;
 use model::{DateTime, EntityKey};
 use std::ops::{Deref, DerefMut};
 
-/// An entity as the service has it: with its `ETag` and its Timestamp.
+/// A stored entity with its `ETag` and its Timestamp.
 ///
-/// It dereferences to the entity, and stands for its own `ETag` wherever a condition is wanted.
+/// It dereferences to the entity, and a reference to it can be used as the condition of a change.
 ///
 /// ```
 /// use rowhouse_client::{PropertyBag, Stored};
@@ -22,7 +22,7 @@ use std::ops::{Deref, DerefMut};
 /// # orders.insert(&PropertyBag::new("2031", "0001")?).await?;
 /// let mut order: Stored<PropertyBag> = orders.get("2031", "0001").await?;
 /// order.set("State", "paid")?;
-/// // Only if nobody has changed it since it was read.
+/// // Only if it has not changed since it was read.
 /// orders.replace(&order, &order).await?;
 /// # Ok(()) }
 /// ```
@@ -30,13 +30,13 @@ use std::ops::{Deref, DerefMut};
 pub struct Stored<E> {
     /// The entity.
     pub entity: E,
-    /// Its version.
+    /// The version of the entity.
     pub etag: ETag,
-    /// When it was written last; `None` if the service did not say so.
+    /// The time of the last write; `None` if the response does not contain it.
     pub timestamp: Option<DateTime>,
 }
 
-/// What the service says about an entity that was written.
+/// The service's response to a successful write.
 ///
 /// ```
 /// # use rowhouse_client::PropertyBag;
@@ -55,16 +55,16 @@ pub struct Stored<E> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Written {
-    /// The version that was written; an empty text for an entity that was deleted.
+    /// The written version; an empty string if the entity was deleted.
     pub etag: ETag,
-    /// When it was written; `None` if the `ETag` does not say so.
+    /// The time of the write; `None` if the `ETag` does not contain it.
     pub timestamp: Option<DateTime>,
 }
 
-/// The condition of a change: which version the entity must have.
+/// The condition of a change: the version that the entity must have.
 ///
-/// An `ETag` and everything that has one can stand for it: `&Stored<E>`, `&Written`, `&ETag`. That a change is to be made
-/// whatever the version is, is said by [`IfMatch::Any`].
+/// Convert it from an `ETag` or anything that has one: `&Stored<E>`, `&Written`, `&ETag`. Use [`IfMatch::Any`] for a
+/// change that does not depend on the version.
 ///
 /// ```
 /// use rowhouse_client::{ETag, IfMatch};
@@ -81,19 +81,17 @@ pub enum IfMatch {
 }
 
 impl IfMatch {
-    /// The text of the `If-Match` header.
+    /// Returns the value of the `If-Match` header.
     ///
-    /// An `ETag` without text, as of an entity that was deleted, and `*` are refused: a service would take both for no condition.
+    /// Refuses an empty `ETag`, which a deleted entity has, and `*`: a service would treat both as no condition.
     pub(crate) fn header(&self) -> Result<&str, Error> {
         match self {
             Self::Any => Ok("*"),
             Self::ETag(etag) => match etag.as_str() {
-                "" => Err(Error::Invalid("the condition is an ETag without text".to_owned())),
-                "*" => {
-                    Err(Error::Invalid("the condition is no ETag; IfMatch::Any stands for every version".to_owned()))
-                }
+                "" => Err(Error::Invalid("the condition is an empty ETag".to_owned())),
+                "*" => Err(Error::Invalid("'*' is not an ETag; use IfMatch::Any to match every version".to_owned())),
                 text if text.bytes().all(|b| matches!(b, b' '..=b'~')) => Ok(text),
-                _ => Err(Error::Invalid("the condition is not an ETag".to_owned())),
+                _ => Err(Error::Invalid("an ETag must contain only printable ASCII characters".to_owned())),
             },
         }
     }
@@ -124,19 +122,19 @@ impl From<&Written> for IfMatch {
 }
 
 impl Written {
-    /// What an `ETag` header says. The time is part of the `ETag`s that the service and its emulators make (01 §8).
-    pub(crate) fn of(etag: &str) -> Self {
+    /// Parses an `ETag` header. The `ETag`s of the service and its emulators contain the time of the write (01 §8).
+    pub(crate) fn from_etag(etag: &str) -> Self {
         Self { etag: ETag::from(etag), timestamp: timestamp(etag) }
     }
 }
 
-/// The Timestamp that an `ETag` is made of.
+/// Returns the Timestamp contained in an `ETag`.
 pub(crate) fn timestamp(etag: &str) -> Option<DateTime> {
     let text = etag.strip_prefix("W/\"datetime'")?.strip_suffix("'\"")?;
     DateTime::parse(&wire::uri::percent_decode(text)?).ok()
 }
 
-/// An entity that the service sent, as a program wants it.
+/// Converts an entity that the service sent to a stored entity of type `T`.
 pub(crate) fn stored_as<T>(
     bag: PropertyBag,
     read: impl FnOnce(PropertyBag) -> Result<T, EntityError>,
@@ -146,7 +144,7 @@ pub(crate) fn stored_as<T>(
 }
 
 impl<E> Stored<E> {
-    /// The entity alone.
+    /// Returns the entity without its version.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Stored};
@@ -160,7 +158,7 @@ impl<E> Stored<E> {
     }
 }
 
-/// It is written as its entity is.
+/// Behaves like its entity when written.
 impl<E: Entity> Entity for Stored<E> {
     type Properties = E::Properties;
 
@@ -211,7 +209,7 @@ mod tests {
     #[test]
     fn an_etag_tells_the_timestamp() {
         let instant = DateTime::parse("2031-04-01T06:30:00.1234567Z").unwrap();
-        assert_eq!(timestamp(&model::ETag::of(instant).to_string()), Some(instant));
+        assert_eq!(timestamp(&model::ETag::from_timestamp(instant).to_string()), Some(instant));
         for other in ["", "*", "W/\"datetime'x'\"", "\"0x8D\"", "W/\"7\""] {
             assert_eq!(timestamp(other), None, "{other}");
         }

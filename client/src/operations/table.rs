@@ -1,6 +1,7 @@
-//! One table: what it is called, how it is created and deleted, and its policies.
+//! A single table: its name, creation, deletion and policies.
 //!
-//! `entities.rs` has the operations on entities, `query.rs` the queries, `transaction.rs` the transactions and `bulk.rs` the writing of very many entities.
+//! `entities.rs` contains the operations on entities, `query.rs` the queries, `transaction.rs` the transactions and
+//! `bulk.rs` the bulk writer.
 
 use super::entities::Write;
 use crate::entity::PropertyBag;
@@ -18,9 +19,9 @@ use wire::acl;
 use wire::json::write_table_request;
 use wire::uri::{encode_component, write_entity_address, write_table_address};
 
-/// A table of an account. It is cheap to clone, and clones share their connections.
+/// A table of an account. Cloning it is cheap, and clones share their connections.
 ///
-/// Nothing is checked when it is made: a name that no table can have is refused by the service.
+/// Its name is not checked on creation: the service refuses invalid names.
 ///
 /// ```
 /// use rowhouse_client::{Entity, ErrorKind, IfMatch, TableService};
@@ -60,13 +61,13 @@ use wire::uri::{encode_component, write_entity_address, write_table_address};
 pub struct Table {
     pub(crate) pipeline: Pipeline,
     pub(crate) name: Arc<str>,
-    /// The name as a part of an address.
+    /// The name, percent-encoded for URLs.
     pub(crate) encoded: Arc<str>,
     #[cfg(feature = "encryption")]
     pub(crate) encryption: Option<crate::encryption::EncryptionPolicy>,
 }
 
-/// The property that encrypted entities have, which says under which key.
+/// The property of encrypted entities that identifies the key.
 const KEY_DETAILS: &str = "_ClientEncryptionMetadata1";
 
 impl Table {
@@ -80,7 +81,7 @@ impl Table {
         }
     }
 
-    /// The name of the table.
+    /// Returns the name of the table.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_client::Error> {
@@ -92,10 +93,10 @@ impl Table {
         &self.name
     }
 
-    /// The same table with another limit of time for each attempt of an operation.
+    /// Returns the same table with a different timeout for each attempt of an operation.
     ///
     /// ```
-    /// # fn of(orders: rowhouse_client::Table) {
+    /// # fn example(orders: rowhouse_client::Table) {
     /// let hurried = orders.with_timeout(std::time::Duration::from_millis(800));
     /// # }
     /// ```
@@ -106,10 +107,10 @@ impl Table {
         table
     }
 
-    /// The same table with another retry policy.
+    /// Returns the same table with a different retry policy.
     ///
     /// ```
-    /// # fn of(orders: rowhouse_client::Table) {
+    /// # fn example(orders: rowhouse_client::Table) {
     /// let once = orders.with_retry(rowhouse_client::RetryPolicy::none());
     /// # }
     /// ```
@@ -120,7 +121,8 @@ impl Table {
         table
     }
 
-    /// The same table under an encryption policy: what it writes is encrypted, and what it reads is decrypted. A merge is refused.
+    /// Returns the same table with an encryption policy: entities are encrypted when written and decrypted when read.
+    /// Merges are refused.
     ///
     /// ```
     /// use rowhouse_client::PropertyBag;
@@ -140,7 +142,7 @@ impl Table {
     /// staff.insert(&ada).await?;
     /// assert_eq!(staff.get::<PropertyBag>("Turin", "7").await?.get::<i64>("Salary")?, 70_000);
     ///
-    /// // Without the policy, it is seen what the service has: eight bytes and a tag of sixteen.
+    /// // Without the policy, a read returns the stored bytes: eight bytes and an authentication tag of sixteen bytes.
     /// let stored = service.table("staff").get::<PropertyBag>("Turin", "7").await?;
     /// assert_eq!(stored.get::<Vec<u8>>("Salary")?.len(), 24);
     /// # Ok(()) }
@@ -166,7 +168,7 @@ impl Table {
         self.create_table(false).await
     }
 
-    /// Creates the table unless it exists.
+    /// Creates the table if it does not exist.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -217,7 +219,7 @@ impl Table {
         self.pipeline.execute(&operation).await.map(drop)
     }
 
-    /// Deletes the table and all its entities, if it exists; whether it did.
+    /// Deletes the table and all its entities if it exists, and returns whether it did.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -248,10 +250,10 @@ impl Table {
     /// # Ok(()) }
     /// ```
     pub async fn policies(&self) -> Result<StoredAccessPolicies, Error> {
-        let what = self.what("the policies of the table");
+        let what = self.what("reading the policies of the table");
         let operation = Operation::get(what, self.path(""), "comp=acl".to_owned(), BodyFormat::Xml);
         let response = self.pipeline.execute(&operation).await?;
-        acl::read(&response.body).map_err(|_| unreadable(&operation, "it is not a list of policies"))
+        acl::read(&response.body).map_err(|_| unreadable(&operation, "it contains no valid list of policies"))
     }
 
     /// Replaces the stored access policies of the table: at most five.
@@ -265,7 +267,7 @@ impl Table {
     /// # orders.create().await?;
     /// let mut readers = StoredAccessPolicy::new("readers").ok_or("the id is too long")?;
     /// readers.permissions = Some(Permissions::READ);
-    /// let policies = StoredAccessPolicies::new(vec![readers]).ok_or("too many policies, or two of one id")?;
+    /// let policies = StoredAccessPolicies::new(vec![readers]).ok_or("too many policies, or a duplicate id")?;
     /// orders.set_policies(&policies).await?;
     /// assert_eq!(orders.policies().await?, policies);
     /// # Ok(()) }
@@ -275,7 +277,7 @@ impl Table {
         self.pipeline.put_xml(what, self.path(""), "comp=acl", acl::write(policies)).await
     }
 
-    /// The list of properties to read, for an address; `None` if all are to be read. Keys and Timestamp are always read.
+    /// Returns the encoded list of properties to select; `None` selects all. Keys and Timestamp are always selected.
     pub(crate) fn select_list(&self, names: &[&str]) -> Option<String> {
         if names.is_empty() {
             return None;
@@ -286,7 +288,7 @@ impl Table {
         Some(encode_component(&list.join(",")))
     }
 
-    /// The properties that decryption needs.
+    /// Returns the names of the properties that decryption needs.
     #[cfg_attr(not(feature = "encryption"), allow(clippy::unused_self, reason = "one signature"))]
     fn metadata_names(&self) -> &'static [&'static str] {
         #[cfg(feature = "encryption")]
@@ -296,7 +298,7 @@ impl Table {
         &[]
     }
 
-    /// The entity with its properties encrypted that the policy of the table says, if it has one.
+    /// Encrypts the properties selected by the table's encryption policy, if it has one.
     #[cfg_attr(not(feature = "encryption"), allow(clippy::unused_async, clippy::unused_self, reason = "one signature"))]
     pub(crate) async fn encrypted(
         &self,
@@ -310,7 +312,7 @@ impl Table {
         }
         if !marked.is_empty() {
             return Err(Error::Invalid(format!(
-                "the type marks properties for encryption, and the table '{}' has no encryption policy",
+                "the type marks properties for encryption, but the table '{}' has no encryption policy",
                 self.name
             )));
         }
@@ -318,7 +320,7 @@ impl Table {
         Ok(bag)
     }
 
-    /// The entity with its properties decrypted, if the table has an encryption policy.
+    /// Decrypts the entity's properties, if the table has an encryption policy.
     #[cfg_attr(not(feature = "encryption"), allow(clippy::unused_async, clippy::unused_self, reason = "one signature"))]
     pub(crate) async fn decrypted(
         &self,
@@ -332,7 +334,7 @@ impl Table {
         }
         if !marked.is_empty() && bag.properties.get(KEY_DETAILS).is_some() {
             return Err(Error::Invalid(format!(
-                "the entity is encrypted, and the table '{}' has no encryption policy",
+                "the entity is encrypted, but the table '{}' has no encryption policy",
                 self.name
             )));
         }
@@ -340,7 +342,7 @@ impl Table {
         Ok(bag)
     }
 
-    /// The address of the table's entities, with this after the name.
+    /// Returns the path of the table, with `end` after the name.
     pub(crate) fn path(&self, end: &str) -> String {
         format!("/{}{end}", self.encoded)
     }
@@ -356,7 +358,7 @@ impl Table {
     }
 }
 
-/// Addresses are ASCII.
+/// Converts an address, which is always ASCII.
 fn address_text(address: Vec<u8>) -> String {
     String::from_utf8(address).expect("an address is percent-encoded")
 }

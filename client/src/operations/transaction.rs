@@ -1,6 +1,6 @@
-//! Entity group transactions: up to 100 operations on one partition, all of them or none.
+//! Entity group transactions: up to 100 operations on one partition, of which all are executed or none.
 //!
-//! Invariant: what was put into one transaction is sent as one, or not at all.
+//! Invariant: all operations added to one transaction are sent as one transaction, or not at all.
 
 use super::entities::{Write, write_bag};
 use super::stored::{IfMatch, Written};
@@ -18,10 +18,10 @@ use std::collections::HashSet;
 use wire::batch::ChangesetWriter;
 use wire::uri::write_entity_address;
 
-/// Operations on different entities of one partition that are done together or not at all.
+/// Operations on different entities in one partition that are executed together or not at all.
 ///
-/// Any mix of operations is possible, each with its own condition. A transaction is never split: one of more than 100
-/// operations, of two partitions, with an entity twice, or of more than 4 MiB is an error, and nothing is sent.
+/// Any mix of operations is possible, each with its own condition. A transaction is never split. It fails without being
+/// sent if it has more than 100 operations, spans two partitions, contains an entity twice, or is larger than 4 MiB.
 ///
 /// ```
 /// use rowhouse_client::{ErrorKind, IfMatch, PropertyBag, Transaction};
@@ -42,13 +42,13 @@ use wire::uri::write_entity_address;
 /// let written = accounts.commit(transfer.clone()).await?;
 /// assert_eq!(written.len(), 2);
 ///
-/// // The same transfer again meets newer versions: nothing is done, and the error says which operation is to blame.
+/// // Repeating the transfer finds newer versions: nothing is executed, and the error identifies the failed operation.
 /// let error = accounts.commit(transfer).await.unwrap_err();
 /// assert_eq!((error.kind(), error.operation_index()), (ErrorKind::PreconditionFailed, Some(0)));
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone, Default)]
-#[must_use = "a transaction does nothing before it is committed"]
+#[must_use = "a transaction does nothing until it is committed"]
 pub struct Transaction {
     operations: Vec<Result<Change, EntityError>>,
     may_repeat: bool,
@@ -69,7 +69,7 @@ impl Change {
         }
     }
 
-    /// How much of a transaction it takes, about, in bytes.
+    /// Returns the approximate size of the operation in the transaction's body, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Write { bag, .. } => bag.properties.as_record_builder().record_bytes(),
@@ -86,7 +86,7 @@ impl Change {
 }
 
 impl Transaction {
-    /// A transaction without operations.
+    /// Creates a transaction without operations.
     ///
     /// ```
     /// assert!(rowhouse_client::Transaction::new().is_empty());
@@ -95,7 +95,7 @@ impl Transaction {
         Self::default()
     }
 
-    /// The number of operations.
+    /// Returns the number of operations.
     ///
     /// ```
     /// # use rowhouse_client::{IfMatch, Transaction};
@@ -105,7 +105,7 @@ impl Transaction {
         self.operations.len()
     }
 
-    /// Whether there is no operation.
+    /// Returns true if there are no operations.
     ///
     /// ```
     /// assert!(rowhouse_client::Transaction::new().is_empty());
@@ -126,7 +126,7 @@ impl Transaction {
         self.write(Write::Insert, entity, None)
     }
 
-    /// Inserts an entity, or replaces the one that exists.
+    /// Inserts an entity, or replaces the existing one.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Transaction};
@@ -138,7 +138,7 @@ impl Transaction {
         self.write(Write::InsertOrReplace, entity, None)
     }
 
-    /// Inserts an entity, or merges into the one that exists.
+    /// Inserts an entity, or merges it into the existing one.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Transaction};
@@ -186,9 +186,9 @@ impl Transaction {
         self
     }
 
-    /// Says that the transaction may be sent again although an earlier attempt may have been executed: a conflict of an insert
-    /// with itself, for example, does no harm to this program. Without this, only transactions in which every operation can be
-    /// repeated are.
+    /// Allows the transaction to be sent again although an earlier attempt may have been executed. Use it if the
+    /// program tolerates, for example, an insert that conflicts with its own first attempt. By default, a transaction
+    /// is repeated only if each of its operations can be.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Transaction};
@@ -200,7 +200,7 @@ impl Transaction {
         Self { may_repeat: true, ..self }
     }
 
-    pub(crate) fn of(changes: Vec<Change>) -> Self {
+    pub(crate) fn from_changes(changes: Vec<Change>) -> Self {
         Self { operations: changes.into_iter().map(Ok).collect(), may_repeat: false }
     }
 
@@ -210,12 +210,12 @@ impl Transaction {
         self
     }
 
-    /// The operations, if they can be one transaction.
+    /// Returns the operations, if they form a valid transaction.
     fn checked(self) -> Result<Vec<Change>, Error> {
         let count = self.operations.len();
         if count == 0 || count > TRANSACTION_OPERATIONS_MAX {
             return Err(Error::Invalid(format!(
-                "a transaction has 1 to {TRANSACTION_OPERATIONS_MAX} operations, and this one {count}"
+                "a transaction must have 1 to {TRANSACTION_OPERATIONS_MAX} operations, but this one has {count}"
             )));
         }
         let mut changes: Vec<Change> = Vec::with_capacity(count);
@@ -227,11 +227,11 @@ impl Transaction {
             if let Some(first) = changes.first()
                 && first.key().partition != key.partition
             {
-                let why = "it is for another partition than the first one, and a transaction is for one partition";
+                let why = "its partition differs from the first operation's; a transaction must stay in one partition";
                 return Err(invalid(Error::Invalid(why.to_owned())));
             }
             if !rows.insert(key.row.clone()) {
-                let why = "an earlier operation is for the same entity, and a transaction has each entity once";
+                let why = "an earlier operation has the same entity; a transaction may contain each entity only once";
                 return Err(invalid(Error::Invalid(why.to_owned())));
             }
             changes.push(change);
@@ -241,9 +241,9 @@ impl Transaction {
 }
 
 impl Table {
-    /// Executes a transaction: all of its operations, or none. Returns what was written, in the order of the operations.
+    /// Executes a transaction: all of its operations, or none. Returns the results in the order of the operations.
     ///
-    /// An error of one operation is the error of the transaction, and says which operation it was.
+    /// If an operation fails, the transaction fails, and [`Error::operation_index`] identifies the operation.
     ///
     /// ```
     /// # use rowhouse_client::{PropertyBag, Transaction};
@@ -278,7 +278,7 @@ impl Table {
             body: Bytes::from(changeset.finish()),
             is_idempotent,
             ..Operation::get(
-                self.what("a transaction in the table"),
+                self.what("committing a transaction in the table"),
                 "/$batch".to_owned(),
                 String::new(),
                 BodyFormat::Changeset(count),
@@ -286,7 +286,7 @@ impl Table {
         };
         let response = self.pipeline.execute(&operation).await?;
         let parts = response.parts(&operation)?;
-        Ok(parts.iter().map(|part| Written::of(part.etag.unwrap_or_default())).collect())
+        Ok(parts.iter().map(|part| Written::from_etag(part.etag.unwrap_or_default())).collect())
     }
 
     async fn add(&self, changeset: &mut ChangesetWriter, endpoint: &str, change: Change) -> Result<(), Error> {

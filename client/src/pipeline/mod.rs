@@ -1,9 +1,9 @@
-//! The way of an operation to the service and back: authorization, attempts, and the error of the last one.
+//! The path of an operation to the service and back: authorization, attempts, and the last attempt's error.
 //!
 //! Invariants:
 //!
 //! 1. An operation that may have been executed is repeated only if that does no harm.
-//! 2. No attempt begins after the budget of time of the retry policy.
+//! 2. No attempt begins after the time budget of the retry policy is used up.
 //!
 //! This module must not know what an operation means.
 
@@ -34,14 +34,14 @@ use wire::batch::{PartResponse, read_responses};
 use wire::error_response::ErrorResponse;
 use wire::signing::Scheme;
 
-/// What tokens are for.
+/// The resource that bearer tokens give access to.
 const TOKEN_SCOPE: &str = "https://storage.azure.com/.default";
-/// A token that is valid for less than this is not used any more.
+/// The minimum remaining validity of a cached token. A token that expires sooner is replaced.
 const TOKEN_TIME_MIN: Duration = Duration::from_secs(300);
 
-/// From which endpoint of a replicated account entities are read. Writes always go to the primary.
+/// The endpoint of a replicated account from which entities are read. Writes always go to the primary.
 ///
-/// The secondary lags behind the primary, so an entity may be missing there, or be old.
+/// The secondary lags behind the primary, so an entity there may be missing or out of date.
 ///
 /// ```
 /// use rowhouse_client::{ReadFrom, TableService};
@@ -56,15 +56,16 @@ pub enum ReadFrom {
     /// The primary only.
     #[default]
     Primary,
-    /// The primary, and after a failed attempt the other one in turn.
+    /// The primary first. Each failed attempt switches to the other endpoint.
     PrimaryThenSecondary,
     /// The secondary only.
     Secondary,
-    /// The secondary, and after a failed attempt the other one in turn. What is missing there is looked for at the primary.
+    /// The secondary first. Each failed attempt switches to the other endpoint. An entity missing at the secondary is
+    /// read from the primary.
     SecondaryThenPrimary,
 }
 
-/// What sends the operations of a service. Clones share connections and tokens.
+/// Executes the operations of a service. Clones share connections and tokens.
 #[derive(Debug, Clone)]
 pub(crate) struct Pipeline {
     pub(crate) shared: Arc<Shared>,
@@ -73,14 +74,14 @@ pub(crate) struct Pipeline {
     pub(crate) read_from: ReadFrom,
 }
 
-/// What all clones of a pipeline have in common.
+/// The state that all clones of a pipeline share.
 pub(crate) struct Shared {
     pub(crate) primary: Endpoint,
     pub(crate) secondary: Endpoint,
     pub(crate) credential: Credential,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// The last bearer token.
+    /// The most recent bearer token.
     pub(crate) token: Mutex<Option<AccessToken>>,
 }
 
@@ -95,7 +96,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// A response that was read to its end.
+/// A completely received response.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -104,12 +105,13 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// The value of a header; `None` if it is missing or not ASCII text.
+    /// Returns the value of a header; `None` if it is missing or not ASCII text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// A part of a continuation token. If it cannot be read, that is an error and not the end.
+    /// Returns a part of a continuation token. An unreadable part is an error, so that it does not look like the last
+    /// page.
     pub(crate) fn continuation(&self, operation: &Operation, name: &str) -> Result<Option<String>, Error> {
         match (self.headers.contains_key(name), self.header(name)) {
             (true, None) => Err(unreadable(operation, "its continuation is not ASCII text")),
@@ -117,20 +119,20 @@ impl Response {
         }
     }
 
-    /// The responses to the operations of a transaction.
+    /// Returns the responses to the operations of a transaction.
     pub(crate) fn parts(&self, operation: &Operation) -> Result<Vec<PartResponse<'_>>, Error> {
         read_responses(self.header("content-type").unwrap_or_default(), &self.body)
-            .map_err(|_| unreadable(operation, "it is not the answer to a transaction"))
+            .map_err(|_| unreadable(operation, "it is not the response to a transaction"))
     }
 }
 
 /// An attempt that failed.
 struct FailedAttempt {
     error: Error,
-    /// Whether it is certain that nothing was executed.
+    /// True if the operation was certainly not executed.
     had_no_effect: bool,
     is_transient: bool,
-    /// Whether the primary may have what this attempt did not find.
+    /// True if the primary may have what the secondary did not find.
     is_missing_at_secondary: bool,
     retry_after: Option<Duration>,
 }
@@ -153,7 +155,8 @@ impl Pipeline {
     async fn execute_in_span(&self, operation: &Operation, span: &Span) -> Result<Response, Error> {
         let began = Instant::now();
         let mut attempts = 0;
-        // The failure of the primary, of which a secondary that does not have the entity knows nothing.
+        // The failure of the primary. It is reported if a later attempt only finds the entity missing at the
+        // secondary.
         let mut of_primary = None;
         loop {
             attempts += 1;
@@ -173,7 +176,7 @@ impl Pipeline {
             };
             let may_repeat = operation.is_idempotent || failed.had_no_effect;
             let pause = self.retry.pause_after(&failure, failed.retry_after, began.elapsed());
-            // What is missing at the secondary is looked for at the primary, whatever the policy says.
+            // If the secondary does not find an entity, the primary is tried once, whatever the policy says.
             let has_time = began.elapsed() < self.retry.time_max();
             let is_first_of_two = failed.is_missing_at_secondary && of_primary.is_none() && has_time;
             let pause = pause.or(is_first_of_two.then_some(Duration::ZERO)).filter(|_| may_repeat);
@@ -209,7 +212,7 @@ impl Pipeline {
         let token = match &self.shared.credential {
             Credential::Token(source) => {
                 let token = timeout(time_max, self.token(source.as_ref(), endpoint, now)).await;
-                let late = |_| Error::Token(TokenError::from("its source did not give it in time"));
+                let late = |_| Error::Token(TokenError::from("the token source did not return one in time"));
                 Some(token.map_err(late).flatten().map_err(final_error)?)
             }
             _ => None,
@@ -223,14 +226,14 @@ impl Pipeline {
         let Some(refusal) = refusal(operation, &response, attempts).map_err(final_error)? else {
             return Ok(response);
         };
-        // A token may be withdrawn before it expires. The version of these requests has 403 for that (09 §3).
+        // A token may be revoked before it expires. With the service version used here, the response is 403 (09 §3).
         let is_unknown = refusal.status == 401 || refusal.code == "AuthenticationFailed";
         let is_stale = is_unknown && self.forget(token.as_ref()).await && attempts == 1;
         let is_missing_at_secondary = refusal.status == 404 && is_secondary && self.read_from != ReadFrom::Secondary;
         Err(refused(refusal, &response, is_stale, is_missing_at_secondary))
     }
 
-    /// Forgets a token that was refused; false if there was none.
+    /// Forgets a refused token. Returns false if there was none.
     async fn forget(&self, refused: Option<&AccessToken>) -> bool {
         let Some(refused) = refused else { return false };
         let mut kept = self.shared.token.lock().await;
@@ -240,7 +243,7 @@ impl Pipeline {
         true
     }
 
-    /// Whether this attempt goes to the secondary.
+    /// Returns true if this attempt goes to the secondary.
     fn reads_secondary(&self, operation: &Operation, attempts: u32) -> bool {
         let is_first_choice = attempts % 2 == 1;
         operation.method == Method::GET
@@ -261,7 +264,7 @@ impl Pipeline {
         }
     }
 
-    /// A token that is valid for a while. It is sent over plain HTTP to this machine only.
+    /// Returns a token that is valid for a while. Over plain HTTP, tokens are sent only to this machine.
     async fn token(
         &self,
         source: &dyn TokenCredential,
@@ -269,7 +272,7 @@ impl Pipeline {
         now: SystemTime,
     ) -> Result<AccessToken, Error> {
         if !endpoint.is_https() && !endpoint.is_loopback() {
-            return Err(Error::Token(TokenError::from("a token is not sent over plain HTTP to another machine")));
+            return Err(Error::Token(TokenError::from("plain HTTP to another machine is not allowed")));
         }
         let mut kept = self.shared.token.lock().await;
         let is_valid = |token: &&AccessToken| token.expires.is_some_and(|expires| expires > now + TOKEN_TIME_MIN);
@@ -295,7 +298,7 @@ fn record(span: &Span, attempts: u32, status: u16, code: &str, request_id: Optio
     }
 }
 
-/// An attempt after which no other one can do better.
+/// Returns a failed attempt that must not be repeated.
 fn final_error(error: Error) -> FailedAttempt {
     FailedAttempt {
         error,
@@ -306,12 +309,12 @@ fn final_error(error: Error) -> FailedAttempt {
     }
 }
 
-/// An attempt that the service refused.
 fn refused(refusal: Refusal, response: &Response, is_stale: bool, is_missing_at_secondary: bool) -> FailedAttempt {
     // In the cloud, the name of a deleted table stays in use for a while.
     let is_being_deleted = refusal.code == "TableBeingDeleted";
     let seconds: Option<u64> = response.header("retry-after").and_then(|text| text.parse().ok());
-    // A proxy says 503 too when it lost a request that it had passed on, but without any of these.
+    // A proxy that loses a forwarded request also responds with 503, but with neither `ServerBusy` nor
+    // `Retry-After`.
     let is_busy = refusal.status == 429 || refusal.status == 503 && (refusal.code == "ServerBusy" || seconds.is_some());
     let at_once = is_missing_at_secondary || is_stale;
     FailedAttempt {
@@ -334,8 +337,8 @@ fn without_response(operation: &Operation, source: HttpError, attempts: u32) -> 
     FailedAttempt { error, had_no_effect, is_transient, is_missing_at_secondary: false, retry_after: None }
 }
 
-/// The error that a response reports; `None` if it reports success. The error of a transaction is in the body of a
-/// successful response.
+/// Returns the refusal that a response reports; `None` if it reports success. A refused transaction is reported in the
+/// body of a successful response.
 fn refusal(operation: &Operation, response: &Response, attempts: u32) -> Result<Option<Refusal>, Error> {
     let request_id = response.header(REQUEST_ID).map(str::to_owned);
     let refusal = |status, error: Option<ErrorResponse>| {
@@ -362,13 +365,13 @@ fn refusal(operation: &Operation, response: &Response, attempts: u32) -> Result<
             Ok(Some(refusal))
         }
         None if parts.len() != operations => {
-            Err(unreadable(operation, &format!("it has results of {} operations, not of {operations}", parts.len())))
+            Err(unreadable(operation, &format!("it has results of {} operations instead of {operations}", parts.len())))
         }
         None => Ok(None),
     }
 }
 
-/// The beginning of a text, at most this many bytes of it.
+/// Truncates a string to at most `bytes_max` bytes, at a character boundary.
 fn beginning(mut text: String, bytes_max: usize) -> String {
     let end = (0..=bytes_max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     text.truncate(end.unwrap_or_default());

@@ -1,6 +1,6 @@
-//! Building signed requests.
+//! Builds signed requests.
 //!
-//! This module must not know connections, nor what an operation means.
+//! This module must not know connections or the meaning of operations.
 
 use crate::account::Endpoint;
 use bytes::Bytes;
@@ -13,24 +13,23 @@ use wire::QueryOptions;
 use wire::batch::ChangesetWriter;
 use wire::signing::{AccountKey, Scheme, SignedRequest};
 
-/// The service version of all requests.
+/// The service version that all requests specify.
 pub(crate) const VERSION: &str = "2019-02-02";
 
-/// The format of the body of a request and of its response.
+/// The format of the bodies of a request and of its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyFormat {
     Json,
     Xml,
-    /// A changeset of this many entity operations.
+    /// A changeset with this many entity operations.
     Changeset(usize),
 }
 
-/// Names an operation in errors and spans.
+/// The description of an operation in errors and spans.
 #[derive(Debug, Clone)]
 pub(crate) struct What {
-    /// What is done, in words.
     pub(crate) text: &'static str,
-    /// The table with which it is done.
+    /// The name of the table, appended in quotes.
     pub(crate) table: Option<Arc<str>>,
 }
 
@@ -43,26 +42,26 @@ impl fmt::Display for What {
     }
 }
 
-/// One operation of the protocol: a request without date and signature, which each attempt gets anew.
+/// One operation of the protocol: a request without a date and a signature, which each attempt adds.
 #[derive(Debug, Clone)]
 pub(crate) struct Operation {
     pub(crate) what: What,
     pub(crate) method: Method,
-    /// The path relative to that of the endpoint, encoded, with a leading slash.
+    /// The path relative to the endpoint's path, encoded, with a leading slash.
     pub(crate) path: String,
-    /// Encoded, without a question mark; may be empty.
+    /// The query string, encoded, without a question mark; may be empty.
     pub(crate) query: String,
     pub(crate) format: BodyFormat,
     pub(crate) body: Bytes,
     /// The `If-Match` condition.
     pub(crate) if_match: Option<String>,
-    /// Whether the response to a write is to have the entity.
+    /// True if the response to a write should contain the entity.
     pub(crate) echoes: bool,
-    /// Whether it may be sent again although an earlier attempt may have been executed.
+    /// True if the operation may be sent again although an earlier attempt may have been executed.
     pub(crate) is_idempotent: bool,
 }
 
-/// What a request is authorized with, once a token has been obtained.
+/// The authorization of a request, including a token if one is needed.
 #[derive(Clone, Copy)]
 pub(crate) enum Authorization<'a> {
     Key(&'a AccountKey, Scheme),
@@ -71,13 +70,13 @@ pub(crate) enum Authorization<'a> {
 }
 
 impl Operation {
-    /// A GET operation.
+    /// Creates a GET operation.
     pub(crate) fn get(what: What, path: String, query: String, format: BodyFormat) -> Self {
         let (method, body) = (Method::GET, Bytes::new());
         Self { what, method, path, query, format, body, if_match: None, echoes: false, is_idempotent: true }
     }
 
-    /// The request, dated and signed.
+    /// Builds the request with its date and signature.
     pub(crate) fn request(
         &self,
         endpoint: &Endpoint,
@@ -131,7 +130,7 @@ impl Operation {
         request.body(self.body.clone())
     }
 
-    /// The `Authorization` header of a request that an account key signs.
+    /// Returns the `Authorization` header of a request signed with an account key.
     fn signed(
         &self,
         endpoint: &Endpoint,
@@ -198,7 +197,7 @@ mod tests {
             assert_eq!(authorization.scheme, scheme);
             let text = signed.string_to_sign(scheme);
             assert!(any_verifies([&key], &text, &authorization.signature.unwrap()), "{text}");
-            assert!(!format!("{request:?}").contains("SharedKey"), "the signature is not shown");
+            assert!(!format!("{request:?}").contains("SharedKey"), "Debug output must not show the signature");
         }
     }
 

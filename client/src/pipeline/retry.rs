@@ -1,4 +1,4 @@
-//! When an operation is retried, and after which pause.
+//! Decides whether an operation is retried, and after which pause.
 //!
 //! This module must not know requests.
 
@@ -8,10 +8,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often, after which pauses and after which failures an operation is attempted again.
+/// The number of attempts of an operation, the pauses between them, and the failures that are retried.
 ///
-/// The default is [`RetryPolicy::exponential`]. Whatever the policy, an operation that may have been executed is repeated only
-/// if repeating it does no harm: a lost response to an insert is an error, so that a caller never sees a conflict with itself.
+/// The default is [`RetryPolicy::exponential`]. Under every policy, an operation that may have been executed is
+/// repeated only if that does no harm. For example, a lost response to an insert is an error, because a repeated insert
+/// could conflict with the first one.
 ///
 /// ```
 /// use rowhouse_client::RetryPolicy;
@@ -37,11 +38,11 @@ enum Backoff {
     Exponential { first: Duration, longest: Duration },
 }
 
-/// What is known about an attempt that failed, for [`RetryPolicy::retry_if`].
+/// A failed attempt, as passed to [`RetryPolicy::retry_if`].
 ///
 /// ```
 /// # use rowhouse_client::{Failure, RetryPolicy};
-/// // As the library decides, except that time-outs of the service are final.
+/// // Keep the default decision, but do not retry timeouts of the service.
 /// let policy = RetryPolicy::exponential().retry_if(|failure| failure.is_transient && failure.code != "OperationTimedOut");
 /// # let _ = policy;
 /// ```
@@ -54,12 +55,12 @@ pub struct Failure<'a> {
     pub code: &'a str,
     /// The number of attempts so far.
     pub attempts: u32,
-    /// Whether the library would try again: the service was busy, or there was no response.
+    /// True if the library would retry by default: the service was busy, or there was no response.
     pub is_transient: bool,
 }
 
 impl RetryPolicy {
-    /// One attempt and no more.
+    /// Returns a policy that makes only one attempt.
     ///
     /// ```
     /// let policy = rowhouse_client::RetryPolicy::none();
@@ -69,7 +70,7 @@ impl RetryPolicy {
         Self::linear(Duration::ZERO).attempts(1)
     }
 
-    /// The same pause after every attempt, five attempts in all.
+    /// Returns a policy with the same pause after every attempt and five attempts in total.
     ///
     /// ```
     /// let policy = rowhouse_client::RetryPolicy::linear(std::time::Duration::from_secs(1));
@@ -79,8 +80,9 @@ impl RetryPolicy {
         Self { backoff: Backoff::Linear(pause), attempts_max: ATTEMPTS_MAX, budget: Duration::MAX, decide: None }
     }
 
-    /// Pauses that begin at 200 ms, double with each attempt up to 15 s, and are random between half and all of that, so that
-    /// clients that failed together do not come back together. Five attempts in all.
+    /// Returns a policy whose pauses start at 200 ms and double with each attempt, up to 15 s. Each pause is randomly
+    /// shortened to between half and all of its length, so that clients that failed together do not retry together.
+    /// Makes five attempts in total.
     ///
     /// ```
     /// let policy = rowhouse_client::RetryPolicy::exponential();
@@ -91,7 +93,7 @@ impl RetryPolicy {
         Self { backoff, ..Self::linear(PAUSE_MIN) }
     }
 
-    /// Sets the number of attempts, the first one included; zero counts as one.
+    /// Sets the maximum number of attempts, including the first; zero counts as one.
     ///
     /// ```
     /// let policy = rowhouse_client::RetryPolicy::exponential().attempts(3);
@@ -102,7 +104,7 @@ impl RetryPolicy {
         Self { attempts_max: attempts_max.max(1), ..self }
     }
 
-    /// Sets the first and the longest pause of an exponential policy. A linear policy gets the first as its pause.
+    /// Sets the first and the maximum pause of an exponential policy. For a linear policy, `first` becomes the pause.
     ///
     /// ```
     /// use std::time::Duration;
@@ -118,8 +120,8 @@ impl RetryPolicy {
         Self { backoff, ..self }
     }
 
-    /// Sets the longest time of an operation with all its attempts and pauses. No pause begins that would end after it, and
-    /// the last attempt is cut off by it.
+    /// Sets the maximum duration of an operation, including all its attempts and pauses. A pause that would exceed it
+    /// is not started, and the last attempt is cut off when it ends.
     ///
     /// ```
     /// let policy = rowhouse_client::RetryPolicy::exponential().budget(std::time::Duration::from_secs(30));
@@ -130,8 +132,8 @@ impl RetryPolicy {
         Self { budget, ..self }
     }
 
-    /// Replaces the decision which failures are worth another attempt. It is asked only about failures after which a repetition
-    /// does no harm, and not after the last attempt.
+    /// Replaces the decision which failures are retried. The function is called only if repeating the operation does no
+    /// harm, and not after the last attempt.
     ///
     /// ```
     /// let policy = rowhouse_client::RetryPolicy::exponential().retry_if(|failure| failure.status.is_none());
@@ -142,12 +144,12 @@ impl RetryPolicy {
         Self { decide: Some(Arc::new(decide)), ..self }
     }
 
-    /// The time for an operation with all its attempts.
     pub(crate) fn time_max(&self) -> Duration {
         self.budget
     }
 
-    /// The pause before the next attempt; `None` if there is to be none. `elapsed` is the time of the operation so far.
+    /// Returns the pause before the next attempt; `None` if there must be no further attempt. `elapsed` is the time
+    /// since the operation began.
     pub(crate) fn pause_after(
         &self,
         failure: &Failure<'_>,
@@ -158,7 +160,7 @@ impl RetryPolicy {
         if !wants || failure.attempts >= self.attempts_max {
             return None;
         }
-        // Every `RandomState` has its own random keys, which is enough randomness to keep clients apart.
+        // Every `RandomState` has its own random keys, which is random enough to spread the clients' retries.
         let pause =
             pause_time(self.backoff, failure.attempts, retry_after, RandomState::new().hash_one(failure.attempts));
         (elapsed.saturating_add(pause) < self.budget).then_some(pause)
@@ -182,13 +184,12 @@ impl fmt::Debug for RetryPolicy {
     }
 }
 
-/// Whether a status says that the same request may succeed later.
+/// Returns true if the same request may succeed later, according to the status.
 pub(crate) fn is_transient(status: u16) -> bool {
     matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
 }
 
-/// The pause that the service asked for, up to a maximum. Otherwise that of the policy, which is never longer than the
-/// service's.
+/// Returns the pause that the service requested, limited to `RETRY_AFTER_MAX`, or else the policy's pause.
 fn pause_time(backoff: Backoff, attempt: u32, retry_after: Option<Duration>, random: u64) -> Duration {
     if let Some(requested) = retry_after {
         return requested.min(RETRY_AFTER_MAX);
@@ -238,8 +239,8 @@ mod tests {
         let policy = RetryPolicy::linear(second).attempts(3).budget(Duration::from_secs(10));
         assert_eq!(policy.pause_after(&failure(1), None, Duration::ZERO), Some(second));
         assert_eq!(policy.pause_after(&failure(3), None, Duration::ZERO), None, "the last attempt");
-        assert_eq!(policy.pause_after(&failure(1), None, second * 9), None, "the pause would end with the budget");
-        assert_eq!(policy.pause_after(&failure(1), Some(second * 20), second), None, "the service wants too much");
+        assert_eq!(policy.pause_after(&failure(1), None, second * 9), None, "the pause would use up the budget");
+        assert_eq!(policy.pause_after(&failure(1), Some(second * 20), second), None, "the pause is over budget");
         let lasting = Failure { is_transient: false, ..failure(1) };
         assert_eq!(policy.pause_after(&lasting, None, Duration::ZERO), None);
         let eager = policy.retry_if(|failure| failure.code == "ServerBusy");

@@ -1,4 +1,4 @@
-//! How requests reach a service: over HTTP, or in whatever way a test wants.
+//! Delivers requests to a service: over HTTP, or in any other way that a test provides.
 //!
 //! This module must not know the Table protocol.
 
@@ -9,9 +9,10 @@ use http::{Request, Response};
 use std::fmt;
 use std::time::Duration;
 
-/// Sends requests and returns responses. The library has one for HTTP and HTTPS; a test may bring its own.
+/// Sends requests and returns responses. The library implements it for HTTP and HTTPS; a test may provide its own
+/// implementation.
 ///
-/// Dropping the future gives the request up.
+/// Dropping the future abandons the request.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -19,7 +20,7 @@ use std::time::Duration;
 /// use rowhouse_client::{BoxFuture, HttpError, TableService, Transport};
 /// use std::time::Duration;
 ///
-/// /// Answers every request as a service does that is too busy.
+/// /// Responds to every request like a service that is too busy.
 /// #[derive(Debug)]
 /// struct Busy;
 ///
@@ -39,7 +40,7 @@ use std::time::Duration;
 /// # Ok(()) }
 /// ```
 pub trait Transport: fmt::Debug + Send + Sync {
-    /// Sends a request with an absolute address and returns the whole response, within this time.
+    /// Sends a request with an absolute URL and returns the complete response, within `time_max`.
     fn send(&self, request: Request<Bytes>, time_max: Duration) -> BoxFuture<'_, Result<Response<Bytes>, HttpError>>;
 }
 

@@ -63,7 +63,7 @@ fn an_unknown_kind_is_an_error_that_names_it() {
     let unknown = bag.clone().with("EntityType", "Manager".to_owned()).unwrap();
     let error = Closed::from_bag(unknown).unwrap_err();
     assert_eq!(error, EntityError::UnknownKind { tag: "EntityType".into(), kind: Some("Manager".into()) });
-    assert_eq!(error.to_string(), "property 'EntityType': the kind 'Manager' is not known");
+    assert_eq!(error.to_string(), "property 'EntityType': the kind 'Manager' is unknown");
     for without in [bag.clone(), bag.with("EntityType", 1).unwrap()] {
         let error = Closed::from_bag(without).unwrap_err();
         assert_eq!(error, EntityError::UnknownKind { tag: "EntityType".into(), kind: None });

@@ -1,4 +1,4 @@
-//! Every attribute of structs and fields: round trips, and the errors of reading.
+//! Every attribute of structs and fields: round trips and decoding errors.
 
 use rowhouse_client::entity::{
     DateTime, ETag, EdmType, EdmValue, Entity, EntityError, EntityKey, Guid, KeyName, Properties, PropertyBag,
@@ -7,7 +7,7 @@ use rowhouse_client::entity::{
 use rowhouse_client::filter::Projection;
 use serde::{Deserialize, Serialize};
 
-/// What a type writes it reads as the same.
+/// Checks that decoding an encoded entity returns the same entity.
 #[track_caller]
 fn assert_round_trip<E: Entity + Clone + PartialEq + std::fmt::Debug>(entity: &E) -> PropertyBag {
     let bag = entity.to_bag().unwrap();
@@ -96,7 +96,7 @@ fn a_missing_property_and_one_of_another_type_are_errors_that_name_it() {
     assert!(Every::from_bag(bag).is_err(), "nothing is narrowed");
     let mut bag = every().to_bag().unwrap();
     bag.set("maybe", true).unwrap();
-    assert!(Every::from_bag(bag).is_err(), "an Option allows no other type");
+    assert!(Every::from_bag(bag).is_err(), "an Option does not allow other types");
 }
 
 #[derive(Debug, Clone, PartialEq, Entity)]
@@ -322,7 +322,7 @@ fn types_can_be_generic() {
 }
 
 mod renamed_dependency {
-    //! The crate under another name.
+    //! The crate under a different name.
 
     pub(super) use rowhouse_client as tables;
 }
@@ -366,7 +366,7 @@ fn bags_are_equal_in_any_order() {
 
 #[no_implicit_prelude]
 mod hygiene {
-    //! Types whose module has no name of its own for anything.
+    //! Types in a module without a prelude.
 
     #[derive(::rowhouse_client::entity::Entity)]
     #[entity(partition_key = "{text}", row_key = "{number:08}_{text}")]

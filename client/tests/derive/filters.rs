@@ -65,7 +65,7 @@ fn every_literal() {
     ] {
         assert_eq!(filter.to_string(), expected);
         let text = filter.text().unwrap();
-        assert_eq!(wire::filter::parse(&text).unwrap(), filter.into_model().unwrap(), "{text} is read as it was meant");
+        assert_eq!(wire::filter::parse(&text).unwrap(), filter.into_model().unwrap(), "{text} must mean the same");
     }
 }
 
@@ -157,7 +157,7 @@ fn projections_read_what_they_name() {
 }
 
 proptest! {
-    /// The service's own evaluation of a filter finds exactly the values that are compared.
+    /// The service's own evaluation of a filter must select exactly the matching values.
     #[test]
     fn filters_mean_what_their_methods_say(value in any::<u32>(), bound in any::<u32>(), text in ".{0,4}", prefix in ".{0,2}") {
         let (value, bound) = (value % 1_000_000, bound % 1_000_000);
@@ -182,6 +182,6 @@ proptest! {
 fn matches<E>(filter: &Filter<E>, bag: &PropertyBag) -> bool {
     let text = filter.text().unwrap();
     let record = bag.properties.clone().into_record_builder().finish(DateTime::MIN);
-    let entity = model::EntityView::of(&bag.key, &record).unwrap();
+    let entity = model::EntityView::from_parts(&bag.key, &record).unwrap();
     wire::filter::parse(&text).unwrap().matches(&entity).unwrap()
 }

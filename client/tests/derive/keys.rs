@@ -1,4 +1,4 @@
-//! Templates of keys: what is written is read, and the order is kept or inverted.
+//! Key templates: keys that are written can be read, and the formats preserve or invert the order.
 
 use proptest::prelude::*;
 use rowhouse_client::entity::{DateTime, Entity, EntityError, EntityKey, Guid, KeyFormat, KeyName, Padded, Plain};
@@ -50,7 +50,7 @@ fn keys_are_made_of_their_parts() {
     assert_eq!((key.partition.as_str(), key.row.as_str()), ("t", "web_2516349777549999999_00000042"));
     assert_eq!(Log::key_of("t", "web", log("web").day, 42).unwrap(), key);
     assert_eq!(Log::from_bag(log("web").to_bag().unwrap()).unwrap(), log("web"));
-    assert!(log("web").to_bag().unwrap().properties.is_empty(), "parts of keys are not stored");
+    assert!(log("web").to_bag().unwrap().properties.is_empty(), "key parts are not stored as properties");
     let singleton = Singleton { level: 1 };
     assert_eq!(singleton.key().unwrap(), EntityKey::new("settings", "").unwrap());
     assert_eq!(Singleton::key_of().unwrap(), EntityKey::new("settings", "").unwrap());
@@ -102,7 +102,7 @@ fn a_key_of_another_form_is_an_error() {
     other.key =
         EntityKey::new(other.key.partition.as_str(), &other.key.row.as_str().replace("65534", "65533")).unwrap();
     let error = Dense::from_bag(other).unwrap_err();
-    assert!(error.to_string().contains("the field 'a' would be written as '65534', not as '65533'"), "{error}");
+    assert!(error.to_string().contains("the field 'a' would be written as '65534' instead of '65533'"), "{error}");
     let mut trailing = Singleton { level: 1 }.to_bag().unwrap();
     trailing.key = EntityKey::new("settings2", "").unwrap();
     assert!(Singleton::from_bag(trailing).is_err());
@@ -127,7 +127,8 @@ fn instant() -> impl Strategy<Value = DateTime> {
     (0..=DateTime::MAX.ticks()).prop_map(|ticks| DateTime::from_ticks(ticks).unwrap())
 }
 
-/// What can be written is read as the same. What cannot be written is an error, never another entity.
+/// Checks that every value that can be written is read as the same value. Values that cannot be written must cause an
+/// error.
 fn assert_inverse<E: Entity + PartialEq + Debug>(entity: &E) -> Result<bool, TestCaseError> {
     match entity.to_bag() {
         Ok(bag) => {
@@ -142,7 +143,7 @@ fn assert_inverse<E: Entity + PartialEq + Debug>(entity: &E) -> Result<bool, Tes
     }
 }
 
-/// The order of the texts of two values in a format.
+/// Compares the encoded strings of two values.
 fn order<T, F: KeyFormat<T>>(a: &T, b: &T) -> Ordering {
     let text = |value| {
         let mut text = String::new();

@@ -1,7 +1,7 @@
-//! The derive macro of entity types: what it accepts, what it refuses, and what its code does.
+//! The derive macro for entity types: what it accepts, what it refuses, and what the generated code does.
 #![deny(warnings, missing_docs)]
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod enums;
 mod fields;

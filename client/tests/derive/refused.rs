@@ -1,8 +1,8 @@
-//! Programs that must not build, each with the messages of the compiler beside it.
+//! Programs that must not compile, each with the expected compiler messages next to it.
 //!
-//! The messages of the macro are our own; others are those of the compiler, and change with its versions. So they are compared with
-//! one version of it only. After an update, `TRYBUILD=overwrite cargo test -p rowhouse-client --test derive refused` writes
-//! them anew; read the difference, and change the version here.
+//! Some messages come from the macro, others from the compiler. The compiler's messages change between versions, so
+//! they are compared for only one version. After an update, `TRYBUILD=overwrite cargo test -p rowhouse-client --test
+//! derive refused` writes them again; review the differences and change the version here.
 
 use std::env;
 use std::io::Write;
@@ -16,7 +16,7 @@ fn wrong_programs_do_not_build_and_the_messages_say_why() {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = String::from_utf8(Command::new(rustc).arg("--version").output().unwrap().stdout).unwrap();
     if !version.starts_with(VERSION) && env::var_os("TRYBUILD").is_none() {
-        writeln!(std::io::stderr(), "the messages of {VERSION}* are recorded, and this is {version}: not compared")
+        writeln!(std::io::stderr(), "the messages were recorded with {VERSION}*, but this is {version}: not compared")
             .unwrap();
         return;
     }

@@ -1,4 +1,4 @@
-//! Values of the types of other crates.
+//! Values of types from other crates.
 
 use proptest::prelude::*;
 use rowhouse_client::entity::{
@@ -7,10 +7,10 @@ use rowhouse_client::entity::{
 use std::fmt::Debug;
 use std::time::{Duration, SystemTime};
 
-/// Reads an instant as a Rust type and writes it again.
+/// Reads an instant as a Rust type and writes it back.
 fn again<T: PropertyValue>(instant: DateTime) -> Result<DateTime, ValueError> {
     let value = T::from_value(EdmValue::DateTime(instant))?;
-    let EdmValue::DateTime(again) = value.to_value()?.as_edm() else { panic!("it is encoded as an instant") };
+    let EdmValue::DateTime(again) = value.to_value()?.as_edm() else { panic!("it must be encoded as an instant") };
     Ok(again)
 }
 
@@ -32,7 +32,7 @@ proptest! {
         prop_assert_eq!(again_as_keys::<chrono::DateTime<chrono::Utc>, Inverted>(instant), instant);
         match again::<jiff::Timestamp>(instant) {
             Ok(same) => prop_assert_eq!(same, instant),
-            // The last days of the year 9999 are beyond the range of this type.
+            // The last days of the year 9999 are outside the range of jiff's type.
             Err(error) => {
                 prop_assert!(matches!(error, ValueError::Invalid(_)));
                 prop_assert!(instant >= DateTime::parse("9999-12-30T00:00:00Z").unwrap());

@@ -1,4 +1,4 @@
-//! The snippets of docs/client-coming-from.md.
+//! The snippets in docs/client-coming-from.md.
 
 use crate::Outcome;
 use crate::tour::{Customer, with_customers};
@@ -49,8 +49,8 @@ async fn conditions() -> Outcome {
     let customers = service.table("customers");
     {
         let first = customers.get::<Customer>("Turin", "000007").await?;
-        customers.replace(&first, IfMatch::Any).await?; // what "*" was
-        let error = customers.replace(&first, &first).await.unwrap_err(); // somebody else has written it
+        customers.replace(&first, IfMatch::Any).await?; // like "*"
+        let error = customers.replace(&first, &first).await.unwrap_err(); // it has changed since
         assert_eq!(error.kind(), ErrorKind::PreconditionFailed);
     }
     Ok(())

@@ -1,6 +1,6 @@
-//! The program of docs/getting-started.md, which docs/client.md begins with, too.
+//! The program in docs/getting-started.md, which docs/client.md also starts with.
 
-#![expect(dead_code, reason = "its `main` is for the service of a developer, and a test calls what it calls")]
+#![expect(dead_code, reason = "its `main` needs a running service, so a test calls `run` instead")]
 
 use rowhouse_client::{Entity, Error, TableService};
 

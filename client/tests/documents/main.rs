@@ -1,7 +1,8 @@
-//! Every snippet in Rust that the documents show about the client library is a part of these programs, which run.
+//! Checks that every Rust snippet about the client library in the documentation is part of these programs, which run as
+//! tests.
 //!
-//! Lines are compared without the blanks at their beginnings, so a part of a function can be shown. Blocks of other libraries
-//! name them after the language, and are left out.
+//! Lines are compared without indentation, so that a snippet can show part of a function. Blocks for other libraries
+//! have the library's name after the language, and are skipped.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, reason = "a test may panic and print")]
 #![allow(clippy::items_after_statements, reason = "a snippet shows a type where it is used")]
@@ -21,10 +22,10 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-/// What a snippet returns.
+/// The result of a snippet.
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// The documents, and how many blocks each has at least.
+/// The pages, and the minimum number of blocks in each.
 const DOCUMENTS: [(&str, usize); 7] = [
     ("client/README.md", 1),
     ("testing/README.md", 1),
@@ -35,19 +36,19 @@ const DOCUMENTS: [(&str, usize); 7] = [
     ("docs/testing-with-rowhouse.md", 1),
 ];
 
-/// A server, and a client for it.
+/// Starts a server and returns it with a client for it.
 async fn start() -> (TestServer, TableService) {
     let server = TestServer::start().await.unwrap();
     let service = TableService::from_connection_string(&server.connection_string()).unwrap();
     (server, service)
 }
 
-/// Lines without what indents them, and without blank ones.
+/// Returns the lines without indentation, and without blank lines.
 fn lines(text: &str) -> Vec<&str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect()
 }
 
-/// The blocks of a document that are Rust and nothing else.
+/// Returns the blocks whose info string is just `rust`.
 fn blocks(document: &str) -> impl Iterator<Item = &str> {
     document.split("\n```rust\n").skip(1).map(|rest| rest.split_once("\n```").unwrap().0)
 }
@@ -66,9 +67,9 @@ fn every_snippet_is_a_part_of_a_program_that_runs() {
         for block in blocks(&document) {
             let shown = lines(block);
             let runs = programs.iter().any(|program| program.windows(shown.len()).any(|part| part == shown));
-            assert!(runs, "{name} shows what no program in client/tests/documents has:\n{block}");
+            assert!(runs, "{name} contains a block that is in no program in client/tests/documents:\n{block}");
             count += 1;
         }
-        assert!(count >= least, "{name} has only {count} blocks of Rust");
+        assert!(count >= least, "{name} has only {count} Rust blocks");
     }
 }

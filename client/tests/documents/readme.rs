@@ -1,4 +1,4 @@
-//! The snippets of the README.md of both packages and of docs/client-encryption.md.
+//! The snippets in the README.md of both packages and in docs/client-encryption.md.
 
 use crate::{Outcome, start};
 use rowhouse_client::PropertyBag;
@@ -41,8 +41,8 @@ async fn the_package_for_tests() -> Outcome {
 
     let server = rowhouse_testing::TestServer::start().await?;
     let connection_string = server.connection_string(); // for any client library
-    server.clock().advance(Duration::from_secs(86_400)); // Timestamps, expiry: tomorrow
-    println!("{:?}", server.costs()); // requests, and the entities that they examined, returned and wrote
+    server.clock().advance(Duration::from_secs(86_400)); // moves Timestamps and expiry to tomorrow
+    println!("{:?}", server.costs()); // requests, and entities examined, returned and written
     assert!(!connection_string.is_empty());
     Ok(())
 }

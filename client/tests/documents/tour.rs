@@ -1,4 +1,4 @@
-//! The entity types of docs/client.md.
+//! The entity types in docs/client.md.
 
 use crate::{Outcome, start};
 use rowhouse_client::{DateTime, Entity, PropertyBag, TableService};
@@ -19,7 +19,7 @@ pub(crate) fn ada() -> Customer {
     Customer { city: "Turin".into(), number: 7, name: "Ada".into(), visits: 9, mail: None }
 }
 
-/// A service with two customers.
+/// Returns a service with two customers.
 pub(crate) async fn with_customers() -> (rowhouse_testing::TestServer, TableService) {
     let (server, service) = start().await;
     let customers = service.table("customers");
@@ -32,7 +32,7 @@ pub(crate) async fn with_customers() -> (rowhouse_testing::TestServer, TableServ
 }
 
 mod shown {
-    //! The same type as the document shows it, and what it says about it.
+    //! The same type as shown on the page, and its properties described there.
 
     use rowhouse_client::{Entity, EntityError};
 
@@ -132,7 +132,7 @@ async fn several_kinds() -> Outcome {
             match record.into_entity() {
                 Record::Customer(customer) => println!("{}", customer.name),
                 Record::Visit(visit) => println!("{} minutes", visit.minutes),
-                Record::Other(bag) => println!("something else: {}", bag.key.row.as_str()),
+                Record::Other(bag) => println!("another kind: {}", bag.key.row.as_str()),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What docs/client.md shows of operations on entities.
+//! The examples of entity operations in docs/client.md.
 
 use crate::tour::{Customer, ada, with_customers};
 use crate::{Outcome, start};
@@ -12,12 +12,12 @@ async fn operations() -> Outcome {
     let ada = ada();
     {
         customers.insert(&ada).await?; // an error if it exists
-        customers.insert_or_replace(&ada).await?; // whatever there was before
-        customers.insert_or_merge(&ada).await?; // keeps properties that the type does not have
+        customers.insert_or_replace(&ada).await?; // replaces an existing one
+        customers.insert_or_merge(&ada).await?; // preserves properties that the type does not declare
 
         let mut stored: Stored<Customer> = customers.get("Turin", "000007").await?;
         stored.visits += 1;
-        let written = customers.replace(&stored, &stored).await?; // only if nobody has changed it meanwhile
+        let written = customers.replace(&stored, &stored).await?; // only if it has not changed since
         customers.merge(&PropertyBag::new("Turin", "000007")?.with("Rating", 5)?, &written).await?;
         customers.replace(&ada, IfMatch::Any).await?; // must exist, in any version
 
@@ -73,7 +73,7 @@ async fn transactions() -> Outcome {
         let written = customers.commit(transaction.clone()).await?;
         assert_eq!(written.len(), 3);
 
-        let error = customers.commit(transaction).await.unwrap_err(); // the entities are newer now
+        let error = customers.commit(transaction).await.unwrap_err(); // the entities have changed since
         assert_eq!((error.kind(), error.operation_index()), (ErrorKind::PreconditionFailed, Some(0)));
     }
     Ok(())
@@ -90,7 +90,7 @@ async fn bulk_writer() -> Outcome {
             let city = if number % 2 == 0 { "Turin" } else { "Berlin" };
             let customer =
                 Customer { city: city.into(), number, name: format!("Customer {number}"), visits: 0, mail: None };
-            bulk.insert_or_replace(&customer).await?; // waits while enough others are under way
+            bulk.insert_or_replace(&customer).await?; // waits while too many operations are pending
         }
         let report = bulk.finish().await;
         for failure in &report.failures {
@@ -108,8 +108,8 @@ async fn errors() -> Outcome {
     {
         match customers.insert(&ada()).await {
             Ok(written) => println!("version {}", written.etag.as_str()),
-            Err(error) if error.kind() == ErrorKind::Conflict => println!("there is one already"),
-            Err(error) if error.kind() == ErrorKind::Throttled => println!("come back later"),
+            Err(error) if error.kind() == ErrorKind::Conflict => println!("it already exists"),
+            Err(error) if error.kind() == ErrorKind::Throttled => println!("try again later"),
             Err(error) => return Err(error.into()),
         }
 

@@ -1,4 +1,4 @@
-//! What docs/client.md shows of queries.
+//! The examples of queries in docs/client.md.
 
 use crate::Outcome;
 use crate::tour::{Customer, with_customers};
@@ -89,8 +89,8 @@ async fn pages() -> Outcome {
         println!("{}", page.items[0].name);
 
         // Written to a link, a file or a database …
-        let bookmark: String = page.next.ok_or("that was all")?.to_string();
-        // … and read from it by another process.
+        let bookmark: String = page.next.ok_or("no more pages")?.to_string();
+        // … and read by another process.
         let from: Continuation = bookmark.parse()?;
         let rest = customers.query::<Customer>().partition("Turin").resume(from).collect().await?;
         assert_eq!(rest.len(), 1);

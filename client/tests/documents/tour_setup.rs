@@ -1,4 +1,4 @@
-//! What docs/client.md shows of connecting, retries, signatures, transports and tests.
+//! The examples of connecting, retries, signatures, transports and tests in docs/client.md.
 
 use crate::tour::{Customer, ada, with_customers};
 use crate::{Outcome, start};
@@ -86,7 +86,7 @@ async fn signatures() -> Outcome {
     {
         let expiry = DateTime::from_system_time(SystemTime::now() + Duration::from_secs(3600));
         let sas = TableSas::new(Permissions::READ, expiry).from_partition("Turin").to_partition("Turin");
-        let text = customers.sas(&sas)?; // for an address, or for another program
+        let text = customers.sas(&sas)?; // for a URL, or for another program
 
         let credential = Credential::parse(&text).ok_or("not a credential")?;
         let guest = TableService::new(service.endpoint().clone(), credential)?.table("customers");
@@ -98,7 +98,7 @@ async fn signatures() -> Outcome {
         let mut readers = StoredAccessPolicy::new("readers").ok_or("the id is too long")?;
         readers.permissions = Some(Permissions::READ);
         readers.expiry = Some(DateTime::from_system_time(SystemTime::now() + Duration::from_secs(86_400)));
-        let policies = StoredAccessPolicies::new(vec![readers]).ok_or("too many policies, or two of one id")?;
+        let policies = StoredAccessPolicies::new(vec![readers]).ok_or("too many policies, or a duplicate id")?;
         customers.set_policies(&policies).await?;
         let text = customers.sas(&TableSas::with_policy("readers"))?;
         assert!(text.contains("si=readers"));
@@ -120,7 +120,7 @@ async fn service_properties() -> Outcome {
 
 #[tokio::test]
 async fn a_transport() -> Outcome {
-    /// Answers every request as a service does that is too busy.
+    /// Responds to every request like a service that is too busy.
     #[derive(Debug)]
     struct Busy;
 
@@ -128,7 +128,7 @@ async fn a_transport() -> Outcome {
         fn send(&self, _: Request<Bytes>, _: Duration) -> BoxFuture<'_, Result<Response<Bytes>, HttpError>> {
             Box::pin(async {
                 let busy = Response::builder().status(503).header("x-ms-error-code", "ServerBusy");
-                Ok(busy.body(Bytes::new()).expect("it is valid"))
+                Ok(busy.body(Bytes::new()).expect("a valid response"))
             })
         }
     }

@@ -1,4 +1,4 @@
-//! What programs do with futures and values of the library: spawn them, share them, keep them. This is checked by the compiler.
+//! The traits that programs rely on to spawn futures and to share and store values. The compiler checks them.
 
 use crate::support::Customer;
 use rowhouse_client::{
@@ -13,7 +13,7 @@ fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
 fn is_cloned_and_shown<T: Clone + std::fmt::Debug>() {}
 fn is_moved<T: Send + Unpin + 'static>() {}
 
-/// Every future can be spawned on a runtime of several threads.
+/// Every future can be spawned on a multi-threaded runtime.
 fn futures_are_sent(table: &'static Table, service: &'static TableService, bag: &'static PropertyBag) {
     is_sent(table.create_if_missing());
     is_sent(table.insert(bag));

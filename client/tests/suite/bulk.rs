@@ -53,7 +53,7 @@ async fn what_fails_is_left_out_and_reported() {
         bulk.insert(&customer("Turin", &id.to_string(), id)).await.unwrap();
     }
     let report = bulk.finish().await;
-    assert_eq!((report.written, report.failed, report.transactions), (0, 300, 3), "it is not asked about each of them");
+    assert_eq!((report.written, report.failed, report.transactions), (0, 300, 3), "they are not retried one by one");
     assert!(report.failures.iter().all(|failure| failure.error.code() == Some("TableNotFound")));
 }
 
@@ -79,7 +79,7 @@ async fn operations_on_one_entity_keep_their_order() {
 #[tokio::test]
 async fn large_entities_are_divided_among_transactions() {
     let (_account, table) = new_table().await;
-    // As JSON, each of these characters takes six bytes, so that a hundred entities are longer than a request can be.
+    // As JSON, each of these characters takes six bytes, so a hundred entities exceed the maximum size of a request.
     let text = "\u{1}".repeat(8_000);
     let mut bulk = table.bulk();
     for id in 0..100 {
@@ -91,7 +91,7 @@ async fn large_entities_are_divided_among_transactions() {
     assert!(report.transactions > 1);
 }
 
-/// Polls a future once and drops it; whether it was ready.
+/// Polls a future once, drops it, and returns whether it was ready.
 async fn given_up<F: Future>(future: F) -> bool {
     let mut future = std::pin::pin!(future);
     std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await
@@ -103,7 +103,7 @@ async fn what_was_added_is_written_although_a_later_future_was_dropped() {
     let mut bulk = table.bulk().concurrency(1);
     let big = vec![0; 60_000];
     let (mut kept, mut waited) = (0, 0);
-    // More than the writer may keep, so that adding waits, and is given up while it does.
+    // More than the writer can buffer, so that adding has to wait. The future is dropped while it waits.
     for number in 0..400 {
         let entity = PropertyBag::new(&format!("p{number}"), "r").unwrap().with("Bytes", big.as_slice()).unwrap();
         if number % 3 == 2 && !given_up(bulk.insert_or_replace(&entity)).await {
@@ -117,7 +117,7 @@ async fn what_was_added_is_written_although_a_later_future_was_dropped() {
     }
     let report = bulk.finish().await;
     assert_eq!(report.failed, 0);
-    assert!(waited > 0 && report.written >= kept, "{} of {kept}, {waited} given up", report.written);
+    assert!(waited > 0 && report.written >= kept, "{} of {kept}, {waited} dropped", report.written);
     assert_eq!(
         table.query::<PropertyBag>().resolve(&["Nothing"], Ok).collect().await.unwrap().len() as u64,
         report.written

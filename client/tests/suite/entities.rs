@@ -80,7 +80,7 @@ async fn tables_and_entities_that_do_not_exist() {
     let nowhere = account.service.table(&new_name());
     let error = nowhere.get::<Customer>("Turin", "7").await.unwrap_err();
     assert_eq!((error.kind(), error.code()), (ErrorKind::NotFound, Some("TableNotFound")));
-    assert!(nowhere.find::<Customer>("Turin", "7").await.is_err(), "a table that is missing is an error");
+    assert!(nowhere.find::<Customer>("Turin", "7").await.is_err(), "a missing table is an error");
     let error = nowhere.delete_table().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     let error = nowhere.insert(&customer("a/b", "7", 1)).await.unwrap_err();

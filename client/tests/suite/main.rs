@@ -1,11 +1,11 @@
-//! What the client library does against a real service.
+//! Runs the client library against a real service.
 //!
-//! By default each case has a server of its own in the process of the test. With `TABLES_CONNECTION_STRING` all cases use the
-//! account that it names: of Rowhouse on any engine, of the emulator, or of the cloud. A case that the emulator is known to
-//! fail says so with [`support::emulator_differs`], and why.
+//! By default, each case has its own in-process server. With `TABLES_CONNECTION_STRING`, all cases use the account in
+//! that connection string: of Rowhouse with any engine, of the emulator, or of the cloud. A case that is known to fail
+//! on the emulator calls [`support::emulator_differs`] with the reason.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
-#![allow(clippy::print_stdout, reason = "a case says why it is left out")]
+#![allow(clippy::print_stdout, reason = "a case prints why it is skipped")]
 
 mod auto_traits;
 mod bulk;

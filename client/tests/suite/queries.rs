@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 const CITIES: [&str; 3] = ["Genoa", "Milan", "Turin"];
 
-/// A table of 90 customers, 30 in each city.
+/// Returns a table of 90 customers, 30 in each city.
 async fn new_customers() -> (Account, Table) {
     let (account, table) = new_table().await;
     for city in CITIES {
@@ -67,7 +67,7 @@ async fn projections_of_every_kind() {
     let badges = genoa().select_as::<Badge>().collect().await.unwrap();
     assert_eq!(badges[1].entity, Badge { city: "Genoa".into(), id: "01".into(), name: "Name 01".into() });
     let lines = genoa().resolve(&["visits"], |bag| {
-        assert_eq!(bag.properties.len(), 1, "nothing else was read");
+        assert_eq!(bag.properties.len(), 1, "no other property may be read");
         Ok(format!("{} {}", bag.key.row.as_str(), bag.get::<i32>("visits")?))
     });
     assert_eq!(lines.collect().await.unwrap(), ["00 0", "01 1"]);
@@ -89,7 +89,7 @@ async fn pages_and_continuations_lose_nothing() {
     assert_eq!(seen.len(), 90);
     assert!(count >= 13, "{count}");
 
-    // Each page in a process of its own, so to speak: only a text is passed on.
+    // Simulates a separate process for each page: only a string is passed on.
     let mut stored: Option<String> = None;
     let mut seen = Vec::new();
     loop {
@@ -134,7 +134,7 @@ async fn an_error_ends_a_stream() {
             }
         }
     }
-    assert_eq!((good, bad), (0, 1), "the page with the entity is not given in part");
+    assert_eq!((good, bad), (0, 1), "the page with the entity must not be returned in part");
     let unprintable = std::time::SystemTime::UNIX_EPOCH - std::time::Duration::from_secs(500 * 366 * 24 * 3600);
     let query = table.query::<PropertyBag>().filter(|p| p.property::<std::time::SystemTime>("When").eq(unprintable));
     let error = query.collect().await.unwrap_err();

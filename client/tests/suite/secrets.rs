@@ -11,7 +11,7 @@ fn in_an_hour() -> DateTime {
     DateTime::from_system_time(SystemTime::now() + Duration::from_secs(3600))
 }
 
-/// The table as somebody sees it who has a signature only.
+/// Returns the table as accessed with only a shared access signature.
 fn guest(service: &TableService, table: &Table, sas: &str) -> Table {
     let credential = Credential::parse(sas).unwrap();
     TableService::new(service.endpoint().clone(), credential).unwrap().table(table.name())
@@ -19,7 +19,7 @@ fn guest(service: &TableService, table: &Table, sas: &str) -> Table {
 
 #[tokio::test]
 async fn a_signature_allows_what_it_says() {
-    if emulator_differs("it does not confine a signature to its range of keys") {
+    if emulator_differs("it does not restrict a signature to its key range") {
         return;
     }
     let (account, table) = new_table().await;
@@ -28,7 +28,7 @@ async fn a_signature_allows_what_it_says() {
     let reader = guest(&account.service, &table, &table.sas(&sas).unwrap());
     assert_eq!(reader.get::<Customer>("Turin", "05").await.unwrap().visits, 1);
     table.insert(&customer("Turin", "08", 1)).await.unwrap();
-    assert!(reader.find::<Customer>("Turin", "08").await.is_ok_and(|found| found.is_none()), "it is out of reach");
+    assert!(reader.find::<Customer>("Turin", "08").await.is_ok_and(|found| found.is_none()), "it is out of range");
     let error = reader.insert(&customer("Turin", "06", 1)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Forbidden, "{error}");
     assert!(!format!("{error} {error:?}").contains("sig="));
@@ -37,7 +37,7 @@ async fn a_signature_allows_what_it_says() {
     let error = guest(&account.service, &table, &expired).get::<Customer>("Turin", "05").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Forbidden);
     let error = reader.sas(&sas).unwrap_err();
-    assert!(matches!(error, Error::Invalid(_)), "who has a signature cannot sign: {error}");
+    assert!(matches!(error, Error::Invalid(_)), "a signature cannot be used to sign: {error}");
 }
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn a_signature_of_the_account() {
 
 #[tokio::test]
 async fn a_policy_can_be_changed_after_the_signature_was_made() {
-    if emulator_differs("it does not keep what a policy says beyond its id in every version") {
+    if emulator_differs("not every version stores more than the id of a policy") {
         return;
     }
     let (account, table) = new_table().await;

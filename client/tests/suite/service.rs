@@ -22,7 +22,7 @@ async fn tables_come_and_go() {
     assert_eq!(account.service.tables().prefix(&name).all().await.unwrap(), [format!("{name}b")]);
 }
 
-/// The only case that changes the properties of the account.
+/// This must be the only case that changes the properties of the account.
 #[tokio::test]
 async fn properties_and_cors_rules_are_set_and_read() {
     let account = account().await;
@@ -38,7 +38,7 @@ async fn properties_and_cors_rules_are_set_and_read() {
 
 #[tokio::test]
 async fn the_secondary_is_read_and_says_how_old_it_is() {
-    if emulator_differs("its statistics are at another address") {
+    if emulator_differs("its statistics have a different address") {
         return;
     }
     let (account, table) = new_table().await;

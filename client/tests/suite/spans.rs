@@ -8,7 +8,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Keeps the fields of all spans.
+/// Records the fields of all spans.
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<Vec<BTreeMap<String, String>>>>);
 

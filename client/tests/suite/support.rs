@@ -1,4 +1,4 @@
-//! The service of a case, and an entity type that several cases use.
+//! The service for a case, and an entity type used by several cases.
 
 use rowhouse_client::{Entity, RetryPolicy, Table, TableService};
 use rowhouse_testing::TestServer;
@@ -6,7 +6,7 @@ use std::env;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// An entity type as programs have them.
+/// A typical entity type.
 #[derive(Entity, Debug, Clone, PartialEq)]
 pub(crate) struct Customer {
     #[entity(partition_key)]
@@ -22,14 +22,13 @@ pub(crate) fn customer(city: &str, id: &str, visits: i32) -> Customer {
     Customer { city: city.to_owned(), id: id.to_owned(), name: format!("Name {id}"), visits, mail: None }
 }
 
-/// The service of a case. The server of the process ends with it.
+/// The service for a case. An in-process server stops when it is dropped.
 pub(crate) struct Account {
     pub(crate) service: TableService,
     pub(crate) connection_string: String,
     _server: Option<TestServer>,
 }
 
-/// The service of a case.
 pub(crate) async fn account() -> Account {
     let (text, server) = if let Ok(text) = env::var("TABLES_CONNECTION_STRING") {
         (text, None)
@@ -42,14 +41,14 @@ pub(crate) async fn account() -> Account {
     Account { service, connection_string: text, _server: server }
 }
 
-/// A name that no other table has.
+/// Returns a unique table name.
 pub(crate) fn new_name() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos();
     format!("suite{now}x{}", COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A new table, and the account that it is in.
+/// Creates a table, and returns it with its account.
 pub(crate) async fn new_table() -> (Account, Table) {
     let account = account().await;
     let table = account.service.table(&new_name());
@@ -57,7 +56,7 @@ pub(crate) async fn new_table() -> (Account, Table) {
     (account, table)
 }
 
-/// Whether the service is the emulator, of which it is known that it differs here. Prints the reason.
+/// Returns true if the service is the emulator, which is known to differ in this case. Prints the reason.
 pub(crate) fn emulator_differs(reason: &str) -> bool {
     let is_emulator = env::var("TABLES_SERVER").is_ok_and(|server| server == "azurite");
     if is_emulator {

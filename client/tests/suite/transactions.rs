@@ -25,7 +25,7 @@ async fn any_mix_of_operations_is_one_transaction() {
     assert_eq!(seen, [("0", 50), ("1", 70), ("3", 60), ("4", 4), ("it's 100%", 5)]);
     assert_eq!(written[0].etag, all[0].etag);
     assert_eq!(written[0].timestamp, all[0].timestamp);
-    assert_eq!(written[2].etag.as_str(), "", "nothing is left of an entity that was deleted");
+    assert_eq!(written[2].etag.as_str(), "", "a deleted entity has no ETag");
 }
 
 #[tokio::test]
@@ -49,5 +49,5 @@ async fn one_failure_undoes_everything_and_is_named() {
         assert_eq!((error.kind(), error.code(), error.operation_index()), (kind, Some(code), Some(50)), "{error}");
     }
     let all = table.query::<Customer>().collect().await.unwrap();
-    assert_eq!(all.iter().map(|customer| customer.visits).collect::<Vec<_>>(), [2], "nothing else was written");
+    assert_eq!(all.iter().map(|customer| customer.visits).collect::<Vec<_>>(), [2], "nothing else is written");
 }

@@ -65,7 +65,7 @@ async fn values_of_every_type_are_found_by_what_they_are() {
     ] {
         assert!(types.contains(&(name, expected)), "{name} in {types:?}");
     }
-    assert_eq!(types.len(), 9, "neither the keys nor None are properties: {types:?}");
+    assert_eq!(types.len(), 9, "neither keys nor None values are properties: {types:?}");
     assert_eq!(bag.key.row.as_str(), "4294967288");
 
     let p = Everything::PROPERTIES;

@@ -1,4 +1,4 @@
-// The life of a table, from a page that has a shared access signature.
+// The life cycle of a table, from a page that has a shared access signature.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -7,7 +7,8 @@ import { rule, target, uniqueName } from "../support/target.js";
 
 const EVERYTHING = ["query", "add", "update", "delete", "write", "list"];
 
-// Opens a page that a rule lets in, and returns what runs a function in it, with the address and signature of a table.
+// Opens a page that a rule allows. Returns a function that runs code in the page, with the address and signature of a
+// table.
 async function pageFor(context, name, token) {
   await target.setRules(rule(originOf("app")));
   const page = await openPage(context);
@@ -15,7 +16,7 @@ async function pageFor(context, name, token) {
   return (run, more) => page.evaluate(run, { ...access, ...more });
 }
 
-// The same with a new table, and a signature for it.
+// Like pageFor, with a new table and a signature for it.
 async function pageWithTable(context, permissions) {
   const table = await target.newTable(context);
   return [await pageFor(context, table.tableName, target.tableSas(table, permissions)), table];
@@ -30,7 +31,7 @@ test("an account signature creates, lists and deletes a table", async (context) 
     const service = serviceClient(access);
     const list = () => collect(service.listTables({ queryOptions: { filter: odata`TableName eq ${name}` } }));
     await service.createTable(name);
-    // The client hides that a table exists, and that it does not; the hook shows both.
+    // The client hides both that a table exists and that it does not; the hook shows both.
     const hidden = {};
     const show = (operation) => ({
       onResponse: ({ status, headers }) => (hidden[operation] = `${status} ${headers.get("x-ms-error-code")}`),
@@ -69,7 +70,7 @@ test("an account signature reads and sets the service properties", async (contex
   assert.equal(properties.logging.version, "1.0");
 });
 
-test("every type returns as it was sent", async (context) => {
+test("a value of every type is read as it was sent", async (context) => {
   const [inPage, table] = await pageWithTable(context);
   const entity = {
     text: "\u0000\t\r\n\"'\\ é ß 漢 \u{1f600} \u2028</script>",
@@ -103,7 +104,7 @@ test("every type returns as it was sent", async (context) => {
       await collect(client.listEntities({ queryOptions: { filter, select: ["text"] } })),
     ];
   }, { entity, typed });
-  // Seen from here, the entities are what the page says that they are.
+  // A client outside the browser reads the same entities that the page saw.
   const { etag, timestamp, "odata.metadata": metadata, ...properties } = plain;
   assert.deepEqual(properties, { partitionKey: "p", rowKey: "plain", ...entity });
   const kept = await target.table(table.tableName).getEntity("p", "plain");
@@ -115,7 +116,7 @@ test("every type returns as it was sent", async (context) => {
   assert.deepEqual(filtered.map(({ text }) => text), [entity.text]);
 });
 
-test("keys with characters that mean something in an address", async (context) => {
+test("keys with characters that are special in an address", async (context) => {
   const [inPage] = await pageWithTable(context);
   const keys = ["", " ", "a b", "it's", "''", "100%", "%41", "a+b", "a&b=c", "ä漢\u{1f600}", "(x)", "a,b", "a;b:c@d", "$filter", "<b>", "\"", "é", "e\u0301"];
   const found = await inPage(async ({ keys, ...access }) => {
@@ -175,7 +176,7 @@ test("a query over pages, with a filter", async (context) => {
     const all = await collect(client.listEntities({ queryOptions: { select: ["RowKey"] } }));
     const queryOptions = { filter: "odd eq true and RowKey lt '0010'" };
     const pages = await collect(client.listEntities({ queryOptions }).byPage({ maxPageSize: 2 }));
-    // A token of one iterator continues another.
+    // A token from one iterator works in another.
     const { value: first } = await client.listEntities({ queryOptions }).byPage({ maxPageSize: 2 }).next();
     const { value: next } = await client.listEntities({ queryOptions }).byPage({ continuationToken: first.continuationToken }).next();
     const rowKeys = (entities) => entities.map(({ rowKey }) => rowKey);
@@ -186,7 +187,7 @@ test("a query over pages, with a filter", async (context) => {
   assert.deepEqual(seen.next, ["0005", "0007", "0009"]);
 });
 
-test("a transaction, and one that fails", async (context) => {
+test("a transaction that succeeds, and transactions that fail", async (context) => {
   const [inPage, table] = await pageWithTable(context);
   const seen = await inPage(async (access) => {
     const client = tableClient(access);
@@ -212,7 +213,7 @@ test("a transaction, and one that fails", async (context) => {
   assert.deepEqual(seen.created.subResponses.map(({ status }) => status), [204, 204, 204]);
   assert.deepEqual([seen.created.subResponses[0].rowKey, seen.created.subResponses[0].etag.trim()], ["a", seen.etag]);
   assert.deepEqual(seen.changed.subResponses.map(({ status }) => status), [204, 204]);
-  // The client takes the details from the part of the failed operation; the response has no header for them.
+  // The client takes the details from the part of the failed operation; the response has no header with them.
   assert.deepEqual(
     seen.failed.map(({ status, code, message }) => [status, code, message.split("\n")[0]]),
     [
@@ -259,7 +260,7 @@ test("a page reads why a signature does not allow an operation", async (context)
   assert.equal((await table.getEntity("p", "r")).A, 1);
 });
 
-test("a page reads what a stored access policy gives, until it is taken away", async (context) => {
+test("a page reads what a stored access policy allows, until the policy is removed", async (context) => {
   const table = await target.newTable(context);
   const now = Date.now();
   const accessPolicy = { start: new Date(now - 3_600_000), expiry: new Date(now + 3_600_000), permission: "r" };

@@ -1,5 +1,5 @@
-// What keeps pages from an account whose key everybody knows: Rowhouse's own rules for the development account, beside an
-// account with a key of its own, which has none of them, as in the service. Each case has a server of its own.
+// Protection of an account with a publicly known key against web pages: Rowhouse's own rules for the development
+// account. An account with a private key has no such rules, as in the service. Each case starts its own server.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -19,8 +19,8 @@ function addressOf(target, table) {
   return `${target.endpoint}/${table.tableName}?${target.tableSas(table)}`;
 }
 
-// Inserts an entity as a page can without the browser asking first: nothing in the request needs a preflight request. A page
-// that asks for no more than this cannot see what came of it.
+// Inserts an entity with a request that needs no preflight request, so the browser sends it without asking. A page that
+// does only this cannot see the result.
 function insertUnasked(page, address, rowKey) {
   return page.evaluate(
     async ([address, body]) => {
@@ -31,7 +31,7 @@ function insertUnasked(page, address, rowKey) {
   );
 }
 
-test("a write that the browser does not ask for needs a rule in the development account alone", { skip }, async (context) => {
+test("a write without a preflight request needs a rule only in the development account", { skip }, async (context) => {
   const { development, own } = await startServer(context);
   const page = await openPage(context);
   const results = {};
@@ -51,7 +51,7 @@ test("a write that the browser does not ask for needs a rule in the development 
   assert.deepEqual(results, { development: ["a rule"], own: rowKeys });
 });
 
-test("a page reads why its write was refused, if a rule lets it read", { skip }, async (context) => {
+test("a page reads why its write was refused if a rule allows it to read", { skip }, async (context) => {
   const { development } = await startServer(context);
   const page = await openPage(context);
   const table = await development.createTable();
@@ -70,7 +70,7 @@ test("a page reads why its write was refused, if a rule lets it read", { skip },
   assert.deepEqual(await insert(), [409, "EntityAlreadyExists"]);
 });
 
-test("a page that no rule allows reads nothing", { skip }, async (context) => {
+test("a page that no rule allows cannot read anything", { skip }, async (context) => {
   const { development, own } = await startServer(context);
   const page = await openPage(context);
   for (const target of [development, own]) {
@@ -87,7 +87,8 @@ test("a page that no rule allows reads nothing", { skip }, async (context) => {
   }
 });
 
-// A page whose name resolves to this machine has the origin of the server, so the browser asks for nothing and hides nothing.
+// A page whose host name resolves to this machine has the server's origin, so the browser neither asks first nor hides
+// responses.
 test("a page whose name resolves to this machine does not reach the development account", { skip }, async (context) => {
   const { port, development, own } = await startServer(context);
   const results = {};

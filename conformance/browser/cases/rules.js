@@ -1,14 +1,14 @@
-// What the CORS rules of an account decide about a page.
+// The effect of an account's CORS rules on a page.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openPage, originOf, recordPreflights } from "../support/browser.js";
 import { rule, target, uniqueName } from "../support/target.js";
 
-// What the client reports when the browser has refused: it does not tell a page why.
+// The error that the client reports when the browser refuses: a page cannot see the reason.
 const HIDDEN = { name: "RestError", message: "Error sending request: Failed to fetch", code: "REQUEST_SEND_ERROR" };
 
-// Whether a page can create a table and list it, with a signature that allows both.
+// Returns whether a page can create a table and list it, with a signature that allows both.
 async function createFrom(page) {
   const name = uniqueName();
   const access = { endpoint: target.endpoint, token: target.accountSas(["write", "list"]), name };
@@ -32,11 +32,11 @@ async function createFrom(page) {
     return "allowed";
   }
   assert.deepEqual(seen, HIDDEN);
-  assert.deepEqual(tables, [], "the browser has not sent the request");
+  assert.deepEqual(tables, [], "the browser must not send the request");
   return "refused";
 }
 
-test("without a rule a page is refused, with one it is let in, and without it is refused again", async (context) => {
+test("a page is refused without a rule, accepted with one, and refused again after the rule is removed", async (context) => {
   const page = await openPage(context);
   await target.setRules();
   assert.equal(await createFrom(page), "refused");
@@ -46,7 +46,7 @@ test("without a rule a page is refused, with one it is let in, and without it is
   assert.equal(await createFrom(page), "refused");
 });
 
-test("a rule is for its origins, methods and headers", async (context) => {
+test("a rule applies only to its origins, methods and headers", async (context) => {
   const page = await openPage(context);
   const [app, other] = [originOf("app"), originOf("other")];
   const headers = "accept,content-type,dataserviceversion,prefer,x-ms-client-request-id,x-ms-useragent,x-ms-version";
@@ -66,7 +66,7 @@ test("a rule is for its origins, methods and headers", async (context) => {
     [[rule(app, { allowedHeaders: "accept,content-type,dataserviceversion,prefer,x-ms-*" })], "allowed"],
     [[rule(app, { allowedHeaders: headers.replace(",x-ms-version", "") })], "refused"],
     [[rule(app, { allowedHeaders: "x-ms-*" })], "refused"],
-    // The first rule for the origin and the method decides.
+    // The first rule that matches the origin and the method decides.
     [[rule(app, { allowedHeaders: "x-ms-*" }), rule("*")], "refused"],
   ]) {
     await target.setRules(...rules);
@@ -74,7 +74,7 @@ test("a rule is for its origins, methods and headers", async (context) => {
   }
 });
 
-test("the browser asks before every request", { timeout: 60_000 }, async (context) => {
+test("the browser sends a preflight request before every request", { timeout: 60_000 }, async (context) => {
   const page = await openPage(context);
   const preflights = await recordPreflights(page);
   await target.setRules(rule(originOf("app")));
@@ -119,7 +119,7 @@ test("a page sees the headers that the rule exposes", async (context) => {
     ["x-ms-continuation-*", { ...nothing, pages: everything.pages }],
     ["etag", { ...nothing, hasEtag: true }],
     ["x-other", nothing],
-    // Without a continuation token the client takes the first page for the last.
+    // Without a continuation token, the client takes the first page for the last.
     ["", nothing],
   ]) {
     await target.setRules(rule(originOf("app"), { exposedHeaders }));

@@ -1,4 +1,4 @@
-// Chromium, and the web server whose pages it opens.
+// Chromium, and the web server for the pages that it opens.
 
 import assert from "node:assert/strict";
 import { EventEmitter, once } from "node:events";
@@ -19,9 +19,9 @@ before(async () => {
   pages = await servePages();
   browser = await chromium.launch({
     executablePath: findChromium(),
-    // The sandbox of Chromium refuses to run as root, which is who runs everything in a container.
+    // Chromium's sandbox refuses to run as root, which is the usual user in a container.
     chromiumSandbox: process.getuid?.() !== 0,
-    // A name of the domain `example` that an attacker has let resolve to this machine.
+    // Resolves names in the domain `example` to this machine, as an attacker could.
     args: ["--host-resolver-rules=MAP *.example 127.0.0.1"],
   });
 });
@@ -40,7 +40,7 @@ function findChromium() {
   return found;
 }
 
-// Serves one page and its script under every name, on a free port.
+// Serves one page and its script under every host name, on a free port.
 async function servePages() {
   const { outputFiles } = await build({
     entryPoints: [fileURLToPath(new URL("page.js", import.meta.url))],
@@ -59,12 +59,12 @@ async function servePages() {
   return server;
 }
 
-// The origin of a site. Each name under `localhost` is a site of its own for a browser.
+// Returns the origin of a site. For a browser, each name under `localhost` is a separate site.
 export function originOf(site) {
   return `http://${site}.localhost:${pages.address().port}`;
 }
 
-// Opens an address in a browser of its own, with empty caches, for one case.
+// Opens an address in a new browser context with empty caches, for one case.
 export async function openAddress(context, address) {
   const browserContext = await browser.newContext();
   context.after(() => browserContext.close());
@@ -78,9 +78,9 @@ export async function openPage(context, site = "app") {
   return openAddress(context, originOf(site));
 }
 
-// Records which requests the browser asks for before it sends them. Playwright does not show these preflight requests, so
-// they come from the browser's own protocol, on which they may arrive after what the page returns. Returns a function that
-// waits for as many as are expected, and returns the methods that were asked for.
+// Records the preflight requests that the browser sends. Playwright does not show them, so they come from the browser's
+// own protocol, where they may arrive after the page has its result. Returns a function that waits for the expected
+// number of them and returns the methods that they requested.
 export async function recordPreflights(page) {
   const asked = [];
   const arrivals = new EventEmitter();

@@ -1,9 +1,9 @@
-// The script of every page: the client, bundled for browsers, and what the cases need around it. The functions that cases
-// run in a page find all of this in global variables.
+// The script of every page: the client, bundled for browsers, and helpers for the cases. Functions that cases run in a
+// page find all of this in global variables.
 
 import { AzureSASCredential, TableClient, TableServiceClient, TableTransaction, odata } from "@azure/data-tables";
 
-// Retries are off because a hidden second request could hide a wrong first answer.
+// Retries are disabled, because a hidden second request could hide a wrong first answer.
 const options = { allowInsecureConnection: true, retryOptions: { maxRetries: 0 } };
 
 function serviceClient({ endpoint, token }) {
@@ -22,8 +22,8 @@ async function collect(iterator) {
   return items;
 }
 
-// What a page can see of an error. A request that the browser has refused has neither a status nor a body. The response to a
-// transaction is not JSON; the client takes the code and the message from the part that failed.
+// Returns what a page can see of an error. A request that the browser refused has neither a status nor a body. The
+// response to a transaction is not JSON; the client takes the code and the message from the failed part.
 async function refusal(operation) {
   const error = await operation.then(
     (value) => {

@@ -1,4 +1,4 @@
-// Servers of Rowhouse for the cases that need more than one account.
+// Rowhouse servers for cases that need more than one account.
 
 import { randomBytes } from "node:crypto";
 import { spawn } from "node:child_process";
@@ -10,11 +10,11 @@ import { DEVELOPMENT_ACCOUNT, Target } from "./target.js";
 
 const binary = process.env.ROWHOUSE_BINARY;
 
-// What the cases that start a server are skipped for.
-export const skip = binary ? false : "ROWHOUSE_BINARY does not say which server to start";
+// The reason for skipping the cases that start a server, or false.
+export const skip = binary ? false : "set ROWHOUSE_BINARY to the server program";
 
-// Starts a server for one case, in memory, with the development account, whose key everybody knows, and an account with a key
-// of its own.
+// Starts an in-memory server for one case, with the development account, whose key is publicly known, and an account
+// with its own key.
 export async function startServer(context) {
   const folder = await mkdtemp(join(tmpdir(), "browser-"));
   context.after(() => rm(folder, { recursive: true }));

@@ -1,4 +1,5 @@
-// The server under test, from the environment, its clients in Node.js, and the signatures that pages get from them.
+// The server under test, from the environment, its clients in Node.js, and the signatures that pages get from these
+// clients.
 
 import { randomBytes } from "node:crypto";
 import {
@@ -16,7 +17,7 @@ export const DEVELOPMENT_ACCOUNT = {
   key: "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
 };
 
-// One account of a server. A page cannot sign with a key, so what it does is authorized by the signatures made here.
+// One account of a server. A page cannot sign with a key, so its requests are authorized by signatures created here.
 export class Target {
   constructor({ endpoint, account, key }) {
     this.endpoint = endpoint.replace(/\/$/, "");
@@ -35,7 +36,7 @@ export class Target {
     return table;
   }
 
-  // A table for one case, deleted after it.
+  // Creates a table for one case and deletes it afterwards.
   async newTable(context) {
     const table = await this.createTable();
     context.after(() => table.deleteTable());
@@ -56,7 +57,7 @@ export class Target {
     return generateTableSas(table.tableName, this.credential, { permissions: granted(permissions), expiresOn: inAnHour() });
   }
 
-  // A signature whose permissions and times are those of a stored access policy.
+  // Returns a signature that takes its permissions and times from a stored access policy.
   policySas(table, identifier) {
     return generateTableSas(table.tableName, this.credential, { identifier, permissions: undefined });
   }
@@ -80,8 +81,8 @@ export function uniqueName() {
   return `web${randomBytes(8).toString("hex")}`;
 }
 
-// A CORS rule that allows an origin everything. A browser that kept the answer to a preflight request would not notice the
-// rules of the next case, so nothing is kept.
+// Returns a CORS rule that allows an origin everything. Its maximum age is 0: a browser that cached the answer to a
+// preflight request would miss the rules of the next case.
 export function rule(allowedOrigins, more = {}) {
   return {
     allowedOrigins,

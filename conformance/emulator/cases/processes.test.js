@@ -1,4 +1,4 @@
-// The emulator's programs never outlive the server, and the server does not go on without them.
+// The emulator's programs never outlive the server, and the server does not continue without them.
 
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
@@ -10,7 +10,7 @@ import { Emulator, BINARY, FREE_PORTS, QUIET, isRunning } from "../support/emula
 
 const WORDS = [...FREE_PORTS, ...QUIET, "--inMemoryPersistence"];
 
-// Starts everything and returns the processes of the programs.
+// Starts all services and returns the processes of the emulator's programs.
 async function started(context) {
   const emulator = Emulator.rowhouse(context, WORDS);
   await emulator.connectionString();
@@ -32,14 +32,14 @@ test("SIGKILL leaves no process", async (context) => {
   await gone(children);
 });
 
-test("SIGTERM stops all in order", async (context) => {
+test("SIGTERM shuts everything down cleanly", async (context) => {
   const { emulator, children } = await started(context);
   assert.deepEqual(await emulator.stop(), { code: 0, signal: null });
   assert.deepEqual(children.filter(isRunning), []);
   assert.equal(emulator.lines.at(-1), "Azurite Table service successfully closed");
 });
 
-test("SIGTERM during the start stops all", async (context) => {
+test("SIGTERM during startup stops everything", async (context) => {
   const emulator = Emulator.rowhouse(context, WORDS);
   await emulator.line(/Azurite Blob service is starting/);
   const children = emulator.children();
@@ -48,7 +48,7 @@ test("SIGTERM during the start stops all", async (context) => {
   await gone(children);
 });
 
-test("when a program dies, everything ends with a failure", async (context) => {
+test("when a program dies, everything stops and the exit code is 1", async (context) => {
   const { emulator, children } = await started(context);
   process.kill(Number(children[0]), "SIGKILL");
   assert.deepEqual(await emulator.exit, { code: 1, signal: null });
@@ -56,7 +56,7 @@ test("when a program dies, everything ends with a failure", async (context) => {
   await gone(children);
 });
 
-test("a port that is in use is named, for tables and for blobs", async (context) => {
+test("an error names a port that is in use, for tables and for blobs", async (context) => {
   const holder = createServer().listen(0, "127.0.0.1");
   context.after(() => holder.close());
   await once(holder, "listening");
@@ -70,7 +70,7 @@ test("a port that is in use is named, for tables and for blobs", async (context)
   }
 });
 
-test("an unknown option is an error that says what there is", () => {
+test("the error for an unknown option shows the usage", () => {
   const { status, stderr } = spawnSync(BINARY, ["azurite", "--tablePrt", "0"], { encoding: "utf8" });
   assert.equal(status, 2);
   assert.match(stderr, /--tablePort/);

@@ -1,4 +1,4 @@
-// Options and variables of the emulator, with clients of all three services on free ports.
+// The emulator's options and environment variables, with clients of all three services on free ports.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -45,7 +45,7 @@ test("several accounts, with one key and with two", async (context) => {
   await assert.rejects(useTables(await emulator.connectionString()), { statusCode: 403 });
 });
 
-test("accounts that are wrong are named, and no key is shown", async (context) => {
+test("the error for an invalid account names it, and shows no key", async (context) => {
   const environment = { AZURITE_ACCOUNTS: `orchard:${KEYS[0]}:${KEYS[1]}:${KEYS[2]}` };
   const emulator = Emulator.rowhouse(context, FREE_PORTS, { environment });
   assert.equal((await emulator.exit).code, 1);
@@ -54,7 +54,7 @@ test("accounts that are wrong are named, and no key is shown", async (context) =
   assert.ok(!said.includes(KEYS[0]), said);
 });
 
-test("in memory nothing is written", async (context) => {
+test("in memory, no file is written", async (context) => {
   const cwd = newFolder(context);
   const words = [...FREE_PORTS, ...QUIET, "--inMemoryPersistence", "--extentMemoryLimit", "16.5"];
   const emulator = Emulator.rowhouse(context, words, { cwd });
@@ -63,7 +63,7 @@ test("in memory nothing is written", async (context) => {
   assert.ok(!existsSync(join(cwd, "rowhouse-data")) && !existsSync(join(cwd, "__azurite_db_blob__.json")));
 });
 
-test("the log of tables goes to the file of --debug", async (context) => {
+test("the log of the Table service goes to the file named by --debug", async (context) => {
   const file = join(newFolder(context), "logs", "debug.log");
   const emulator = Emulator.rowhouse(context, ["--tablePort", "0", "--inMemoryPersistence", "-d", file], { path: "" });
   const line = await emulator.line(/Table service is successfully listening/);
@@ -75,12 +75,12 @@ test("the log of tables goes to the file of --debug", async (context) => {
   assert.ok(!emulator.lines.some((line) => line.includes("INFO")), emulator.lines.join("\n"));
 });
 
-test("a reader that pauses stops no requests for tables", { timeout: 60_000 }, async (context) => {
+test("a paused reader of the output does not block requests for tables", { timeout: 60_000 }, async (context) => {
   const emulator = Emulator.rowhouse(context, [...FREE_PORTS, "--disableTelemetry", "--inMemoryPersistence"]);
   const connectionString = await emulator.connectionString();
   emulator.child.stdout.pause();
   const blobs = connectionString.match(/BlobEndpoint=([^;]+)/)[1];
-  // Each request is a line of the program for blobs, until nothing takes any more of them.
+  // The program for blobs writes a line for each request, until the pipe is full.
   const path = `/${"x".repeat(4000)}`;
   const requests = Array.from({ length: 100 }, () => fetch(blobs + path, { signal: AbortSignal.timeout(3000) }));
   await Promise.allSettled(requests);
@@ -88,7 +88,7 @@ test("a reader that pauses stops no requests for tables", { timeout: 60_000 }, a
   emulator.child.stdout.resume();
 });
 
-test("tables that the emulator left are not read, which is said once", async (context) => {
+test("the emulator's table data is not read, and one message says so", async (context) => {
   const location = join(newFolder(context), "below", "that");
   mkdirSync(location, { recursive: true });
   writeFileSync(join(location, "__azurite_db_table__.json"), "{}");
@@ -100,7 +100,7 @@ test("tables that the emulator left are not read, which is said once", async (co
   }
 });
 
-// A certificate for 127.0.0.1 and its key.
+// Creates a certificate for 127.0.0.1 and its key.
 function newCertificate(folder) {
   const [cert, key] = ["cert.pem", "key.pem"].map((name) => join(folder, name));
   const subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"];
@@ -110,7 +110,7 @@ function newCertificate(folder) {
   return { cert, key };
 }
 
-// A token whose signature nobody can check.
+// Returns a token whose signature cannot be verified.
 function newToken(change = {}) {
   const now = Math.floor(Date.now() / 1000);
   const encode = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
@@ -124,13 +124,13 @@ const credential = (change) => ({
   getToken: async () => ({ token: newToken(change), expiresOnTimestamp: Date.now() + 600_000 }),
 });
 
-test("a certificate in PEM, and bearer tokens of anybody with --oauth basic", async (context) => {
+test("a PEM certificate, and bearer tokens from any issuer with --oauth basic", async (context) => {
   const { cert, key } = newCertificate(newFolder(context));
   const words = [...FREE_PORTS, ...QUIET, "--inMemoryPersistence", "--cert", cert, "--key", key, "--oauth", "basic"];
   const emulator = Emulator.rowhouse(context, words);
   const connectionString = await emulator.connectionString();
   assert.match(connectionString, /TableEndpoint=https:/);
-  // The client of this process trusts the certificate only if its own process was started so; so another process uses it.
+  // Node.js reads additional trusted certificates only at startup, so the client runs in another process.
   const script = `
     import { useAll } from ${JSON.stringify(new URL("../support/clients.js", import.meta.url).href)};
     await useAll(process.argv[1]);`;
@@ -179,7 +179,7 @@ test("every response names the version of the emulator", async (context) => {
   }
 });
 
-test("without --oauth no token is taken", async (context) => {
+test("without --oauth, no token is accepted", async (context) => {
   const { cert, key } = newCertificate(newFolder(context));
   const words = ["--tablePort", "0", "--inMemoryPersistence", "--cert", cert, "--key", key];
   const emulator = Emulator.rowhouse(context, words, { path: "" });
@@ -189,7 +189,7 @@ test("without --oauth no token is taken", async (context) => {
   await assert.rejects(service.createTable("orchards"), { statusCode: 400 });
 });
 
-test("without the emulator's programs there are tables, and it says how to get the rest", async (context) => {
+test("without the emulator's programs, tables work and a message says how to get the other services", async (context) => {
   const emulator = Emulator.rowhouse(context, [...FREE_PORTS, ...QUIET], { path: "" });
   const line = await emulator.line(/Table service is successfully listening/);
   await emulator.line(/no blobs or queues are served.*npm install --global azurite/);
@@ -200,14 +200,14 @@ test("without the emulator's programs there are tables, and it says how to get t
   assert.deepEqual(emulator.children(), []);
 });
 
-test("the programs are found among the packages of the project", async (context) => {
+test("the emulator's programs are found in the packages of the project", async (context) => {
   const project = newFolder(context);
   mkdirSync(join(project, "node_modules"));
   mkdirSync(join(project, "source", "deep"), { recursive: true });
   symlinkSync(PROGRAMS, join(project, "node_modules", ".bin"));
   const emulator = new Emulator(context, [BINARY, "azurite", ...FREE_PORTS, ...QUIET, "--inMemoryPersistence"], {
     cwd: join(project, "source", "deep"),
-    // With Node.js, and without the emulator.
+    // A PATH with Node.js but without the emulator.
     environment: { PATH: join(process.execPath, "..") },
   });
   await useAll(await emulator.connectionString());

@@ -1,5 +1,5 @@
-// The command lines of tools, unchanged, on the default ports. They run in a network of their own, so no port of the machine is
-// used; where that is not possible they are skipped.
+// The unchanged command lines of tools, on the default ports. They run in a private network namespace, so no port of
+// the machine is used; where that is not possible, they are skipped.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -9,7 +9,7 @@ import { TOOLS } from "../support/tools.js";
 
 const SCRIPT = fileURLToPath(new URL("../support/on_default_ports.js", import.meta.url));
 
-// The words before a command that give it a network of its own; undefined if nobody may have one here.
+// Returns the command prefix that creates a private network namespace, or undefined if this user cannot create one.
 function privateNetwork() {
   const ways = [["unshare", "--net"], ["unshare", "--user", "--map-root-user", "--net"]];
   const inside = (way) => [...way, "sh", "-c", 'ip link set lo up && exec "$0" "$@"'];
@@ -19,7 +19,7 @@ function privateNetwork() {
 const network = privateNetwork();
 
 for (const [index, { tool }] of TOOLS.entries()) {
-  test(tool, { skip: network ? false : "unshare --net is not possible here" }, () => {
+  test(tool, { skip: network ? false : "this user cannot create a network namespace (unshare --net)" }, () => {
     const { NODE_TEST_CONTEXT, ...env } = process.env;
     const [program, ...words] = [...network, process.execPath, SCRIPT, String(index)];
     const { status, stdout, stderr } = spawnSync(program, words, { env, encoding: "utf8", timeout: 120_000 });

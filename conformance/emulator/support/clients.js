@@ -1,4 +1,4 @@
-// The JavaScript clients of all three services.
+// Calls to all three services through their JavaScript clients.
 
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
@@ -11,7 +11,7 @@ export const DEVELOPMENT_KEY =
 
 const newName = () => `case${randomBytes(8).toString("hex")}`;
 
-// Writes and reads an entity, and deletes the table.
+// Writes and reads an entity, then deletes the table.
 export async function useTables(connectionString) {
   const options = { allowInsecureConnection: true };
   const name = newName();
@@ -22,7 +22,7 @@ export async function useTables(connectionString) {
   await table.deleteTable();
 }
 
-// Writes and reads a blob, as the health check of Aspire does first lists the containers.
+// Writes and reads a blob. First lists the containers, like Aspire's health check.
 export async function useBlobs(connectionString) {
   const blobs = BlobServiceClient.fromConnectionString(connectionString);
   await blobs.listContainers().byPage({ maxPageSize: 1 }).next();

@@ -1,4 +1,4 @@
-// `rowhouse azurite` in a process of its own, as a tool starts the emulator: what it prints is the log that the tool reads.
+// `rowhouse azurite` as a child process, as a tool starts the emulator. Its output is the log that the tool reads.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -13,20 +13,20 @@ import { DEVELOPMENT_KEY } from "./clients.js";
 export const BINARY = process.env.ROWHOUSE_BINARY;
 assert.ok(BINARY, "ROWHOUSE_BINARY must name the program.");
 
-// Where npm has installed the emulator's programs.
+// The folder where npm installed the emulator's programs.
 export const PROGRAMS = fileURLToPath(new URL("../node_modules/.bin", import.meta.url));
 
 export const FREE_PORTS = ["--blobPort", "0", "--queuePort", "0", "--tablePort", "0"];
 export const QUIET = ["--silent", "--disableTelemetry"];
 
-// A folder that is deleted after the case.
+// Creates a folder that is deleted after the case.
 export function newFolder(context) {
   const folder = mkdtempSync(join(tmpdir(), "rowhouse-emulator-"));
   context.after(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 
-// The program under the name `azurite`, which containers are started by.
+// Links the program as `azurite`, the name under which containers start it.
 export function linkCalledAzurite(folder) {
   const link = join(folder, "azurite");
   symlinkSync(BINARY, link);
@@ -38,7 +38,7 @@ export class Emulator {
   #waiting = [];
   #isOver = false;
 
-  // Starts a command. `path` is where programs are looked for first; an empty one holds none at all.
+  // Starts a command. `path` is searched for programs first; with an empty string, no program can be found.
   constructor(context, command, { cwd, environment = {}, path = PROGRAMS } = {}) {
     const { NODE_TEST_CONTEXT, ...inherited } = process.env;
     const PATH = path === "" ? "/nonexistent" : `${path}${delimiter}${process.env.PATH}`;
@@ -65,7 +65,7 @@ export class Emulator {
     return new Emulator(context, [BINARY, "azurite", ...words], options);
   }
 
-  // Waits for a line as tools do: by a regular expression.
+  // Waits for a line that matches a regular expression, as tools do.
   async line(pattern) {
     for (;;) {
       const line = this.lines.find((line) => pattern.test(line));
@@ -90,13 +90,13 @@ export class Emulator {
     );
   }
 
-  // The processes that this one has started and that still run.
+  // Returns the running child processes of this process.
   children() {
     const parent = String(this.child.pid);
     return readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && statusOf(pid)?.parent === parent);
   }
 
-  // Ends the process. If it takes too long it is killed, which the caller sees by the signal.
+  // Ends the process. If that takes too long, it kills the process; the returned signal shows this.
   async stop(signal = "SIGTERM") {
     if (!this.#isOver) {
       this.child.kill(signal);
@@ -108,7 +108,7 @@ export class Emulator {
   }
 }
 
-// State and parent of a process; undefined if there is none.
+// Returns the state and the parent of a process, or undefined if it does not exist.
 function statusOf(pid) {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, "utf8");
@@ -119,7 +119,7 @@ function statusOf(pid) {
   }
 }
 
-// Whether a process runs: one that has ended and whose parent has not looked counts as gone.
+// Returns whether a process is running. A process that has exited but was not reaped yet does not count.
 export function isRunning(pid) {
   const status = statusOf(pid);
   return status !== undefined && status.state !== "Z";

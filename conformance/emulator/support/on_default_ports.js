@@ -1,5 +1,5 @@
-// One tool, in a private network: starts the command with the default ports, waits as the tool does, and uses all services with
-// UseDevelopmentStorage=true. Its exit code is the result.
+// Simulates one tool in a private network: starts its command with the default ports, waits as the tool does, and uses
+// all services with UseDevelopmentStorage=true. The exit code is the result.
 //
 // usage: node on_default_ports.js NUMBER_OF_THE_TOOL
 
@@ -15,7 +15,7 @@ const { command, waits } = TOOLS[Number(process.argv[2])];
 const cleanups = [];
 const context = { after: (cleanup) => cleanups.unshift(cleanup) };
 
-// Waits for a port as a container's wait strategy does.
+// Waits until a port is open, like a container's wait strategy.
 async function port(number) {
   for (;;) {
     const socket = connect(number, "127.0.0.1");

@@ -1,15 +1,15 @@
-// How tools start the emulator: the words of the command as they have them, and the lines that they wait for.
+// How tools start the emulator: the exact arguments of their commands, and the lines that they wait for.
 //
-// `azurite` stands for a program of that name, and FOLDER for a folder of the machine or the container.
+// `azurite` stands for a program with that name, and FOLDER for a folder on the machine or in the container.
 
 const SERVICES = ["Blob", "Queue", "Table"];
 const LISTENING = SERVICES.map((service) => new RegExp(`.*${service} service is successfully listening.*`));
 const EVERY_HOST = ["--blobHost", "0.0.0.0", "--queueHost", "0.0.0.0", "--tableHost", "0.0.0.0"];
 
 export const TOOLS = [
-  // org.testcontainers.azure.AzuriteContainer: the command of the image; it waits until the three ports are open.
+  // org.testcontainers.azure.AzuriteContainer: the command of the image; waits until the three ports are open.
   { tool: "Testcontainers for Java", command: ["azurite", ...EVERY_HOST], waits: [] },
-  // Testcontainers.Azurite: the program as entry point, and the options.
+  // Testcontainers.Azurite: the program as the entry point, and the options.
   { tool: "Testcontainers for .NET", command: ["azurite", ...EVERY_HOST], waits: LISTENING },
   {
     tool: "Testcontainers for .NET, in memory",
@@ -22,14 +22,14 @@ export const TOOLS = [
     command: ["azurite", ...EVERY_HOST, "--inMemoryPersistence", "--skipApiVersionCheck"],
     waits: LISTENING,
   },
-  // Aspire.Hosting.Azure.Storage, RunAsEmulator: it asks for the containers of blobs until that works.
+  // Aspire.Hosting.Azure.Storage, RunAsEmulator: requests the list of blob containers until that succeeds.
   { tool: "Aspire", command: ["azurite", "-l", "FOLDER", ...EVERY_HOST, "--skipApiVersionCheck"], waits: [] },
-  // What the documentation of Azure Functions tells people to run, and what tasks of VS Code do.
+  // The command in the Azure Functions documentation, also used by VS Code tasks.
   {
     tool: "Azure Functions and VS Code",
     command: ["azurite", "--silent", "--location", "FOLDER", "--debug", "FOLDER/debug.log"],
     waits: LISTENING,
   },
-  // The command of the emulator's own image, for compose files and services of GitHub Actions.
+  // The command of the emulator's image, for compose files and service containers of GitHub Actions.
   { tool: "the emulator's image", command: ["azurite", "-l", "FOLDER", ...EVERY_HOST], waits: LISTENING },
 ];

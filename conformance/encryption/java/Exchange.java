@@ -39,8 +39,8 @@ import org.apache.commons.lang3.tuple.Triple;
 /**
  * Writes and reads encrypted entities through azure-storage 8.6.6.
  *
- * <p>usage: java -cp LIBRARIES Exchange.java FOLDER (write TABLE | read TABLE WRITER | refuse TABLE WRITER), where FOLDER is
- * client/src/encryption/vectors.
+ * <p>usage: java -cp LIBRARIES Exchange.java FOLDER (write TABLE | read TABLE WRITER | refuse TABLE WRITER), where
+ * FOLDER is client/src/encryption/vectors.
  */
 public final class Exchange {
     private static final String WRITER = "java";
@@ -163,7 +163,7 @@ public final class Exchange {
                 String what = writer + " " + kind + " " + expected.partition;
                 boolean isAscii = expected.encrypted.stream().allMatch(name -> name.matches("\\p{ASCII}*"));
                 if (writer.equals("python") && !isAscii) {
-                    // Python escapes such names in its list, which this library does not undo.
+                    // Python escapes such names in its list of encrypted properties; this library keeps the escapes.
                     System.out.println("ok left out, because this library cannot read it: " + what);
                     continue;
                 }
@@ -219,7 +219,7 @@ public final class Exchange {
         refused("a missing key for " + writer, table, row, LocalKey.aes("key-other", secret(0)));
     }
 
-    /** A key in memory that wraps content keys; the client asks it for nothing else. */
+    /** A key in memory that wraps content keys. The client uses no other method. */
     private record LocalKey(String getKid, String getDefaultKeyWrapAlgorithm, String cipher, Key wrapping, Key unwrapping) implements IKey {
         static LocalKey aes(String id, byte[] secret) {
             Key key = new SecretKeySpec(secret, "AES");

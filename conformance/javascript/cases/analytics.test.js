@@ -1,5 +1,5 @@
-// The tables of Storage Analytics, with servers that the suite starts. Figures are written when a server stops, so the next
-// server shows them.
+// The Storage Analytics tables, with servers that the suite starts. A server writes its figures when it stops, so the
+// next server shows them.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -42,7 +42,7 @@ class Server {
   }
 }
 
-// A figure, summed over all hours, because an hour may end between two requests.
+// Returns a figure, summed over all hours, because an hour may end between two requests.
 async function total(table, rowKey, column) {
   let sum = 0n;
   for await (const row of table.listEntities({ queryOptions: { filter: `RowKey eq '${rowKey}'` } })) {
@@ -52,7 +52,7 @@ async function total(table, rowKey, column) {
   return sum;
 }
 
-describe("storage analytics", { skip: BINARY ? false : "ROWHOUSE_BINARY does not name the server's binary" }, () => {
+describe("storage analytics", { skip: BINARY ? false : "set ROWHOUSE_BINARY to the server program" }, () => {
   let folder;
   let server;
 
@@ -89,7 +89,7 @@ describe("storage analytics", { skip: BINARY ? false : "ROWHOUSE_BINARY does not
     }
   });
 
-  test("a fresh account measures by the hour", async () => {
+  test("a new account has hourly metrics", async () => {
     const { hourMetrics, minuteMetrics } = await server.service().getProperties();
     assert.equal(hourMetrics.enabled, true);
     assert.equal(hourMetrics.includeAPIs, true);
@@ -97,7 +97,7 @@ describe("storage analytics", { skip: BINARY ? false : "ROWHOUSE_BINARY does not
     assert.equal(minuteMetrics.enabled, false);
   });
 
-  test("the tables are not listed and not written by clients", async () => {
+  test("clients can neither list nor write the tables", async () => {
     const names = [];
     for await (const table of server.service().listTables()) {
       names.push(table.name);

@@ -42,7 +42,7 @@ test("the signature covers the comp parameter", async () => {
   assert.ok(Array.isArray(await table.getAccessPolicy()));
 });
 
-// The service must accept every version that clients of recent years send.
+// The service must accept every version that clients sent in recent years.
 for (const version of ["2013-08-15", "2014-02-14", "2015-12-11", "2017-07-29", "2019-02-02", "2020-12-06", "2022-11-02", "2024-11-04"]) {
   test(`requests at version ${version}`, async () => {
     await writeAndRead(tableClient(table.tableName, credential, { version }));

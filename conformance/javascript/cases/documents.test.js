@@ -1,4 +1,5 @@
-// Runs the JavaScript snippets of the documents as they are. Those about tests are run with the package (packages/npm/tests).
+// Runs the JavaScript snippets in the documentation as they are. Snippets about tests run with the package
+// (packages/npm/tests).
 
 import assert from "node:assert";
 import { execFile, spawn } from "node:child_process";
@@ -14,9 +15,9 @@ const root = new URL("../../../", import.meta.url);
 const packages = new URL("../node_modules", import.meta.url);
 const documents = ["docs/getting-started.md"];
 const local = "http://127.0.0.1:10002/devstoreaccount1";
-// Some snippets need their own server.
+// Some snippets start their own server.
 const binary = process.env.ROWHOUSE_BINARY;
-const skip = binary ? false : "ROWHOUSE_BINARY does not say which server to start";
+const skip = binary ? false : "set ROWHOUSE_BINARY to the server program";
 
 const snippets = [];
 let folder;
@@ -35,7 +36,7 @@ before(async () => {
 });
 after(() => rm(folder, { recursive: true }));
 
-// Runs Node.js, which must succeed, and returns what it printed. The environment variables of this test run are removed.
+// Runs Node.js, which must succeed, and returns its output. Removes the environment variables of this test run.
 async function run(args, environment = {}) {
   const { NODE_TEST_CONTEXT, ...inherited } = process.env;
   const options = { cwd: folder, env: { ...inherited, ...environment }, timeout: 60_000 };
@@ -43,7 +44,7 @@ async function run(args, environment = {}) {
   return stdout;
 }
 
-test("every kind of snippet is there", () => {
+test("every kind of snippet exists", () => {
   assert.deepStrictEqual(snippets.map(({ kind }) => kind), ["", "tls"]);
 });
 
@@ -77,7 +78,7 @@ test("a script over TLS", { skip }, async () => {
     assert.ok(body.includes("https://127.0.0.1:10002"));
     await writeFile(join(folder, "tls.js"), body.replace("https://127.0.0.1:10002", address));
     assert.strictEqual(await run(["tls.js"], { NODE_EXTRA_CA_CERTS: "ca.pem" }), "");
-    // Without the certificate authority the connection fails, so the test above depends on it.
+    // Without the certificate authority, the connection fails; so the script depends on it.
     await assert.rejects(run(["tls.js"]), /certificate/);
   } finally {
     server.kill();

@@ -7,7 +7,7 @@ import { ENDPOINT, newPartition, tableForFile } from "../support/target.js";
 
 const table = tableForFile("entities");
 const WEAK_ETAG = /^W\/"datetime'\d{4}-\d\d-\d\dT\d\d%3A\d\d%3A\d\d(\.\d{1,7})?Z'"$/;
-// It has the right form and names a version that no entity ever had.
+// Has the right form, with a time at which no entity was written.
 const OTHER_ETAG = `W/"datetime'2001-02-03T04%3A05%3A06.0000007Z'"`;
 
 async function existing(properties = { A: 1, B: "two" }) {
@@ -19,7 +19,7 @@ async function existing(properties = { A: 1, B: "two" }) {
 const read = ({ partitionKey, rowKey }) => table.getEntity(partitionKey, rowKey);
 const readProperties = async (key) => propertiesOf(await read(key));
 
-test("an insert without content is answered with the address and the ETag", async () => {
+test("the answer to an insert without content has the address and the ETag", async () => {
   const key = { partitionKey: newPartition(), rowKey: "r" };
   const { status, headers, bodyAsText } = await rawAnswer((options) => table.createEntity({ ...key, A: 1 }, options));
   const address = `/${table.tableName}(PartitionKey='${key.partitionKey}',RowKey='r')`;
@@ -33,7 +33,7 @@ test("an insert without content is answered with the address and the ETag", asyn
   assert.equal((await read(key)).etag, headers.get("etag"));
 });
 
-test("a read entity carries its keys, its ETag and the Timestamp that the ETag spells", async () => {
+test("an entity that is read has its keys, its ETag and the Timestamp that the ETag contains", async () => {
   const { key, etag } = await existing();
   const answer = await rawAnswer((options) => table.getEntity(key.partitionKey, key.rowKey, options));
   const body = JSON.parse(answer.bodyAsText);
@@ -60,7 +60,7 @@ test("an insert of an existing entity is refused and changes nothing", async () 
   assert.equal(entity.A, 1);
 });
 
-// The properties after each write of an entity that had A=1 and B="two".
+// The properties after each write to an entity that had A=1 and B="two".
 const writes = [
   ["replace", (entity, options) => table.updateEntity(entity, "Replace", options), { B: 3, C: true }],
   ["merge", (entity, options) => table.updateEntity(entity, "Merge", options), { A: 1, B: 3, C: true }],
@@ -98,7 +98,7 @@ const conditional = [
 ];
 
 for (const [name, run] of conditional) {
-  test(`${name} under the current ETag proceeds`, async () => {
+  test(`${name} under the current ETag succeeds`, async () => {
     const { key, etag } = await existing();
     const { status } = await rawAnswer((options) => run(key, { ...options, etag }));
     assert.equal(status, 204);
@@ -121,7 +121,7 @@ for (const [name, run] of conditional) {
     }
   });
 
-  test(`${name} under a condition that is no weak ETag is refused`, async () => {
+  test(`${name} under a condition that is not a weak ETag is refused`, async () => {
     const { key } = await existing();
     for (const etag of [`"strong"`, "unquoted"]) {
       await assertRefused(run(key, { etag }), {
@@ -153,7 +153,7 @@ test("reading a missing entity is refused", async () => {
   await assertRefused(table.getEntity(newPartition(), key.rowKey), NOT_FOUND);
 });
 
-test("every write gives a new ETag and a later Timestamp, even one that changes nothing", async () => {
+test("every write yields a new ETag and a later Timestamp, even one that changes nothing", async () => {
   const { key, etag } = await existing({ A: 1 });
   const etags = [etag];
   const timestamps = [(await read(key)).timestamp];
@@ -164,7 +164,7 @@ test("every write gives a new ETag and a later Timestamp, even one that changes 
     }
   }
   assert.equal(new Set(etags).size, etags.length);
-  // Trailing zeros are cut from the fraction, so it is padded before the texts are compared.
+  // Trailing zeros are trimmed from the fraction, so pad it before comparing the strings.
   const comparable = timestamps.map((text) => {
     const [seconds, fraction = ""] = text.slice(0, -1).split(".");
     return `${seconds}.${fraction.padEnd(7, "0")}`;
@@ -172,7 +172,7 @@ test("every write gives a new ETag and a later Timestamp, even one that changes 
   assert.deepEqual(comparable, [...new Set(comparable)].sort());
 });
 
-test("of several simultaneous inserts exactly one succeeds", async () => {
+test("exactly one of several simultaneous inserts succeeds", async () => {
   const key = { partitionKey: newPartition(), rowKey: "r" };
   const attempts = Array.from({ length: 10 }, (_, index) => table.createEntity({ ...key, Winner: index }));
   const outcomes = await Promise.allSettled(attempts);
@@ -184,7 +184,7 @@ test("of several simultaneous inserts exactly one succeeds", async () => {
   assert.deepEqual(await readProperties(key), { Winner: winner });
 });
 
-test("of several simultaneous writes under one ETag exactly one succeeds", async () => {
+test("exactly one of several simultaneous writes under one ETag succeeds", async () => {
   const { key, etag } = await existing({ Count: 0 });
   const attempts = Array.from({ length: 10 }, (_, index) =>
     table.updateEntity({ ...key, Winner: index }, index % 2 ? "Merge" : "Replace", { etag }),
@@ -216,7 +216,7 @@ test("a counter under optimistic concurrency loses no increment", async () => {
   assert.deepEqual(await readProperties(key), { Count: 3 * increments });
 });
 
-test("properties come back in the order of their names once an entity was updated", async () => {
+test("properties are sorted by name after an entity was updated", async () => {
   const { key } = await existing({ z: 1, a: 2, m: 3 });
   await table.updateEntity({ ...key, b: 4 }, "Merge");
   const { bodyAsText } = await rawAnswer((options) => table.getEntity(key.partitionKey, key.rowKey, options));

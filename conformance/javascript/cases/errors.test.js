@@ -37,7 +37,7 @@ const numbered = (count, value, from = 0) =>
 
 const KIB_64 = Buffer.alloc(65536, 1);
 
-// Each of these entities is refused by every operation that could store it.
+// Every operation that could store one of these entities refuses it.
 const refusedEntities = [
   ["a String of 32,769 characters", { V: "x".repeat(32769) }, VALUE_TOO_LARGE],
   ["a String of 16,385 astral characters", { V: "😀".repeat(16385) }, VALUE_TOO_LARGE],
@@ -81,7 +81,7 @@ test("an entity just below 1 MiB is stored", async () => {
   assert.deepEqual(propertiesOf(await read(key)), properties);
 });
 
-test("the limits hold for the result of a merge", async () => {
+test("the limits apply to the result of a merge", async () => {
   const many = newKey();
   await table.createEntity({ ...many, ...numbered(200, 1) });
   await table.updateEntity({ ...many, ...numbered(52, 2, 200) }, "Merge");
@@ -96,7 +96,7 @@ test("the limits hold for the result of a merge", async () => {
 });
 
 for (const name of ["with-hyphen", "1digit", "with space", "a.b"]) {
-  test(`a property cannot be called '${name}'`, async () => {
+  test(`a property cannot have the name '${name}'`, async () => {
     await assertRefused(table.createEntity({ ...newKey(), [name]: 1 }), { status: 400, code: "PropertyNameInvalid" });
   });
 }
@@ -108,21 +108,21 @@ test("an insert needs both keys", async () => {
 });
 
 test("a property cannot be an object or a list", async () => {
-  // The client itself refuses such values unless they are given as typed values.
+  // The client refuses such values unless they are passed as typed values.
   for (const value of [{ a: 1 }, [1, 2]]) {
     const entity = { ...newKey(), V: { type: "String", value } };
     await assertRefused(table.createEntity(entity), { status: 400, code: "InvalidInput" });
   }
 });
 
-test("an entity above 4 MiB is refused as a whole", async () => {
+test("an entity larger than 4 MiB is refused", async () => {
   const key = newKey();
   const error = await table.createEntity({ ...key, V: "x".repeat(5 * 1024 * 1024) }).then(
     () => assert.fail("An entity of 5 MiB was accepted."),
     (reason) => reason,
   );
-  // The service may close the connection before the client has sent everything, and then the
-  // client sees a broken connection instead of the answer.
+  // The service may close the connection before the client has sent everything. Then the client sees a broken
+  // connection instead of the answer.
   if (error.statusCode !== undefined) {
     assert.equal(error.statusCode, 413);
     assert.equal(detailsOfBody(error.response.bodyAsText).code, "RequestBodyTooLarge");
@@ -130,7 +130,7 @@ test("an entity above 4 MiB is refused as a whole", async () => {
   await assertRefused(read(key), NOT_FOUND);
 });
 
-test("an error names the request that it answers and the time, to seven digits", async () => {
+test("an error contains the request ID and the time with seven fractional digits", async () => {
   const error = await assertRefused(read(newKey()), NOT_FOUND);
   const { headers, bodyAsText } = error.response;
   assert.equal(headers.get("content-type"), "application/json;odata=minimalmetadata;streaming=true;charset=utf-8");

@@ -79,7 +79,7 @@ test("an entity with every key is listed under that key", async () => {
   assert.deepEqual(await rowKeysOf(table.listEntities({ queryOptions: { filter } })), expected);
 });
 
-test("the address of a new entity is escaped as the cloud escapes it", async () => {
+test("the address of a new entity is escaped as in the service", async () => {
   const partitionKey = `${newPartition()} a'b`;
   const { headers } = await rawAnswer((options) => table.createEntity({ partitionKey, rowKey: '"$%&+,:=@é' }, options));
   const escaped = partitionKey.replace("'", "''").replace(" ", "%20");

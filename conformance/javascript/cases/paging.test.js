@@ -1,4 +1,4 @@
-// Pages and continuation tokens, over more entities than one answer may hold.
+// Pages and continuation tokens, with more entities than one answer may hold.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -11,7 +11,7 @@ const SMALL = newPartition();
 const LARGE_COUNT = 1050;
 const numbered = (count) => Array.from({ length: count }, (_, index) => String(index).padStart(5, "0"));
 
-// Transactions fill a partition a hundred entities at a time.
+// Fills a partition with transactions of a hundred entities.
 async function fill(table, partitionKey, rowKeys) {
   for (let from = 0; from < rowKeys.length; from += 100) {
     const part = rowKeys.slice(from, from + 100);
@@ -29,7 +29,7 @@ const table = tableForFile("paging", async (table) => {
 const inPartition = (partitionKey) => ({ queryOptions: { filter: odata`PartitionKey eq ${partitionKey}` } });
 
 function assertPages(pages, size) {
-  assert.ok(pages.every((page) => page.length <= size), `No page may hold more than ${size} entities.`);
+  assert.ok(pages.every((page) => page.length <= size), `A page must not hold more than ${size} entities.`);
   assert.ok(pages.slice(0, -1).every((page) => page.continuationToken));
   assert.equal(pages.at(-1).continuationToken, undefined);
 }
@@ -38,7 +38,7 @@ test("iteration crosses the page limit of 1,000 entities", async () => {
   assert.deepEqual(await rowKeysOf(table.listEntities(inPartition(LARGE))), numbered(LARGE_COUNT));
 });
 
-test("pages hold 1,000 entities at most and continue over partitions", async () => {
+test("pages hold at most 1,000 entities and continue across partitions", async () => {
   const pages = await collect(table.listEntities().byPage());
   assertPages(pages, 1000);
   assert.ok(pages.length >= 2);
@@ -51,7 +51,7 @@ for (const maxPageSize of [1, 7, 50, 99, 100, 1000]) {
   test(`pages of ${maxPageSize}`, async () => {
     const pages = await collect(table.listEntities(inPartition(SMALL)).byPage({ maxPageSize }));
     assertPages(pages, maxPageSize);
-    assert.equal(pages.length, Math.ceil(100 / maxPageSize), "A page that ends the result carries no token.");
+    assert.equal(pages.length, Math.ceil(100 / maxPageSize), "The last page must not have a token.");
     assert.deepEqual(pages.flat().map(({ rowKey }) => rowKey), numbered(100));
   });
 }
@@ -80,7 +80,7 @@ test("pages of a filtered projection", async () => {
   assert.ok(pages.flat().every((entity) => Object.keys(entity).sort().join() === "Number,etag,rowKey"));
 });
 
-test("a token is a position: later inserts before it are not seen, deleted entities are skipped", async () => {
+test("a token is a position: later inserts before it do not appear, deleted entities are skipped", async () => {
   const partitionKey = newPartition();
   await fill(table, partitionKey, numbered(10));
   const [first] = await collect(table.listEntities(inPartition(partitionKey)).byPage({ maxPageSize: 5 }));
@@ -92,7 +92,7 @@ test("a token is a position: later inserts before it are not seen, deleted entit
   assert.deepEqual(rest.flat().map(({ rowKey }) => rowKey), ["00006", "00007", "00007b", "00008", "00009"]);
 });
 
-test("a token may outlive every entity after it", async () => {
+test("a token stays valid after every later entity was deleted", async () => {
   const partitionKey = newPartition();
   await fill(table, partitionKey, numbered(4));
   const [{ continuationToken }] = await collect(table.listEntities(inPartition(partitionKey)).byPage({ maxPageSize: 2 }));
@@ -101,7 +101,7 @@ test("a token may outlive every entity after it", async () => {
   assert.deepEqual(rest.flat(), []);
 });
 
-test("tokens carry any key", async () => {
+test("tokens can contain any key", async () => {
   const partitions = ["", " ' ", "100%+&=", "`", "é日", "😀", "\uFF21"].map((end) => `special ${end}`).sort();
   const rowKeys = ["", " ", "'", "a%20b", "a+b", "`", "日本語", "😀"].sort();
   for (const partitionKey of partitions) {
@@ -114,7 +114,7 @@ test("tokens carry any key", async () => {
   assert.deepEqual(pages.flat().map((entity) => [entity.partitionKey, entity.rowKey]), expected);
 });
 
-test("tokens carry the empty partition key", async () => {
+test("tokens can contain the empty partition key", async () => {
   const rowKeys = ["", "a", "b"];
   await table.submitTransaction(rowKeys.map((rowKey) => ["create", { partitionKey: "", rowKey }]));
   const pages = await collect(table.listEntities(inPartition("")).byPage({ maxPageSize: 1 }));

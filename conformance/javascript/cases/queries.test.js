@@ -25,7 +25,7 @@ const table = tableForFile("queries", async (table) => {
   }
 });
 
-// Row keys of the entities in the partition that match, joined, because that reads best in a table.
+// Returns the row keys of the matching entities in the partition, joined for readable tables.
 async function matches(filter, partitionKey = P) {
   const whole = `PartitionKey eq '${partitionKey}' and (${filter})`;
   return (await rowKeysOf(table.listEntities({ queryOptions: { filter: whole } }))).join(" ");
@@ -122,8 +122,8 @@ test("a literal may stand on the left", async () => {
   assert.equal(await matches("'apple' eq S"), "e1");
 });
 
-test("one name with several types: the comparison rules at a mismatch", async () => {
-  // A value of another type than the literal behaves as if it were smaller.
+test("one name with several types: the comparison rules for a type mismatch", async () => {
+  // A value whose type differs from the literal's type behaves as if it were smaller.
   const partitionKey = newPartition();
   const values = [3, "3", undefined, 3n, 2.5, true];
   for (const [index, A] of values.entries()) {
@@ -149,18 +149,18 @@ test("one name with several types: the comparison rules at a mismatch", async ()
 });
 
 test("a filter may hold 80 comparisons", async () => {
-  // The manual names a limit of 15 that the service does not enforce.
+  // The manual names a limit of 15, which the service does not enforce.
   const terms = Array.from({ length: 80 }, (_, index) => `RowKey eq 'none${index}'`);
   assert.equal(await matches([...terms, "RowKey eq 'e4'"].join(" or ")), "e4");
 });
 
-test("an empty filter and an empty projection behave as absent", async () => {
+test("an empty filter and an empty projection behave as if absent", async () => {
   const all = await collect(table.listEntities({ queryOptions: { filter: "", select: [] } }));
   assert.equal(all.filter((entity) => entity.partitionKey === P).length, 6);
   assert.equal(all.find((entity) => entity.rowKey === "e6").S, "Apple");
 });
 
-test("key equality gives a listing of none or one, never a refusal", async () => {
+test("key equality yields a listing of zero or one entities, never an error", async () => {
   assert.equal(await matches("RowKey eq 'e1'"), "e1");
   assert.equal(await matches("RowKey eq 'none'"), "");
 });
@@ -172,7 +172,7 @@ test("keys with special characters in a filter", async () => {
   assert.deepEqual(await rowKeysOf(table.listEntities({ queryOptions: { filter } })), ["`ä'"]);
 });
 
-test("a projection returns the selected properties only, and null for a missing one", async () => {
+test("a projection returns only the selected properties, and null for a missing one", async () => {
   const queryOptions = { filter: `PartitionKey eq '${P}' and RowKey eq 'e2'`, select: ["Missing", "L", "S"] };
   const [entity] = await collect(table.listEntities({ queryOptions }));
   assert.deepEqual({ ...entity, etag: "" }, { etag: "", L: 9007199254740993n, S: "O'Neil", Missing: null });
@@ -250,7 +250,7 @@ for (const [filter, expected] of badFilters) {
 }
 
 for (const filter of ["I EQ 5", "I eq 5 Or I eq 6", "I eq 5 AND B", "(I eq 5", "I eq 'open", "I eq", "S eq datetime'soon'", "G eq guid'short'"]) {
-  test(`filter that no service understands: ${filter}`, async () => {
+  test(`malformed filter: ${filter}`, async () => {
     const error = await collect(table.listEntities({ queryOptions: { filter } })).then(
       () => assert.fail("The filter was accepted."),
       (reason) => reason,

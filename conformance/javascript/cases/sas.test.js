@@ -1,4 +1,4 @@
-// Shared access signatures as this client makes them, and the stored access policies that they name.
+// Shared access signatures created by this client, and the stored access policies that they refer to.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -34,7 +34,7 @@ function withToken(token) {
   return tableClient(table.tableName, new AzureSASCredential(token));
 }
 
-// A token for the table of this file; without a policy it is valid for an hour.
+// Returns a token for the table of this file. Without a policy, it is valid for an hour.
 function withTableSas(options) {
   const expiresOn = options.identifier === undefined ? inHours(1) : undefined;
   return withToken(generateTableSas(table.tableName, credential, { expiresOn, ...options }));
@@ -44,7 +44,7 @@ function accountSas(permissions, resourceTypes) {
   return generateAccountSas(credential, { permissions, resourceTypes, expiresOn: inHours(1) });
 }
 
-// Name of the operation: the permissions that it needs, and the call. Each starts with one entity, "old".
+// Name of the operation: the required permissions, and the call. Each call starts with one entity, "old".
 const operations = {
   get: [["query"], (client, partitionKey) => client.getEntity(partitionKey, "old")],
   list: [["query"], (client) => collect(client.listEntities())],
@@ -110,8 +110,8 @@ for (const [name, [needed, run]] of Object.entries(operations)) {
   });
 }
 
-// Name of the operation: the kinds of resources and the permissions of which one is needed, and the call. This client
-// has no name for the permission to create, so tables are created here with the permission to write.
+// Name of the operation: the resource types and permissions of which one is required, and the call. This client has no
+// name for the permission to create, so the cases create tables with the permission to write.
 const tableOperations = {
   list: ["c", ["list"], (service) => service.listTables().byPage({ maxPageSize: 1 }).next()],
   create: ["c", ["write"], (service, name) => service.createTable(name)],
@@ -137,7 +137,7 @@ for (const [name, [resources, needed, run]] of Object.entries(tableOperations)) 
   });
 }
 
-test("a table SAS is for entities only", async () => {
+test("a table SAS applies only to entities", async () => {
   const all = { query: true, add: true, update: true, delete: true };
   const token = new AzureSASCredential(generateTableSas(table.tableName, credential, { permissions: all, expiresOn: inHours(1) }));
   await assertRefused(serviceClient(token).createTable(uniqueName("sas")), NOT_AUTHORIZED);
@@ -159,7 +159,7 @@ test("times, addresses and protocols", async () => {
   await (isHttps ? list({ protocol: "https" }) : assertRefused(list({ protocol: "https" }), { status: 403, code: "AuthorizationProtocolMismatch" }));
 });
 
-test("a key range confines reading, writing and paging", async () => {
+test("a key range restricts reading, writing and paging", async () => {
   const [before, inside, behind] = [newPartition(), newPartition(), newPartition()];
   for (const partitionKey of [before, inside, behind]) {
     for (const rowKey of ["1", "2", "3", "4"]) {
@@ -191,12 +191,12 @@ test("a key range confines reading, writing and paging", async () => {
     ["update", { partitionKey: inside, rowKey: "4", A: 2 }, "Merge"],
   ];
   await assertRefused(client.submitTransaction(partly), { status: 403, code: "AuthorizationFailure" });
-  assert.equal((await table.getEntity(inside, "2")).A, 1, "nothing of the transaction happened");
+  assert.equal((await table.getEntity(inside, "2")).A, 1, "no part of the transaction may be applied");
   await client.submitTransaction(partly.slice(0, 1));
   assert.equal((await table.getEntity(inside, "2")).A, 2);
 });
 
-test("stored access policies give, take and return a token's rights", async (context) => {
+test("stored access policies grant, revoke and restore a token's permissions", async (context) => {
   context.after(() => table.setAccessPolicy([]));
   const client = withTableSas({ identifier: "readers", permissions: undefined });
   const list = () => collect(client.listEntities());

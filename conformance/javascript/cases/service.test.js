@@ -41,7 +41,7 @@ test("properties come back as they were set", async () => {
   assert.deepEqual(now.cors.map((rule) => ({ ...rule, allowedHeaders: rule.allowedHeaders || "", exposedHeaders: rule.exposedHeaders || "" })), sent.cors);
 });
 
-test("a section alone keeps the others", async () => {
+test("setting one section keeps the others", async () => {
   const rule = { allowedOrigins: "*", allowedMethods: "GET", allowedHeaders: "*", exposedHeaders: "*", maxAgeInSeconds: 1 };
   await service.setProperties({ cors: [rule] });
   await service.setProperties({
@@ -52,7 +52,7 @@ test("a section alone keeps the others", async () => {
   assert.equal(now.logging.write, true);
 });
 
-test("a document beyond the limits is refused", async () => {
+test("properties beyond the limits are refused", async () => {
   const hourMetrics = { version: "1.0", enabled: true, includeAPIs: true, retentionPolicy: { enabled: true, days: 366 } };
   const error = await service.setProperties({ hourMetrics }).then(
     () => assert.fail("Expected a refusal."),
@@ -68,12 +68,12 @@ test("statistics", async (context) => {
   const endpoint = new URL(ENDPOINT);
   const call = service.getStatistics();
   if (endpoint.pathname.length > 1) {
-    // The client edits the first label of the host, which in path style results in the primary endpoint; a server may
-    // refuse that, as the cloud does, or accept it.
+    // The client changes the first label of the host name, which in path style yields the primary endpoint. A server
+    // may refuse that, as the service does, or accept it.
     const stats = await call.catch((error) => error);
     if (stats instanceof Error) {
       assert.equal(stats.statusCode, 400, stats.message);
-      context.skip("the client cannot ask for statistics in path style");
+      context.skip("the client cannot request statistics in path style");
       return;
     }
     assert.equal(stats.geoReplication.status, "live");

@@ -73,15 +73,15 @@ test("a name keeps the spelling of its creation and is found in any letter case"
   assert.deepEqual(await names(`TableName eq '${name}'`), []);
 });
 
-test("deleting a missing table is answered with 404", async () => {
+test("deleting a missing table returns 404", async () => {
   for (const name of [uniqueName("none"), "tables", "no"]) {
     const answer = await rawAnswer((options) => service.deleteTable(name, options));
     assertAnswered(answer, 404, NOT_FOUND.code, NOT_FOUND.message);
   }
 });
 
-test("a deleted table may be created again at once or is still being deleted", async () => {
-  // Both answers are right: the cloud deletes in the background, a local server need not.
+test("a deleted table can be created again immediately or is still being deleted", async () => {
+  // Both answers are correct: the service deletes in the background, but a local server need not.
   const name = uniqueName("again");
   await create(name);
   await service.deleteTable(name);
@@ -129,7 +129,7 @@ const badNames = [
 ];
 
 for (const [name, expected] of badNames) {
-  test(`a table cannot be called '${name.slice(0, 70)}'`, async () => {
+  test(`a table cannot have the name '${name.slice(0, 70)}'`, async () => {
     await assertRefused(service.createTable(name), { status: 400, ...expected });
   });
 }
@@ -141,7 +141,7 @@ test("a table name may have 63 characters", async () => {
 });
 
 test("a table name may have 3 characters", async () => {
-  // Short names may be taken on an account that others use, so a few are tried.
+  // On a shared account, short names may be in use, so try several.
   let status;
   for (let attempt = 0; attempt < 5 && status !== 201; attempt += 1) {
     status = (await create(`j${uniqueName("").slice(-2)}`)).status;
@@ -161,17 +161,17 @@ const operationsOnMissingTable = {
 };
 
 for (const [operation, run] of Object.entries(operationsOnMissingTable)) {
-  test(`${operation} on a missing table is answered with TableNotFound`, async () => {
+  test(`${operation} on a missing table returns TableNotFound`, async () => {
     await assertRefused(run(tableClient(uniqueName("missing"))), NO_TABLE);
   });
 }
 
-test("tables are listed by name, without regard to letter case", async () => {
+test("tables are listed by name, ignoring letter case", async () => {
   const prefix = uniqueName("sort");
   for (const end of ["c", "B", "a", "D"]) {
     await create(`${prefix}${end}`);
   }
-  // The whole account is listed, because it is not known how a filter compares letter case.
+  // List the whole account, because it is not known how a filter compares letter case.
   const found = (await names()).filter((name) => name.startsWith(prefix));
   assert.deepEqual(found, ["a", "B", "c", "D"].map((end) => `${prefix}${end}`));
 });
@@ -201,7 +201,7 @@ test("the filter that health checks send is accepted", async () => {
   await names("false");
 });
 
-test("a listing is read by page and continued from a token", async () => {
+test("a listing is read in pages and continued from a token", async () => {
   const prefix = uniqueName("page");
   const all = ["1", "2", "3", "4", "5"].map((end) => `${prefix}${end}`);
   for (const name of all) {

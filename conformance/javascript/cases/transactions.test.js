@@ -1,4 +1,4 @@
-// Entity group transactions: all operations are executed, or none is.
+// Entity group transactions: either all operations are executed or none.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -18,12 +18,12 @@ async function listed(partitionKey) {
   return collect(table.listEntities({ queryOptions: { filter: odata`PartitionKey eq ${partitionKey}` } }));
 }
 
-// The stored entities as a map from row key to properties, to compare whole states.
+// Returns the stored entities as a map from row key to properties, to compare whole states.
 async function stored(partitionKey) {
   return Object.fromEntries((await listed(partitionKey)).map((entity) => [entity.rowKey, propertiesOf(entity)]));
 }
 
-// A partition with entities a, b and c, and their ETags.
+// Creates a partition with entities a, b and c, and returns their ETags.
 async function seeded() {
   const partitionKey = newPartition();
   const etags = {};
@@ -35,7 +35,7 @@ async function seeded() {
 
 const SEED = { a: { V: 0, Old: true }, b: { V: 0, Old: true }, c: { V: 0, Old: true } };
 
-test("100 inserts happen together, each with its own answer", async () => {
+test("100 inserts are applied together, each with its own answer", async () => {
   const partitionKey = newPartition();
   const rowKeys = keysOf(100);
   const result = await table.submitTransaction(rowKeys.map((rowKey, V) => ["create", { partitionKey, rowKey, V }]));
@@ -118,8 +118,8 @@ const needValue = {
   message: "The values are not specified for all properties in the entity.",
 };
 
-// Operations that fail on the seeded partition. The last member is true if the failure is found
-// before execution, because only then does the error of a single operation have the index 0.
+// Operations that fail on the seeded partition. The last member is true if the failure is detected before execution,
+// because only then does the error of a single operation have the index 0.
 const failing = [
   ["insert of an existing entity", "create", { rowKey: "b" }, {}, EXISTS, false],
   ["merge of a missing entity", "update", { rowKey: "x" }, {}, NOT_FOUND, false],
@@ -156,7 +156,7 @@ for (const [name, action, entity, options, expected, early] of failing) {
   });
 }
 
-test("the first operation that fails is the one that is reported", async () => {
+test("the first failing operation is reported", async () => {
   const { partitionKey } = await seeded();
   const actions = [
     ["create", { partitionKey, rowKey: "n" }],
@@ -180,7 +180,7 @@ test("an entity may occur once in a transaction", async () => {
   const twice = [
     [[["create", entity("n")], ["create", entity("n")]], 1],
     [[["update", entity("a"), "Merge"], ["upsert", entity("b"), "Merge"], ["delete", entity("a")]], 2],
-    // The duplicate is found before execution, so it is reported instead of the insert that would fail.
+    // The duplicate is detected before execution, so it is reported instead of the insert that would fail.
     [[["create", entity("a")], ["upsert", entity("b"), "Merge"], ["upsert", entity("b"), "Merge"]], 2],
   ];
   for (const [actions, index] of twice) {
@@ -214,7 +214,7 @@ test("a transaction on a missing table is refused", async () => {
 });
 
 test("two entities, each under its own ETag", async () => {
-  // An actor runtime commits its state in this way: both versions must still be the ones that it read.
+  // An actor runtime commits its state like this: both entities must still have the ETags that it read.
   const { partitionKey, etags } = await seeded();
   const commit = (a, b, V) =>
     table.submitTransaction([
@@ -233,7 +233,7 @@ test("two entities, each under its own ETag", async () => {
 });
 
 test("99 upserts and a sentinel under its ETag", async () => {
-  // A workflow runtime appends history in this way: a stale sentinel means that another writer was first.
+  // A workflow runtime appends history like this: a stale sentinel means that another writer came first.
   const partitionKey = newPartition();
   const sentinel = { partitionKey, rowKey: "sentinel" };
   const { etag: first } = await table.createEntity({ ...sentinel, Checkpoint: 0 });
@@ -255,7 +255,7 @@ test("99 upserts and a sentinel under its ETag", async () => {
   assert.equal((await table.getEntity(partitionKey, "sentinel")).Checkpoint, 2);
 });
 
-test("of several simultaneous transactions under one ETag exactly one succeeds", async () => {
+test("exactly one of several simultaneous transactions under one ETag succeeds", async () => {
   const { partitionKey, etags } = await seeded();
   const attempt = (writer) =>
     table.submitTransaction([
@@ -273,7 +273,7 @@ test("of several simultaneous transactions under one ETag exactly one succeeds",
   assert.deepEqual(Object.keys(state), ["a", "b", "c", `writer ${winner}`]);
 });
 
-test("a reader sees all operations of a transaction or none", async () => {
+test("a reader sees either all operations of a transaction or none", async () => {
   const partitionKey = newPartition();
   const write = (Version) =>
     table.submitTransaction(keysOf(20).map((rowKey) => ["upsert", { partitionKey, rowKey, Version }, "Replace"]));
@@ -291,13 +291,13 @@ test("a reader sees all operations of a transaction or none", async () => {
       assert.equal(versions.size, 1, `Versions seen together: ${[...versions]}`);
     }
   };
-  // A failed writer must stop the reader too, or the case would never end.
+  // A failed writer must also stop the reader, or the case would never end.
   const written = writer().finally(() => (writing = false));
   const outcomes = await Promise.allSettled([written, reader()]);
   assert.deepEqual(outcomes.filter(({ status }) => status === "rejected").map(({ reason }) => reason), []);
 });
 
-test("special keys and every type pass through a transaction", async () => {
+test("a transaction stores special keys and every type", async () => {
   const partitionKey = `${newPartition()} %27'+&\`日😀`;
   const rowKeys = ["", " ", "O'Neil", "a%20b", "a+b", '"{}"', "`", "日本語", "😀"].sort();
   const properties = {

@@ -11,8 +11,8 @@ const guid = "0b0c0d0e-1111-4222-8333-444455556666";
 const everyByte = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
 const typed = (type, value) => ({ type, value });
 
-// One line for each value: what is written, what a converting client reads, and what a client
-// without conversion reads. The form on the wire is given where the client hides it.
+// One line for each value: the value written, the value read by a converting client, and the value read by a client
+// without conversion. The form on the wire is given where the client hides it.
 const cases = [
   ["Int32 zero", 0, 0, typed("Int32", "0")],
   ["Int32 maximum", 2147483647, 2147483647, typed("Int32", "2147483647")],
@@ -24,7 +24,7 @@ const cases = [
   ["Int64 from a bigint", 9007199254740993n, 9007199254740993n, typed("Int64", "9007199254740993")],
   ["Double fraction", 981.5, 981.5, typed("Double", "981.5")],
   ["Double negative", typed("Double", -0.25), -0.25, typed("Double", "-0.25")],
-  // The client cannot tell 5.0 from 5 after parsing, so the type is visible on the wire only.
+  // The client cannot distinguish 5.0 from 5 after parsing, so only the wire shows the type.
   ["Double integral", typed("Double", 5), 5, typed("Int32", "5"), '"V":5.0'],
   ["Double integral negative", typed("Double", -3), -3, typed("Int32", "-3"), '"V":-3.0'],
   ["Double zero", typed("Double", 0), 0, typed("Int32", "0"), '"V":0.0'],
@@ -46,7 +46,7 @@ const cases = [
   ["Binary by name", typed("Binary", "AQIDBA=="), Buffer.from([1, 2, 3, 4]), typed("Binary", "AQIDBA==")],
   ["Binary maximum", Buffer.alloc(65536, 7), Buffer.alloc(65536, 7), typed("Binary", Buffer.alloc(65536, 7).toString("base64"))],
   ["DateTime from a Date", new Date("2023-11-05T06:30:00.120Z"), new Date("2023-11-05T06:30:00.120Z"), typed("DateTime", "2023-11-05T06:30:00.12Z")],
-  // Sent, read as native value, read as text: the service stores ticks and cuts trailing zeros.
+  // Sent, read as native value, read as string: the service stores ticks and trims trailing zeros.
   ...[
     ["of 7 digits", "2023-11-05T06:30:00.1234567Z", "2023-11-05T06:30:00.123Z", "2023-11-05T06:30:00.1234567Z"],
     ["with zeros at the end", "2023-11-05T06:30:00.8613240Z", "2023-11-05T06:30:00.861Z", "2023-11-05T06:30:00.861324Z"],
@@ -105,7 +105,7 @@ test("a listing keeps every type too", async () => {
   assert.deepEqual(propertiesOf(page.value), expected);
 });
 
-test("the type annotations are those of minimal metadata", async () => {
+test("the type annotations match minimal metadata", async () => {
   const partitionKey = newPartition();
   await table.createEntity({
     partitionKey, rowKey: "r", S: "s", B: true, I: 1, D: 1.5, L: 1n, G: typed("Guid", guid), T: new Date(), X: Buffer.from([1]),
@@ -157,8 +157,8 @@ test("a merge may change the type of a property", async () => {
 });
 
 test("an entity that was read without conversion can be written back", async () => {
-  // The client then sends numbers and Booleans as annotated strings, and annotations of
-  // annotations; the service ignores the latter and understands the former.
+  // The client then sends numbers and Booleans as annotated strings, and annotations of annotations. The service
+  // interprets the former and ignores the latter.
   const partitionKey = newPartition();
   await table.createEntity({
     partitionKey, rowKey: "r", S: "s", B: true, I: -7, D: 1.5, L: 1n,
@@ -172,11 +172,11 @@ test("an entity that was read without conversion can be written back", async () 
   assert.notEqual(after.etag, before.etag);
 });
 
-test("a number outside Int32 without a type is a Double", async () => {
+test("an untyped number outside Int32 is a Double", async () => {
   for (const value of [2147483648, -2147483649, 5454161346626]) {
     const partitionKey = newPartition();
     await table.createEntity({ partitionKey, rowKey: "r", V: value });
-    // Not found as an Int64, and the client cannot tell a whole Double from an Int32.
+    // It is not an Int64, and the client cannot distinguish a whole Double from an Int32.
     assert.equal((await table.getEntity(partitionKey, "r")).V, value);
     const filter = `PartitionKey eq '${partitionKey}' and V eq ${value}.0`;
     assert.equal((await table.listEntities({ queryOptions: { filter } }).byPage().next()).value.length, 1);
@@ -189,7 +189,7 @@ const badValues = [
 ];
 
 for (const value of badValues) {
-  test(`${value.type} does not take '${value.value}'`, async () => {
+  test(`${value.type} does not accept '${value.value}'`, async () => {
     const entity = { partitionKey: newPartition(), rowKey: "r", V: value };
     await assertRefused(table.createEntity(entity), { status: 400, code: "InvalidInput" });
   });

@@ -1,14 +1,14 @@
-// Answers of the server: raw responses, errors and the properties of an entity.
+// Answers from the server: raw responses, errors and the properties of an entity.
 
 import assert from "node:assert/strict";
 import { RestError } from "@azure/data-tables";
 
-// The digits of the fraction are not checked here, because one case of errors.test.js checks them,
-// and a server with wrong digits should not fail every other case as well.
+// The digits of the fraction are not checked here, because a case in errors.test.js checks them. A server with wrong
+// digits should not fail all other cases too.
 const TAIL = /\nRequestId:([^\n]+)\nTime:(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z)$/;
 
-// The client hides some errors (a table that exists, a missing table on delete), so the only way
-// to see them is the hook that it calls for every response.
+// The client hides some errors (an existing table on create, a missing table on delete), so only the hook that it calls
+// for every response shows them.
 export async function rawAnswer(call) {
   let answer;
   await call({ onResponse: (response) => (answer = response) });
@@ -16,8 +16,8 @@ export async function rawAnswer(call) {
   return answer;
 }
 
-// Error details are in two places: a transaction sets them on the error itself, while every
-// other operation leaves them in the JSON body of the response.
+// Error details are in two places: a transaction sets them on the error itself, while every other operation leaves them
+// in the JSON body of the response.
 function detailsOf(error) {
   if (error.code !== undefined) {
     return { code: error.code, message: error.message };
@@ -37,7 +37,7 @@ export function detailsOfBody(text) {
   return { code: body.code, message: body.message.value };
 }
 
-// Removes the last two lines, which differ in every answer, and checks that they are there.
+// Removes the last two lines, which differ in every answer, and checks that they exist.
 export function firstLine(message) {
   assert.match(message, TAIL);
   return message.replace(TAIL, "");
@@ -48,8 +48,8 @@ export function tailOf(message) {
   return { requestId, time };
 }
 
-// Expects that the server refuses an operation. `expected` holds `status` and, where the
-// specification fixes them, `code` and `message`.
+// Expects that the server refuses an operation. `expected` has the `status` and, where the specification defines them,
+// the `code` and the `message`.
 export async function assertRefused(operation, expected) {
   const error = await operation.then(
     () => assert.fail(`Expected a refusal: ${JSON.stringify(expected)}`),
@@ -76,7 +76,7 @@ export function assertIsRefusal(error, { status, code, message }) {
   }
 }
 
-// The custom properties alone, without keys, version and annotations.
+// Returns only the custom properties, without keys, ETag and annotations.
 export function propertiesOf(entity) {
   const { partitionKey, rowKey, timestamp, etag, "odata.metadata": metadata, ...custom } = entity;
   return custom;
@@ -122,7 +122,7 @@ export const VALUE_TOO_LARGE = {
     "it is UTF-16 encoded and the maximum number of characters should be 32K or less.",
 };
 
-// The same error as the operation at `index` of a transaction reports it.
+// Returns the same error as a transaction reports it for the operation at `index`.
 export function at(index, expected) {
   return { ...expected, message: `${index}:${expected.message}` };
 }

@@ -4,8 +4,8 @@ import { randomBytes } from "node:crypto";
 import { after, before } from "node:test";
 import { AzureNamedKeyCredential, TableClient, TableServiceClient } from "@azure/data-tables";
 
-// The defaults are the public development account, so that a local server needs no settings at all.
-// A slash at the end is cut, because connection strings are built from the endpoint.
+// The defaults are the public development account, so that a local server needs no settings. A trailing slash is
+// removed, because connection strings are built from the endpoint.
 export const ENDPOINT = (process.env.TABLES_ENDPOINT ?? "http://127.0.0.1:10002/devstoreaccount1").replace(/\/$/, "");
 export const ACCOUNT = process.env.TABLES_ACCOUNT ?? "devstoreaccount1";
 export const KEY =
@@ -14,8 +14,7 @@ export const KEY =
 
 export const credential = new AzureNamedKeyCredential(ACCOUNT, KEY);
 
-// Retries are off because a case checks the first answer, and a hidden second request could
-// hide a wrong one.
+// Retries are disabled, because a case checks the first answer, and a hidden second request could hide a wrong one.
 export function clientOptions(more = {}) {
   return {
     allowInsecureConnection: ENDPOINT.startsWith("http:"),
@@ -32,15 +31,14 @@ export function tableClient(name, as = credential, options = {}) {
   return new TableClient(ENDPOINT, name, as, clientOptions(options));
 }
 
-// Names are random because the suite shares its account with other runs and other suites, and
-// because the cloud keeps the name of a deleted table in use for most of a minute.
+// Names are random, because the suite shares its account with other runs and suites, and because the service keeps the
+// name of a deleted table in use for most of a minute.
 export function uniqueName(tag) {
   return `js${tag}${randomBytes(8).toString("hex")}`;
 }
 
-// One table serves a whole file: creating tables is slow in the cloud, and partitions isolate
-// the cases from each other just as well. `fill` runs before the first case. The hooks of a file do not wait for each
-// other, so one hook does both.
+// One table serves a whole file: creating tables is slow in the cloud, and partitions isolate the cases just as well.
+// `fill` runs before the first case. One hook does both, because the hooks of a file do not wait for each other.
 export function tableForFile(tag, fill = async () => {}) {
   const client = tableClient(uniqueName(tag));
   before(async () => {
@@ -53,7 +51,7 @@ export function tableForFile(tag, fill = async () => {}) {
 
 let partitions = 0;
 
-// Every case has its own partition.
+// Returns a new partition key; every case has its own partition.
 export function newPartition() {
   partitions += 1;
   return `partition-${String(partitions).padStart(4, "0")}`;

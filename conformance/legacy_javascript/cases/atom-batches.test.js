@@ -1,4 +1,4 @@
-// Transactions through the Atom client: all operations are executed, or none is.
+// Transactions through the Atom client: either all operations are executed or none.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -37,7 +37,7 @@ test("every operation in one transaction", async () => {
   client.insertOrReplaceEntity(table, of("first"));
   client.insertOrMergeEntity(table, of("second"));
   client.deleteEntity(table, of("gone", {}));
-  // The client returns only the first of the answers.
+  // The client returns only the first answer.
   const [, first] = await callAll(client, "commitBatch");
   assert.equal(first.statusCode, 201);
   assert.deepEqual(await stored(PartitionKey), {
@@ -74,20 +74,20 @@ async function assertFails(client, code, message) {
 }
 
 const FAILURES = {
-  "an insert of what exists": [(client, keys) => client.insertEntity(table, { ...keys, RowKey: "old" }), "EntityAlreadyExists"],
+  "an insert of an existing entity": [(client, keys) => client.insertEntity(table, { ...keys, RowKey: "old" }), "EntityAlreadyExists"],
   "an update under a stale condition": [
     (client, keys) => client.updateEntity(table, underCondition({ ...keys, RowKey: "old", A: 9 }, STALE), { checkEtag: true }),
     "UpdateConditionNotSatisfied",
   ],
-  "a merge of what is missing": [(client, keys) => client.mergeEntity(table, { ...keys, RowKey: "none", A: 9 }), "ResourceNotFound"],
-  "a delete of what is missing": [(client, keys) => client.deleteEntity(table, { ...keys, RowKey: "none" }), "ResourceNotFound"],
+  "a merge of a missing entity": [(client, keys) => client.mergeEntity(table, { ...keys, RowKey: "none", A: 9 }), "ResourceNotFound"],
+  "a delete of a missing entity": [(client, keys) => client.deleteEntity(table, { ...keys, RowKey: "none" }), "ResourceNotFound"],
   "a value that is too large": [
     (client, keys) => client.insertEntity(table, { ...keys, RowKey: "none", A: "x".repeat(32769) }), "PropertyValueTooLarge",
   ],
 };
 
 for (const [name, [operation, code]] of Object.entries(FAILURES)) {
-  test(`nothing happens after ${name}`, async () => {
+  test(`nothing is applied after ${name}`, async () => {
     const { PartitionKey } = await seeded("old", "other");
     const client = atomClient();
     client.beginBatch();
@@ -99,7 +99,7 @@ for (const [name, [operation, code]] of Object.entries(FAILURES)) {
   });
 }
 
-test("a transaction on a table that is missing", async () => {
+test("a transaction on a missing table", async () => {
   const client = atomClient();
   client.beginBatch();
   client.insertEntity(uniqueName("missing"), { PartitionKey: "p", RowKey: "r" });

@@ -1,4 +1,4 @@
-// Entities one at a time through the Atom client: types, keys, conditions, what each write keeps, errors.
+// Single entities through the Atom client: types, keys, conditions, what each write keeps, and errors.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -10,7 +10,7 @@ const table = tableForFile(client, "entities");
 
 const typed = (type, value) => ({ $: { type }, _: value });
 
-// The value that is given to the client, and the value that it returns.
+// The value passed to the client, and the value that it returns.
 const VALUES = {
   text: ["blue", "blue"],
   blanksOutside: ["  a b ", "  a b "],
@@ -31,7 +31,7 @@ const VALUES = {
 };
 
 for (const [name, [given, wanted]] of Object.entries(VALUES)) {
-  test(`a value comes back: ${name}`, async () => {
+  test(`a value is read as it was written: ${name}`, async () => {
     const PartitionKey = newPartition();
     const answered = await call(client, "insertEntity", table, { PartitionKey, RowKey: "r", Value: given });
     const read = await call(client, "queryEntity", table, PartitionKey, "r");
@@ -42,15 +42,15 @@ for (const [name, [given, wanted]] of Object.entries(VALUES)) {
   });
 }
 
-test("what the client sends as null is not stored", async () => {
-  // The client marks an empty string as null, too.
+test("a property that the client sends as null is not stored", async () => {
+  // The client also marks an empty string as null.
   const PartitionKey = newPartition();
   await call(client, "insertEntity", table, { PartitionKey, RowKey: "r", Nothing: null, Empty: "", A: 1 });
   assert.deepEqual(propertiesOf(await call(client, "queryEntity", table, PartitionKey, "r")), { A: 1 });
 });
 
 for (const RowKey of ["a b", "é", "日本", "\u{1F600}", "a+b", "100%", "a&b=c", "<x>", "a,b;c", `a"b`, "x".repeat(512)]) {
-  test(`a key of special characters: ${RowKey.slice(0, 10)}`, async () => {
+  test(`a key with special characters: ${RowKey.slice(0, 10)}`, async () => {
     const PartitionKey = newPartition();
     await call(client, "insertEntity", table, { PartitionKey, RowKey, A: 1 });
     await call(client, "updateEntity", table, { PartitionKey, RowKey, A: 2 });
@@ -62,7 +62,7 @@ for (const RowKey of ["a b", "é", "日本", "\u{1F600}", "a+b", "100%", "a&b=c"
   });
 }
 
-test("an insert of what exists is refused", async () => {
+test("an insert of an existing entity is refused", async () => {
   const entity = { PartitionKey: newPartition(), RowKey: "r", A: 1 };
   await call(client, "insertEntity", table, entity);
   await assertRefused(call(client, "insertEntity", table, entity), 409, "EntityAlreadyExists", /^The specified entity already exists/);
@@ -83,13 +83,13 @@ for (const [method, kept] of [["updateEntity", { A: 2 }], ["mergeEntity", { A: 2
     assert.deepEqual(propertiesOf(await call(client, "queryEntity", table, keys.PartitionKey, "r")), kept);
   });
 
-  test(`${method} of what is missing`, async () => {
+  test(`${method} of a missing entity`, async () => {
     await assertRefused(call(client, method, table, { PartitionKey: newPartition(), RowKey: "r", A: 1 }), 404, "ResourceNotFound");
   });
 }
 
 for (const [method, kept] of [["insertOrReplaceEntity", { New: 2 }], ["insertOrMergeEntity", { New: 2, Old: 1 }]]) {
-  test(`${method} of what is missing and of what exists`, async () => {
+  test(`${method} of a missing and of an existing entity`, async () => {
     const keys = { PartitionKey: newPartition(), RowKey: "r" };
     await call(client, method, table, { ...keys, Old: 1 });
     await call(client, method, table, { ...keys, New: 2 });
@@ -105,7 +105,7 @@ test("a delete under a condition", async () => {
   await assertRefused(call(client, "deleteEntity", table, keys), 404, "ResourceNotFound");
 });
 
-test("a table that is missing", async () => {
+test("a missing table", async () => {
   const missing = uniqueName("missing");
   const entity = { PartitionKey: "p", RowKey: "r" };
   for (const method of ["insertEntity", "updateEntity", "mergeEntity", "insertOrReplaceEntity", "insertOrMergeEntity", "deleteEntity"]) {
@@ -114,7 +114,7 @@ test("a table that is missing", async () => {
   await assertRefused(call(client, "queryEntity", missing, "p", "r"), 404, "TableNotFound");
 });
 
-test("values that do not fit are refused", async () => {
+test("values beyond the limits are refused", async () => {
   const keys = { PartitionKey: newPartition(), RowKey: "r" };
   await assertRefused(call(client, "insertEntity", table, { ...keys, A: "x".repeat(32769) }), 400, "PropertyValueTooLarge");
   await assertRefused(call(client, "insertEntity", table, { ...keys, A: typed("Edm.Guid", "none") }), 400, "InvalidInput");

@@ -21,7 +21,7 @@ const table = tableForFile(client, "queries", async (name) => {
   }
 });
 
-// All pages of a query, by the continuation of the client.
+// Returns all pages of a query, using the client's continuation token.
 async function pagesOf(query) {
   const pages = [];
   let [entities, continuation] = await callAll(client, "queryEntities", query);
@@ -35,13 +35,13 @@ async function pagesOf(query) {
 
 const numbers = (count) => Array.from({ length: count }, (_, index) => index);
 
-test("more than a thousand entities come in two pages", async () => {
+test("more than a thousand entities are returned in two pages", async () => {
   const pages = await pagesOf(TableQuery.select().from(table));
   assert.deepEqual(pages.map((page) => page.length), [1000, MANY - 1000]);
   assert.deepEqual(pages.flat().map(({ N }) => N), numbers(MANY));
 });
 
-test("top bounds every page", async () => {
+test("top limits every page", async () => {
   const pages = await pagesOf(TableQuery.select().from(table).where("PartitionKey eq ?", "many").top(300));
   assert.deepEqual(pages.map((page) => page.length), [300, 300, 300, 205]);
   assert.deepEqual(pages.flat().map(({ N }) => N), numbers(MANY));
@@ -54,12 +54,12 @@ test("a filter and a projection over several pages", async () => {
   assert.ok(pages.flat().every((entity) => entity.PartitionKey === undefined));
 });
 
-test("a filter of several parts", async () => {
+test("a filter with several parts", async () => {
   const query = TableQuery.select().from(table).where("N lt ?", 3).or("N eq ?", 7).or("Text eq ? and N lt ?", "n5", 20);
   assert.deepEqual((await call(client, "queryEntities", query)).map(({ N }) => N), [0, 1, 2, 5, 7, 15]);
 });
 
-test("a projection names what is missing as null", async () => {
+test("a projection returns missing properties as null", async () => {
   const [found] = await call(client, "queryEntities", TableQuery.select("N", "Absent").from(table).where("RowKey eq ?", "00005"));
   assert.deepEqual(propertiesOf(found), { N: 5, Absent: null });
 });
@@ -80,15 +80,15 @@ test("a filter on a time and on a string with a quote", async () => {
   await call(client, "deleteEntity", table, { PartitionKey, RowKey: "r" });
 });
 
-test("nothing found is an empty list", async () => {
+test("a query without matches returns an empty list", async () => {
   assert.deepEqual(await call(client, "queryEntities", TableQuery.select().from(table).where("PartitionKey eq ?", "nobody")), []);
 });
 
-test("a filter that is not one is refused", async () => {
+test("a malformed filter is refused", async () => {
   await assertRefused(call(client, "queryEntities", TableQuery.select().from(table).where("N eq")), 400, "InvalidInput");
 });
 
-test("the life of a table", async () => {
+test("the life cycle of a table", async () => {
   const name = uniqueName("life");
   const created = await call(client, "createTable", name);
   assert.equal(created.TableName, name);
@@ -110,7 +110,7 @@ test("tables are listed", async () => {
   for (const name of names) await call(client, "deleteTable", name);
 });
 
-test("a name that is not allowed is refused", async () => {
+test("an invalid name is refused", async () => {
   await assertRefused(call(client, "createTable", "with-dash"), 400, "InvalidResourceName");
 });
 
@@ -118,7 +118,7 @@ test("a wrong key is refused", async () => {
   await assert.rejects(call(atomClient("AAAAAAAA"), "getTable", table), ({ statusCode }) => statusCode === 403);
 });
 
-test("service properties of 2011", async () => {
+test("service properties at version 2011-08-18", async () => {
   const found = await call(client, "getServiceProperties");
   assert.deepEqual(Object.keys(found).sort(), ["Logging", "Metrics"]);
   const wanted = structuredClone(found);

@@ -1,4 +1,4 @@
-// The whole life of a table through azure-storage 2.10, the last client before the current one. It speaks JSON.
+// The whole life cycle of a table through azure-storage 2.10, the predecessor of the current client. It uses JSON.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -32,7 +32,7 @@ const VALUES = {
 };
 
 for (const [name, [given, wanted]] of Object.entries(VALUES)) {
-  test(`JSON: a value comes back: ${name}`, async () => {
+  test(`JSON: a value is read as it was written: ${name}`, async () => {
     const partition = newPartition();
     await call(client, "insertEntity", table, { ...keysOf(partition, "r"), Value: given });
     assert.deepEqual(valuesOf(await read(partition, "r")), { Value: wanted });
@@ -40,7 +40,7 @@ for (const [name, [given, wanted]] of Object.entries(VALUES)) {
 }
 
 for (const rowKey of ["O'Neil", "a b", "é日本", "a+b", "100%", "a&b=c", "\u{1F600}"]) {
-  test(`JSON: a key of special characters: ${rowKey}`, async () => {
+  test(`JSON: a key with special characters: ${rowKey}`, async () => {
     const partition = newPartition();
     await call(client, "insertOrReplaceEntity", table, { ...keysOf(partition, rowKey), A: make.Int32(1) });
     await call(client, "mergeEntity", table, { ...keysOf(partition, rowKey), B: make.Int32(2) });
@@ -89,7 +89,7 @@ async function fill(partition, count) {
   }
 }
 
-test("JSON: more than a thousand entities, a filter, a projection and top", async () => {
+test("JSON: queries: more than a thousand entities, a filter, a projection and top", async () => {
   const partition = newPartition();
   await fill(partition, 1105);
   const inPartition = () => new TableQuery().where("PartitionKey eq ?", partition);
@@ -99,7 +99,7 @@ test("JSON: more than a thousand entities, a filter, a projection and top", asyn
   assert.deepEqual(filtered.flat(), Array.from({ length: 105 }, (_, index) => ({ N: 1000 + index })));
 });
 
-test("JSON: a transaction, and one that fails and changes nothing", async () => {
+test("JSON: a transaction that succeeds, and one that fails and changes nothing", async () => {
   const partition = newPartition();
   await call(client, "insertEntity", table, { ...keysOf(partition, "old"), A: make.Int32(1) });
   const batch = new TableBatch();
@@ -116,7 +116,7 @@ test("JSON: a transaction, and one that fails and changes nothing", async () => 
   assert.deepEqual(stored, [{ A: 2 }, { A: 1, B: 3 }, { A: 4 }]);
 });
 
-test("JSON: tables are made, listed in pages, and deleted", async () => {
+test("JSON: tables are created, listed in pages, and deleted", async () => {
   const prefix = uniqueName("list");
   const names = [`${prefix}a`, `${prefix}b`, `${prefix}c`];
   for (const name of names) assert.equal((await call(client, "createTableIfNotExists", name)).created, true);

@@ -1,4 +1,4 @@
-// Entities of the Atom client in a form that can be compared, and the errors that both clients report.
+// Converts entities of the Atom client to a comparable form, and checks errors that both clients report.
 
 import assert from "node:assert/strict";
 
@@ -6,14 +6,14 @@ export const STALE = `W/"datetime'2001-02-03T04%3A05%3A06.0000007Z'"`;
 
 const SYSTEM = new Set(["_", "PartitionKey", "RowKey", "Timestamp"]);
 
-// The custom properties of an entity that the Atom client has read.
+// Returns the custom properties of an entity that the Atom client read.
 export function propertiesOf(entity) {
   return Object.fromEntries(Object.entries(entity).filter(([name]) => !SYSTEM.has(name)));
 }
 
 export const etagOf = (entity) => entity._.etag;
 
-// The entity with another ETag than the one it was read with, which makes the client use a condition.
+// Returns the entity with another ETag, which makes the client use a condition.
 export function underCondition(entity, etag) {
   return { ...entity, _: { etag } };
 }

@@ -13,9 +13,9 @@ const KEY =
 const ENDPOINT = new URL(process.env.TABLES_ENDPOINT ?? `http://127.0.0.1:10002/${ACCOUNT}`);
 const LOCAL_SUFFIX = ".table.localhost";
 
-// The Atom client has path style only for the emulator at its fixed port, so it gets a host style name. Names under
-// localhost mean this machine (RFC 6761), which not every resolver knows, so they are resolved here. Nothing else is
-// changed for the client.
+// The Atom client supports path style only for the emulator at its fixed port, so it gets a host-style name. Names
+// under localhost refer to this machine (RFC 6761), but not every resolver supports that, so they are resolved here.
+// The client is otherwise unmodified.
 function hostStyle() {
   if (ENDPOINT.pathname === "/") return ENDPOINT.origin;
   const ordinary = dns.lookup;
@@ -25,24 +25,24 @@ function hostStyle() {
 
 const HOST_STYLE = hostStyle();
 
-// A client of azure-storage-legacy: version 2011-08-18, Atom, data service version 2.0 at most.
+// Returns a client of azure-storage-legacy: version 2011-08-18, Atom, data service version 2.0 at most.
 export function atomClient(key = KEY) {
   return atom.createTableService(ACCOUNT, key, HOST_STYLE);
 }
 
-// A client of azure-storage: version 2018-03-28, JSON. It retries only if it is given a filter for it.
+// Returns a client of azure-storage: version 2018-03-28, JSON. It retries only if it gets a retry filter.
 export function jsonClient() {
   return json.createTableService(ACCOUNT, KEY, ENDPOINT.href.replace(/\/$/, ""));
 }
 
-// Calls a method that takes a callback, and returns what the callback gets after the error.
+// Calls a method that takes a callback, and returns the callback's arguments after the error.
 export function callAll(client, method, ...parameters) {
   return new Promise((resolve, reject) => {
     client[method](...parameters, (error, ...results) => (error ? reject(error) : resolve(results)));
   });
 }
 
-// The same for methods of which only the first result matters.
+// Like callAll, for methods of which only the first result matters.
 export async function call(client, method, ...parameters) {
   return (await callAll(client, method, ...parameters))[0];
 }
@@ -64,7 +64,7 @@ export function tableForFile(client, tag, fill = async () => {}) {
 
 let partitions = 0;
 
-// Every case has its own partition.
+// Returns a new partition key; every case has its own partition.
 export function newPartition() {
   partitions += 1;
   return `partition-${String(partitions).padStart(4, "0")}`;

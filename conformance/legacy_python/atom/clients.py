@@ -1,7 +1,7 @@
 """Common names for the two Atom clients, which have the same methods but different modules and error classes.
 
 `azure` 0.8 sends version 2012-02-12, `azure-storage` 0.20 sends 2014-02-14; both send `DataServiceVersion: 2.0;NetFx`.
-They cannot be installed together; the installed one is used.
+They cannot be installed together, so this module imports the installed one.
 """
 
 from datetime import timezone
@@ -30,12 +30,12 @@ def connect(address):
 
 
 def quoted(key):
-    """A key as these clients need it for an address: they leave the doubling of quotes to the caller."""
+    """Returns a key for use in an address. These clients expect the caller to double the quotes."""
     return key.replace("'", "''")
 
 
 def plain(value):
-    """A value of an entity in a form that can be compared: times without zone, typed values as pairs."""
+    """Returns an entity's value in a comparable form: times without a time zone, typed values as pairs."""
     if isinstance(value, EntityProperty):
         return value.type, value.value
     if getattr(value, "tzinfo", None):
@@ -44,6 +44,6 @@ def plain(value):
 
 
 def properties(entity):
-    """The custom properties of an entity that a client has read."""
+    """Returns the custom properties of an entity that a client read."""
     system = ("PartitionKey", "RowKey", "Timestamp", "etag")
     return {name: plain(value) for name, value in vars(entity).items() if name not in system}

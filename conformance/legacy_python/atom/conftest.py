@@ -1,17 +1,17 @@
-"""Fixtures: the client that is installed, and tables with unique names that are deleted afterwards."""
+"""Fixtures: the installed client, and tables with unique names that are deleted afterwards."""
 
 import pytest
 
 from clients import VERSION, connect
 from address import unique_name
 
-# Only the newer client has Get and Set Table ACL and signatures.
+# Only the newer client supports Get and Set Table ACL and shared access signatures.
 collect_ignore = [] if VERSION >= "2014" else ["test_access.py"]
 
 
 @pytest.fixture
 def service(address):
-    """A separate client for every case, because an open batch is a state of the client."""
+    """Returns a separate client for every case, because an open batch is part of the client's state."""
     return connect(address)
 
 
@@ -25,7 +25,7 @@ def table(service):
 
 @pytest.fixture(scope="module")
 def shared(address):
-    """One table for the cases of a module, which use different keys."""
+    """Returns a table for all cases of a module, which use different keys."""
     name = unique_name()
     assert connect(address).create_table(name)
     yield name
@@ -34,7 +34,7 @@ def shared(address):
 
 @pytest.fixture
 def new_name(service):
-    """A function that makes unique table names; tables with these names are deleted at the end."""
+    """Returns a function that generates unique table names; tables with these names are deleted at the end."""
     names = []
 
     def make(prefix="t"):

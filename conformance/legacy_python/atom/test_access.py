@@ -25,7 +25,7 @@ def store(service, table, *policies):
 
 
 def bearer(service, address, table, access_policy=None, identifier=None):
-    """A client that has only a signature."""
+    """Returns a client that has only a shared access signature."""
     token = service.generate_shared_access_signature(table, SharedAccessPolicy(access_policy, identifier))
     return TableService(address.account, None, address.protocol, address.suffix, sas_token=token)
 

@@ -1,4 +1,4 @@
-"""Transactions: every operation in one batch, and batches that fail and change nothing."""
+"""Transactions: every operation in one batch, and failing batches, which change nothing."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_every_operation_in_one_batch(service, shared, key):
 
 
 def service_of(service):
-    """A second client of the same account, to read while the first has a batch open."""
+    """Returns a second client of the same account, for reading while the first has an open batch."""
     return type(service)(service.account_name, service.account_key, service.protocol, service.host_base)
 
 
@@ -72,7 +72,7 @@ def test_conditions_that_hold(service, shared, key):
     assert rows(service, shared, key) == {"1": {"A": 2}, "2": {"A": 1, "B": 2}}
 
 
-# The failing operation, on an entity `old` that exists and an entity `none` that does not, and the code of the failure.
+# The failing operation, on the existing entity `old` or the missing entity `none`, and the error code.
 FAILURES = {
     "insert-existing": (lambda s, t, k: insert(s, t, k, "old"), "EntityAlreadyExists"),
     "update-stale": (lambda s, t, k: s.update_entity(t, k, "old", {"A": 9}, if_match=STALE), "UpdateConditionNotSatisfied"),

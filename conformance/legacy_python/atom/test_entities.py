@@ -1,4 +1,4 @@
-"""Entities one at a time: every type the client knows, keys, conditions, what each write keeps, and the errors."""
+"""Single entities: every type that the client supports, keys, conditions, what each write keeps, and the errors."""
 
 from datetime import datetime
 
@@ -8,7 +8,7 @@ from clients import Conflict, EntityProperty, Failure, Missing, properties, quot
 
 STALE = "W/\"datetime'2012-01-01T00%3A00%3A00Z'\""
 
-# The value that is given to the client, and the value that it returns if that differs.
+# The value passed to the client, and the value that it returns if they differ.
 VALUES = {
     "text": ("blue", None),
     "empty": ("", None),

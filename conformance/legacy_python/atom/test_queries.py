@@ -1,4 +1,4 @@
-"""Queries: filters over every type, projection, `$top`, and continuation over several pages, filled by the client's own batches."""
+"""Queries: filters on every type, projection, `$top`, and continuation over pages of data that batches inserted."""
 
 from datetime import datetime
 
@@ -7,13 +7,13 @@ import pytest
 from address import unique_name
 from clients import EntityProperty, Failure, connect, properties, quoted
 
-# More than a page of 1,000 in one partition, and some in two others.
+# More than one page of 1,000 in one partition, and some entities in two others.
 MANY = 1105
 GUID = "0b0c0d0e-1111-4222-8333-444455556666"
 
 
 def insert_all(service, table, entities):
-    """Insert entities of one partition, a hundred to a batch."""
+    """Inserts entities of one partition in batches of a hundred."""
     for start in range(0, len(entities), 100):
         service.begin_batch()
         for entity in entities[start:start + 100]:
@@ -34,7 +34,7 @@ def filled(address):
 
 
 def pages(service, table, **options):
-    """All pages of a query, by the continuation that the client returns."""
+    """Yields all pages of a query, using the continuation that the client returns."""
     marker = {}
     while True:
         page = service.query_entities(table, **options, **marker)

@@ -1,4 +1,4 @@
-"""Service properties as each client supports them, a wrong key, and the whole life of a table in one case."""
+"""Service properties as each client supports them, a wrong key, and the whole life cycle of a table in one case."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def restored(service):
 
 
 def test_service_properties(service, restored):
-    """The client of 2012 has one kind of metrics, that of 2014 has two."""
+    """The 2012 client has one kind of metrics; the 2014 client has two."""
     wanted = service.get_table_service_properties()
     assert str(wanted.logging.version) == "1.0"
     metrics = [wanted.metrics] if VERSION < "2013" else [wanted.hour_metrics, wanted.minute_metrics]
@@ -52,7 +52,7 @@ def test_unknown_account(address, shared):
 
 
 def test_life_of_a_table(service, new_name):
-    """Create, insert, query in pages with a filter, update, merge, upsert, a transaction, delete: one after another."""
+    """Creates, inserts, queries in filtered pages, updates, merges, upserts, runs a transaction, and deletes."""
     name = new_name()
     service.create_table(name, fail_on_exist=True)
     for n in range(25):

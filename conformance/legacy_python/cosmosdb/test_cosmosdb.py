@@ -1,6 +1,6 @@
-"""The whole life of a table through `azure-cosmosdb-table` 1.0, the Python client before the current one.
+"""The whole life cycle of a table through `azure-cosmosdb-table` 1.0, the predecessor of the current Python client.
 
-It sends version 2018-03-28 and speaks JSON, without metadata in what it writes.
+It sends version 2018-03-28 and uses JSON, without metadata in its requests.
 """
 
 from datetime import datetime, timedelta, timezone
@@ -18,7 +18,7 @@ GUID = "0b0c0d0e-1111-4222-8333-444455556666"
 
 
 def connect(address, **credential):
-    """A client that does not retry, so that every error is seen: it would take the 202 of a failed batch for a transient error."""
+    """Returns a client that does not retry. Retries would hide errors, such as a failed batch answered with 202."""
     credential = credential or {"account_key": address.key}
     client = TableService(account_name=address.account, protocol=address.protocol, endpoint_suffix=address.suffix.removeprefix(".table."),
                           **credential)

@@ -1,5 +1,5 @@
-// @azure/eventhubs-checkpointstore-table: which consumer of Event Hubs owns a partition, and how far it has read it. Several
-// consumers, each with a store of its own, compete for the entities of one table.
+// @azure/eventhubs-checkpointstore-table: which Event Hubs consumer owns a partition, and how far it has read. Several
+// consumers, each with its own store, compete for the entities of one table.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -19,15 +19,15 @@ function ownership(partitionId, ownerId, more = {}) {
   return { fullyQualifiedNamespace, eventHubName, consumerGroup, partitionId, ownerId, ...more };
 }
 
-// Lets every store claim a partition at the same time, and returns the one claim that succeeded.
+// Lets every store claim a partition at the same time, and returns the one successful claim.
 async function compete(stores, partitionId, more) {
   const claims = await Promise.all(stores.map((store, index) => store.claimOwnership([ownership(partitionId, `owner-${index}`, more)])));
   const succeeded = claims.flat();
-  assert.equal(succeeded.length, 1, "one owner alone");
+  assert.equal(succeeded.length, 1, "exactly one owner");
   return succeeded[0];
 }
 
-test("of consumers that compete for a partition one owns it", async (context) => {
+test("exactly one of several competing consumers owns a partition", async (context) => {
   const [table, stores] = await newStores(context, 8);
   assert.deepEqual(await stores[0].listOwnership(...GROUP), []);
   let owned;
@@ -36,7 +36,7 @@ test("of consumers that compete for a partition one owns it", async (context) =>
     owned = await compete(stores, "0", { etag: owned?.etag });
     assert.notEqual(owned.etag, before?.etag);
     assert.ok(owned.lastModifiedTimeInMs >= (before?.lastModifiedTimeInMs ?? 0));
-    // What the claim returned is what everybody reads.
+    // Every store reads what the claim returned.
     for (const store of stores.slice(0, 2)) {
       assert.deepEqual(await store.listOwnership(...GROUP), [owned]);
     }
@@ -44,7 +44,7 @@ test("of consumers that compete for a partition one owns it", async (context) =>
   assert.equal((await entitiesOf(table)).length, 1);
 });
 
-test("a claim with an old ETag leaves the others of the same call alone", async (context) => {
+test("a claim with an old ETag does not affect the other claims of the same call", async (context) => {
   const [, [one, two]] = await newStores(context, 2);
   const mine = await one.claimOwnership(["0", "1", "2"].map((partitionId) => ownership(partitionId, "one")));
   assert.equal(mine.length, 3);

@@ -6,7 +6,7 @@ import { Program, Visitor } from "../support/program.js";
 import { skip, startSecureServer } from "../support/secure_server.js";
 import { connectionString } from "../support/target.js";
 
-test("a repository creates its table, and keeps entities over processes", { skip }, async (context) => {
+test("a repository creates its table and keeps entities across processes", { skip }, async (context) => {
   const { endpoint, certificate } = await startSecureServer(context);
   const environment = { AZURE_STORAGE_CONNECTION_STRING: connectionString(endpoint), NODE_EXTRA_CA_CERTS: certificate };
   const start = () => Program.start(context, "events", "Event", environment);
@@ -27,7 +27,7 @@ test("a repository creates its table, and keeps entities over processes", { skip
   assert.ok(created.event.etag);
   const { etag, timestamp, ...kept } = await read(path);
   assert.deepEqual([kept, etag], [event, created.event.etag]);
-  // What the server refuses is null for the application: the repository knows these errors by their codes.
+  // The repository recognizes these errors by their codes and returns null to the application.
   assert.deepEqual(await send("POST", "", event), [201, { event: null }]);
   assert.equal(await read("/meetup/missing"), null);
   assert.equal((await send("PUT", "/meetup/missing", { seats: 1 }))[1].event, null);

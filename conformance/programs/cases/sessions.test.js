@@ -7,18 +7,18 @@ import { entitiesOf, newTable } from "../support/target.js";
 
 const HOUR_MS = 60 * 60 * 1000;
 
-// Starts the application with a table that exists, so that the first request does not come before the table does.
+// Starts the application with an existing table, so that the first request does not precede the table.
 async function start(context, table, maxAgeMs = HOUR_MS) {
   await table.createTable();
   return Program.start(context, "sessions", table.tableName, { COOKIE_MAX_AGE_MS: String(maxAgeMs) });
 }
 
-test("a session lasts over requests, processes and other sessions", async (context) => {
+test("a session persists across requests, processes and other sessions", async (context) => {
   const table = newTable(context);
   const app = await start(context, table);
   const [one, two] = [new Visitor(), new Visitor()];
   assert.deepEqual(await one.json(`${app.address}/visits`), { visits: null });
-  assert.deepEqual([await entitiesOf(table), one.cookies.size], [[], 0], "a session without content is not kept");
+  assert.deepEqual([await entitiesOf(table), one.cookies.size], [[], 0], "a session without content must not be stored");
   const visits = [];
   for (const visitor of [one, two, one, one, two]) {
     visits.push((await visitor.json(`${app.address}/visits`, { method: "POST" })).visits);
@@ -51,7 +51,7 @@ test("a request that changes nothing touches the session", async (context) => {
   assert.equal(JSON.parse(after.data).visits, 1);
 });
 
-test("a session ends when it is destroyed, and another takes its place", async (context) => {
+test("a session ends when it is destroyed, and another replaces it", async (context) => {
   const table = newTable(context);
   const app = await start(context, table);
   const visitor = new Visitor();
@@ -67,7 +67,7 @@ test("a session ends when it is destroyed, and another takes its place", async (
   assert.deepEqual(await visitor.json(`${app.address}/visits`), { visits: null });
 });
 
-test("expired sessions are removed, others stay", { timeout: 60_000 }, async (context) => {
+test("expired sessions are removed, and others stay", { timeout: 60_000 }, async (context) => {
   const table = newTable(context);
   const lasting = await start(context, table);
   const visitor = new Visitor();

@@ -17,7 +17,7 @@ async function post(visitor, site, action, fields) {
   return visitor.post(`${site.address}/auth/${action}`, { csrfToken, ...fields });
 }
 
-// Asks for a mail, and returns the link in it.
+// Requests a sign-in email, and returns the link in it.
 async function askForMail(visitor, site, email) {
   const response = await post(visitor, site, "signin/email", { email });
   assert.match(response.headers.get("location"), /verify-request/);
@@ -28,7 +28,7 @@ function session(visitor, site) {
   return visitor.json(`${site.address}/auth/session`);
 }
 
-// How many entities there are of each kind; the kind is the partition key.
+// Returns the number of entities of each kind; the kind is the partition key.
 async function countsOf(table) {
   const counts = {};
   for (const { partitionKey } of await entitiesOf(table)) {
@@ -37,7 +37,7 @@ async function countsOf(table) {
   return counts;
 }
 
-test("a visitor signs in by mail, returns, and signs out", async (context) => {
+test("a visitor signs in by email, returns, and signs out", async (context) => {
   const table = newTable(context);
   await table.createTable();
   const site = await start(context, table);
@@ -49,11 +49,11 @@ test("a visitor signs in by mail, returns, and signs out", async (context) => {
   assert.deepEqual(await countsOf(table), { user: 1, userByEmail: 1, session: 1, sessionByUserId: 1 });
   const first = await session(visitor, site);
   assert.equal(first.user.email, "ann@example.com");
-  // A link works once.
+  // A link works only once.
   const stranger = new Visitor();
   assert.match((await stranger.request(link)).headers.get("location"), /error=Verification/);
   assert.equal(await session(stranger, site), null);
-  // Another process of the site knows the session.
+  // Another process of the site recognizes the session.
   await site.stop();
   const again = await start(context, table);
   const second = await session(visitor, again);
@@ -61,13 +61,13 @@ test("a visitor signs in by mail, returns, and signs out", async (context) => {
   await post(visitor, again, "signout", {});
   assert.equal(await session(visitor, again), null);
   assert.deepEqual(await countsOf(table), { user: 1, userByEmail: 1 });
-  // The user is known by the address.
+  // The site recognizes the user by the email address.
   await visitor.request(await askForMail(visitor, again, "ann@example.com"));
   assert.equal((await session(visitor, again)).user.id, first.user.id);
   assert.deepEqual(await countsOf(table), { user: 1, userByEmail: 1, session: 1, sessionByUserId: 1 });
 });
 
-test("a link that came too late signs nobody in", async (context) => {
+test("an expired link does not sign the visitor in", async (context) => {
   const table = newTable(context);
   await table.createTable();
   const site = await start(context, table, -1);
@@ -78,8 +78,8 @@ test("a link that came too late signs nobody in", async (context) => {
   assert.deepEqual(await countsOf(table), {});
 });
 
-// The operations that signing in by mail does not use, as Auth.js calls them for other ways to sign in.
-test("the interface that the adapter implements", async (context) => {
+// The operations that email sign-in does not use, called as Auth.js calls them for other sign-in methods.
+test("the remaining operations of the adapter", async (context) => {
   const table = newTable(context);
   await table.createTable();
   const adapter = TableStorageAdapter(table);
@@ -97,7 +97,7 @@ test("the interface that the adapter implements", async (context) => {
   const key = { provider: account.provider, providerAccountId: account.providerAccountId };
   assert.equal(await adapter.getUserByAccount(key), null);
   await adapter.linkAccount(account);
-  assert.equal(await adapter.linkAccount(account), null, "the account is linked already");
+  assert.equal(await adapter.linkAccount(account), null, "the account is already linked");
   assert.equal((await adapter.getUserByAccount(key)).id, user.id);
   await adapter.unlinkAccount(key);
   assert.equal(await adapter.getUserByAccount(key), null);

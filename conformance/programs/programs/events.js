@@ -1,5 +1,5 @@
-// A Nest application with its events in a table: the module @nestjs/azure-database. Nest is written for decorators, which
-// JavaScript does not have yet, so they are called.
+// A Nest application that stores its events in a table: the module @nestjs/azure-database. Nest relies on decorators,
+// which JavaScript does not have yet, so the program calls them as functions.
 
 import "reflect-metadata";
 import azureDatabase from "@nestjs/azure-database";
@@ -40,7 +40,7 @@ class EventController {
 Controller("events")(EventController);
 InjectRepository(Event)(EventController, undefined, 0);
 
-// Gives a method its route, and its parameters what they stand for.
+// Assigns a method its route, and its parameters their sources.
 function route(name, method, ...parameters) {
   const { prototype } = EventController;
   method(prototype, name, Object.getOwnPropertyDescriptor(prototype, name));

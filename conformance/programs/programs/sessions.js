@@ -1,4 +1,4 @@
-// An Express application with its sessions in a table: express-session with connect-azuretables.
+// An Express application that stores its sessions in a table: express-session with connect-azuretables.
 
 import connectAzureTables from "connect-azuretables";
 import express from "express";
@@ -14,7 +14,7 @@ const store = connectAzureTables(session).create({
 });
 const maxAge = Number(process.env.COOKIE_MAX_AGE_MS);
 const app = express();
-app.use(session({ store, secret: "a secret of the test", resave: false, saveUninitialized: false, cookie: { maxAge } }));
+app.use(session({ store, secret: "a secret for the test", resave: false, saveUninitialized: false, cookie: { maxAge } }));
 
 app.get("/visits", (request, response) => response.json({ visits: request.session.visits ?? null }));
 app.post("/visits", (request, response) => {

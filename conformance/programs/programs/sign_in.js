@@ -1,4 +1,4 @@
-// A site whose visitors sign in by mail: Auth.js with its adapter for tables. Mails are printed, one a line.
+// A site whose visitors sign in by email: Auth.js with its adapter for tables. It prints one line for each email.
 
 import { createServer } from "node:http";
 import { Readable } from "node:stream";
@@ -18,10 +18,10 @@ const email = {
 const config = {
   adapter: TableStorageAdapter(tableClient(process.env.TABLE)),
   providers: [email],
-  secret: "a secret of the test",
+  secret: "a secret for the test",
   trustHost: true,
   basePath: "/auth",
-  // Every look at a session extends it.
+  // Every use of a session extends it.
   session: { strategy: "database", updateAge: 0 },
 };
 

@@ -1,6 +1,6 @@
-// How a program says where it listens.
+// Reports the address where a program listens.
 
-// Listens on a free port of this machine, and prints the address.
+// Listens on a free port of this machine and prints the address.
 export function listen(server) {
   const listener = server.listen(0, "127.0.0.1", () => {
     console.log(`listening on http://127.0.0.1:${listener.address().port}`);

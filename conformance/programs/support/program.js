@@ -1,4 +1,4 @@
-// The programs in processes of their own, and their visitors.
+// The programs as child processes, and their visitors.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -7,9 +7,9 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { ENDPOINT, connectionString } from "./target.js";
 
-// A running program of `programs/`. What it knows between two processes is in its table.
+// A running program from `programs/`. Its only state across processes is in its table.
 export class Program {
-  // Starts a program for a case, with the name of its table, and waits until it listens.
+  // Starts a program for a case with the name of its table, and waits until it listens.
   static async start(context, name, table, environment = {}) {
     const { NODE_TEST_CONTEXT, ...inherited } = process.env;
     const child = spawn(process.execPath, [fileURLToPath(new URL(`../programs/${name}.js`, import.meta.url))], {
@@ -24,11 +24,11 @@ export class Program {
     return program;
   }
 
-  // Waits for a line that begins so, and returns the rest of it.
+  // Waits for a line with this beginning, and returns the rest of the line.
   async waitFor(start) {
     for (;;) {
       const { value: line, done } = await this.lines.next();
-      assert.ok(!done, `the program ended before the line "${start}…"`);
+      assert.ok(!done, `the program ended before it printed the line "${start}…"`);
       if (line.startsWith(start)) {
         return line.slice(start.length);
       }
@@ -41,7 +41,7 @@ export class Program {
   }
 }
 
-// Somebody with a browser: keeps cookies, and follows no redirect.
+// A browser user: keeps cookies, and does not follow redirects.
 export class Visitor {
   cookies = new Map();
 

@@ -1,4 +1,4 @@
-// A server of Rowhouse with TLS, for a program whose client takes a connection string and then insists on HTTPS.
+// A Rowhouse server with TLS, for a program whose client requires HTTPS in connection strings.
 
 import { execFile, spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -10,10 +10,10 @@ import { ACCOUNT } from "./target.js";
 
 const binary = process.env.ROWHOUSE_BINARY;
 
-// What the cases that start a server are skipped for.
-export const skip = binary ? false : "ROWHOUSE_BINARY does not say which server to start";
+// The reason for skipping the cases that start a server, or false.
+export const skip = binary ? false : "set ROWHOUSE_BINARY to the server program";
 
-// Starts a server for one case, in memory. Returns its endpoint, and the path of the certificate that clients must trust.
+// Starts an in-memory server for one case. Returns its endpoint, and the path of the certificate to trust.
 export async function startSecureServer(context) {
   const folder = await mkdtemp(join(tmpdir(), "programs-"));
   context.after(() => rm(folder, { recursive: true }));

@@ -1,4 +1,4 @@
-// The server under test, from the environment, as programs and cases address it.
+// The server under test, from the environment, and how programs and cases address it.
 
 import { randomBytes } from "node:crypto";
 import { AzureNamedKeyCredential, TableClient } from "@azure/data-tables";
@@ -19,14 +19,14 @@ export function tableClient(name) {
   return new TableClient(ENDPOINT, name, new AzureNamedKeyCredential(ACCOUNT, KEY), { allowInsecureConnection });
 }
 
-// The table of a case, which the program may have to create, deleted after it.
+// Creates a client for the table of a case, which the program may have to create. The table is deleted after the case.
 export function newTable(context) {
   const table = tableClient(`prog${randomBytes(8).toString("hex")}`);
   context.after(() => table.deleteTable());
   return table;
 }
 
-// All entities, without what the server adds.
+// Returns all entities, without the properties that the server adds.
 export async function entitiesOf(table) {
   const entities = [];
   for await (const { etag, timestamp, ...entity } of table.listEntities()) {

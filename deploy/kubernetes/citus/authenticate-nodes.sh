@@ -1,6 +1,7 @@
 #!/bin/sh
-# Tells a new node of Citus the password with which nodes connect to each other (node 0 means all of them). The image runs this once, after
-# it has created the database and the extension, because it lies in /docker-entrypoint-initdb.d.
+# Stores the password that nodes use to connect to each other on a new Citus node (node 0 means all nodes). The image
+# runs this script once, after it has created the database and the extension, because the script is in
+# /docker-entrypoint-initdb.d.
 set -e
 psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname "$POSTGRES_DB" <<'SQL'
 \getenv user POSTGRES_USER

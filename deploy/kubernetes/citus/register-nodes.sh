@@ -1,10 +1,11 @@
 #!/bin/sh
-# Makes one Citus of its nodes: tells the coordinator, to which PGHOST leads, its own address and those of WORKERS. To run it again changes
-# nothing, and it moves no data: a worker that is added later gets its share by citus_rebalance_start (docs/scaling.md).
+# Joins nodes into one Citus cluster: registers the coordinator's own address and the WORKERS with the coordinator at
+# PGHOST. Running it again changes nothing. It moves no data: citus_rebalance_start moves shards to a worker that is
+# added later (docs/scaling.md).
 set -eu
 PGPASSWORD=$(cat "$PASSWORD_FILE")
 export PGPASSWORD
-# Nodes start in any order, and each takes some seconds the first time.
+# Nodes start in any order, and their first start takes some seconds.
 for host in "$PGHOST" $WORKERS; do
     until pg_isready --quiet --host "$host" --timeout 3; do
         echo "waiting for $host"

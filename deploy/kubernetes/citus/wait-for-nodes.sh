@@ -1,6 +1,7 @@
 #!/bin/sh
-# Waits until one of WORKERS knows all of them. A server must not start before: a node that no coordinator knows takes itself for a Citus of
-# its own, and would get tables of its own.
+# Waits until one of WORKERS has all of them in its catalog. A server must not start earlier: a node that is not
+# registered with a coordinator behaves like a separate Citus cluster, and the server would create separate tables
+# there.
 set -eu
 PGPASSWORD=$(cat "$PASSWORD_FILE")
 export PGPASSWORD
@@ -15,6 +16,6 @@ while true; do
             exit 0
         fi
     done
-    echo "waiting until the nodes are registered"
+    echo "waiting for the nodes to be registered"
     sleep 1
 done

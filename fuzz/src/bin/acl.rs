@@ -1,4 +1,4 @@
-//! Stored access policies as XML: any bytes are read or refused, and what was read comes back as it was.
+//! Stored access policies as XML: any bytes are parsed or rejected, and parsed policies round-trip.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Batches: what was read, written in the plainest form, reads back the same; and inner targets stay in the account.
+//! Batches: a parsed batch, written in the simplest form, reads back the same; inner targets stay in the account.
 
 #![no_main]
 
@@ -25,7 +25,7 @@ fuzz_target!(|input: &[u8]| {
     for operation in operations {
         check_target(operation.target);
     }
-    // A batch that names the boundaries of this one would end it early.
+    // A batch that contains the boundaries of this one would end it early.
     if operations.is_empty() || contains(input, BATCH.as_bytes()) || contains(input, CHANGESET.as_bytes()) {
         return;
     }
@@ -33,7 +33,7 @@ fuzz_target!(|input: &[u8]| {
     match read(&format!("multipart/mixed; boundary={BATCH}"), &written) {
         Ok(Batch::Changeset(again)) if is_changeset => assert_eq!(again.operations, operations),
         Ok(Batch::Single(again)) if !is_changeset => assert_eq!(&[again], operations),
-        other => panic!("{:?} reads as {other:?}", String::from_utf8_lossy(&written)),
+        other => panic!("{:?} is parsed as {other:?}", String::from_utf8_lossy(&written)),
     }
 });
 
@@ -42,7 +42,7 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 }
 
 fn check_target(target: &str) {
-    let account = AccountName::new("acct").expect("a valid name");
+    let account = AccountName::new("acct").expect("the name is valid");
     if let Ok(inner) = PartTarget::parse(target, &account, &["tables.example.net".to_owned()]) {
         assert!(target.contains(inner.path) && target.contains(inner.query));
         assert!(!inner.path.contains('?'));

@@ -1,4 +1,4 @@
-//! Continuation tokens: a token that was made reads back, whatever it stands for.
+//! Continuation tokens: every encoded token decodes to its original value.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Filters: what is printed reads back to the same tree, a plan loses no match, and a long text costs no stack.
+//! Filters: printed filters parse to the same tree, a plan misses no match, and long expressions use no stack.
 
 #![no_main]
 
@@ -19,9 +19,9 @@ fuzz_target!(|text: &str| {
         return;
     }
     match parse(&printed) {
-        // Printed twice, because the tree of a NaN does not equal itself.
+        // Compare printed forms, because a tree that contains NaN does not equal itself.
         Ok(again) => assert_eq!(print(&again), printed),
-        // Printing adds parentheses, so a filter at the bound of nesting may end up behind it.
+        // Printing adds parentheses, so a filter at the nesting limit may exceed it.
         Err(error) => assert!(error.message.contains("depth") || is_deep(&printed), "{printed}: {error}"),
     }
 });
@@ -31,17 +31,17 @@ fn is_deep(printed: &str) -> bool {
 }
 
 fn check_plan(filter: &Filter, key: &EntityKey, record: &Record) {
-    let view = EntityView::of(key, record).expect("a new record is whole");
+    let view = EntityView::from_parts(key, record).expect("a new record is intact");
     let plan = plan(Some(filter));
     assert!(plan.ranges.len() <= PLAN_RANGES_MAX);
     let planned = plan.ranges.iter().any(|range| range.contains(&key.encode()));
-    let matches = filter.matches(&view).expect("a new record is whole");
-    assert!(planned || !matches, "{key:?} matches and {plan:?} does not reach it");
+    let matches = filter.matches(&view).expect("a new record is intact");
+    assert!(planned || !matches, "{key:?} matches, but {plan:?} does not reach it");
 }
 
-/// An entity with a property of every type; seeds name them.
+/// An entity with a property of every type; the seeds refer to their names.
 fn entity(partition: &str, row: &str, number: i32) -> (EntityKey, Record) {
-    let key = |text| KeyText::new(text).expect("a valid key");
+    let key = |text| KeyText::new(text).expect("the key is valid");
     let mut builder = RecordBuilder::default();
     builder.push("S", EdmValue::String("text"));
     builder.push("B", EdmValue::Boolean(number > 0));

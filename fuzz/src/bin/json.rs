@@ -1,4 +1,5 @@
-//! JSON bodies: an entity that was read is written at every metadata level, and what keeps the types reads back the same.
+//! JSON bodies: a parsed entity is written at every metadata level, and reads back the same at levels that keep the
+//! types.
 
 #![no_main]
 
@@ -11,7 +12,7 @@ use wire::json::{JsonContext, JsonEntityContext, read_entity, read_table, write_
 
 fuzz_target!(|body: &[u8]| -> Corpus {
     if let Ok(Some(table)) = read_table(body) {
-        let again = read_table(&table_body(&table)).expect("a written table is read");
+        let again = read_table(&table_body(&table)).expect("a written table is valid");
         assert_eq!(again.as_deref(), Some(table.as_str()));
     }
     let in_body = read_entity(body, KeyLocation::Body);
@@ -21,7 +22,7 @@ fuzz_target!(|body: &[u8]| -> Corpus {
             assert_eq!(
                 Ok(&entity.properties),
                 other.as_ref().map(|other| &other.properties),
-                "keys change nothing else"
+                "the keys must not affect other properties"
             );
             check_written(&entity);
             Corpus::Keep
@@ -41,9 +42,9 @@ fn check_written(entity: &EntityBody) {
     let record = entity.properties.clone().finish(DateTime::MIN);
     for level in [MetadataLevel::Full, MetadataLevel::Minimal, MetadataLevel::None] {
         let again =
-            read_entity(&entity_body(entity, &record, level), KeyLocation::Body).expect("a written entity is read");
+            read_entity(&entity_body(entity, &record, level), KeyLocation::Body).expect("a written entity is valid");
         assert_eq!(again.properties.len(), entity.properties.len());
-        // JSON does not show the sign of zero, and without metadata some types become strings.
+        // JSON omits the sign of zero, and without metadata some types become strings.
         if level != MetadataLevel::None && !has_negative_zero(&record) {
             assert_eq!(again.properties, entity.properties, "{level:?}");
         }
@@ -51,11 +52,11 @@ fn check_written(entity: &EntityBody) {
 }
 
 fn has_negative_zero(record: &Record) -> bool {
-    let view = record.view().expect("a new record is whole");
+    let view = record.view().expect("a new record is intact");
     view.properties().any(|property| match property.and_then(|p| p.value()) {
         Ok(EdmValue::Double(value)) => value == 0.0 && value.is_sign_negative(),
         other => {
-            other.expect("a new record is whole");
+            other.expect("a new record is intact");
             false
         }
     })
@@ -64,17 +65,17 @@ fn has_negative_zero(record: &Record) -> bool {
 fn entity_body(entity: &EntityBody, record: &Record, level: MetadataLevel) -> Vec<u8> {
     let or_empty = |key: &Option<KeyText>| key.clone().unwrap_or_else(|| KeyText::new("").expect("keys may be empty"));
     let key = EntityKey { partition: or_empty(&entity.partition), row: or_empty(&entity.row) };
-    let account = AccountName::new("acct").expect("a valid name");
+    let account = AccountName::new("acct").expect("the name is valid");
     let response = JsonContext { base: "http://127.0.0.1:1/acct", account: &account, level };
     let context = JsonEntityContext { response, table: "tab", select: None, etag_in_minimal: true };
-    let view = EntityView::of(&key, record).expect("a new record is whole");
+    let view = EntityView::from_parts(&key, record).expect("a new record is intact");
     let mut out = Vec::new();
-    write_single_entity(&mut out, &context, &view).expect("a new record is whole");
+    write_single_entity(&mut out, &context, &view).expect("a new record is intact");
     out
 }
 
 fn table_body(name: &str) -> Vec<u8> {
-    let account = AccountName::new("acct").expect("a valid name");
+    let account = AccountName::new("acct").expect("the name is valid");
     let mut out = Vec::new();
     write_single_table(&mut out, &JsonContext { base: "", account: &account, level: MetadataLevel::None }, name);
     out

@@ -1,4 +1,4 @@
-//! Versions and media types: the `Content-Type` of an answer, sent back as `Accept`, asks for the same format.
+//! Versions and media types: the `Content-Type` of a response, sent back as `Accept`, requests the same format.
 
 #![no_main]
 
@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use wire::negotiation::{ContentKind, DataServiceVersion, FormatPreferences, Preference};
 use wire::{Format, Version};
 
-// One line each: version, the two data service versions, Accept, $format, Content-Type, Prefer. An empty line is an
+// The lines are: version, the two data service versions, Accept, $format, Content-Type, Prefer. An empty line is an
 // absent header.
 fuzz_target!(|text: &str| {
     let mut lines = text.split('\n').map(|line| Some(line).filter(|line| !line.is_empty()));

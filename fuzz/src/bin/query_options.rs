@@ -1,4 +1,4 @@
-//! Query strings: options stay in their bounds, and decoding undoes encoding.
+//! Query strings: options stay within their limits, and decoding reverses encoding.
 
 #![no_main]
 
@@ -20,7 +20,7 @@ fuzz_target!(|query: &str| {
     let repeated = QueryOptions::parse(&twice);
     match &options.comp {
         Some(first) => {
-            assert_eq!(repeated.comp.as_ref(), Some(first), "the option that is signed is the one that counts")
+            assert_eq!(repeated.comp.as_ref(), Some(first), "the signed option is the one that counts")
         }
         None => assert_eq!(repeated.comp.as_deref(), Some("acl")),
     }
@@ -30,7 +30,7 @@ fuzz_target!(|query: &str| {
     if let Some(Ok(select)) = options.select.as_deref().map(Select::parse) {
         assert!(select.names().len() <= SELECT_PROPERTIES_MAX);
         for (position, name) in select.names().iter().enumerate() {
-            assert_eq!(select.position(name.as_bytes()), Some(position), "each name is found once, at its position");
+            assert_eq!(select.position(name.as_bytes()), Some(position), "each name occurs once, at its position");
         }
     }
 });

@@ -1,4 +1,4 @@
-//! Responses as a client reads them, from a server that may be hostile: pages, tables, batches and errors.
+//! Responses as parsed by a client, from a possibly hostile server: pages, tables, batches and errors.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use wire::batch::read_responses;
 use wire::error_response::ErrorResponse;
 use wire::json::{read_entity_set, read_table_set};
 
-// The first line is the Content-Type of the response, the rest its body.
+// The first line is the Content-Type of the response; the rest is its body.
 fuzz_target!(|input: &[u8]| {
     let end = input.iter().position(|byte| *byte == b'\n').unwrap_or(input.len());
     let (first, body) = input.split_at(end);
@@ -16,7 +16,7 @@ fuzz_target!(|input: &[u8]| {
     let _ = read_table_set(body);
     let _ = read_entity_set(body);
     if let Some(error) = ErrorResponse::read(body) {
-        assert!(!error.message.contains('\n'), "one line is shown");
+        assert!(!error.message.contains('\n'), "the message must be a single line");
     }
     if let Ok(content_type) = std::str::from_utf8(first) {
         let parts = read_responses(content_type, body).unwrap_or_default();

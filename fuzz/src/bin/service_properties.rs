@@ -1,4 +1,4 @@
-//! Service properties: what was accepted, written as the service writes it, reads back to the same properties.
+//! Service properties: accepted properties, written as the service writes them, read back the same.
 
 #![no_main]
 
@@ -12,7 +12,7 @@ fuzz_target!(|document: &[u8]| {
         let version = Version::parse(text).expect("the version is known");
         let Ok(update) = read(document, version) else { continue };
         let properties = ServiceProperties::default().updated(update);
-        let again = read(&write(&properties, version), version).expect("what the service writes, it takes");
+        let again = read(&write(&properties, version), version).expect("the service must accept its own output");
         assert_eq!(ServiceProperties::default().updated(again), properties);
     }
 });

@@ -1,4 +1,5 @@
-//! What authentication reads before it knows who sends it: the `Authorization` header, dates, and the text to sign.
+//! Input that authentication parses before the sender is known: the `Authorization` header, dates, and the string to
+//! sign.
 
 #![no_main]
 
@@ -7,14 +8,14 @@ use wire::signing::{AccountKey, Authorization, Scheme, SignedRequest, any_verifi
 
 const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
 
-// One line each: Authorization, date, method, Content-MD5, Content-Type, path, comp, account key.
+// The lines are: Authorization, date, method, Content-MD5, Content-Type, path, comp, account key.
 fuzz_target!(|text: &str| {
     let mut lines = text.split('\n');
     let mut line = || lines.next().unwrap_or_default();
     check_authorization(line());
     let date = line();
     if let Some(time) = parse_date(date) {
-        assert_eq!(httpdate::fmt_http_date(time), date, "a date has one form");
+        assert_eq!(httpdate::fmt_http_date(time), date, "a date has only one form");
     }
     let signed = SignedRequest {
         date,
@@ -27,10 +28,10 @@ fuzz_target!(|text: &str| {
     };
     let (full, lite) = (signed.string_to_sign(Scheme::SharedKey), signed.string_to_sign(Scheme::SharedKeyLite));
     let parts: Vec<&str> = full.split('\n').collect();
-    assert_eq!(parts.len(), 5, "no part of a request can move into another part of the text");
+    assert_eq!(parts.len(), 5, "no part of a request may extend into another part of the string");
     assert_eq!(parts.get(..4), Some(&[signed.method, signed.content_md5, signed.content_type, date][..]));
     assert!(full.ends_with(&lite));
-    let key = AccountKey::parse(line()).unwrap_or_else(|| AccountKey::parse(KEY).expect("Base64"));
+    let key = AccountKey::parse(line()).unwrap_or_else(|| AccountKey::parse(KEY).expect("the key is Base64"));
     check_signature(&key, &full);
 });
 
@@ -40,11 +41,11 @@ fn check_authorization(header: &str) {
     assert!(header.contains(authorization.account));
 }
 
-/// A header that is made is read, and its signature verifies the text and no other.
+/// Checks that a created header is parsed, and that its signature verifies only this string.
 fn check_signature(key: &AccountKey, text: &str) {
     let header = format!("SharedKey acct:{}", key.sign(text));
-    let authorization = Authorization::parse(&header).expect("a header that was made is read");
-    let signature = authorization.signature.expect("a signature that was made is read");
+    let authorization = Authorization::parse(&header).expect("a created header is valid");
+    let signature = authorization.signature.expect("a created signature is valid");
     assert_eq!((authorization.scheme, authorization.account), (Scheme::SharedKey, "acct"));
     assert!(any_verifies([key], text, &signature));
     assert!(!any_verifies([key], &format!("{text} "), &signature));

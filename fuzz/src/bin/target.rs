@@ -1,4 +1,4 @@
-//! Request targets: what is read from a path can be written as an address, and is read back from it.
+//! Request targets: a resource parsed from a path can be written as an address, and parses back from it.
 
 #![no_main]
 
@@ -6,12 +6,12 @@ use libfuzzer_sys::fuzz_target;
 use wire::uri::{write_entity_address, write_table_address};
 use wire::{Resource, Target};
 
-// The first line is the host, the rest the path.
+// The first line is the host; the rest is the path.
 fuzz_target!(|text: &str| {
     let (host, path) = text.split_once('\n').unwrap_or(("127.0.0.1", text));
     let target = Target::parse(host, path, &["tables.example.net".to_owned()]);
     let raw_path = if path.is_empty() { "/" } else { path };
-    assert_eq!(target.raw_path, raw_path, "the path is kept as it came");
+    assert_eq!(target.raw_path, raw_path, "the path must be kept unchanged");
     assert!(raw_path.starts_with(target.base_path));
     assert_eq!(target.signed_paths().next().as_deref(), Some(raw_path));
     match target.resource() {
@@ -27,7 +27,8 @@ fuzz_target!(|text: &str| {
     }
 });
 
-/// Table names that exist are letters and digits, so nothing escapes them in an address.
+/// Returns true if a table name consists of letters and digits, like all existing tables, and needs no escapes in an
+/// address.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric())
 }
@@ -39,5 +40,5 @@ fn written(write: impl Fn(&mut Vec<u8>)) -> String {
 }
 
 fn read(address: &str) -> Resource<'_> {
-    Target::parse("127.0.0.1", address, &[]).resource().expect("a written address is read")
+    Target::parse("127.0.0.1", address, &[]).resource().expect("a written address is valid")
 }

@@ -1,4 +1,4 @@
-//! Requests for user delegation keys: any bytes are read or refused, and what was read asks for a key that may be given.
+//! Requests for user delegation keys: any bytes are parsed or rejected, and an accepted request has permitted terms.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use wire::sas::parse_time;
 use wire::sas::user_delegation::KeyInfo;
 
 fuzz_target!(|document: &[u8]| {
-    let now = parse_time("2031-03-14").expect("a date");
+    let now = parse_time("2031-03-14").expect("the date is valid");
     let Ok(info) = KeyInfo::read(document, now) else { return };
     assert!(info.start < info.expiry && now < info.expiry);
     let seconds = u64::try_from(info.expiry.unix_seconds() - now.unix_seconds()).expect("the expiry is later");

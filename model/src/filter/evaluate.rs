@@ -1,7 +1,7 @@
-//! Evaluation of filters (specification 04 §3).
+//! Evaluation of filters (04 §3).
 //!
-//! Logic has two values. A comparison with a property that the entity does not have is false for every
-//! operator, and so its negation is true (04 §3.1).
+//! Logic has two values. A comparison with a missing property is false for every operator, and so its negation is true
+//! (04 §3.1).
 
 use super::{Comparison, Filter, Literal, Operator, PropertyName, TABLE_NAME};
 use crate::EntityView;
@@ -9,20 +9,20 @@ use crate::edm::{EdmType, EdmValue, compare_ordinal};
 use crate::record::{DamagedRecord, Property};
 use std::cmp::Ordering;
 
-/// How many found properties are cached during the evaluation of one entity. Long filters compare a few
-/// properties with many literals, so a few saves nearly every search through the record.
+/// The number of properties cached during the evaluation of one entity. Long filters compare a few properties with many
+/// literals, so a small cache avoids nearly every search through the record.
 const RECENT_PROPERTIES: usize = 4;
 
 impl Filter {
-    /// Whether an entity belongs to the result. Only the properties that decide are read from the record.
+    /// Returns whether an entity matches. Only the properties that affect the result are read from the record.
     pub fn matches(&self, entity: &EntityView<'_>) -> Result<bool, DamagedRecord> {
         self.holds(&mut Lookup { entity, recent: [None; RECENT_PROPERTIES], oldest: 0 })
     }
 
-    /// Whether a table belongs to the result of Query Tables, by its lower-case name.
+    /// Returns whether the table with this lower-case name matches, for Query Tables.
     ///
-    /// The only property of a table is `TableName`, and its case does not matter on either side
-    /// (UNVERIFIED, 04 §7). Every other property is missing; [`Self::names_only_table_name`] finds such filters.
+    /// The only property of a table is `TableName`, and its case does not matter on either side (UNVERIFIED, 04 §7).
+    /// All other properties are missing; [`Self::uses_only_table_name`] detects filters that use them.
     pub fn matches_table(&self, folded_name: &str) -> bool {
         match self {
             Self::And(operands) => operands.iter().all(|operand| operand.matches_table(folded_name)),
@@ -34,11 +34,11 @@ impl Filter {
         }
     }
 
-    /// Whether the filter can be applied to tables: it names no property other than `TableName` (04 §7).
-    pub fn names_only_table_name(&self) -> bool {
+    /// Returns whether the filter can be applied to tables: it refers to no property other than `TableName` (04 §7).
+    pub fn uses_only_table_name(&self) -> bool {
         match self {
-            Self::And(operands) | Self::Or(operands) => operands.iter().all(Self::names_only_table_name),
-            Self::Not(operand) => operand.names_only_table_name(),
+            Self::And(operands) | Self::Or(operands) => operands.iter().all(Self::uses_only_table_name),
+            Self::Not(operand) => operand.uses_only_table_name(),
             Self::Compare(Comparison { property, .. }) | Self::IsTrue(property) => property.as_str() == TABLE_NAME,
             Self::Constant(_) => true,
         }
@@ -86,7 +86,8 @@ impl Comparison {
         Ok(self.holds_for(value))
     }
 
-    /// A stored string can be long. Only a comparison of order checks that it is UTF-8.
+    /// Returns whether the comparison holds for a stored string. Strings can be long, so only ordering operators
+    /// validate UTF-8.
     fn holds_for_string(&self, property: &Property<'_>) -> Result<bool, DamagedRecord> {
         Ok(match (&self.literal, self.operator) {
             (Literal::String(text), Operator::Equal) => property.value_bytes() == text.as_bytes(),
@@ -105,20 +106,19 @@ impl Comparison {
     }
 }
 
-/// The relation of a value to a literal.
+/// The result of relating a value to a literal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Relation {
-    /// The types fit, and the value is less than, equal to or greater than the literal.
+    /// The types match, and the value is less than, equal to or greater than the literal.
     Ordered(Ordering),
-    /// The types fit, and one of the two numbers is `NaN`.
+    /// The types match, and one of the two numbers is `NaN`.
     NotANumber,
-    /// The types do not fit.
     TypeMismatch,
 }
 
 /// Compares a value with a literal (04 §3.3, §3.4). Only the literal is promoted, and only to a wider number type.
 ///
-/// Guids order as their text does (UNVERIFIED), binaries byte by byte, strings by UTF-16 code unit.
+/// Guids are ordered by their text form (UNVERIFIED), binaries byte by byte, and strings by UTF-16 code unit.
 #[expect(clippy::cast_precision_loss, reason = "a 64-bit literal is rounded to the property's type, as .NET does")]
 fn relation(value: EdmValue<'_>, literal: &Literal) -> Relation {
     Relation::Ordered(match (value, literal) {
@@ -152,14 +152,14 @@ fn ordering_holds(operator: Operator, ordering: Ordering) -> bool {
     }
 }
 
-/// The result of a comparison if the property has a type that the literal does not fit (04 §3.2).
+/// Returns the result of a comparison if the literal's type does not match the property's type (04 §3.2).
 ///
 /// The value behaves as if it were smaller than the literal. This is the least certain rule of filters.
 fn type_mismatch_holds(operator: Operator) -> bool {
     ordering_holds(operator, Ordering::Less)
 }
 
-/// The result of a comparison with `NaN` on either side: that of IEEE 754 (UNVERIFIED, 04 §3.3).
+/// Returns the result of a comparison with `NaN` on either side, following IEEE 754 (UNVERIFIED, 04 §3.3).
 fn not_a_number_holds(operator: Operator) -> bool {
     operator == Operator::NotEqual
 }
@@ -170,7 +170,7 @@ fn table_comparison_holds(comparison: &Comparison, folded_name: &str) -> bool {
     }
     match &comparison.literal {
         Literal::String(literal) => {
-            // The names of tables are ASCII, so folding ASCII decides equality, and byte order is ordinal order.
+            // Table names are ASCII, so ASCII folding determines equality, and byte order is ordinal order.
             let ordering = folded_name.bytes().cmp(literal.bytes().map(|byte| byte.to_ascii_lowercase()));
             ordering_holds(comparison.operator, ordering)
         }
@@ -178,7 +178,7 @@ fn table_comparison_holds(comparison: &Comparison, folded_name: &str) -> bool {
     }
 }
 
-/// Finds properties of one entity, and caches the last results.
+/// Finds properties of one entity and caches recent results.
 struct Lookup<'f, 'e> {
     entity: &'e EntityView<'e>,
     recent: [Option<(&'f str, Option<Property<'e>>)>; RECENT_PROPERTIES],
@@ -208,7 +208,8 @@ impl<'f, 'e> Lookup<'f, 'e> {
         Ok(None)
     }
 
-    /// A property alone: true iff it exists, is Boolean and is true (04 §3.5). No system property is Boolean.
+    /// Evaluates a bare property: true if and only if it exists, is Boolean and is true (04 §3.5). No system property
+    /// is Boolean.
     fn is_true(&mut self, property: &'f PropertyName) -> Result<bool, DamagedRecord> {
         let PropertyName::Custom(name) = property else {
             return Ok(false);

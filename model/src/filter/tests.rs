@@ -46,10 +46,10 @@ fn guid(text: &str) -> Guid {
 }
 
 pub(crate) fn matches(filter: &Filter, entity: &Entity) -> bool {
-    filter.matches(&EntityView::of(&entity.key, &entity.record).unwrap()).unwrap()
+    filter.matches(&EntityView::from_parts(&entity.key, &entity.record).unwrap()).unwrap()
 }
 
-/// The results of `eq ne lt le gt ge`, as a text of `1` and `0`.
+/// Returns the results of `eq ne lt le gt ge` as a string of `1` and `0`.
 fn answers(value: EdmValue<'_>, literal: &Literal) -> String {
     let entity = entity("p", "r", &[("P", value)]);
     let answer = |operator| if matches(&compare("P", operator, literal.clone()), &entity) { '1' } else { '0' };
@@ -95,7 +95,7 @@ fn values_of_one_type_order_as_specified() {
     }
 }
 
-/// Specification 04 §3.3: a literal is widened to the property's type, never the reverse.
+/// 04 §3.3: a literal is widened to the property's type, never the reverse.
 #[test]
 fn literals_are_promoted_and_properties_are_not() {
     for (value, literal, expected) in [
@@ -114,7 +114,7 @@ fn literals_are_promoted_and_properties_are_not() {
     }
 }
 
-/// Specification 04 §3.2: a value of another type behaves as if it were smaller.
+/// 04 §3.2: a value of another type behaves as if it were smaller.
 #[test]
 fn a_value_of_another_type_is_smaller_than_the_literal() {
     let id = guid("0b0c0d0e-1111-4222-8333-444455556666");
@@ -206,7 +206,7 @@ fn only_what_decides_is_read() {
     bytes.truncate(bytes.len() - 2);
     let record = Record::from_bytes(bytes);
     let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
-    let view = EntityView::of(&key, &record).unwrap();
+    let view = EntityView::from_parts(&key, &record).unwrap();
     let a = compare("A", Operator::Equal, Literal::Int32(1));
     let b = compare("B", Operator::Equal, Literal::Int32(2));
     assert_eq!(a.matches(&view), Ok(true));
@@ -224,7 +224,7 @@ fn a_stored_string_that_is_not_utf8_never_panics() {
     *bytes.last_mut().unwrap() = 0xFF;
     let record = Record::from_bytes(bytes);
     let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
-    let view = EntityView::of(&key, &record).unwrap();
+    let view = EntityView::from_parts(&key, &record).unwrap();
     assert_eq!(compare("S", Operator::Equal, text("abc")).matches(&view), Ok(false));
     assert_eq!(compare("S", Operator::LessThan, text("abc")).matches(&view), Err(DamagedRecord));
 }
@@ -245,18 +245,18 @@ fn tables_are_compared_without_regard_to_case() {
         (Filter::And(vec![name(Operator::GreaterThan, "m"), not(name(Operator::Equal, "x"))]), true),
         (Filter::Or(vec![name(Operator::Equal, "a"), name(Operator::Equal, "b")]), false),
     ] {
-        assert!(filter.names_only_table_name(), "{filter:?}");
+        assert!(filter.uses_only_table_name(), "{filter:?}");
         assert_eq!(filter.matches_table("mytable"), expected, "{filter:?}");
     }
     for property in ["PartitionKey", "tablename", "Name"] {
         let other = compare(property, Operator::NotEqual, text("a"));
         assert!(!other.matches_table("mytable"));
         let filter = Filter::And(vec![name(Operator::Equal, "mytable"), not(other)]);
-        assert!(!filter.names_only_table_name(), "{property}");
+        assert!(!filter.uses_only_table_name(), "{property}");
     }
 }
 
-/// Few texts, so that equal keys, prefixes and both sides of a bound occur often.
+/// Uses a small alphabet, so that equal keys, prefixes and both sides of a bound occur often.
 pub(crate) fn key_text() -> impl Strategy<Value = String> {
     let character = prop_oneof![Just('a'), Just('b'), Just(' '), Just('\u{E000}'), Just('😀')];
     proptest::collection::vec(character, 0..3).prop_map(|characters| characters.into_iter().collect())
@@ -312,7 +312,7 @@ pub(crate) fn any_entity() -> impl Strategy<Value = Entity> {
     })
 }
 
-/// Evaluates operand by operand, each with a fresh memory of properties and without short cuts.
+/// Evaluates the filter operand by operand, with a new property cache for each operand and without short-circuiting.
 fn matches_simply(filter: &Filter, entity: &Entity) -> bool {
     match filter {
         Filter::And(operands) => operands.iter().filter(|f| matches_simply(f, entity)).count() == operands.len(),

@@ -1,3 +1,3 @@
-/** Starts one server for all test files of a run, as `shareRowhouse()` without options does. */
+/** Starts one server for all test files of a run, like `shareRowhouse()` without options. */
 declare function setup(): Promise<() => Promise<void>>;
 export = setup;

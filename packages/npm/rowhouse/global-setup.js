@@ -1,5 +1,5 @@
-// What vitest and jest take as `globalSetup`: one server for all test files, with its defaults.
+// The `globalSetup` module for vitest and jest: one server with its defaults for all test files.
 "use strict";
 
-// The runners pass their configuration, which is nothing for the server.
+// Ignores the configuration that the test runners pass.
 module.exports = () => require("./index.js").shareRowhouse();

@@ -1,96 +1,98 @@
 /// <reference lib="esnext.disposable" />
 
 /**
- * Starts a server for tests. It keeps everything in memory, takes a free port of this machine, and ends with `stop()`, or with this
- * process, however that ends.
+ * Starts a server for tests. It keeps everything in memory, listens on a free port of this machine, and ends with
+ * `stop()`, or with this process, however that ends.
  *
- * The promise is rejected, with a message that says what to do, if there is no program or the server does not start.
+ * Rejects if the program is missing or the server does not start. The error message says what to do.
  */
 export function startRowhouse(options?: StartOptions): Promise<Rowhouse>;
 
 /**
- * As `startRowhouse()`, in the global setup of a test runner: `sharedRowhouse()` finds this server in every test file. Returns what
- * stops it. Without options, name the module `rowhouse-tables/global-setup` as the global setup.
+ * Like `startRowhouse()`, for the global setup of a test runner: `sharedRowhouse()` finds this server in every test
+ * file. Returns a function that stops it. To use no options, set the global setup to the module
+ * `rowhouse-tables/global-setup`.
  */
 export function shareRowhouse(options?: StartOptions): Promise<() => Promise<void>>;
 
 /**
- * The server that the global setup of the test runner started. Throws an error that says what to do if there is none. Test files that
- * run at the same time need an account each; clock, snapshots and reset are those of the whole server.
+ * Returns the server that the global setup of the test runner started. Throws an error that says what to do if there is
+ * none. Test files that run at the same time need separate accounts; the clock, snapshots and `reset()` affect the
+ * whole server.
  */
 export function sharedRowhouse(): SharedRowhouse;
 
 /**
- * The absolute path of the program: `ROWHOUSE_BINARY` if that is set, else that of the installed platform package.
- * Throws an error that says what to do if there is none.
+ * Returns the absolute path of the program: `ROWHOUSE_BINARY` if set, or else the program in the installed platform
+ * package. Throws an error that says what to do if there is none.
  */
 export function programPath(): string;
 
 export interface StartOptions {
   /**
-   * Options of `rowhouse serve`, such as `["--seed", "tests/data"]`. Variables of the environment do not change how the server works.
+   * Options of `rowhouse serve`, such as `["--seed", "tests/data"]`. Environment variables do not affect the server.
    */
   args?: readonly string[];
-  /** The folder that paths in `args` are relative to; that of this process if it is not given. */
+  /** The folder that paths in `args` are relative to. Default: the current folder of this process. */
   cwd?: string;
 }
 
-/** An account on a server. Accounts do not see each other's tables. */
+/** An account on a server. Accounts do not share tables. */
 export interface Account {
-  /** What client libraries take, with all of the following. */
+  /** The connection string for client libraries, which contains all of the following. */
   readonly connectionString: string;
-  /** The address of its tables, such as `http://127.0.0.1:40123/orchard`. */
+  /** The address of the account's tables, such as `http://127.0.0.1:40123/orchard`. */
   readonly endpoint: string;
-  /** Its name. */
+  /** The name. */
   readonly account: string;
-  /** Its key, in Base64. */
+  /** The key, in Base64. */
   readonly key: string;
-  /** Creates tables from files of entities, one file for each table, as `rowhouse export` writes them. */
+  /** Creates tables from entity files, one file per table, in the format of `rowhouse export`. */
   seed(folder: string): Promise<void>;
-  /** Deletes the account with everything in it. It may have been deleted already. */
+  /** Deletes the account and its tables. Does nothing if it was already deleted. */
   delete(): Promise<void>;
 }
 
-/** A running server. As an account, it is its first one, which cannot be deleted. */
+/** A running server. As an account, it is the server's first account, which cannot be deleted. */
 export interface SharedRowhouse extends Account {
-  /** The clock of the server: Timestamps, and the expiry of signatures. */
+  /** The clock of the server, used for Timestamps and the expiry of signatures. */
   readonly clock: Clock;
-  /** Makes an account with nothing in it. */
+  /** Creates an empty account. */
   newAccount(): Promise<Account>;
-  /** Remembers everything that all accounts hold, in milliseconds however many entities there are. */
+  /** Takes a snapshot of the content of all accounts. Takes milliseconds, regardless of the number of entities. */
   snapshot(): Promise<Snapshot>;
-  /** Returns to what the server held when it started, with `--seed`. Accounts made since then are gone. */
+  /** Returns to the initial content, including `--seed`. Accounts created since then are removed. */
   reset(): Promise<void>;
 }
 
-/** A server that this process has started. */
+/** A server that this process started. */
 export interface Rowhouse extends SharedRowhouse, AsyncDisposable {
-  /** The end of what the server has logged. */
+  /** Returns the end of the server's log. */
   log(): string;
-  /** Stops the server and waits for its end. It may have ended already. */
+  /** Stops the server and waits for its end. Does nothing if it has already ended. */
   stop(): Promise<void>;
 }
 
 /**
- * The clock of a server. It is that of the system until it is changed. Requests that are signed by the clock of the system are
- * accepted all the same.
+ * The clock of a server. It is the system clock until it is changed. Requests signed with the system clock are accepted
+ * even if the server's clock differs.
  */
 export interface Clock {
-  /** The time on the server. */
+  /** Returns the server's time. */
   now(): Promise<Date>;
-  /** Sets the time, which goes on from there unless the clock is stopped. */
+  /** Sets the time. The clock continues from there unless it is stopped. */
   set(time: Date | string | number): Promise<void>;
-  /** Sets the clock forward. */
+  /** Advances the clock. */
   advance(duration: Duration): Promise<void>;
   /** Stops the clock; it can still be set and advanced. */
   stop(): Promise<void>;
-  /** Lets a stopped clock run, from the time that it shows. */
+  /** Restarts a stopped clock from its current time. */
   resume(): Promise<void>;
-  /** Makes it the clock of the system again. */
+  /** Returns to the system clock. */
   reset(): Promise<void>;
 }
 
-/** A length of time, the sum of its parts. */
+/** A length of time: the sum of its parts. */
 export interface Duration {
   days?: number;
   hours?: number;
@@ -99,10 +101,10 @@ export interface Duration {
   milliseconds?: number;
 }
 
-/** Everything that the accounts of a server held at one time. */
+/** The content of all accounts on a server at one point in time. */
 export interface Snapshot {
-  /** Returns to it, as often as necessary. */
+  /** Restores the content. Can be called more than once. */
   restore(): Promise<void>;
-  /** Frees its memory. It may have been deleted already. */
+  /** Frees the memory of the snapshot. Does nothing if it was already deleted. */
   delete(): Promise<void>;
 }

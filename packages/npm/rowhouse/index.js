@@ -1,7 +1,8 @@
 // A server for tests: the program as a child process, and its accounts, clock and snapshots.
 //
-// The server keeps everything in memory, listens on a free port of this machine, and ends with this process, also if that is
-// killed: it stops when its standard input ends. CommonJS, which import statements can load as well, so that there is one copy.
+// The server keeps everything in memory, listens on a free port of this machine, and ends with this process, even if
+// that is killed, because it stops when its standard input ends. This is CommonJS, which import statements can load
+// too, so that one copy serves both.
 "use strict";
 
 const { execFile, spawn } = require("node:child_process");
@@ -14,11 +15,11 @@ const { createInterface } = require("node:readline");
 const { promisify } = require("node:util");
 const { programPath } = require("./program.js");
 
-// What the server prints in place of the key of an account in a file.
+// The server prints this instead of the key of an account from a file.
 const HIDDEN_KEY = "<key>";
-// Characters of the log that are kept.
+// The maximum number of log characters kept.
 const LOG_LENGTH = 100_000;
-// The variable in which a shared server is named to other processes.
+// The environment variable that tells other processes about a shared server.
 const SHARED = "ROWHOUSE_SHARED_SERVER";
 const SECONDS = { days: 86_400, hours: 3_600, minutes: 60, seconds: 1, milliseconds: 0.001 };
 
@@ -26,11 +27,11 @@ async function startRowhouse({ args = [], cwd } = {}) {
   const program = programPath();
   const child = spawn(program, ["serve", "--in-memory", "--test-controls", "--stop-with-stdin", ...args], {
     cwd,
-    // In the environment, so that an argument can name another port.
+    // An environment variable, so that an argument can override the port.
     env: { ...environment(), ROWHOUSE_LISTEN: "127.0.0.1:0" },
     stdio: ["pipe", "pipe", "pipe"],
     windowsHide: true,
-    // Ctrl-C is for the tests, which stop the server when they have ended.
+    // Ctrl-C must reach only the tests, which stop the server when they have ended.
     detached: true,
   });
   const running = new ServerProcess(program, child);
@@ -39,7 +40,7 @@ async function startRowhouse({ args = [], cwd } = {}) {
   const fields = Object.fromEntries(connectionString.split(";").map((field) => field.split(/=(.*)/, 2)));
   if (fields.AccountKey === HIDDEN_KEY) {
     await running.stop();
-    throw new Error("--accounts hides the keys: leave it out; newAccount() makes accounts with keys of their own");
+    throw new Error("--accounts hides the keys: leave it out; newAccount() creates accounts with their own keys");
   }
   return new OwnServer(running, found["admin on "], {
     connectionString,
@@ -49,7 +50,7 @@ async function startRowhouse({ args = [], cwd } = {}) {
   });
 }
 
-// Starts a server for all files of a test run, and returns what stops it. Test runners pass their environment on to their workers.
+// Starts a server for all files of a test run. Returns a function that stops it. Test runners pass their environment on.
 async function shareRowhouse(options) {
   const server = await startRowhouse(options);
   process.env[SHARED] = JSON.stringify(server);
@@ -125,7 +126,7 @@ class OwnServer extends Server {
     this.#admin = admin;
   }
 
-  // What other processes need to use the server.
+  // The data that other processes need to use the server.
   toJSON() {
     const { connectionString, endpoint, account, key } = this;
     return { connectionString, endpoint, account, key, admin: this.#admin };
@@ -139,7 +140,7 @@ class OwnServer extends Server {
     await this.#process.stop();
   }
 
-  // Where the symbol is missing, the name is what compilers of `await using` look for.
+  // If the runtime lacks the symbol, compilers of `await using` look for this name.
   async [Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")]() {
     await this.stop();
   }
@@ -164,7 +165,7 @@ class Clock {
     let advanceSeconds = 0;
     for (const [unit, amount] of Object.entries(duration)) {
       if (!(unit in SECONDS) || !Number.isFinite(amount)) {
-        throw new TypeError(`${unit}: ${amount} is not a duration: give ${Object.keys(SECONDS).join(", ")}, with numbers`);
+        throw new TypeError(`${unit}: ${amount} is not a duration: use numbers of ${Object.keys(SECONDS).join(", ")}`);
       }
       advanceSeconds += amount * SECONDS[unit];
     }
@@ -214,19 +215,19 @@ class ServerProcess {
 
   constructor(program, child) {
     this.#child = child;
-    // Of the first event: an error means that it could not be started.
+    // The first event decides: an error means that the program could not be started.
     this.#ended = new Promise((resolve) => {
       child.on("error", (error) => resolve(`${program} cannot be run: ${error.message}`));
       child.on("close", (code, signal) => resolve(`it ended with ${signal ?? `exit code ${code}`}\n${this.log}`));
     });
     child.stderr.setEncoding("utf8").on("data", (text) => (this.log = (this.log + text).slice(-LOG_LENGTH)));
-    // A server that has ended cannot be written to.
+    // Writing to a server that has ended fails.
     child.stdin.on("error", () => {});
-    // A server that nobody stopped does not keep this process from its end, with which it ends.
+    // A server that was not stopped does not keep this process running; it ends with this process.
     for (const handle of [child, child.stdin, child.stdout, child.stderr]) handle.unref();
   }
 
-  // What the first lines say after their beginnings, once the server is ready.
+  // Waits until the server is ready, and returns the addresses in its first lines by their prefixes.
   async addresses() {
     const found = {};
     this.#keepAwake(true);
@@ -251,30 +252,30 @@ class ServerProcess {
     await this.#ended;
   }
 
-  // Why a request failed, if the reason is that the server has ended.
+  // Returns why a request failed if the reason is that the server has ended, or else undefined.
   async end() {
     if (this.#child.exitCode === null && this.#child.signalCode === null) return undefined;
     return this.#ended;
   }
 
-  // While something waits for the server, this process must not end.
+  // Keeps this process running while something waits for the server.
   #keepAwake(isAwake) {
     for (const handle of [this.#child, this.#child.stdout, this.#child.stderr]) handle[isAwake ? "ref" : "unref"]();
   }
 }
 
-// Requests to the controls for tests, on the admin listener.
+// Requests to the test controls on the admin listener.
 class Controls {
   #address;
   #end;
 
-  // `end` returns why a request failed, if the reason is that the server has ended.
+  // `end` returns why a request failed if the reason is that the server has ended, or else undefined.
   constructor(address, end = async () => undefined) {
     this.#address = address;
     this.#end = end;
   }
 
-  // Sends a request, and returns the JSON of the response, if there is any.
+  // Sends a request, and returns the JSON of the response, if any.
   async send(method, path, body) {
     const { status, text } = await this.#exchange(method, path, body);
     if (status >= 300) throw new Error(`${method} ${path} was refused: ${reason(text)}`);
@@ -299,13 +300,13 @@ class Controls {
       return { status: response.statusCode, text };
     } catch (error) {
       const end = await this.#end();
-      throw new Error(end === undefined ? `${method} ${path} failed: ${error.message}` : `the server is not there any more: ${end}`);
+      throw new Error(end === undefined ? `${method} ${path} failed: ${error.message}` : `the server is no longer running: ${end}`);
     }
   }
 }
 
 async function importFolder(folder, connectionString) {
-  // The command keeps a file about its progress where it runs.
+  // The command keeps a progress file in its current folder.
   const cwd = await mkdtemp(join(tmpdir(), "rowhouse-"));
   try {
     // The key is not on the command line, which other users of the machine can read.
@@ -318,7 +319,7 @@ async function importFolder(folder, connectionString) {
   }
 }
 
-// The sentence in the response to a request that was refused.
+// Returns the error message from the response to a refused request.
 function reason(text) {
   try {
     return JSON.parse(text).error ?? text;
@@ -327,7 +328,7 @@ function reason(text) {
   }
 }
 
-// The environment without the settings of another server, which a developer may have.
+// Returns the environment without ROWHOUSE_ variables, which a developer may have set for another server.
 function environment() {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("ROWHOUSE_")));
 }

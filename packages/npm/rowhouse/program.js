@@ -1,21 +1,22 @@
-// Finds the program, which is in a separate package for each platform. Nothing is downloaded or run at installation.
+// Finds the program, which is in a separate package for each platform. Installation downloads and runs nothing.
 
 "use strict";
 
 const { existsSync } = require("node:fs");
 const { resolve } = require("node:path");
 
-// Each has a package with the program.
+// The platforms that have a package with the program.
 const PLATFORMS = ["darwin-arm64", "darwin-x64", "linux-arm64", "linux-x64", "win32-x64"];
 
-/** The name of the package with the program for a platform, such as `linux-x64`. */
+/** Returns the name of the package with the program for a platform, such as `linux-x64`. */
 const packageFor = (platform) => `rowhouse-tables-${platform}`;
 
 /**
- * The absolute path of the program: `ROWHOUSE_BINARY` if that is set, else that of the installed platform package.
+ * Returns the absolute path of the program: `ROWHOUSE_BINARY` if set, or else the program in the installed platform
+ * package.
  *
  * @returns {string}
- * @throws {Error} if there is none; the message says what to do
+ * @throws {Error} if the program is missing; the message says what to do
  */
 function programPath() {
   const chosen = process.env.ROWHOUSE_BINARY;
@@ -36,9 +37,9 @@ function programPath() {
   } catch {
     throw new Error(
       `the package ${platformPackage}, which contains the program, is not installed. If rowhouse-tables was installed from ` +
-        "a file, install the file of this platform too. Otherwise install it again on this platform, without " +
-        "--omit=optional (or --no-optional). A node_modules folder that was copied from another platform does not have " +
-        "the package. Or set ROWHOUSE_BINARY to the path of a program.",
+        "a file, also install the file for this platform. Otherwise install it again on this platform, without " +
+        "--omit=optional (or --no-optional). A node_modules folder copied from another platform does not contain " +
+        "the package. Alternatively, set ROWHOUSE_BINARY to the path of a program.",
     );
   }
 }

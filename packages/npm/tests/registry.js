@@ -1,13 +1,13 @@
-// A registry for npm in memory: it keeps what is published to it, and knows no other package. Prints its address.
+// An npm registry in memory: it keeps the packages published to it and has no others. Prints its address.
 
 import { createServer } from "node:http";
 import { json } from "node:stream/consumers";
 
-// By their paths: what is known of a package, and the files.
+// By path: the metadata of packages, and the files.
 const packages = new Map();
 const files = new Map();
 
-// A package may be published one version at a time.
+// Publishes a package, keeping its earlier versions.
 function publish({ _attachments: attachments, ...published }) {
   const path = `/${published.name}`;
   const known = packages.get(path);

@@ -1,4 +1,4 @@
-// startRowhouse() itself, from the installed package.
+// startRowhouse(), from the installed package.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -21,7 +21,7 @@ before(async () => (server = await startRowhouse()));
 afterEach(() => server.reset());
 after(() => server.stop());
 
-// Sets a variable of the environment, and returns what puts it back.
+// Sets an environment variable, and returns a function that restores it.
 function setVariable(name, value) {
   const { [name]: before } = process.env;
   process.env[name] = value;
@@ -35,7 +35,7 @@ async function tables(account) {
   return found;
 }
 
-// Creates a table in an account, with one entity, and returns the Timestamp of that.
+// Creates a table with one entity in an account, and returns the entity's Timestamp.
 async function create(account, name) {
   const table = TableClient.fromConnectionString(account.connectionString, name, insecure);
   await table.createTable();
@@ -61,18 +61,18 @@ test("the clock", async () => {
   await clock.advance({ days: 1, hours: 2, minutes: 3, seconds: 4, milliseconds: 5 });
   const later = new Date("2030-01-02T02:03:04.005Z");
   assert.deepEqual(await clock.now(), later);
-  // The client signs with the clock of the system.
+  // The client signs with the system clock.
   assert.deepEqual(await create(server, "orders"), later);
   await clock.resume();
   while ((await clock.now()).getTime() === later.getTime());
   await clock.reset();
   assert.ok(Math.abs((await clock.now()) - Date.now()) < DAY / 1000);
-  await assert.rejects(clock.advance({ day: 1 }), /day: 1 is not a duration: give days, hours/);
+  await assert.rejects(clock.advance({ day: 1 }), /day: 1 is not a duration: use numbers of days, hours/);
   await assert.rejects(clock.advance({ days: NaN }), /days: NaN is not a duration/);
   await assert.rejects(clock.set("tomorrow"), RangeError);
 });
 
-test("a snapshot is returned to", async () => {
+test("a snapshot can be restored", async () => {
   await create(server, "orders");
   const snapshot = await server.snapshot();
   for (const _ of [1, 2]) {
@@ -122,24 +122,24 @@ test("errors say what to do", async (t) => {
   await assert.rejects(run(folder, "case.mjs"), /ROWHOUSE_BINARY names a file that does not exist/).finally(restore);
 });
 
-test("a file of accounts is refused, since it hides the keys", async (t) => {
+test("a file of accounts is refused, because it hides the keys", async (t) => {
   const accounts = '[[account]]\nname = "orchard"\nkey1 = "c2l4dGVlbiBieXRlcyBvZiBrZXk="\n';
   const cwd = await folderWith(t, { "accounts.toml": accounts });
   const start = startRowhouse({ args: ["--accounts", "accounts.toml"], cwd });
   await assert.rejects(start, /--accounts hides the keys.*newAccount\(\)/);
 });
 
-test("a server that has ended says so", async () => {
+test("the error after the end of a server says so", async () => {
   const other = await startRowhouse();
   await Promise.all([other.stop(), other.stop()]);
   assert.match(other.log(), /stopped/);
-  await assert.rejects(other.reset(), /not there any more: it ended with exit code 0\n[^]*stopped/);
+  await assert.rejects(other.reset(), /no longer running: it ended with exit code 0\n[^]*stopped/);
 });
 
-test("it is stopped at the end of a block", async () => {
+test("a server is stopped at the end of a block", async () => {
   const other = await startRowhouse();
   await other[Symbol.asyncDispose]();
-  await assert.rejects(other.reset(), /not there any more/);
+  await assert.rejects(other.reset(), /no longer running/);
 });
 
 const STARTS = `
@@ -147,7 +147,7 @@ const STARTS = `
   console.log((await startRowhouse()).endpoint);
 `;
 
-// Waits until nothing listens at an address any more.
+// Waits until no server listens at an address.
 async function ended(endpoint) {
   const { hostname: host, port } = new URL(endpoint);
   const deadline = Date.now() + 20_000;
@@ -156,16 +156,16 @@ async function ended(endpoint) {
     const isRefused = await once(socket, "connect").then(() => false, () => true);
     socket.destroy();
     if (isRefused) return;
-    assert.ok(Date.now() < deadline, "the server outlives its owner");
+    assert.ok(Date.now() < deadline, "the server outlived its owner");
   }
 }
 
-test("a server that nobody stops does not keep a program running, and ends with it", async (t) => {
+test("a server that was not stopped does not keep a program running, and ends with it", async (t) => {
   const folder = await folderWith(t, { "case.mjs": STARTS });
   await ended((await run(folder, "case.mjs")).trim());
 });
 
-test("the server ends with a program that is killed", async (t) => {
+test("the server ends when its program is killed", async (t) => {
   const folder = await folderWith(t, { "case.mjs": `${STARTS} setInterval(() => {}, 1000);` });
   const child = spawn(process.execPath, ["case.mjs"], { cwd: folder, stdio: ["ignore", "pipe", "inherit"] });
   const { value: endpoint } = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next();
@@ -196,7 +196,7 @@ for (const [name, command, config] of [
   });
 }
 
-test("the shared server is used as one of this process", async (t) => {
+test("the shared server works like a server of this process", async (t) => {
   assert.throws(() => rowhouse.sharedRowhouse(), /no server is shared: set globalSetup/);
   const stop = await rowhouse.shareRowhouse({ args: ["--seed", "data"], cwd: await folderWith(t, PRICES) });
   const shared = rowhouse.sharedRowhouse();

@@ -1,4 +1,4 @@
-// Where the tests work: a project in which the packages are installed, as scripts/test_fixtures.sh makes it.
+// The project for the tests, in which the packages are installed. scripts/test_fixtures.sh creates it.
 
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
@@ -7,12 +7,12 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 
 const project = process.env.PACKAGES_PROJECT;
-if (!project) throw new Error("PACKAGES_PROJECT does not say where the packages are installed: run scripts/test_fixtures.sh");
+if (!project) throw new Error("set PACKAGES_PROJECT to the folder where the packages are installed: run scripts/test_fixtures.sh");
 
 // The installed package.
 export const rowhouse = createRequire(join(project, "any.js"))("rowhouse-tables");
 
-// A folder in the project with the test runners and client libraries of these tests, and these files. It is removed after the test.
+// Creates a folder in the project with the tests' runners and client libraries, and the given files. Removes it later.
 export async function folderWith(t, files) {
   const folder = await mkdtemp(join(project, "case-"));
   t.after(() => rm(folder, { recursive: true }));
@@ -24,7 +24,7 @@ export async function folderWith(t, files) {
   return folder;
 }
 
-// Runs the script of an installed package, or a file of the folder, with Node.js. It must succeed; returns what was printed.
+// Runs the script of an installed package, or a file in the folder, with Node.js. It must succeed; returns its output.
 export async function run(folder, script, ...args) {
   const { NODE_TEST_CONTEXT, ...env } = process.env;
   const options = { cwd: folder, env: { ...env, NO_COLOR: "1", CI: "true" }, timeout: 120_000 };
@@ -37,7 +37,7 @@ export async function run(folder, script, ...args) {
 export const vitest = "node_modules/vitest/vitest.mjs";
 export const jest = "node_modules/jest/bin/jest.js";
 
-// The compiler, whose script is where its package says.
+// Returns the path of the compiler, which its package specifies.
 export async function tsc() {
   const folder = new URL("node_modules/typescript/", import.meta.url);
   const { bin } = JSON.parse(await readFile(new URL("package.json", folder), "utf8"));

@@ -27,7 +27,7 @@ const REQUIRE = `import rowhouse = require("rowhouse-tables");
 import type { Account, Rowhouse, SharedRowhouse, Snapshot } from "rowhouse-tables";
 const { programPath, sharedRowhouse, shareRowhouse, startRowhouse } = rowhouse;`;
 
-// The compiler's options, with the oldest library that people use.
+// The compiler's options, with the oldest supported library.
 const config = (types) =>
   JSON.stringify({
     compilerOptions: { strict: true, noEmit: true, module: "nodenext", target: "es2022", lib: ["es2022"], types },
@@ -41,7 +41,7 @@ for (const types of [[], ["node"]]) {
   });
 }
 
-test("what is wrong is refused", async (t) => {
+test("incorrect code is refused", async (t) => {
   const wrong = `${IMPORT} startRowhouse({ arguments: [] }); startRowhouse().then((s) => s.clock.advance({ day: 1 }));`;
   const folder = await folderWith(t, { "use.mts": wrong, "tsconfig.json": config([]) });
   await assert.rejects(run(folder, await tsc()), (error) => {

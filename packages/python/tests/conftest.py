@@ -1,4 +1,4 @@
-"""The tests run with the installed package, as scripts/test_fixtures.sh does it: the plugin is there by its entry point."""
+"""The tests run with the installed package (scripts/test_fixtures.sh): pytest finds the plugin by its entry point."""
 
 from azure.data.tables import TableServiceClient
 
@@ -9,7 +9,7 @@ pytest_plugins = ["pytester"]
 
 @pytest.fixture
 def tables():
-    """The names of the tables of an account."""
+    """Returns a function that lists the table names of an account."""
 
     def names(account):
         with TableServiceClient.from_connection_string(account.connection_string) as service:
@@ -20,7 +20,7 @@ def tables():
 
 @pytest.fixture
 def create():
-    """Creates a table in an account, with one entity, and returns the Timestamp of that."""
+    """Returns a function that creates a table with one entity in an account, and returns the entity's Timestamp."""
 
     def create_table(account, name):
         with TableServiceClient.from_connection_string(account.connection_string) as service:

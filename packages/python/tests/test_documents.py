@@ -1,4 +1,4 @@
-"""Runs the Python snippets of docs/testing-with-rowhouse.md that have a file name, as they are, in a folder of their own."""
+"""Runs the Python snippets in docs/testing-with-rowhouse.md that have a file name, in a separate folder."""
 
 import os
 import re
@@ -22,7 +22,7 @@ def folder(tmp_path_factory):
 
 
 def run(folder, *arguments):
-    """Runs Python, which must succeed, and returns what it printed."""
+    """Runs Python, which must succeed, and returns its output."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run([sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -45,7 +45,7 @@ def test_tests_for_unittest(folder):
 
 
 def test_types(folder):
-    """A type checker knows what the snippets use of the package, and the package itself holds what it says."""
+    """The snippets' use of the package passes a strict type check, and so does the package itself."""
     environment = ["-m", "mypy", "--strict", "--no-incremental", "--cache-dir=" + os.devnull]
     (folder / "typed.py").write_text(
         "from datetime import timedelta\n"

@@ -1,4 +1,4 @@
-"""The fixtures, in runs of pytest of their own."""
+"""The fixtures, in separate runs of pytest."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from rowhouse_tables import pytest_plugin
 
 @pytest.fixture
 def run(pytester, monkeypatch):
-    """Runs pytest on the text of a test file, with these arguments."""
+    """Returns a function that runs pytest on the content of a test file, with the given arguments."""
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
 
     def run_tests(text, *arguments):
@@ -116,7 +116,7 @@ def test_options_of_the_file_and_of_the_command_line(run, pytester):
     def test_seed(rowhouse_server, rowhouse):
         assert (tables(rowhouse_server), tables(rowhouse)) == (["prices"], [])
         end = time.monotonic() + 20
-        # It is written after the response.
+        # The log line is written after the response.
         while "rowhouse::access" not in rowhouse_server.log():
             assert time.monotonic() < end
     """)
@@ -161,7 +161,7 @@ def test_each_worker_of_xdist_has_its_own_server(run, pytester):
         assert not runs(pid)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 @pytest.mark.parametrize("kind", ["SIGKILL", "SIGINT"])
 def test_the_server_ends_with_a_run_that_is_interrupted(pytester, kind):
     pytester.makepyfile("""
@@ -170,7 +170,7 @@ def test_the_server_ends_with_a_run_that_is_interrupted(pytester, kind):
             print("server", rowhouse_server._process.pid, flush=True)
         input()
     """)
-    # A caller in the background ignores SIGINT, and programs inherit that.
+    # A background process may ignore SIGINT, and child processes inherit that, so restore the default.
     heed = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.executable, sys.argv[1:])"
     command = [sys.executable, "-c", heed, sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as pytest_run:
@@ -181,5 +181,5 @@ def test_the_server_ends_with_a_run_that_is_interrupted(pytester, kind):
         rest = pytest_run.stdout.read()
     wait_for_end(pid)
     if kind == "SIGINT":
-        # The fixtures ended as after any test: the server was there until then.
+        # The fixtures ended as after any test: the server was still running until then.
         assert "KeyboardInterrupt" in rest and "rror" not in rest.replace("KeyboardInterrupt", ""), rest

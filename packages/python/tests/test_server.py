@@ -48,7 +48,7 @@ def test_the_clock(server, create):
     server.clock.advance(1.5)
     tomorrow = NEW_YEAR + timedelta(days=1, seconds=1.5, microseconds=500)
     assert server.clock.now() == tomorrow
-    # The client signs with the clock of the system.
+    # The client signs with the system clock.
     assert create(server, "orders") == tomorrow
     server.clock.resume()
     before = server.clock.now()
@@ -112,7 +112,7 @@ def test_the_environment_does_not_reach_the_server(tables, monkeypatch):
 
 
 def test_errors_say_what_to_do(monkeypatch, tmp_path):
-    with pytest.raises(RowhouseError, match="did not start, and ended with exit code 2\n.*--nonsense"):
+    with pytest.raises(RowhouseError, match="did not start: it ended with exit code 2\n.*--nonsense"):
         Server(["--nonsense"])
     folder = tmp_path / "program"
     folder.write_text("not a program", encoding="utf-8")
@@ -139,7 +139,7 @@ def test_a_file_of_accounts_is_refused_since_it_hides_the_keys(monkeypatch, tmp_
     assert [process.returncode for process in started] == [0]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="there is no fork")
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no fork")
 def test_a_forked_child_does_not_delay_the_end():
     server = Server()
     context = multiprocessing.get_context("fork")
@@ -161,11 +161,11 @@ def test_a_server_that_has_ended_says_so():
     server.stop()
     server.stop()
     assert "stopped" in server.log()
-    with pytest.raises(RowhouseError, match="(?s)not there any more, and ended with exit code 0\n.*stopped"):
+    with pytest.raises(RowhouseError, match="(?s)no longer running: it ended with exit code 0\n.*stopped"):
         server.reset()
 
 
-@pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 def test_the_server_ends_with_a_process_that_is_killed():
     program = "from rowhouse_tables import Server; print(Server()._process.pid, flush=True); input()"
     command = [sys.executable, "-c", program]
@@ -177,7 +177,7 @@ def test_the_server_ends_with_a_process_that_is_killed():
 
 
 def runs(pid):
-    """Whether a process is there. One that has ended, and that nobody has waited for yet, is not."""
+    """Returns true if a process is running. A process that has exited but was not waited for yet does not count."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -187,5 +187,5 @@ def runs(pid):
 def wait_for_end(pid):
     end = time.monotonic() + 20
     while runs(pid):
-        assert time.monotonic() < end, "the server outlives its owner"
+        assert time.monotonic() < end, "the server outlived its owner"
         time.sleep(0.01)

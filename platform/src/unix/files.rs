@@ -1,4 +1,4 @@
-//! Files of one user, and what the file system does with them.
+//! File permissions, durability, links and identity.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -8,38 +8,38 @@ use std::path::{Path, PathBuf};
 const OF_GROUP: u32 = 0o070;
 const OF_OTHERS: u32 = 0o007;
 
-/// Options with which a file that is created is for its owner alone.
+/// Returns options that create files accessible only to their owner.
 pub fn private_file() -> OpenOptions {
     let mut options = File::options();
     options.mode(0o600);
     options
 }
 
-/// Options with which folders that are created are for their owner alone.
+/// Returns a builder that creates folders accessible only to their owner.
 pub fn private_folder() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
     builder
 }
 
-/// The program of this name in a folder, as package managers of scripts put it there: a file that may be executed.
+/// Returns the executable of this name in a folder where a script package manager installs its programs.
 pub fn script(folder: &Path, name: &str) -> Option<PathBuf> {
     let path = folder.join(name);
     let metadata = path.metadata().ok()?;
     (metadata.is_file() && metadata.permissions().mode() & 0o111 != 0).then_some(path)
 }
 
-/// A warning if the group or others have any permission for a file or a folder with secrets or data, and the command that
-/// takes it away.
+/// Returns a warning if other users have permissions for a file or folder with secrets or data. It includes the command
+/// that revokes them.
 ///
-/// What belongs to another user, such as a secret that is mounted into a container, is readable through the group alone, so the
-/// group may have permissions there.
-pub fn exposure(path: &Path) -> Option<String> {
+/// Files of another user, such as a secret mounted into a container, are readable only through the group, so group
+/// permissions are allowed there.
+pub fn exposure_warning(path: &Path) -> Option<String> {
     let metadata = std::fs::metadata(path).ok()?;
     let mode = match (metadata.is_file(), metadata.is_dir()) {
         (true, _) => "600",
         (_, true) => "700",
-        // A pipe or a device is not kept.
+        // Pipes and devices do not store their contents.
         _ => return None,
     };
     let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
@@ -50,7 +50,7 @@ pub fn exposure(path: &Path) -> Option<String> {
     })
 }
 
-/// Gives a new file the owner and the permissions of another file, which it will replace.
+/// Gives a new file the owner and the permissions of the file that it will replace.
 pub fn copy_access(from: &Path, to: &File) -> io::Result<()> {
     let from = std::fs::metadata(from)?;
     let new = to.metadata()?;
@@ -65,17 +65,17 @@ pub fn make_readable(file: &File) -> io::Result<()> {
     file.set_permissions(std::fs::Permissions::from_mode(0o644))
 }
 
-/// Makes the names in a folder durable.
+/// Makes the directory entries of a folder durable.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Makes a file that will only be read appear at another path: as a symbolic link.
+/// Makes a read-only file available at another path through a symbolic link.
 pub fn link_to_read(file: &Path, link: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(file, link)
 }
 
-/// Which file a path means: the same for all names of one file.
+/// The identity of the file at a path, equal for all names of the same file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileIdentity {
     device: u64,
@@ -83,14 +83,14 @@ pub struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// The file that a path means, through links.
-    pub fn of(path: &Path) -> io::Result<Self> {
+    /// Identifies the file at a path, following links.
+    pub fn from_path(path: &Path) -> io::Result<Self> {
         let metadata = std::fs::metadata(path)?;
         Ok(Self { device: metadata.dev(), number: metadata.ino() })
     }
 }
 
-/// Whether a file could not be opened because this process, or all together, have too many open.
+/// Returns true if a file could not be opened because this process, or the whole system, has too many open files.
 pub fn is_too_many_open_files(error: &io::Error) -> bool {
     /// ENFILE and EMFILE.
     const NUMBERS: [i32; 2] = [23, 24];
@@ -110,13 +110,13 @@ mod tests {
         for (path, private, command) in [(file.as_path(), 0o600, "chmod 600 "), (folder.path(), 0o700, "chmod 700 ")] {
             for bit in [0o040, 0o020, 0o010, 0o004, 0o002, 0o001] {
                 fs::set_permissions(path, Permissions::from_mode(private | bit)).unwrap();
-                let warning = exposure(path).unwrap();
+                let warning = exposure_warning(path).unwrap();
                 assert!(warning.ends_with(&format!("{command}{}", path.display())), "{warning}");
             }
             fs::set_permissions(path, Permissions::from_mode(private)).unwrap();
-            assert_eq!(exposure(path), None);
+            assert_eq!(exposure_warning(path), None);
         }
-        assert_eq!(exposure(Path::new("/dev/null")), None);
-        assert_eq!(exposure(&folder.path().join("missing")), None);
+        assert_eq!(exposure_warning(Path::new("/dev/null")), None);
+        assert_eq!(exposure_warning(&folder.path().join("missing")), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Connections between processes of one user, through a folder: a Unix socket `NAME.sock` in it, with mode 0600.
+//! Connections between processes of one user through a folder that contains a Unix socket `NAME.sock` with mode 0600.
 
 use super::files::private_folder;
 use std::fs::{self, File, Permissions};
@@ -16,13 +16,12 @@ pub type Stream = UnixStream;
 #[derive(Debug)]
 pub struct Listener(tokio::net::UnixListener);
 
-/// A connection that was accepted.
+/// An accepted connection.
 #[derive(Debug)]
 pub struct Incoming(Stream);
 
 impl Listener {
-    /// Makes the socket of a folder, in place of one that an earlier process left. It is served by the runtime that this is
-    /// called on.
+    /// Creates the socket of a folder, replacing one left by an earlier process. The current runtime drives it.
     pub fn bind(folder: &Path, name: &str) -> io::Result<Self> {
         let listener = bind(folder, name)?;
         listener.set_nonblocking(true)?;
@@ -37,8 +36,8 @@ impl Listener {
 }
 
 impl Incoming {
-    /// The connection, whose calls block; a write fails if nothing can be written for so long. Only the owner of the folder could
-    /// connect.
+    /// Converts to a blocking connection. A write fails if nothing can be written within `write_timeout`. Only the
+    /// owner of the folder can connect.
     pub fn open(self, write_timeout: Duration) -> io::Result<Stream> {
         self.0.set_nonblocking(false)?;
         self.0.set_write_timeout(Some(write_timeout))?;
@@ -46,23 +45,24 @@ impl Incoming {
     }
 }
 
-/// A connection within this process, for tests.
+/// Creates a connection within this process, for tests.
 pub fn pair() -> io::Result<(Stream, Incoming)> {
     let (ours, theirs) = UnixStream::pair()?;
     Ok((ours, Incoming(theirs)))
 }
 
-/// The file in the folder by which clients find the socket.
+/// Returns the path at which clients find the socket.
 pub fn path(folder: &Path, name: &str) -> PathBuf {
     folder.join(name).with_extension("sock")
 }
 
-/// Connects to the process that serves the socket of a folder. `NotFound` or `ConnectionRefused` is that none does.
+/// Connects to the process that listens on the socket of a folder. Returns `NotFound` or `ConnectionRefused` if there
+/// is none.
 pub fn connect(folder: &Path, name: &str) -> io::Result<Stream> {
     with_short_path(folder, name, |path| UnixStream::connect(path))
 }
 
-/// Makes the socket in a folder in which nobody else reaches it. It gets its place once only the owner can use it.
+/// Creates the socket in a private folder, and moves it to its final path once only the owner can use it.
 fn bind(folder: &Path, name: &str) -> io::Result<UnixListener> {
     let preparation = folder.join(name).with_extension("new");
     match fs::remove_dir_all(&preparation) {
@@ -77,9 +77,9 @@ fn bind(folder: &Path, name: &str) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Opens the socket of a folder by a short path, because the path of a socket has at most about 100 bytes.
+/// Opens the socket of a folder through a short path, because socket paths are limited to about 100 bytes.
 fn with_short_path<T>(folder: &Path, name: &str, open: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
-    /// Less than the limit of every system, with room for the name of the socket.
+    /// Below the limit of every system, with room for the name of the socket.
     const PATH_BYTES_MAX: usize = 80;
     if folder.as_os_str().len() <= PATH_BYTES_MAX || !Path::new("/proc/self/fd").exists() {
         return open(&path(folder, name));

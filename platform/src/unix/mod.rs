@@ -1,4 +1,4 @@
-//! The systems of the Unix family. What only Linux has is found at run time, or says so.
+//! Unix systems. Features that only Linux has are detected at run time, or their documentation states the restriction.
 
 pub mod files;
 pub mod folder;

@@ -1,4 +1,4 @@
-//! Limits and figures of this process. Figures that are read in `/proc` are there on Linux only.
+//! Limits and resource usage of this process. Values read from `/proc` are available only on Linux.
 
 use crate::access::OpenFilesLimit;
 use rustix::fs::Mode;
@@ -9,16 +9,16 @@ use std::process::Command;
 use std::time::Duration;
 use std::{env, io};
 
-/// Takes every permission of the group and of others from all files and folders that are created from now on, also by
-/// libraries. What the caller of the program took away stays away.
+/// Removes all permissions of the group and of others from files and folders created from now on, including those
+/// created by libraries. Permissions that the caller's umask removes stay removed.
 pub fn make_new_files_private() {
     let private = Mode::RWXG | Mode::RWXO;
     let before = umask(private);
     umask(before | private);
 }
 
-/// Replaces this process with the same program and command line, and adds these variables to its environment. The process
-/// keeps its ID, its open files and its ignored signals. Returns only if that fails.
+/// Replaces this process with the same program and command line, and adds these variables to its environment. The
+/// process keeps its ID, its open files and its ignored signals. Returns only on failure.
 pub fn restart_with(variables: &[(&str, &str)]) -> io::Error {
     let mut words = env::args_os();
     let mut program = match env::current_exe() {
@@ -31,9 +31,9 @@ pub fn restart_with(variables: &[(&str, &str)]) -> io::Error {
     program.args(words).envs(variables.iter().copied()).exec()
 }
 
-/// How many files this process may have open.
+/// Returns the limit of open files for this process.
 pub fn open_files_limit() -> OpenFilesLimit {
-    /// macOS refuses more than its `OPEN_MAX`, whatever it says that is allowed.
+    /// macOS rejects more than its `OPEN_MAX`, even if it reports a higher limit.
     const MACOS_FILES_MAX: u64 = 10_240;
     let Rlimit { current, mut maximum } = getrlimit(Resource::Nofile);
     if cfg!(target_os = "macos") {
@@ -42,24 +42,24 @@ pub fn open_files_limit() -> OpenFilesLimit {
     OpenFilesLimit { current, maximum }
 }
 
-/// Sets how many files this process may have open.
+/// Sets the limit of open files for this process.
 pub fn set_open_files_limit(files: u64) -> io::Result<()> {
     let maximum = getrlimit(Resource::Nofile).maximum;
     Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum })?)
 }
 
-/// Makes a program that is started the first of a group of its own, so that Ctrl-C at the terminal does not reach it.
-pub fn own_group(program: &mut Command) {
+/// Makes a child program the leader of its own process group, so Ctrl-C at the terminal does not reach it.
+pub fn start_in_own_group(program: &mut Command) {
     program.process_group(0);
 }
 
-/// Processor time that the process has used, in user and kernel mode, if the system says.
+/// Returns the processor time that the process has used in user and kernel mode, if available.
 pub fn processor_time() -> Option<Duration> {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Some(Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0)))
 }
 
-/// Virtual and resident memory in bytes, if the system says.
+/// Returns virtual and resident memory in bytes, if available.
 pub fn memory() -> Option<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let mut pages = text.split(' ').map_while(|pages| pages.parse::<u64>().ok());
@@ -67,13 +67,13 @@ pub fn memory() -> Option<(u64, u64)> {
     Some((pages.next()? * page_bytes, pages.next()? * page_bytes))
 }
 
-/// Bytes sent to the disk, if the system says.
+/// Returns the number of bytes written to the disk, if available.
 pub fn written_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/io").ok()?;
     text.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok())
 }
 
-/// Open file descriptors, without the one that is opened to count them, if the system says.
+/// Returns the number of open file descriptors, excluding the one opened to count them, if available.
 pub fn open_files() -> Option<u64> {
     let entries = std::fs::read_dir("/proc/self/fd").ok()?;
     Some((entries.count() as u64).saturating_sub(1))

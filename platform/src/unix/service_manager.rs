@@ -1,13 +1,13 @@
-//! What the service manager is told: datagrams to a socket, by the protocol of systemd (`sd_notify`).
+//! Notifications to the service manager: datagrams to a socket, in the protocol of systemd (`sd_notify`).
 
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::net::UnixDatagram;
 
-/// Sends a message to the socket that the service manager has named.
+/// Sends a message to the socket that the service manager specified.
 pub fn notify(socket: &OsStr, message: &str) -> io::Result<()> {
     let sender = UnixDatagram::unbound()?;
-    // A manager that does not read must not delay the server.
+    // A manager that does not read its socket must not delay the server.
     sender.set_nonblocking(true)?;
     let sent = match abstract_address(socket) {
         Some(address) => sender.send_to_addr(message.as_bytes(), &address?)?,
@@ -16,7 +16,7 @@ pub fn notify(socket: &OsStr, message: &str) -> io::Result<()> {
     if sent == message.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// The address for a name that begins with `@`: Linux has sockets that are not files.
+/// Returns the address for a name that starts with `@`: Linux supports sockets that are not files.
 #[cfg(target_os = "linux")]
 fn abstract_address(socket: &OsStr) -> Option<io::Result<std::os::unix::net::SocketAddr>> {
     use std::os::linux::net::SocketAddrExt;

@@ -1,10 +1,10 @@
-//! Signals: SIGTERM and Ctrl-C ask to stop, SIGHUP to read files again.
+//! Signals: SIGTERM and Ctrl-C request a stop; SIGHUP requests reloading files.
 
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// A future that is ready at the first signal that asks to stop, with its name. From this call on these signals no longer end
-/// the process.
+/// Returns a future that resolves at the first stop signal, with its name. From this call on, these signals no longer
+/// terminate the process.
 pub fn stop() -> io::Result<impl Future<Output = &'static str>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -16,12 +16,12 @@ pub fn stop() -> io::Result<impl Future<Output = &'static str>> {
     })
 }
 
-/// Requests to read files again.
+/// Requests to reload files.
 #[derive(Debug)]
 pub struct Hangups(Signal);
 
 impl Hangups {
-    /// Listens for them from now on.
+    /// Starts listening for requests.
     pub fn listen() -> io::Result<Self> {
         Ok(Self(signal(SignalKind::hangup())?))
     }

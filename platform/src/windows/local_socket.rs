@@ -1,9 +1,9 @@
-//! Connections between processes of one user, through a folder: a port of the loopback address, and a file `NAME.port` in the
-//! folder with the port and two secrets.
+//! Connections between processes of one user through a folder: a port on the loopback address, and a file `NAME.port`
+//! in the folder that contains the port and two secrets.
 //!
-//! Who may read the folder can connect, as with a socket in it. The client sends the first secret, without which it is
-//! disconnected, and the server answers with the second: so another program that has the port of a server that crashed
-//! is not taken for it. The secrets are new with each listener.
+//! Any process that can read the folder can connect, as with a socket in the folder. The client sends the first secret;
+//! without it, it is disconnected. The server responds with the second one. This detects a program that has reused the
+//! port of a crashed server. Each listener generates new secrets.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,32 +17,32 @@ use uuid::Uuid;
 #[derive(Debug)]
 pub struct Stream {
     socket: TcpStream,
-    /// How long a write waits at most; without it, until something can be written.
+    /// The timeout for a write; without it, a write waits indefinitely.
     write_timeout: Option<Duration>,
 }
 
-/// How long a process may take to send its secret.
+/// The timeout for a process to send its secret.
 const SECRET_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a write with a time limit waits before it tries again.
+/// The interval between attempts of a write with a timeout.
 const WRITE_PAUSE: Duration = Duration::from_millis(1);
 /// The length of a secret, in bytes.
 const SECRET_BYTES: usize = uuid::fmt::Simple::LENGTH;
 
-/// What the two sides prove to each other.
+/// The secrets that the two sides exchange.
 #[derive(Debug, Clone)]
 struct Secrets {
-    of_client: String,
-    of_server: String,
+    client: String,
+    server: String,
 }
 
-/// The port of a folder.
+/// The listener on a folder's port.
 #[derive(Debug)]
 pub struct Listener {
     listener: tokio::net::TcpListener,
     secrets: Secrets,
 }
 
-/// A connection that was accepted.
+/// An accepted connection.
 #[derive(Debug)]
 pub struct Incoming {
     socket: TcpStream,
@@ -50,13 +50,13 @@ pub struct Incoming {
 }
 
 impl Listener {
-    /// Opens a port and names it in the folder, in place of one that an earlier process left. It is served by the runtime that
-    /// this is called on.
+    /// Opens a port and publishes it in the folder, replacing one left by an earlier process. The current runtime
+    /// drives it.
     pub fn bind(folder: &Path, name: &str) -> io::Result<Self> {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let secrets = Secrets::new();
-        let text = format!("{}\n{}\n{}\n", listener.local_addr()?.port(), secrets.of_client, secrets.of_server);
+        let text = format!("{}\n{}\n{}\n", listener.local_addr()?.port(), secrets.client, secrets.server);
         let new = folder.join(name).with_extension("new");
         fs::write(&new, text)?;
         fs::rename(&new, path(folder, name))?;
@@ -71,24 +71,25 @@ impl Listener {
 }
 
 impl Incoming {
-    /// The connection, whose calls block, once the client has proved that it may read the folder; a write fails if nothing can be
-    /// written for so long.
+    /// Converts to a blocking connection after the client has proved that it can read the folder. A write fails if
+    /// nothing can be written within `write_timeout`.
     pub fn open(self, write_timeout: Duration) -> io::Result<Stream> {
         let Self { mut socket, secrets } = self;
         socket.set_nonblocking(false)?;
-        expect(&mut socket, &secrets.of_client)?;
-        socket.write_all(secrets.of_server.as_bytes())?;
+        expect(&mut socket, &secrets.client)?;
+        socket.write_all(secrets.server.as_bytes())?;
         Ok(Stream { socket, write_timeout: Some(write_timeout) })
     }
 }
 
 impl Stream {
-    /// Sets how long a read waits at most.
+    /// Sets the timeout for reads.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.socket.set_read_timeout(timeout)
     }
 
-    /// Writes without waiting, again and again: after a send that ran out of its time limit, Windows does not say how much was sent.
+    /// Retries nonblocking writes until the timeout: after a blocking send times out, Windows does not report how much
+    /// was sent.
     fn write_within(&self, timeout: Duration, bytes: &[u8]) -> io::Result<usize> {
         let began = Instant::now();
         loop {
@@ -126,44 +127,45 @@ impl Write for &Stream {
     }
 }
 
-/// The file in the folder by which clients find the port.
+/// Returns the path at which clients find the port.
 pub fn path(folder: &Path, name: &str) -> PathBuf {
     folder.join(name).with_extension("port")
 }
 
-/// Connects to the process that serves the port of a folder. `NotFound` or `ConnectionRefused` is that none does.
+/// Connects to the process that listens on the port of a folder. Returns `NotFound` or `ConnectionRefused` if there is
+/// none.
 pub fn connect(folder: &Path, name: &str) -> io::Result<Stream> {
     let text = fs::read_to_string(path(folder, name))?;
     let (port, secrets) = parse(&text).ok_or(ErrorKind::InvalidData)?;
     let mut socket = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
-    socket.write_all(secrets.of_client.as_bytes())?;
-    // Another program has the port.
-    expect(&mut socket, &secrets.of_server).map_err(|_| ErrorKind::ConnectionRefused)?;
+    socket.write_all(secrets.client.as_bytes())?;
+    // A mismatch means that another program has the port.
+    expect(&mut socket, &secrets.server).map_err(|_| ErrorKind::ConnectionRefused)?;
     Ok(Stream { socket, write_timeout: None })
 }
 
 impl Secrets {
     fn new() -> Self {
         let secret = || Uuid::new_v4().simple().to_string();
-        Self { of_client: secret(), of_server: secret() }
+        Self { client: secret(), server: secret() }
     }
 }
 
-/// Reads the file of a port.
+/// Parses the file with the port and the secrets.
 fn parse(text: &str) -> Option<(u16, Secrets)> {
     let mut lines = text.lines();
     let port = lines.next()?.parse().ok()?;
     let mut secret = || lines.next().filter(|secret| secret.len() == SECRET_BYTES).map(str::to_owned);
-    Some((port, Secrets { of_client: secret()?, of_server: secret()? }))
+    Some((port, Secrets { client: secret()?, server: secret()? }))
 }
 
-/// Reads a secret from a connection, and refuses another one.
+/// Reads a secret from a connection and rejects any other value.
 fn expect(socket: &mut TcpStream, secret: &str) -> io::Result<()> {
     let mut found = [0; SECRET_BYTES];
     socket.set_read_timeout(Some(SECRET_TIMEOUT))?;
     socket.read_exact(&mut found)?;
     socket.set_read_timeout(None)?;
-    // Every byte is compared, so that the time says nothing about the first that differs.
+    // Compare all bytes, so the duration does not reveal the first difference.
     let differences = found.iter().zip(secret.as_bytes()).fold(0, |all, (one, other)| all | (one ^ other));
     if differences == 0 { Ok(()) } else { Err(ErrorKind::PermissionDenied.into()) }
 }

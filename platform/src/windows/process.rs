@@ -1,4 +1,4 @@
-//! Limits and figures of this process. Windows has no limit of open files, and its figures are not read.
+//! Limits and resource usage of this process. Windows does not limit open files; resource usage is not available.
 
 use crate::access::OpenFilesLimit;
 use std::io;
@@ -6,47 +6,47 @@ use std::os::windows::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-/// New files inherit the access of their folder, so there is nothing to do.
+/// Does nothing: new files inherit the access list of their folder.
 pub fn make_new_files_private() {}
 
-/// Replaces this process with the same program in another environment: Windows cannot do that.
+/// Fails: Windows cannot replace a process with another program.
 pub fn restart_with(_variables: &[(&str, &str)]) -> io::Error {
     io::ErrorKind::Unsupported.into()
 }
 
-/// How many files this process may have open: as many as it asks for.
+/// Returns no limit: Windows does not limit open files.
 pub fn open_files_limit() -> OpenFilesLimit {
     OpenFilesLimit { current: None, maximum: None }
 }
 
-/// Sets how many files this process may have open: there is no limit to set.
+/// Does nothing: there is no limit to set.
 pub fn set_open_files_limit(_files: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a program that is started the first of a group of its own, so that Ctrl-C in the console does not reach it.
-pub fn own_group(program: &mut Command) {
-    /// `CREATE_NEW_PROCESS_GROUP` of the system.
+/// Makes a child program the leader of its own process group, so Ctrl-C in the console does not reach it.
+pub fn start_in_own_group(program: &mut Command) {
+    /// The flag `CREATE_NEW_PROCESS_GROUP`.
     const NEW_GROUP: u32 = 0x200;
     program.creation_flags(NEW_GROUP);
 }
 
-/// Processor time that the process has used: not read.
+/// Returns `None`: the processor time of the process is not available.
 pub fn processor_time() -> Option<Duration> {
     None
 }
 
-/// Virtual and resident memory in bytes: not read.
+/// Returns `None`: virtual and resident memory are not available.
 pub fn memory() -> Option<(u64, u64)> {
     None
 }
 
-/// Bytes sent to the disk: not read.
+/// Returns `None`: the number of bytes written to the disk is not available.
 pub fn written_bytes() -> Option<u64> {
     None
 }
 
-/// Open files: not read.
+/// Returns `None`: the number of open files is not available.
 pub fn open_files() -> Option<u64> {
     None
 }

@@ -1,9 +1,9 @@
-//! What the service manager is told: nothing, since the protocol of systemd is not there.
+//! Notifications to the service manager, which Windows does not support.
 
 use std::ffi::OsStr;
 use std::io;
 
-/// Fails: there are no such sockets.
+/// Fails: Windows does not have such sockets.
 pub fn notify(_socket: &OsStr, _message: &str) -> io::Result<()> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "Windows has no sockets of this kind; unset NOTIFY_SOCKET"))
+    Err(io::Error::new(io::ErrorKind::Unsupported, "NOTIFY_SOCKET is set, but Windows does not support it; unset it"))
 }

@@ -1,10 +1,10 @@
-//! Requests to stop: Ctrl-C, Ctrl-Break, a console that is closed, and a system that shuts down.
+//! Requests to stop: Ctrl-C, Ctrl-Break, closing the console, and system shutdown.
 
 use std::io;
 use tokio::signal::windows;
 
-/// A future that is ready at the first request to stop, with its name. From this call on Ctrl-C and Ctrl-Break no longer end the
-/// process. When its console is closed, Windows ends it after about 5 s.
+/// Returns a future that resolves at the first request to stop, with its name. From this call on, Ctrl-C and Ctrl-Break
+/// no longer terminate the process. After the console is closed, Windows terminates it after about 5 s.
 pub fn stop() -> io::Result<impl Future<Output = &'static str>> {
     let (mut ctrl_c, mut ctrl_break) = (windows::ctrl_c()?, windows::ctrl_break()?);
     let (mut close, mut shutdown) = (windows::ctrl_close()?, windows::ctrl_shutdown()?);
@@ -12,18 +12,18 @@ pub fn stop() -> io::Result<impl Future<Output = &'static str>> {
         tokio::select! {
             _ = ctrl_c.recv() => "Ctrl-C",
             _ = ctrl_break.recv() => "Ctrl-Break",
-            _ = close.recv() => "the end of the console",
-            _ = shutdown.recv() => "the shutdown of the system",
+            _ = close.recv() => "the closing of the console",
+            _ = shutdown.recv() => "the system shutdown",
         }
     })
 }
 
-/// Requests to read files again: there is no such signal, so none comes.
+/// Requests to reload files. Windows has no such signal, so none arrive.
 #[derive(Debug)]
 pub struct Hangups(());
 
 impl Hangups {
-    /// Listens for them from now on.
+    /// Starts listening for requests.
     pub fn listen() -> io::Result<Self> {
         Ok(Self(()))
     }

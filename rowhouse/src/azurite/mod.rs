@@ -1,15 +1,16 @@
-//! `rowhouse azurite`: the server in the place of the emulator.
+//! `rowhouse azurite`: the server as a drop-in replacement for the emulator.
 //!
-//! [`translation`] turns the emulator's options into those of the server, which is the same as that of `rowhouse serve`, and into
-//! the command lines of the emulator's programs for blobs and queues; [`programs`] finds, starts and stops these. This file joins
-//! them, and prints the lines that tools wait for.
+//! [`translation`] translates the emulator's options into the options of `rowhouse serve`, and into the command lines
+//! of the emulator's programs for blobs and queues. [`programs`] finds, starts and stops these programs. This file
+//! connects the two, and prints the lines that tools wait for.
 //!
 //! Invariants:
 //!
-//! 1. The line that says a service listens is printed once the service listens, in the emulator's order: blobs, queues, tables.
+//! 1. The line that announces a service is printed once the service listens, in the emulator's order: blobs, queues,
+//!    tables.
 //! 2. The programs never outlive the server, however it ends (see [`programs`]).
 //!
-//! It must not know how a request is served.
+//! This module must not know how a request is served.
 
 mod programs;
 mod translation;
@@ -29,17 +30,17 @@ use translation::Translation;
 
 /// The variable that holds account names and keys, as for the emulator.
 const ACCOUNTS_VARIABLE: &str = "AZURITE_ACCOUNTS";
-/// Where the emulator keeps tables, below its location.
+/// The file in which the emulator keeps tables, relative to its location.
 const EMULATOR_TABLES: &str = "__azurite_db_table__.json";
 
-/// The options of the server that are in the environment.
+/// The options of the server that are set in the environment.
 #[derive(Parser)]
 struct Environment {
     #[command(flatten)]
     serve: ServeArgs,
 }
 
-/// Runs the server and the programs beside it, until SIGTERM, Ctrl-C, or the end of one of them.
+/// Runs the server and the programs until SIGTERM, Ctrl-C, or the end of one of the programs.
 pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::parse_from(["rowhouse azurite"]);
     let Translation { serve, blob, queue, location, log_file, takes_unverified_tokens, mut remarks } =
@@ -48,7 +49,7 @@ pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
     let accounts = of_emulator.clone().or_else(config::account_keys);
     let keys = match (&of_emulator, &accounts) {
         (Some(text), _) => Some(AccountKeys { variable: ACCOUNTS_VARIABLE, text }),
-        (None, text) => text.as_deref().map(AccountKeys::of_server),
+        (None, text) => text.as_deref().map(AccountKeys::from_server_variable),
     };
     let asked = serve.listen.clone().unwrap_or_default();
     let mut config = Config::new(serve, keys)?.with_password();
@@ -57,7 +58,7 @@ pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
     if takes_unverified_tokens {
         ensure!(
             config.oauth.is_none(),
-            "--oauth basic takes tokens of every issuer, so it excludes [oauth] in the file"
+            "--oauth basic accepts tokens from any issuer and cannot be combined with [oauth] in the file: remove one of them"
         );
         config.oauth = Some(OAuthConfig::without_signatures());
     }
@@ -65,14 +66,14 @@ pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
         std::fs::create_dir_all(folder).with_context(|| format!("creating the folder {}", folder.display()))?;
     }
     let has_public_key = config.accounts.have_well_known_key();
-    remarks.extend(of_network(&config, has_public_key));
+    remarks.extend(network_warning(&config, has_public_key));
     if let Storage::Folder { path, .. } = &config.storage {
-        remarks.extend(of_tables_left_behind(location.as_deref().unwrap_or(Path::new(".")), path));
+        remarks.extend(leftover_tables_warning(location.as_deref().unwrap_or(Path::new(".")), path));
     }
 
     let (found, missing): (Vec<_>, Vec<_>) =
         [Program::blob(blob), Program::queue(queue)].into_iter().partition(Program::is_installed);
-    remarks.extend(of_missing(&missing));
+    remarks.extend(missing_programs_warning(&missing));
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let mut emulator =
         Emulator { asked: format!("{scheme}://{asked}"), remarks, programs: Programs::new(found, scheme, accounts) };
@@ -80,7 +81,7 @@ pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
     exit_code(ran, emulator.programs.ended())
 }
 
-/// The exit code of this process: that of a program whose end nobody asked for, if there is one.
+/// Returns the exit code of this process: the exit code of a program that ended unexpectedly, if there is one.
 fn exit_code(ran: anyhow::Result<()>, ended: Option<Ended>) -> anyhow::Result<ExitCode> {
     match (ran, ended) {
         (Err(error), Some(Ended { code, .. })) => {
@@ -89,7 +90,7 @@ fn exit_code(ran: anyhow::Result<()>, ended: Option<Ended>) -> anyhow::Result<Ex
         }
         (Err(error), None) => Err(error),
         (Ok(()), Some(Ended { service, code })) => {
-            report_error(&anyhow!("the emulator's program for {service} has ended, so this server ends, too"));
+            report_error(&anyhow!("the emulator's program for {service} has ended, so this server stops as well"));
             Ok(ExitCode::from(code))
         }
         (Ok(()), None) => {
@@ -99,20 +100,20 @@ fn exit_code(ran: anyhow::Result<()>, ended: Option<Ended>) -> anyhow::Result<Ex
     }
 }
 
-/// What is announced, and what runs beside the server.
+/// The announcements, and the programs that run next to the server.
 struct Emulator {
-    /// The address that was asked for.
+    /// The requested address.
     asked: String,
     remarks: Vec<Remark>,
     programs: Programs,
 }
 
-/// What the user should know before the start.
+/// A remark for the user before the start.
 #[derive(Debug, PartialEq, Eq)]
 enum Remark {
-    /// Something that may be a mistake or a danger.
+    /// A possible mistake or danger.
     Warning(String),
-    /// Something that is as usual.
+    /// Something harmless to know.
     Information(String),
 }
 
@@ -150,7 +151,7 @@ impl Surroundings for Emulator {
 
     fn stopping(&mut self) {
         self.programs.stop();
-        // Nobody may read it any more.
+        // The reader may be gone.
         let _printed = print_at_once("Azurite Table service is closing...\n");
     }
 
@@ -160,20 +161,20 @@ impl Surroundings for Emulator {
     }
 }
 
-/// Warnings about what others can do with this server.
-fn of_network(config: &Config, has_public_key: bool) -> Option<Remark> {
+/// Warns about what others can do with this server.
+fn network_warning(config: &Config, has_public_key: bool) -> Option<Remark> {
     let listen = config.exposure.listen;
     let is_open = !listen.ip().is_loopback() && (has_public_key || config.oauth.is_some());
     is_open.then(|| {
         Remark::Warning(format!(
-            "everybody who reaches {listen} can read and change everything, as with the emulator: set AZURITE_ACCOUNTS to accounts of your \
-             own and leave out --oauth, or listen on 127.0.0.1"
+            "anyone who can reach {listen} can read and change everything, as with the emulator: set AZURITE_ACCOUNTS to your own \
+             accounts and omit --oauth, or listen on 127.0.0.1"
         ))
     })
 }
 
-/// Says that tables which the emulator left in its folder are not read, at the first start there.
-fn of_tables_left_behind(location: &Path, data: &Path) -> Option<Remark> {
+/// Warns at the first start in a folder that the emulator's tables in it are not read.
+fn leftover_tables_warning(location: &Path, data: &Path) -> Option<Remark> {
     let left = location.join(EMULATOR_TABLES);
     (left.exists() && !data.exists()).then(|| {
         Remark::Warning(format!(
@@ -185,19 +186,19 @@ fn of_tables_left_behind(location: &Path, data: &Path) -> Option<Remark> {
     })
 }
 
-/// The folder of the tables below a location.
+/// Returns the folder of the tables below a location.
 fn data_folder(location: &Path) -> PathBuf {
     location.join("rowhouse-data")
 }
 
-/// Says what is not served, and how it would be.
-fn of_missing(missing: &[Program]) -> Option<Remark> {
+/// Warns about services that are not served, and explains how to get them.
+fn missing_programs_warning(missing: &[Program]) -> Option<Remark> {
     let services: Vec<_> = missing.iter().map(Program::service).collect();
     let programs: Vec<_> = missing.iter().map(Program::name).collect();
     (!missing.is_empty()).then(|| {
         Remark::Warning(format!(
-            "no {} are served, since {} cannot be found: install the emulator (npm install --global azurite, or --save-dev in a \
-             project) and start again",
+            "no {} are served, because {} cannot be found: install the emulator (npm install --global azurite, or --save-dev in a \
+             project) and restart",
             services.join(" or "),
             programs.join(" and ")
         ))

@@ -1,16 +1,17 @@
 //! The emulator's programs for blobs and queues: where they are, how they start, and how they stop.
 //!
-//! Each gets a pipe as its standard input, and code for Node.js that closes its service in order when the pipe ends. So a program
-//! stops in the same way when it is asked to and when this process is gone, even by SIGKILL, without unsafe code and on every
-//! system. It is in a process group of its own: Ctrl-C reaches this process alone, which stops the programs.
+//! Each program gets a pipe as its standard input, and code for Node.js that closes its service cleanly when the pipe
+//! ends. So a program stops in the same way when it is told to and when this process is gone, even after SIGKILL. This
+//! needs no unsafe code and works on every system. Each program has its own process group: Ctrl-C reaches only this
+//! process, which stops the programs.
 //!
-//! This module must not know what their options mean.
+//! This module must not know what the programs' options mean.
 
 use super::ACCOUNTS_VARIABLE;
 use crate::serve::print_at_once;
 use anyhow::{Context, bail};
 use platform::files::script;
-use platform::process::own_group;
+use platform::process::start_in_own_group;
 use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,36 +23,37 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// The options of Node.js for every program that it runs.
+/// The variable with options for every program that Node.js runs.
 const NODE_OPTIONS: &str = "NODE_OPTIONS";
-/// Closes the service when standard input ends, as SIGTERM does; before there is a service it ends at once. That nobody reads its
-/// output then must not end it before it has written its data. A space would end the option.
+/// Closes the service when standard input ends, as SIGTERM does; before a service exists, it exits immediately. If the
+/// reader of its output is gone, the program must still write its data, so errors of standard output are ignored. The
+/// code has no spaces, because a space would end the option.
 const STOP_WITH_INPUT: &str = "--import=data:text/javascript,process.stdout.on('error',()=>0);\
     process.stdin.on('end',()=>process.emit('SIGTERM')||process.exit()).resume()";
-/// How long a program may take until it listens.
+/// The timeout for a program to start listening.
 const START_TIME_MAX: Duration = Duration::from_secs(120);
-/// How long the programs may take to stop before they are killed.
+/// The timeout for the programs to stop; then they are killed.
 const STOP_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// A program of the emulator.
 #[derive(Debug)]
 pub(super) struct Program {
-    /// The service as the program calls it in its lines.
+    /// The name of the service in the program's output.
     title: &'static str,
     service: &'static str,
     name: &'static str,
-    /// Where it is; `None` if it is not installed.
+    /// The path of the program; `None` if it is not installed.
     path: Option<PathBuf>,
     args: Vec<OsString>,
 }
 
 impl Program {
-    /// The program for blobs, with these options.
+    /// Returns the program for blobs, with these options.
     pub(super) fn blob(args: Vec<OsString>) -> Self {
         Self { title: "Blob", service: "blobs", name: "azurite-blob", path: find("azurite-blob"), args }
     }
 
-    /// The program for queues, with these options.
+    /// Returns the program for queues, with these options.
     pub(super) fn queue(args: Vec<OsString>) -> Self {
         Self { title: "Queue", service: "queues", name: "azurite-queue", path: find("azurite-queue"), args }
     }
@@ -60,12 +62,12 @@ impl Program {
         self.path.is_some()
     }
 
-    /// What it serves.
+    /// Returns the service in the plural, for messages.
     pub(super) fn service(&self) -> &'static str {
         self.service
     }
 
-    /// The name of its file.
+    /// Returns the name of the executable.
     pub(super) fn name(&self) -> &'static str {
         self.name
     }
@@ -85,7 +87,7 @@ impl Program {
             .stdout(Stdio::piped())
             .kill_on_drop(true);
         command.envs(accounts.map(|accounts| (ACCOUNTS_VARIABLE, accounts)));
-        own_group(command.as_std_mut());
+        start_in_own_group(command.as_std_mut());
         let mut child = command.spawn().with_context(|| format!("starting {}", path.display()))?;
         let input = child.stdin.take();
         let output = child.stdout.take().context("the program has no standard output")?;
@@ -93,7 +95,8 @@ impl Program {
     }
 }
 
-/// Finds a program in PATH, or else among the packages of the current folder or of one above it, where npm installs them.
+/// Finds a program in PATH, or else where npm installs it: among the packages of the current folder or of one above
+/// it.
 fn find(name: &str) -> Option<PathBuf> {
     let in_path = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
     let current = env::current_dir().unwrap_or_default();
@@ -101,22 +104,19 @@ fn find(name: &str) -> Option<PathBuf> {
     in_path.into_iter().chain(in_packages).find_map(|folder| script(&folder, name))
 }
 
-/// A program that was started.
 struct Running {
     title: &'static str,
     service: &'static str,
     child: Child,
-    /// The program stops when it is dropped.
+    /// The program stops when this is dropped.
     input: Option<ChildStdin>,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-/// A program that ended, although nobody asked it to.
+/// A program that ended unexpectedly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ended {
-    /// What it served.
     pub(super) service: &'static str,
-    /// The exit code for this process.
     pub(super) code: u8,
 }
 
@@ -127,15 +127,15 @@ impl Ended {
     }
 }
 
-/// The programs that run beside the server.
+/// The programs that run next to the server.
 pub(super) struct Programs {
     found: Vec<Program>,
-    /// That of their addresses.
+    /// The scheme of their addresses.
     scheme: &'static str,
-    /// Names and keys of accounts; the programs have the development account if it is `None`.
+    /// Names and keys of accounts. With `None`, the programs use the development account.
     accounts: Option<String>,
     inputs: Vec<ChildStdin>,
-    /// Ends of programs that were started; the channel closes after the last one.
+    /// The ends of started programs; the channel closes after the last one.
     ends: Option<mpsc::Receiver<Ended>>,
     ended: Option<Ended>,
 }
@@ -145,7 +145,8 @@ impl Programs {
         Self { found, scheme, accounts, inputs: Vec::new(), ends: None, ended: None }
     }
 
-    /// Starts all and waits until each of them listens. Their lines come in the order of the programs, although all start at once.
+    /// Starts all programs at the same time, and waits until each of them listens. Their output is printed in the
+    /// order of the programs.
     pub(super) async fn start(&mut self) -> anyhow::Result<()> {
         let (sender, ends) = mpsc::channel(self.found.len().max(1));
         let mut running: Vec<_> =
@@ -154,7 +155,7 @@ impl Programs {
         for program in &mut running {
             if let Err(ended) = program.until_listening(self.scheme, latest).await? {
                 self.ended = Some(ended);
-                bail!("the emulator's program for {} ended before it listened", ended.service);
+                bail!("the emulator's program for {} ended before it listened on its port", ended.service);
             }
         }
         for mut program in running {
@@ -177,12 +178,12 @@ impl Programs {
         }
     }
 
-    /// Asks all to stop.
+    /// Tells all programs to stop.
     pub(super) fn stop(&mut self) {
         self.inputs.clear();
     }
 
-    /// Completes when all have ended. Those that take too long are killed with the runtime.
+    /// Completes when all programs have ended. Those that take too long are killed with the runtime.
     pub(super) async fn all_ended(&mut self) {
         if let Some(ends) = &mut self.ends {
             let latest = Instant::now() + STOP_TIME_MAX;
@@ -190,25 +191,25 @@ impl Programs {
         }
     }
 
-    /// The program whose end nobody asked for.
+    /// Returns the program that ended unexpectedly.
     pub(super) fn ended(&self) -> Option<Ended> {
         self.ended
     }
 }
 
 impl Running {
-    /// Prints the program's lines up to the one which says that it listens. The inner error is its end.
+    /// Prints the program's lines up to the one that announces its service. The inner error is the program's end.
     async fn until_listening(&mut self, scheme: &str, latest: Instant) -> anyhow::Result<Result<(), Ended>> {
         loop {
             let line = timeout_at(latest, self.lines.next_line()).await;
             let line = line.with_context(|| {
                 format!(
-                    "the emulator's program for {} does not listen after {} s",
+                    "the emulator's program for {} is not listening after {} s",
                     self.service,
                     START_TIME_MAX.as_secs()
                 )
             })?;
-            // Text that is not UTF-8 ends the lines, too; the program then stops with its input.
+            // Invalid UTF-8 also ends the lines; the program then stops when its input ends.
             let Ok(Some(line)) = line else {
                 self.input = None;
                 let status = timeout(STOP_TIME_MAX, self.child.wait()).await;
@@ -222,22 +223,23 @@ impl Running {
         }
     }
 
-    /// Prints the program's lines, and sends its end.
+    /// Prints the program's lines, and reports its end.
     async fn until_end(mut self, ends: mpsc::Sender<Ended>) {
         while let Ok(Some(line)) = self.lines.next_line().await {
-            // Not on a thread that serves requests: a reader of standard output that pauses must not stop those. Whether there is a
-            // reader at all does not matter.
+            // Not on a thread that serves requests: a slow reader of standard output must not block those. A missing
+            // reader does not matter.
             let _printed = spawn_blocking(move || print_at_once(&format!("{line}\n"))).await;
         }
         let status = self.child.wait().await.ok();
-        // If nobody receives it, this process ends, too.
+        // If there is no receiver, this process is ending too.
         let _sent = ends.send(Ended::new(self.service, status)).await;
     }
 }
 
-/// A line of a program that runs alone as the emulator prints it for the same service, and whether the service listens now.
+/// Converts a line of a program that runs separately to what the emulator prints for the same service. Also returns
+/// whether the service is now listening.
 ///
-/// Alone it says "is starting on HOST:PORT" and "successfully listens on URL".
+/// A separate program prints "is starting on HOST:PORT" and "successfully listens on URL".
 fn as_of_the_emulator(title: &str, scheme: &str, line: String) -> (String, bool) {
     let rest = line.strip_prefix(&format!("Azurite {title} service "));
     if let Some(address) = rest.and_then(|rest| rest.strip_prefix("is starting on ")) {

@@ -1,6 +1,6 @@
-//! The emulator's options as options of the server, and as command lines of the emulator's programs.
+//! Translates the emulator's options into options of the server, and into command lines of the emulator's programs.
 //!
-//! Without I/O: what they need of the environment is passed in.
+//! This module does no I/O: values from the environment are passed in.
 
 use super::{Remark, data_folder};
 use crate::cli::{AzuriteArgs, ServeArgs};
@@ -9,16 +9,15 @@ use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// What is to be started.
+/// What to start.
 #[derive(Debug)]
 pub(super) struct Translation {
-    /// The options of the server.
     pub(super) serve: ServeArgs,
     /// The command line of the program for blobs.
     pub(super) blob: Vec<OsString>,
     /// The command line of the program for queues.
     pub(super) queue: Vec<OsString>,
-    /// The folder of everything, which must exist; `None` for the current one, or for none at all.
+    /// The data folder for all services, which must exist; `None` for the current folder, or without any data on disk.
     pub(super) location: Option<PathBuf>,
     pub(super) log_file: Option<PathBuf>,
     pub(super) takes_unverified_tokens: bool,
@@ -26,11 +25,12 @@ pub(super) struct Translation {
 }
 
 impl Translation {
-    /// Translates the options. `environment` has those of the server that are in the environment; the emulator's are in force
-    /// where they say something, too.
+    /// Translates the options. `environment` holds the options of the server that are set in the environment; the
+    /// emulator's options override them.
     pub(super) fn new(mut args: AzuriteArgs, environment: ServeArgs) -> anyhow::Result<Self> {
         check(&args)?;
-        // Blobs and queues get that of the environment, too, so that all three have the same scheme.
+        // Blobs and queues also get the certificate from the environment, so that all three services have the same
+        // scheme.
         if args.cert.is_none() {
             (args.cert, args.key) = (environment.tls_cert.clone(), environment.tls_key.clone());
         }
@@ -69,37 +69,39 @@ impl Translation {
     }
 }
 
-/// What the emulator refuses, too, and what it takes and Rowhouse cannot.
+/// Refuses what the emulator refuses, and what the emulator accepts but Rowhouse does not support.
 fn check(args: &AzuriteArgs) -> anyhow::Result<()> {
     ensure!(
         !(args.in_memory_persistence && args.location.is_some()),
-        "--inMemoryPersistence keeps nothing, so it excludes --location: leave one of them out"
+        "--inMemoryPersistence stores nothing and cannot be combined with --location: remove one of them"
     );
     ensure!(
         args.in_memory_persistence || args.extent_memory_limit.is_none(),
-        "--extentMemoryLimit is about --inMemoryPersistence: add that, or leave it out"
+        "--extentMemoryLimit applies only with --inMemoryPersistence: add that option, or remove --extentMemoryLimit"
     );
     ensure!(
         args.extent_memory_limit.is_none_or(|limit| limit >= 0.0),
-        "--extentMemoryLimit is negative: give a number of MB"
+        "--extentMemoryLimit is negative: pass a positive number of MB"
     );
     match (&args.cert, &args.key, &args.pwd) {
         (Some(cert), None, Some(_)) => bail!(
-            "{cert} is a PFX file, since it has a password, and Rowhouse reads PEM files. Convert it:\n\
+            "{cert} has a password and is therefore a PFX file, but Rowhouse reads PEM files. Convert it:\n\
              openssl pkcs12 -in {cert} -nodes -nokeys -out cert.pem && openssl pkcs12 -in {cert} -nodes -nocerts -out key.pem\n\
-             and give --cert cert.pem --key key.pem",
+             and pass --cert cert.pem --key key.pem",
             cert = cert.display()
         ),
-        (Some(_), None, None) => bail!("--cert needs the certificate's private key: add --key FILE"),
-        (None, Some(_), _) => bail!("--key needs the certificate it belongs to: add --cert FILE"),
+        (Some(_), None, None) => bail!("--cert requires the certificate's private key: add --key FILE"),
+        (None, Some(_), _) => bail!("--key requires the certificate that it belongs to: add --cert FILE"),
         (None, None, Some(_)) => {
-            bail!("--pwd is the password of a PFX file: give PEM files with --cert FILE and --key FILE")
+            bail!(
+                "--pwd is the password of a PFX file, but Rowhouse reads PEM files: pass them with --cert FILE and --key FILE"
+            )
         }
         _ => Ok(()),
     }
 }
 
-/// Names the options that change nothing.
+/// Returns a remark on the options that have no effect.
 fn without_effect(args: &AzuriteArgs) -> Option<Remark> {
     let given = [
         ("--loose", args.loose),
@@ -110,7 +112,7 @@ fn without_effect(args: &AzuriteArgs) -> Option<Remark> {
         ("--pwd", args.pwd.is_some()),
     ];
     let names: Vec<_> = given.into_iter().filter_map(|(name, is_given)| is_given.then_some(name)).collect();
-    (!names.is_empty()).then(|| Remark::Information(format!("without effect on tables: {}", names.join(", "))))
+    (!names.is_empty()).then(|| Remark::Information(format!("no effect on tables: {}", names.join(", "))))
 }
 
 fn blob(args: &AzuriteArgs) -> Vec<OsString> {
@@ -118,7 +120,7 @@ fn blob(args: &AzuriteArgs) -> Vec<OsString> {
     words.value("--blobHost", args.blob_host.as_ref());
     words.value("--blobPort", args.blob_port.map(|port| port.to_string()));
     words.value("--blobKeepAliveTimeout", args.blob_keep_alive_timeout.map(|seconds| seconds.to_string()));
-    words.of_both(args);
+    words.add_common_options(args);
     words.0
 }
 
@@ -126,11 +128,10 @@ fn queue(args: &AzuriteArgs) -> Vec<OsString> {
     let mut words = Words::default();
     words.value("--queueHost", args.queue_host.as_ref());
     words.value("--queuePort", args.queue_port.map(|port| port.to_string()));
-    words.of_both(args);
+    words.add_common_options(args);
     words.0
 }
 
-/// The words of a command line.
 #[derive(Default)]
 struct Words(Vec<OsString>);
 
@@ -141,7 +142,7 @@ impl Words {
         }
     }
 
-    fn of_both(&mut self, args: &AzuriteArgs) {
+    fn add_common_options(&mut self, args: &AzuriteArgs) {
         self.value("--location", args.location.as_ref());
         self.value("--debug", args.debug.as_ref());
         self.value("--oauth", args.oauth.map(|_| "basic"));
@@ -161,7 +162,7 @@ impl Words {
     }
 }
 
-/// Host and port as one text. An IPv6 address may have brackets or not.
+/// Joins host and port. An IPv6 address may have brackets or not.
 fn address(host: &str, port: u16) -> String {
     match host.parse() {
         Ok(IpAddr::V6(address)) => format!("[{address}]:{port}"),
@@ -169,7 +170,7 @@ fn address(host: &str, port: u16) -> String {
     }
 }
 
-/// Whether a host is this machine and no other can reach it. A name counts as one that others can reach.
+/// Returns true if a host is reachable only from this machine. A name counts as reachable from others.
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_matches(['[', ']']).parse().map(|address: IpAddr| address.is_loopback());
     address.unwrap_or(host.eq_ignore_ascii_case("localhost"))
@@ -184,7 +185,7 @@ mod tests {
     fn args(line: &str) -> AzuriteArgs {
         let words = ["rowhouse", "azurite"].into_iter().chain(line.split_whitespace());
         let Command::Azurite(args) = Cli::try_parse_from(words).unwrap().command else {
-            panic!("azurite was expected")
+            panic!("expected the azurite command")
         };
         *args
     }
@@ -215,7 +216,7 @@ mod tests {
         assert_eq!(aspire.serve.allow_plain_http_on_network, Some(true));
         assert_eq!(joined(&aspire.blob), "--blobHost 0.0.0.0 --location /data --skipApiVersionCheck");
         assert_eq!(joined(&aspire.queue), "--queueHost 0.0.0.0 --location /data --skipApiVersionCheck");
-        // An option that is given again replaces what was before.
+        // A repeated option replaces the previous value.
         let container =
             translated("--tableHost 0.0.0.0 --inMemoryPersistence --extentMemoryLimit 64.5 --tableHost 127.0.0.1");
         assert_eq!((container.serve.in_memory, container.serve.data), (Some(true), None));
@@ -229,7 +230,7 @@ mod tests {
             "--blobPort 0 --blobKeepAliveTimeout 3 --debug log --oauth basic --cert c.pem --key k.pem --silent --loose"
         );
         assert!(secure.takes_unverified_tokens && secure.log_file.is_some());
-        assert_eq!(secure.remarks, [Remark::Information("without effect on tables: --loose".into())]);
+        assert_eq!(secure.remarks, [Remark::Information("no effect on tables: --loose".into())]);
     }
 
     #[test]
@@ -262,7 +263,7 @@ mod tests {
     #[test]
     fn contradictions_are_refused_with_what_to_do() {
         for (line, part) in [
-            ("--inMemoryPersistence -l x", "excludes --location"),
+            ("--inMemoryPersistence -l x", "cannot be combined with --location"),
             ("--extentMemoryLimit 5", "--inMemoryPersistence"),
             ("--inMemoryPersistence --extentMemoryLimit=-5", "negative"),
             ("--cert c.pfx --pwd p", "openssl pkcs12 -in c.pfx"),

@@ -1,4 +1,5 @@
-//! `rowhouse completions` and `rowhouse man`: scripts for shells and manual pages, made from the options of the program.
+//! `rowhouse completions` and `rowhouse man`: scripts for shells and manual pages, generated from the options of the
+//! program.
 
 use super::Cli;
 use anyhow::{Context, ensure};
@@ -8,7 +9,7 @@ use clap_mangen::Man;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Examples, for the end of the help.
+/// The examples at the end of the help.
 pub const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
   rowhouse completions bash > /usr/share/bash-completion/completions/rowhouse
@@ -17,7 +18,7 @@ Examples:
   source <(rowhouse completions bash)
       for the current shell";
 
-/// Examples, for the end of the help.
+/// The examples at the end of the help.
 pub const MAN_EXAMPLES: &str = "\
 Examples:
   rowhouse man serve | man --local-file -
@@ -25,37 +26,37 @@ Examples:
   rowhouse man --dir /usr/local/share/man/man1
       write all of them";
 
-/// The options of completions.
+/// The options of `completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// The shell to write the script for
+    /// Shell to write the script for
     #[arg(value_enum)]
     shell: Shell,
 }
 
-/// The options of man.
+/// The options of `man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// The command whose page is printed, such as serve, or sas table [default: the page of rowhouse itself]
+    /// Command whose page to print, such as serve or sas table [default: the page of rowhouse itself]
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
 
-    /// Write the pages of all commands into this folder, which is created if it is missing
+    /// Write the pages of all commands into this folder; created if missing
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     dir: Option<PathBuf>,
 }
 
-/// The completion script of a shell.
+/// Returns the completion script for a shell.
 pub fn completions(args: &CompletionsArgs) -> String {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "rowhouse", &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// One page, or an empty text if all pages were written into a folder.
+/// Returns one page, or an empty string if all pages were written into a folder.
 pub fn man(args: &ManArgs) -> anyhow::Result<String> {
     let mut root = Cli::command().disable_help_subcommand(true);
-    // Only a built command knows its full name.
+    // Only a built command has its full name.
     root.build();
     if let Some(folder) = &args.dir {
         std::fs::create_dir_all(folder).with_context(|| format!("creating the folder {}", folder.display()))?;
@@ -65,8 +66,9 @@ pub fn man(args: &ManArgs) -> anyhow::Result<String> {
     let mut command = &root;
     for name in &args.command {
         let found = command.find_subcommand(name);
-        command = found
-            .with_context(|| format!("there is no command '{}'; rowhouse --help lists all", args.command.join(" ")))?;
+        command = found.with_context(|| {
+            format!("there is no command '{}'; see rowhouse --help for a list", args.command.join(" "))
+        })?;
     }
     let page = page(command)?;
     String::from_utf8(page).context("writing a page")
@@ -79,7 +81,7 @@ fn write_pages(command: &Command, folder: &Path) -> anyhow::Result<()> {
     command.get_subcommands().filter(|below| !below.is_hide_set()).try_for_each(|below| write_pages(below, folder))
 }
 
-/// One page. The examples are written here, because the library would join their lines.
+/// Returns one page. The examples are formatted here because the library would join their lines.
 fn page(command: &Command) -> anyhow::Result<Vec<u8>> {
     let man = Man::new(command.clone()).manual("Rowhouse").source(concat!("rowhouse ", env!("CARGO_PKG_VERSION")));
     let mut page = Vec::new();
@@ -100,10 +102,10 @@ fn page(command: &Command) -> anyhow::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The indentation of what an example does, in the help.
+/// The indentation in the help of the remark on an example.
 const REMARK_INDENT: usize = 6;
 
-/// Examples and the text below them: commands as they are, text wrapped to the width of the page.
+/// Formats examples and the text below them: commands literally, text wrapped to the width of the page.
 fn examples_in_troff(text: &str) -> String {
     let text = text.strip_prefix("Examples:\n").unwrap_or(text);
     let mut page = String::new();
@@ -120,7 +122,7 @@ fn examples_in_troff(text: &str) -> String {
     page
 }
 
-/// A line whose characters troff shows unchanged: those that it would read as escapes or requests are escaped.
+/// Escapes a line so that troff shows it unchanged.
 fn literal(line: &str) -> String {
     // A dot or a quote at the start would be a request, and a hyphen would become a typographic one.
     let line = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");

@@ -1,6 +1,6 @@
 //! The command line: commands and their options, which may also come from the environment or from a file.
 //!
-//! Nothing is checked here; `config.rs` does that.
+//! Nothing is validated here; `config.rs` does that.
 
 mod analytics_args;
 mod azurite_args;
@@ -33,9 +33,9 @@ use tools::export::{self, ExportArgs};
 use tools::import::{self, ImportArgs};
 use tools::sas::SasArgs;
 
-/// Rowhouse keeps Azure Tables on your own machine.
+/// A self-hosted Azure Table Storage server
 ///
-/// It speaks the Azure Table Storage protocol, so the client libraries you use with the cloud work unchanged.
+/// Rowhouse speaks the Azure Table Storage protocol, so the client libraries you use with the cloud work unchanged.
 #[derive(Debug, Parser)]
 #[command(
     name = "rowhouse",
@@ -55,93 +55,95 @@ pub struct Cli {
 pub enum Command {
     /// Run the server
     ///
-    /// Without any option it serves the well-known development account on 127.0.0.1:10002 and keeps the data in
-    /// ./rowhouse-data. When it is ready it prints the address and a connection string for client libraries.
+    /// Without options, the server uses the well-known development account, listens on 127.0.0.1:10002 and stores its
+    /// data in ./rowhouse-data. When it is ready, it prints the address and a connection string for client libraries.
     #[command(after_long_help = EXAMPLES)]
     Serve(Box<ServeArgs>),
 
-    /// Run in the place of the Azurite emulator, with its options: tables by this server, blobs and queues by its own programs
+    /// Run as a drop-in replacement for the Azurite emulator, with the emulator's options
     ///
-    /// It prints the lines that tools wait for which start the emulator, and stops as the emulator does.
+    /// Rowhouse itself serves tables; the emulator's own programs serve blobs and queues. The command prints the lines
+    /// that tools wait for when they start the emulator, and it stops as the emulator does.
     #[command(after_long_help = azurite_args::EXAMPLES, args_override_self = true, disable_version_flag = true)]
     Azurite(Box<AzuriteArgs>),
 
-    /// Make a shared access signature: a token with limited rights for a limited time
+    /// Create a shared access signature: a token with limited rights for a limited time
     ///
-    /// It is signed with a key of the account, which is read as the server reads it; no server is needed. It prints the
-    /// token, a URL and a connection string that are ready to use.
+    /// The token is signed with an account key, which is read from the same sources as for the server; no server needs
+    /// to run. The command prints the token, a URL and a connection string that are ready to use.
     Sas(Box<SasArgs>),
 
-    /// Make accounts and their keys for a file of accounts
+    /// Create accounts and their keys for an account file
     ///
-    /// A running server reads a file that changed within a second, and at once on SIGHUP.
+    /// A running server rereads a changed file within a second, and immediately on SIGHUP.
     #[command(after_long_help = accounts::EXAMPLES)]
     Accounts(Box<AccountsArgs>),
 
-    /// Make a certificate and its private key, for a server with TLS
+    /// Create a TLS certificate and its private key
     ///
-    /// The certificate signs itself, so clients trust it once they are given its file. For a server that strangers use, get a
-    /// certificate from an authority instead.
+    /// The certificate is self-signed: clients trust it once they are given its file. For a public server, get a
+    /// certificate from a certificate authority instead.
     #[command(after_long_help = certificate::EXAMPLES)]
     Certificate(Box<CertificateArgs>),
 
-    /// Copy everything from one place to another: data folders, running servers, accounts in the cloud
+    /// Copy tables between data folders, running servers and accounts in the cloud
     ///
-    /// It continues where it stopped, shows its progress, and at the end compares both sides entity by entity.
+    /// An interrupted copy continues where it stopped. The command shows its progress, and at the end it compares both
+    /// sides entity by entity.
     #[command(after_long_help = copy::COPY_EXAMPLES)]
     Copy(Box<CopyArgs>),
 
-    /// Back up a data folder, while its server runs: complete each time, and incremental on disk
+    /// Back up a data folder, even while its server runs
     ///
-    /// The snapshot is of one instant. What did not change since an earlier backup is not written again, and every byte is
-    /// covered by a hash.
+    /// Each backup is a complete snapshot of one instant, and incremental on disk: data that has not changed since an
+    /// earlier backup is not written again. A hash covers every byte.
     #[command(after_long_help = backup::BACKUP_EXAMPLES)]
     Backup(Box<BackupArgs>),
 
-    /// Restore a backup into a new data folder, with every Timestamp and ETag as it was
+    /// Restore a backup into a new data folder, with all timestamps and ETags unchanged
     #[command(after_long_help = backup::RESTORE_EXAMPLES)]
     Restore(Box<RestoreArgs>),
 
-    /// Check a data folder, or a repository of backups, from end to end, and change nothing
+    /// Verify a data folder or a backup repository from end to end, without changing it
     ///
-    /// It reports what is wrong and where, and counts what is there.
+    /// The command reports each problem and where it is, and counts what it has checked.
     #[command(after_long_help = check::CHECK_EXAMPLES)]
     Check(Box<CheckArgs>),
 
-    /// Ask a running server whether it is ready, for health checks of containers
+    /// Check whether a running server is ready, for container health checks
     ///
-    /// It finds the server by the environment or the file of options: run it with those of the server. With an admin
-    /// listener it requests /readyz there; without one, any response of the server counts.
+    /// The command finds the server through the environment or the options file, so run it with the server's. If the
+    /// server has an admin listener, it requests /readyz there; otherwise, any response from the server counts.
     #[command(after_long_help = health::EXAMPLES)]
     Health(Box<HealthArgs>),
 
-    /// Print the script that completes commands and options in a shell
+    /// Print the completion script for a shell
     #[command(after_long_help = manual::COMPLETIONS_EXAMPLES)]
     Completions(CompletionsArgs),
 
-    /// Print the manual page of a command, or write the pages of all
+    /// Print the manual page of a command, or write the pages of all commands
     #[command(after_long_help = manual::MAN_EXAMPLES)]
     Man(ManArgs),
 
-    /// Write tables to files: JSON lines that keep every type, or CSV
+    /// Export tables to files: JSON lines, which preserve every type, or CSV
     ///
-    /// It reads several key ranges of a table at a time, continues where it stopped, and writes the entities in the order
-    /// of their keys.
+    /// The command reads several key ranges of a table in parallel and writes the entities in key order. An
+    /// interrupted export continues where it stopped.
     #[command(after_long_help = export::EXPORT_EXAMPLES)]
     Export(Box<ExportArgs>),
 
-    /// Read files of entities into tables: what export wrote, and JSON lines or CSV of other tools
+    /// Import entities from files: the output of export, or JSON lines and CSV from other tools
     ///
-    /// It writes several transactions at a time, each of one partition, continues where it stopped, and names file, line
-    /// and column of whatever is not an entity.
+    /// The command writes several transactions in parallel, each within one partition. An interrupted import continues
+    /// where it stopped. For each invalid entity, the error names the file, line and column.
     #[command(after_long_help = import::IMPORT_EXAMPLES)]
     Import(Box<ImportArgs>),
 
-    /// List, create and delete tables of a running server or an account in the cloud
+    /// List, create and delete tables on a running server or in an account in the cloud
     #[command(after_long_help = TABLE_EXAMPLES)]
     Table(Box<TableArgs>),
 
-    /// Read, query, count, write and delete entities of a running server or an account in the cloud
+    /// Read, query, count, write and delete entities on a running server or in an account in the cloud
     #[command(after_long_help = ENTITY_EXAMPLES)]
     Entity(Box<EntityArgs>),
 }
@@ -151,29 +153,29 @@ Examples:
   rowhouse serve
       development account, data in ./rowhouse-data
   rowhouse serve --in-memory --listen 127.0.0.1:0
-      for tests: a free port, nothing on disk; read the address from standard output
+      for tests: any free port, nothing on disk; read the address from standard output
   rowhouse serve --in-memory --seed ./seed --test-controls
-      for tests: begins with the tables of a folder; over HTTP a test sets the clock, takes snapshots and returns to them
+      for tests: starts with the tables in a folder; over HTTP, a test can set the clock, and take and restore snapshots
   rowhouse serve --data /var/lib/rowhouse --accounts /etc/rowhouse/accounts.toml
-      accounts of your own, from a file that 'rowhouse accounts new' writes, with sections such as
+      your own accounts, from a file that 'rowhouse accounts new' writes, with sections such as
         [[account]]
         name = \"orchard\"
         key1 = \"<Base64, 64 random bytes>\"
         key2 = \"<Base64, 64 random bytes>\"
   rowhouse serve --listen 0.0.0.0:443 --accounts accounts.toml --tls-cert cert.pem --tls-key key.pem
-      for the network; accounts and certificate may change while the server runs: it looks every half second, and \
-      reads them again at once on SIGHUP
+      for the network; accounts and certificate may change while the server runs: it checks the files every half second, \
+      and rereads them immediately on SIGHUP
   rowhouse serve --store postgres://rowhouse@db.example:5432/tables?sslmode=verify-full --store-password-file password
-      data in PostgreSQL, or a database that speaks its protocol, shared by as many servers as you start
+      data in PostgreSQL or a database that speaks its protocol, shared by any number of servers
   rowhouse serve --in-memory --rehearse all
-      for tests of a program: every awkward thing that the service in the cloud may do; the log names a seed that repeats it
+      for testing a program: everything inconvenient that the cloud service may do; the log contains a seed that repeats it
   ROWHOUSE_ACCOUNT_KEYS='orchard:<key1>:<key2>' rowhouse serve
-      accounts of your own, from the environment
+      your own accounts, from the environment
 
-Every option can also be given in the environment, as ROWHOUSE_ and its name, or in the file that --config \
-names, such as listen = \"127.0.0.1:10002\". A flag wins over the environment, and that over the file.";
+Every option can also be set in the environment, as ROWHOUSE_ followed by its name, or in the file given with --config, \
+such as listen = \"127.0.0.1:10002\". A flag overrides the environment, and the environment overrides the file.";
 
-/// The options of serve as they were given; nothing is checked or filled in.
+/// The options of `serve` as given, without validation or defaults.
 #[derive(Debug, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct ServeArgs {
@@ -182,48 +184,57 @@ pub struct ServeArgs {
     #[serde(skip)]
     pub config: Option<PathBuf>,
 
-    /// Address and port to serve [default: 127.0.0.1:10002]; port 0 takes a free one
+    /// Address and port to listen on [default: 127.0.0.1:10002]; port 0 picks a free port
     #[arg(long, env = "ROWHOUSE_LISTEN", value_name = "ADDR:PORT")]
     pub listen: Option<String>,
 
-    /// Folder that keeps the data [default: ./rowhouse-data]; created if missing
+    /// Data folder [default: ./rowhouse-data]; created if missing
     #[arg(long, env = "ROWHOUSE_DATA", value_name = "DIR", conflicts_with = "in_memory")]
     pub data: Option<PathBuf>,
 
-    /// Keep everything in memory and lose it at the end; for tests
+    /// Keep all data in memory and discard it on exit; for tests
     #[arg(long, env = "ROWHOUSE_IN_MEMORY", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub in_memory: Option<bool>,
 
-    /// Keep the data in a PostgreSQL database, which any number of servers may share.
-    /// Its password comes from --store-password-file or PGPASSWORD, or stands in the address, if that is not on the
-    /// command line. In the address, sslmode=verify-full and sslrootcert=FILE ask for TLS. Of several hosts
-    /// (postgres://USER@A:5432,B:5432/DATABASE) the one that writes is taken, so after a failover the next one;
-    /// with load_balance_hosts=random in the address all are used, as nodes of Citus that each take any request
-    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which shows no backticks")]
+    /// Keep the data in a PostgreSQL database, which any number of servers may share
+    ///
+    /// The password comes from --store-password-file or PGPASSWORD. It may be part of the address only if the address
+    /// is not given on the command line. In the address, sslmode=verify-full and sslrootcert=FILE enable TLS.
+    ///
+    /// If the address lists several hosts (postgres://USER@A:5432,B:5432/DATABASE), the server uses the one that
+    /// accepts writes, so after a failover it uses the next one. With load_balance_hosts=random in the address, it
+    /// uses all of them, as Citus nodes that each accept any request.
+    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which must not contain backticks")]
     #[arg(long, env = "ROWHOUSE_STORE", value_name = "URL", hide_env_values = true, conflicts_with_all = ["data", "in_memory"])]
     pub store: Option<StoreUrl>,
 
-    /// File with the password of the database of --store
+    /// File with the password for the database of --store
     #[arg(long, env = "ROWHOUSE_STORE_PASSWORD_FILE", value_name = "FILE")]
     pub store_password_file: Option<PathBuf>,
 
-    /// Most connections to the database of --store at one time [default: 32]; requests that need one wait.
-    /// With load_balance_hosts=random each node gets an equal share of them, rounded up
-    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which shows no backticks")]
+    /// Maximum number of concurrent connections to the database of --store [default: 32]
+    ///
+    /// Further requests wait for a connection. With load_balance_hosts=random, each node gets an equal share of the
+    /// connections, rounded up.
+    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which must not contain backticks")]
     #[arg(long, env = "ROWHOUSE_STORE_CONNECTIONS", value_name = "COUNT")]
     pub store_connections: Option<usize>,
 
-    /// Spread the entities in the database of --store over the workers of Citus
+    /// Distribute the entities in the database of --store over the workers of Citus
     #[arg(long, env = "ROWHOUSE_DISTRIBUTE", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub distribute: Option<bool>,
 
-    /// File with account names and keys; without it, and without keys in the environment (see the examples),
-    /// there is only the well-known development account. Read again when it changes, and on SIGHUP
+    /// File with account names and keys; reread when it changes, and on SIGHUP
+    ///
+    /// Without it, and without keys in the environment (see the examples), only the well-known development account
+    /// exists.
     #[arg(long, env = "ROWHOUSE_ACCOUNTS", value_name = "FILE")]
     pub accounts: Option<PathBuf>,
 
-    /// PEM file with the server's TLS certificate, then the intermediate certificates; with it the server speaks HTTPS only.
-    /// Read again when it changes, and on SIGHUP
+    /// PEM file with the server's TLS certificate, followed by intermediate certificates; reread when it changes, and
+    /// on SIGHUP
+    ///
+    /// With a certificate, the server accepts only HTTPS.
     #[arg(long, env = "ROWHOUSE_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
 
@@ -239,125 +250,144 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_CACHE_MIB", value_name = "MIB")]
     pub cache_mib: Option<u64>,
 
-    /// Free space on the disk of the data folder below which nothing but deletions is taken, in MiB [default: 256];
-    /// with 0 every write is accepted until the disk is full, and then none is, deletions included
+    /// Minimum free space on the disk of the data folder, in MiB [default: 256]
+    ///
+    /// If less is free, only deletions are accepted. With 0, writes are accepted until the disk is full; then every
+    /// write fails, even a deletion.
     #[arg(long, env = "ROWHOUSE_MIN_FREE_SPACE", value_name = "MIB")]
     pub min_free_space: Option<u64>,
 
-    /// Domain under which accounts are addressed as ACCOUNT.DOMAIN; may be repeated or separated by commas.
-    /// ACCOUNT.table.ANYTHING and ADDRESS/ACCOUNT work always
+    /// Domain under which accounts are addressed as ACCOUNT.DOMAIN; can be repeated or comma-separated
+    ///
+    /// ACCOUNT.table.ANYTHING and ADDRESS/ACCOUNT always work.
     #[arg(long, env = "ROWHOUSE_DOMAIN", value_name = "DOMAIN", value_delimiter = ',')]
     pub domain: Option<Vec<String>>,
 
-    /// What ACCOUNT-secondary serves [default: self]: the same data for reading, or nothing
+    /// What ACCOUNT-secondary serves [default: self]: the same data, read-only, or nothing
     #[arg(long, env = "ROWHOUSE_SECONDARY", value_enum)]
     pub secondary: Option<SecondaryArg>,
 
-    /// Serve service statistics on the primary address too, in path style, where the JavaScript client asks for them
+    /// Also serve service statistics on the primary address in path style, where the JavaScript client requests them
     #[arg(long, env = "ROWHOUSE_STATS_ON_PRIMARY", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub stats_on_primary: Option<bool>,
 
-    /// Serve the explorer, which shows tables in a browser, at /_rowhouse/. Without this option it is on for a server that listens
-    /// on this machine only and has the development account. It can do what the credential allows that you sign in with
+    /// Serve the explorer, a page that shows tables in a browser, at /_rowhouse/
+    ///
+    /// Without this option, the explorer is on if the server listens only on this machine and has the development
+    /// account. It can do what the credential that you sign in with allows.
     #[arg(long, env = "ROWHOUSE_EXPLORER", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_name = "on|off", hide_possible_values = true, value_parser = BoolishValueParser::new())]
     pub explorer: Option<bool>,
 
-    /// How long a query may run before it responds with a continuation token, in seconds [default: 5]
+    /// Maximum duration of a query before the server responds with a continuation token, in seconds [default: 5]
     #[arg(long, env = "ROWHOUSE_QUERY_SECONDS", value_name = "SECONDS")]
     pub query_seconds: Option<u64>,
 
-    /// Most connections at one time [default: 10000]; for a further one, the connection is closed that has waited longest
-    /// without a request, and if all have requests, it waits
+    /// Maximum number of concurrent connections [default: 10000]
+    ///
+    /// When it is reached, the connection that has been idle longest is closed; if none is idle, new connections wait.
     #[arg(long, env = "ROWHOUSE_MAX_CONNECTIONS", value_name = "COUNT")]
     pub max_connections: Option<usize>,
 
-    /// Most connections of one address, or of one IPv6 network of 64 bits, at one time [default: no limit]; further ones are
-    /// refused
+    /// Maximum number of concurrent connections from one address, or one IPv6 /64 network [default: no limit]
+    ///
+    /// Further connections are refused.
     #[arg(long, env = "ROWHOUSE_MAX_CONNECTIONS_PER_ADDRESS", value_name = "COUNT")]
     pub max_connections_per_address: Option<usize>,
 
-    /// Most requests in work at one time [default: 1024], of which queries and batches of one account can be half; further ones
-    /// wait for up to a second, and are then refused with 503 (server busy)
+    /// Maximum number of requests in flight [default: 1024]
+    ///
+    /// Queries and batches of one account can use at most half of it. Further requests wait for up to a second; then
+    /// they are refused with 503 (server busy).
     #[arg(long, env = "ROWHOUSE_MAX_REQUESTS", value_name = "COUNT")]
     pub max_requests: Option<usize>,
 
-    /// Memory for the bodies of requests and responses, in MiB [default: 512, at least 16]; one account can hold half
-    /// of it, one signature or token a quarter; requests that need more wait for up to a second, and are then refused with 503
-    /// (server busy)
+    /// Memory for the bodies of requests and responses, in MiB [default: 512, at least 16]
+    ///
+    /// One account can use at most half of it, and one signature or token a quarter. Requests that need more wait for
+    /// up to a second; then they are refused with 503 (server busy).
     #[arg(long, env = "ROWHOUSE_BODY_MIB", value_name = "MIB")]
     pub body_mib: Option<usize>,
 
-    /// How long requests may go on after SIGTERM or Ctrl-C, in seconds [default: 10]
+    /// Time that requests in flight have to finish after SIGTERM or Ctrl-C, in seconds [default: 10]
     #[arg(long, env = "ROWHOUSE_SHUTDOWN_SECONDS", value_name = "SECONDS")]
     pub shutdown_seconds: Option<u64>,
 
-    /// Stop when standard input ends, as on SIGTERM. For a program that starts the server and holds the other end of a pipe: however
-    /// that program ends, the server ends with it
+    /// Shut down when standard input is closed, as on SIGTERM
+    ///
+    /// For a program that starts the server and holds the other end of a pipe: however that program ends, the server
+    /// ends with it.
     #[arg(long, env = "ROWHOUSE_STOP_WITH_STDIN", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub stop_with_stdin: Option<bool>,
 
-    /// Form of the log on standard error [default: text]
+    /// Format of the log on standard error [default: text]
     #[arg(long, env = "ROWHOUSE_LOG_FORMAT", value_enum)]
     pub log_format: Option<LogFormatArg>,
 
-    /// What is logged [default: info]; "info,rowhouse::access=debug" adds one event for each request, debug also shows
-    /// query plans, and parts can be chosen, as in "info,store=debug". With --admin it can be changed while the server runs
-    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which shows no backticks")]
+    /// Log filter [default: info]
+    ///
+    /// "info,rowhouse::access=debug" adds one event for each request, debug also shows query plans, and individual
+    /// modules can be selected, as in "info,store=debug". With --admin, the filter can be changed while the server
+    /// runs.
+    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which must not contain backticks")]
     #[arg(long, env = "ROWHOUSE_LOG", value_name = "LEVEL")]
     pub log: Option<String>,
 
-    /// Serve other machines although everybody knows the development account's key, under any host name. Without it,
-    /// requests for that account must name this machine or a domain of --domain, which keeps web pages from it
+    /// Serve other machines with the development account, although its key is public, under any host name
+    ///
+    /// Without this option, requests for that account must name this machine or a domain of --domain, which keeps web
+    /// pages from using it.
     #[arg(long, env = "ROWHOUSE_ALLOW_DEVELOPMENT_KEY_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub allow_development_key_on_network: Option<bool>,
 
-    /// Serve other machines without TLS, for instance behind a proxy that has it
+    /// Serve other machines without TLS, for example behind a proxy that terminates TLS
     #[arg(long, env = "ROWHOUSE_ALLOW_PLAIN_HTTP_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub allow_plain_http_on_network: Option<bool>,
 
-    /// Address and port of the admin listener: whether the server is alive and ready, metrics for Prometheus, and the filter
-    /// of the log (docs/observability.md). Off unless given; port 0 takes a free one
+    /// Address and port of the admin listener [default: off]; port 0 picks a free port
+    ///
+    /// It serves liveness and readiness, metrics for Prometheus, and the log filter (docs/observability.md).
     #[arg(long, env = "ROWHOUSE_ADMIN", value_name = "ADDR:PORT")]
     pub admin: Option<String>,
 
-    /// Let other machines reach the admin listener, although it asks for no credential
+    /// Let other machines reach the admin listener, although it requires no credential
     #[arg(long, env = "ROWHOUSE_ALLOW_ADMIN_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub allow_admin_on_network: Option<bool>,
 
-    /// Whether the metrics of --admin show tables separately [default: true]; at most 1000 of them
+    /// Whether the metrics of --admin show tables separately [default: true]; at most 1000 tables
     #[arg(long, env = "ROWHOUSE_METRICS_PER_TABLE", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub metrics_per_table: Option<bool>,
 
     // Throttling.
-    #[allow(missing_docs, reason = "the group adds its options and no text of its own")]
+    #[allow(missing_docs, reason = "the group has no help text, only options")]
     #[command(flatten)]
     #[serde(flatten)]
     pub throttle: ThrottleArgs,
 
-    /// For tests: be as awkward as the real service may be (docs/rehearsing.md). LIST is "all", or some of these, separated by commas,
-    /// each with a value or without: partition-pages=100% and short-pages=50% (pages with fewer entities, and a continuation
-    /// token), empty-pages=50%, deletion=40s (TableBeingDeleted for so long), busy=5% (503 with Retry-After),
-    /// targets (503 as --throttle), lost-answers=2% (of writes that were done), latency=20ms..200ms, properties=30s and
-    /// policies=30s (until they take effect). NAME=off leaves one out of all; seed=N repeats what a server did whose log named
-    /// that seed
-    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which shows no backticks")]
+    /// Behave as inconveniently as the real service may, for tests (docs/rehearsing.md)
+    ///
+    /// LIST is "all", or a comma-separated list of these, each with or without a value: partition-pages=100% and
+    /// short-pages=50% (pages with fewer entities, and a continuation token), empty-pages=50%, deletion=40s (how long
+    /// TableBeingDeleted lasts), busy=5% (503 with Retry-After), targets (503 as with --throttle), lost-answers=2% (of
+    /// completed writes), latency=20ms..200ms, properties=30s and policies=30s (delay until changes take effect). With
+    /// all, NAME=off leaves one out. seed=N repeats the behavior of a server whose log contained that seed.
+    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which must not contain backticks")]
     #[arg(long, env = "ROWHOUSE_REHEARSE", value_name = "LIST")]
     pub rehearse: Option<String>,
 
     // Quotas.
-    #[allow(missing_docs, reason = "the group adds its options and no text of its own")]
+    #[allow(missing_docs, reason = "the group has no help text, only options")]
     #[command(flatten)]
     #[serde(flatten)]
     pub quota: QuotaArgs,
 
     // Storage Analytics.
-    #[allow(missing_docs, reason = "the group adds its options and no text of its own")]
+    #[allow(missing_docs, reason = "the group has no help text, only options")]
     #[command(flatten)]
     #[serde(flatten)]
     pub analytics: AnalyticsArgs,
 
     // Tests and development.
-    #[allow(missing_docs, reason = "the group adds its options and no text of its own")]
+    #[allow(missing_docs, reason = "the group has no help text, only options")]
     #[command(flatten)]
     #[serde(flatten)]
     pub tests: TestArgs,
@@ -373,30 +403,30 @@ pub struct ServeArgs {
 pub enum DurabilityArg {
     /// Once it is on disk: survives power loss
     Sync,
-    /// At once, and on disk within 100 ms: power loss may take the last 100 ms, a crash of the server nothing
+    /// Immediately, and on disk within 100 ms: power loss may lose the last 100 ms, a crash of the server nothing
     Interval,
 }
 
-/// What the secondary endpoint serves. There is no second copy of the data; client libraries that read from the
-/// secondary endpoint, or ask for its replication lag, work all the same.
+/// What the secondary endpoint serves. There is no second copy of the data, but client libraries that read from the
+/// secondary endpoint or request its replication lag still work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecondaryArg {
-    /// Nothing: every request is refused, as on an account without read access to its secondary
+    /// Nothing: every request is refused, as in an account without read access to its secondary
     Off,
-    /// What the primary endpoint serves, for reading only
+    /// The data of the primary endpoint, read-only
     #[value(name = "self")]
     #[serde(rename = "self")]
     Mirror,
 }
 
-/// The form of log lines.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogFormatArg {
-    /// Lines for people
+    /// Human-readable lines
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
@@ -419,15 +449,15 @@ impl From<SecondaryArg> for Secondary {
 }
 
 impl ServeArgs {
-    /// Fills options that are not given from another source.
+    /// Fills missing options from another source.
     pub(crate) fn or(self, file: Self) -> Self {
-        // Data are kept in one place, and a flag or the environment wins over the file as a whole.
+        // There is only one place for data, and a flag or the environment overrides the file as a whole.
         let has_database = self.store.is_some();
         let has_other = self.in_memory == Some(true) || self.data.is_some();
         Self {
             config: self.config,
             listen: self.listen.or(file.listen),
-            // A data folder and --in-memory exclude each other, whichever source they come from.
+            // A data folder and --in-memory exclude each other, whatever sources they come from.
             data: if has_database || self.in_memory == Some(true) { self.data } else { self.data.or(file.data) },
             in_memory: if has_database { self.in_memory } else { self.in_memory.or(file.in_memory) },
             store: if has_other { self.store } else { self.store.or(file.store) },

@@ -1,38 +1,40 @@
-//! The options of quotas (`docs/throttling.md`).
+//! The options for quotas (`docs/throttling.md`).
 
 use clap::Args;
 use serde::Deserialize;
 use server::{Quota, QuotaSection};
 
-/// The options as they were given.
+/// The options as given.
 #[derive(Debug, Clone, Copy, Default, Args, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 #[allow(clippy::struct_field_names, reason = "they are the names of the options")]
 pub struct QuotaArgs {
-    /// Most tables of an account; no limit unless given. This and the other quotas apply to every account that has none of its
-    /// own in the file of --accounts; requests beyond a quota get 403, except reads and deletions
+    /// Maximum number of tables in an account [default: no limit]
+    ///
+    /// This and the other quotas apply to every account that has no quota of its own in the file of --accounts. A
+    /// request that would exceed a quota is refused with 403, unless it is a read or a deletion.
     #[arg(long, env = "ROWHOUSE_MAX_TABLES", value_name = "COUNT")]
     pub max_tables: Option<u64>,
 
-    /// Most entities of an account, all tables together
+    /// Maximum number of entities in an account, across all its tables [default: no limit]
     #[arg(long, env = "ROWHOUSE_MAX_ENTITIES", value_name = "COUNT")]
     pub max_entities: Option<u64>,
 
-    /// Most data of an account, all tables together, in MiB
+    /// Maximum amount of data in an account, across all its tables, in MiB [default: no limit]
     #[arg(long, env = "ROWHOUSE_MAX_DATA_MIB", value_name = "MIB")]
     pub max_data_mib: Option<u64>,
 
-    /// Most entities of one table
+    /// Maximum number of entities in each table [default: no limit]
     #[arg(long, env = "ROWHOUSE_MAX_TABLE_ENTITIES", value_name = "COUNT")]
     pub max_table_entities: Option<u64>,
 
-    /// Most data of one table, in MiB
+    /// Maximum amount of data in each table, in MiB [default: no limit]
     #[arg(long, env = "ROWHOUSE_MAX_TABLE_DATA_MIB", value_name = "MIB")]
     pub max_table_data_mib: Option<u64>,
 }
 
 impl QuotaArgs {
-    /// Fills options that are not given from another source.
+    /// Fills missing options from another source.
     pub fn or(self, file: Self) -> Self {
         Self {
             max_tables: self.max_tables.or(file.max_tables),
@@ -43,7 +45,7 @@ impl QuotaArgs {
         }
     }
 
-    /// The quota of an account that has none of its own.
+    /// Returns the quota of an account that has no quota of its own.
     pub fn quota(self) -> Quota {
         let Self { max_tables, max_entities, max_data_mib, max_table_entities, max_table_data_mib } = self;
         QuotaSection { max_tables, max_entities, max_data_mib, max_table_entities, max_table_data_mib }.quota()

@@ -1,4 +1,4 @@
-//! The options of throttling (`docs/throttling.md`).
+//! The options for throttling (`docs/throttling.md`).
 
 use anyhow::ensure;
 use clap::Args;
@@ -6,26 +6,28 @@ use model::limits::THROTTLE_TARGET_MAX;
 use serde::Deserialize;
 use server::Targets;
 
-/// The options as they were given.
+/// The options as given.
 #[derive(Debug, Clone, Copy, Default, Args, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct ThrottleArgs {
-    /// Refuse with 503 (server busy) what is beyond the targets of the real service, for an account and for a partition.
-    /// Each server counts only its own requests
+    /// Refuse requests that exceed the targets of the real service, per account and per partition, with 503 (server
+    /// busy)
+    ///
+    /// Each server counts only its own requests.
     #[arg(long, env = "ROWHOUSE_THROTTLE", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub throttle: Option<bool>,
 
-    /// Most entities of an account that are read and written in a second [default: 20000]; with --throttle
+    /// Maximum number of entities of an account that are read and written per second [default: 20000]; with --throttle
     #[arg(long, env = "ROWHOUSE_ACCOUNT_ENTITIES_PER_SECOND", value_name = "COUNT")]
     pub account_entities_per_second: Option<u64>,
 
-    /// Most entities of a partition that are read and written in a second [default: 2000]; with --throttle
+    /// Maximum number of entities of a partition that are read and written per second [default: 2000]; with --throttle
     #[arg(long, env = "ROWHOUSE_PARTITION_ENTITIES_PER_SECOND", value_name = "COUNT")]
     pub partition_entities_per_second: Option<u64>,
 }
 
 impl ThrottleArgs {
-    /// Fills options that are not given from another source.
+    /// Fills missing options from another source.
     pub fn or(self, file: Self) -> Self {
         Self {
             throttle: self.throttle.or(file.throttle),
@@ -34,12 +36,12 @@ impl ThrottleArgs {
         }
     }
 
-    /// The targets; `None` if nothing is throttled. They are rehearsed if the list of --rehearse says so, unless --throttle=false
-    /// is given.
+    /// Returns the targets, or `None` if nothing is throttled. With `are_rehearsed`, which the list of --rehearse
+    /// sets, throttling is on unless --throttle=false is given.
     pub fn targets(&self, are_rehearsed: bool) -> anyhow::Result<Option<Targets>> {
         let is_on = self.throttle.unwrap_or(are_rehearsed);
         let has_targets = self.account_entities_per_second.is_some() || self.partition_entities_per_second.is_some();
-        // `--throttle=false` switches off what a file has, targets and all.
+        // `--throttle=false` also disables targets that the file sets.
         ensure!(
             is_on || !has_targets || self.throttle == Some(false),
             "--account-entities-per-second and --partition-entities-per-second have no effect without --throttle: add it"
@@ -56,7 +58,7 @@ impl ThrottleArgs {
             ("--account-entities-per-second", targets.account_entities_per_second),
             ("--partition-entities-per-second", targets.partition_entities_per_second),
         ] {
-            ensure!((1..=THROTTLE_TARGET_MAX).contains(&target), "{name} is {target}: give 1 to {THROTTLE_TARGET_MAX}");
+            ensure!((1..=THROTTLE_TARGET_MAX).contains(&target), "{name} is {target}: pass 1 to {THROTTLE_TARGET_MAX}");
         }
         Ok(is_on.then_some(targets))
     }

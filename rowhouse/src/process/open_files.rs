@@ -1,19 +1,20 @@
-//! How many files this process may have open, connections included.
+//! The maximum number of files that this process may have open, including connections.
 //!
-//! Connections and the files of the engine count together. If connections used all of them, the engine could not open a file
-//! to write, and would report that as a failure of the disk. So connections get only what the engine does not need.
+//! The limit covers both connections and the files of the engine. If connections used all of it, the engine could not
+//! open a file to write, and would report a disk failure. So connections get only what the engine does not need.
 
 use platform::OpenFilesLimit;
 use platform::process::{open_files_limit, set_open_files_limit};
 use tracing::warn;
 
-/// Files that are not connections of clients: the storage library keeps up to 900 open for reading; the others are those that
-/// it writes, the journals, and connections to a database.
+/// Files that are not client connections. The storage library keeps up to 900 open for reading; the others are files
+/// being written, journals, and connections to a database.
 const OTHER_FILES: u64 = 1100;
 
-/// Raises the limit of open files for this many connections, as far as the system allows; returns how many are possible.
+/// Raises the limit of open files for this number of connections, as far as the system allows. Returns how many
+/// connections are possible.
 ///
-/// Many systems start a program with a limit of 1,024 files, and allow it to ask for far more.
+/// Many systems start a program with a limit of 1,024 files, but let it request far more.
 pub(crate) fn room_for_connections(asked: usize) -> usize {
     let OpenFilesLimit { current, maximum } = open_files_limit();
     let needed = (asked as u64).saturating_add(OTHER_FILES);
@@ -22,7 +23,7 @@ pub(crate) fn room_for_connections(asked: usize) -> usize {
     if files < possible {
         match set_open_files_limit(possible) {
             Ok(()) => files = possible,
-            Err(error) => warn!(%error, "the limit of open files could not be raised"),
+            Err(error) => warn!(%error, "failed to raise the limit of open files"),
         }
     }
     let room = room_in(files, asked);
@@ -36,7 +37,8 @@ pub(crate) fn room_for_connections(asked: usize) -> usize {
     room
 }
 
-/// How many connections fit into a number of files. If the files do not even suffice for the engine, a quarter of them.
+/// Returns how many connections fit into a number of files. If the files do not suffice even for the engine, that is a
+/// quarter of them.
 fn room_in(files: u64, asked: usize) -> usize {
     let room = files.saturating_sub(OTHER_FILES).max(files / 4).max(1);
     usize::try_from(room).unwrap_or(usize::MAX).min(asked)

@@ -1,24 +1,23 @@
-//! The end of standard input, which ends a server that another program starts.
+//! Detects the end of standard input, which stops a server that another program started.
 //!
-//! A pipe ends with the last process that can write to it, however that process ends. So a server cannot outlive its starter, also
-//! when that is killed and can send no signal. What arrives before the end is read and dropped. This module must not know what
-//! stopping means.
+//! A pipe ends with the last process that can write to it, however that process ends. So a server cannot outlive the
+//! program that started it, even if that program is killed and cannot send a signal. Input before the end is read and
+//! dropped. This module must not know what stopping means.
 
 use anyhow::Context;
 use std::io;
 use std::thread;
 use tokio::sync::watch;
 
-/// Standard input, which is read to its end.
 #[derive(Clone)]
 pub(crate) struct StandardInput(watch::Receiver<()>);
 
 impl StandardInput {
-    /// Begins to read, in a thread of its own because a read of a pipe cannot be cancelled.
+    /// Starts reading, in a separate thread because a read from a pipe cannot be canceled.
     pub(crate) fn read() -> anyhow::Result<Self> {
         let (sender, ended) = watch::channel(());
         let read_all = move || {
-            // After an error nothing more can arrive, as after the end.
+            // After an error, nothing more can arrive, as after the end.
             drop(io::copy(&mut io::stdin().lock(), &mut io::sink()));
             drop(sender);
         };
@@ -28,7 +27,7 @@ impl StandardInput {
 
     /// Completes when the input has ended or cannot be read.
     pub(crate) async fn ended(mut self) {
-        // The sender sends nothing, so this is an error once it is dropped, and means the end.
+        // The sender never sends, so this returns an error once it is dropped, which means the end.
         drop(self.0.changed().await);
     }
 }

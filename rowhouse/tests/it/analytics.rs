@@ -1,5 +1,5 @@
-//! The tables of metrics of the built server. Figures are written when a server stops, so a restart shows them without a
-//! wait; an hour may end in between, so what is compared are sums over all hours.
+//! Tests of the metrics tables of the built server. Metrics are written when a server stops, so after a restart the
+//! tests need not wait. An hour may end in between, so the tests compare sums over all hours.
 
 use crate::PROGRAM;
 use serde_json::Value;
@@ -29,14 +29,14 @@ fn insert(client: &mut Client, row: &str) -> Response {
     client.request("POST", "/harvest", &[("Prefer", "return-no-content")], body.as_bytes())
 }
 
-/// The rows of a table of metrics.
+/// Returns the entities of a metrics table.
 fn rows(client: &mut Client, table: &str, row_key: &str) -> Vec<Value> {
     let answer = client.request("GET", &format!("/{table}()?$filter=RowKey%20eq%20'{row_key}'"), &[], b"");
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()["value"].as_array().unwrap().clone()
 }
 
-/// A column, summed over all intervals.
+/// Returns the sum of a property over all intervals.
 fn sum(client: &mut Client, table: &str, row_key: &str, column: &str) -> i64 {
     let values = rows(client, table, row_key);
     values.iter().map(|row| row[column].as_str().unwrap_or_else(|| panic!("{row}")).parse::<i64>().unwrap()).sum()
@@ -50,7 +50,7 @@ fn bytes(body: &[u8]) -> i64 {
 fn metrics_are_correct_and_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let (server, mut client) = start(folder.path(), &["--analytics"]);
-    // There is nothing yet, and the table is there all the same.
+    // There are no metrics yet, but the table exists.
     assert!(rows(&mut client, HOUR, "user;All").is_empty());
     assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"harvest"}"#).status, 201);
     for row in ["1", "2", "3"] {
@@ -101,7 +101,7 @@ fn metrics_are_correct_and_survive_a_restart() {
     assert_eq!(rows(&mut client, HOUR, "system;All").len(), rows(&mut client, HOUR, "user;All").len());
     stop(server);
 
-    // Three more queries came before the stop; the hour, if it is the same, goes on.
+    // Three more queries preceded the stop. If the hour is the same, its counts continue.
     let (server, mut client) = start(folder.path(), &["--analytics"]);
     assert_eq!(sum(&mut client, HOUR, "user;All", "TotalRequests"), before + 3);
     assert_eq!(sum(&mut client, "$metricstransactionstable", "user;InsertEntity", "TotalRequests"), 4, "the old name");
@@ -205,19 +205,19 @@ fn service_properties_decide_which_metrics_are_kept() {
     assert_eq!(client.request("GET", "/Tables", &[], b"").status, 200);
     stop(server);
     let (server, mut client) = start(folder.path(), &["--analytics", "--secondary", "off"]);
-    // The first request was counted by the hour; the one that changed the properties is counted by the new ones.
+    // The first request counts under hour metrics; the one that changes the properties counts under the new settings.
     assert_eq!(sum(&mut client, HOUR, "user;All", "TotalRequests"), 1);
     assert_eq!(sum(&mut client, MINUTE, "user;All", "TotalRequests"), 2);
-    assert!(rows(&mut client, MINUTE, "user;QueryTables").is_empty(), "APIs were not asked for");
+    assert!(rows(&mut client, MINUTE, "user;QueryTables").is_empty(), "metrics per API are off");
     let secondary = format!("/{HOUR_OF_SECONDARY}()");
     assert_eq!(client.request("GET", &secondary, &[], b"").status, 404, "there is no secondary endpoint");
     assert_eq!(client.request("GET", "-secondary/Tables", &[], b"").status, 403);
     stop(server);
-    // What was refused by an endpoint that is not served is not counted either.
+    // Requests refused by an endpoint that is not served are not counted either.
     let (server, mut client) = start(folder.path(), &["--analytics"]);
     assert_eq!(sum(&mut client, MINUTE_OF_SECONDARY, "user;All", "TotalRequests"), 0);
     stop(server);
-    // Without analytics there are no such tables.
+    // Without analytics, these tables do not exist.
     let (_server, mut client) = start(folder.path(), &[]);
     assert_eq!(client.request("GET", &format!("/{HOUR}()"), &[], b"").status, 404);
     assert_eq!(client.request("DELETE", &format!("/Tables('{HOUR}')"), &[], b"").status, 404);
@@ -236,14 +236,14 @@ fn servers_on_one_database_add_to_the_same_rows() {
             assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
         }
     }
-    // They all write when they stop, at the same time.
+    // All write at the same time, when they stop.
     for server in &servers {
         server.signal("TERM");
     }
     for server in servers {
         let (status, log) = server.wait();
         assert!(status.success(), "{log:?}");
-        assert!(!log.iter().any(|line| line.contains("figures")), "{log:?}");
+        assert!(!log.iter().any(|line| line.contains("written")), "{log:?}");
     }
     let server = start();
     let mut client = server.client();

@@ -1,8 +1,8 @@
-//! Bad input over bare sockets: the right error or a closed connection, within bounds of time and memory; never a 500,
-//! never a panic, and the server still answers afterwards.
+//! Tests of bad input over raw sockets: the right error or a closed connection, within bounds of time and memory;
+//! never a 500, never a panic, and the server still works afterwards.
 //!
-//! `conformance/python/test_bad_input.py` asks any endpoint for what the protocol demands. Here are the cases that
-//! need to see the server's process, or that say what this server does where the protocol leaves it open.
+//! `conformance/python/test_bad_input.py` tests what the protocol requires, on any endpoint. The cases here need
+//! access to the server's process, or specify what this server does where the protocol leaves it open.
 
 use crate::PROGRAM;
 use std::io::ErrorKind;
@@ -12,7 +12,7 @@ use test_support::{ACCOUNT, Client, Server, TIMEOUT, head};
 const JSON: &[(&str, &str)] = &[];
 const MIB: usize = 1024 * 1024;
 
-/// A server with the table `tab`.
+/// Starts a server with the table `tab`.
 fn server() -> Server {
     let server = PROGRAM.start(&["--in-memory"]);
     let created = server.client().request("POST", "/Tables", JSON, br#"{"TableName":"tab"}"#);
@@ -20,7 +20,7 @@ fn server() -> Server {
     server
 }
 
-/// The server works as before, and says nothing of errors of its own when it stops.
+/// Asserts that the server works as before, and logs no internal errors until it stops.
 fn assert_unharmed(server: Server) {
     let mut client = server.client();
     let stored = client.request("GET", "/tab", JSON, b"");
@@ -32,15 +32,15 @@ fn assert_unharmed(server: Server) {
     assert!(bad.is_empty(), "{bad:?}");
 }
 
-/// Sends a request and returns the status of the answer; `None` if the connection was closed without one.
+/// Sends a request and returns the status of the response, or `None` if the connection was closed without one.
 fn exchange(server: &Server, bytes: &[u8]) -> Option<u16> {
     let mut client = server.client();
-    // The server may have answered and closed before it has read everything.
+    // The server may have responded and closed the connection before it has read everything.
     let _ = client.send(bytes);
     answer(&mut client)
 }
 
-/// As [`exchange`], for a request that breaks off: the client says that nothing more will come.
+/// Like [`exchange`], for a truncated request: the client signals that nothing more will come.
 fn exchange_truncated(server: &Server, bytes: &[u8]) -> Option<u16> {
     let mut client = server.client();
     let _ = client.send(bytes);
@@ -53,13 +53,13 @@ fn answer(client: &mut Client) -> Option<u16> {
         Ok(answer) => Some(answer.status),
         Err(error) => {
             let closed = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
-            assert!(closed.contains(&error.kind()), "neither an answer nor the end: {error}");
+            assert!(closed.contains(&error.kind()), "neither a response nor the end: {error}");
             None
         }
     }
 }
 
-/// A signed insert into `tab` with these bytes as its body.
+/// Returns a signed insert into `tab` with these bytes as its body.
 fn insert(body: &[u8]) -> Vec<u8> {
     let length = body.len().to_string();
     [head("POST", "/tab", &[("Content-Length", &length)]).as_bytes(), body].concat()
@@ -69,12 +69,12 @@ fn chunked_insert(chunks: &[u8]) -> Vec<u8> {
     [head("POST", "/tab", &[("Transfer-Encoding", "chunked")]).as_bytes(), chunks].concat()
 }
 
-/// A signed query whose head is changed after it was signed.
+/// Returns a signed query whose head is changed after it was signed.
 fn query(change: impl Fn(String) -> String) -> Vec<u8> {
     change(head("GET", "/Tables", JSON)).into_bytes()
 }
 
-/// A signed query with a further line in its head.
+/// Returns a signed query with an additional line in its head.
 fn query_with(line: &str) -> Vec<u8> {
     query(|head| head.replacen("\r\n", &format!("\r\n{line}\r\n"), 1))
 }
@@ -92,7 +92,7 @@ fn bodies() {
         ("text after the object", b"{\"PartitionKey\":\"p\",\"RowKey\":\"r\"}x".to_vec(), 400),
         ("a bare word", value(b"tru"), 400),
         ("invalid UTF-8", value(b"\"\xFF\""), 400),
-        ("half a character", value(b"\"\xE2\x82\""), 400),
+        ("an incomplete character", value(b"\"\xE2\x82\""), 400),
         ("half a surrogate pair", value(br#""\ud800""#), 400),
         ("too deep", deep, 400),
         ("a number beyond Double", value(b"1e999"), 400),
@@ -117,8 +117,8 @@ fn bodies_with_wrong_framing() {
         ("an unknown encoding", framed(&[("Transfer-Encoding", "rot13")]), 400),
         ("too large in chunks", chunked_insert(&[chunk(MIB).repeat(5), b"0\r\n\r\n".to_vec()].concat()), 413),
         ("far too large in chunks", chunked_insert(&chunk(MIB).repeat(20)), 413),
-        ("a chunk that is no number", chunked_insert(b"x\r\n"), 400),
-        ("a chunk beyond all bounds", chunked_insert(b"fffffffffffffffff\r\n"), 400),
+        ("a chunk size that is not a number", chunked_insert(b"x\r\n"), 400),
+        ("a chunk size out of range", chunked_insert(b"fffffffffffffffff\r\n"), 400),
         ("an endless chunk size", chunked_insert(&b"0".repeat(MIB)), 400),
         ("an endless extension", chunked_insert(&[b"1;".to_vec(), b"x".repeat(MIB)].concat()), 400),
         ("an endless trailer", chunked_insert(&[b"0\r\n".to_vec(), b"x: y\r\n".repeat(MIB / 6)].concat()), 400),
@@ -134,9 +134,9 @@ fn bodies_with_wrong_framing() {
 fn malformed_chunks_are_answered_and_the_connection_ends() {
     let server = server();
     for (name, chunks) in [
-        ("no number", &b"zz\r\n"[..]),
+        ("not a number", &b"zz\r\n"[..]),
         ("a negative number", b"-1\r\n"),
-        ("beyond all bounds", b"ffffffffffffffffff\r\n"),
+        ("out of range", b"ffffffffffffffffff\r\n"),
         ("no line break after the size", b"2\rx{}\r\n"),
         ("no line break after the chunk", b"2\r\n{}x"),
         ("a malformed second chunk", b"2\r\n{}\r\nzz\r\n"),
@@ -149,7 +149,7 @@ fn malformed_chunks_are_answered_and_the_connection_ends() {
         assert_eq!(answer.header("connection"), Some("close"), "{name}");
         assert_eq!(client.receive_all(), b"", "{name}");
     }
-    assert_eq!(exchange_truncated(&server, &chunked_insert(b"2\r\n{")), None, "a client that is gone gets no answer");
+    assert_eq!(exchange_truncated(&server, &chunked_insert(b"2\r\n{")), None, "a disconnected client gets no response");
     assert_unharmed(server);
 }
 
@@ -184,16 +184,16 @@ fn heads() {
         ("no Host", query(|head| head.replacen("Host: 127.0.0.1\r\n", "", 1)), &[400]),
         ("an empty Host", query(|head| head.replacen("Host: 127.0.0.1", "Host:", 1)), &[400]),
         ("no colon", query_with("nonsense"), &[400]),
-        ("a name with a blank", query_with("x y: z"), &[400]),
+        ("a name with a space", query_with("x y: z"), &[400]),
         ("a NUL", query_with("x: \0"), &[400]),
-        ("a header that is no ASCII", query_with("If-Match: é"), &[400]),
-        ("a version that is no version", query(|head| head.replacen("2019-02-02", "yesterday", 1)), &[400]),
-        ("a version that is no ASCII", query(|head| head.replacen("2019-02-02", "é", 1)), &[400]),
+        ("a header that is not ASCII", query_with("If-Match: é"), &[400]),
+        ("an invalid version", query(|head| head.replacen("2019-02-02", "yesterday", 1)), &[400]),
+        ("a version that is not ASCII", query(|head| head.replacen("2019-02-02", "é", 1)), &[400]),
         ("no credential", query(|head| head.replacen("Authorization", "x", 1)), &[403]),
-        ("an absurd credential", query(|head| head.replacen("SharedKey ", "SharedKey : : ", 1)), &[400, 403]),
+        ("a malformed credential", query(|head| head.replacen("SharedKey ", "SharedKey : : ", 1)), &[400, 403]),
         ("no date", query(|head| head.replacen("x-ms-date", "x", 1)), &[403]),
         ("an unknown method", head("FROB", "/Tables", JSON).into_bytes(), &[405, 400]),
-        ("an unknown method, not signed", b"FROB / HTTP/1.1\r\nHost: h\r\n\r\n".to_vec(), &[403]),
+        ("an unknown method, unsigned", b"FROB / HTTP/1.1\r\nHost: h\r\n\r\n".to_vec(), &[403]),
         ("a proxy's request", b"CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n\r\n".to_vec(), &[400, 403, 405]),
         ("an asterisk", b"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n".to_vec(), &[400, 403]),
         ("a relative target", b"GET Tables HTTP/1.1\r\nHost: h\r\n\r\n".to_vec(), &[400, 403]),
@@ -230,7 +230,7 @@ fn unusual_valid_requests() {
     assert_unharmed(server);
 }
 
-/// Slow senders delay no others, and a body that arrives byte by byte is cut off after 30 s.
+/// Slow senders delay no other clients, and a body that arrives byte by byte is cut off after 30 s.
 #[test]
 fn slow_senders() {
     let server = server();
@@ -246,7 +246,7 @@ fn slow_senders() {
     dripping.send(head("POST", "/tab", &[("Content-Length", "100000")]).as_bytes()).unwrap();
     dripping.set_read_timeout(Duration::from_millis(200));
     let end = loop {
-        assert!(started.elapsed() < TIMEOUT, "the server goes on waiting");
+        assert!(started.elapsed() < TIMEOUT, "the server is still waiting");
         if let Err(error) = dripping.send(b" ") {
             break error.kind();
         }
@@ -261,7 +261,7 @@ fn slow_senders() {
     assert_unharmed(server);
 }
 
-/// The body of a refused request is received, so that the connection can go on.
+/// The body of a refused request is received, so that the connection can continue.
 #[test]
 fn a_refused_request_whose_body_comes_later() {
     let server = server();

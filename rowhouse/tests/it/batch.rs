@@ -1,11 +1,11 @@
-//! Batches of the built server: frames to the byte, and what no client library sends.
+//! Tests of batches against the built server: exact frames, and requests that no client library sends.
 
 use crate::PROGRAM;
 use test_support::{Client, Response, Server};
 
 const BATCH: (&str, &str) = ("Content-Type", "multipart/mixed; boundary=b");
 
-/// A server with an empty table, and a client of it.
+/// Starts a server with an empty table, and returns it with a client.
 fn server_with_table(table: &str) -> (Server, Client) {
     let server = PROGRAM.start(&["--in-memory"]);
     let mut client = server.client();
@@ -14,14 +14,14 @@ fn server_with_table(table: &str) -> (Server, Client) {
     (server, client)
 }
 
-/// A part of the batch that is a change set.
+/// Returns a part of the batch that is a changeset.
 fn changeset(operations: &[&str]) -> String {
     let parts = operations.iter().map(|operation| format!("--c\nContent-Type: application/http\n\n{operation}\n"));
     let parts = parts.collect::<String>();
     format!("--b\nContent-Type: multipart/mixed; boundary=c\n\n{parts}--c--\n")
 }
 
-/// A part of the batch that is an operation.
+/// Returns a part of the batch that is an operation.
 fn single(operation: &str) -> String {
     format!("--b\nContent-Type: application/http\n\n{operation}\n")
 }
@@ -36,12 +36,13 @@ fn post(client: &mut Client, parts: &[String]) -> Response {
     client.request("POST", "/$batch", &[BATCH], (parts.concat() + "--b--\n").as_bytes())
 }
 
-/// The body of an answer with what differs each time replaced: the ids of boundaries and of the request, times, ETags.
+/// Returns the body of a response with the variable parts replaced: IDs of boundaries and of the request, times,
+/// ETags.
 fn frame(answer: &Response) -> String {
     assert_eq!(answer.status, 202, "{answer:?}");
     let boundary = answer.header("content-type").unwrap().strip_prefix("multipart/mixed; boundary=").unwrap();
     let mut text = String::from_utf8(answer.body.clone()).unwrap().replace(boundary, "BATCH");
-    // Only the messages in XML bodies have line breaks of their own.
+    // Only the messages in XML bodies contain line breaks.
     let lines = text.replace("\nRequestId:", "").replace("\nTime:", "").replace("\r\n", "");
     assert!(!lines.contains(['\r', '\n']), "every line ends with CRLF: {text:?}");
     text = text.replace(answer.header("x-ms-request-id").unwrap(), "ID").replace("\r\n", "\n");
@@ -61,7 +62,7 @@ const OF_PART: &str = "Content-Type: application/http\nContent-Transfer-Encoding
 const JSON_ERROR: &str =
     "DataServiceVersion: 3.0;\nContent-Type: application/json;odata=minimalmetadata;streaming=true;charset=utf-8\n\n";
 
-/// The one part that answers what may not stand beside something else.
+/// Returns the single part that refuses an operation that must not be combined with another one.
 fn refused() -> String {
     format!(
         "--BATCH\n{OF_PART}HTTP/1.1 400 Bad Request\nX-Content-Type-Options: nosniff\n{JSON_ERROR}{{\"odata.error\":{{\"code\":\"InvalidInput\",\"message\":{{\"lang\":\"en-US\",\"value\":\"0:One of the request inputs is not valid.\\nRequestId:ID\\nTime:\"}}}}}}\n"
@@ -116,7 +117,7 @@ fn a_query_stands_alone() {
     for parts in [[query.clone(), write.clone()], [write, query.clone()], [query.clone(), query]] {
         assert_eq!(frame(&post(&mut client, &parts)), format!("{}--BATCH--\n", refused()));
     }
-    // A write outside of a change set is refused likewise.
+    // A write outside a changeset is refused in the same way.
     assert_eq!(frame(&post(&mut client, &[single(&insert("mixed", "p", "1"))])), format!("{}--BATCH--\n", refused()));
     assert!(rows(&mut client, "mixed").is_empty());
 }
@@ -192,7 +193,7 @@ fn a_part_without_a_format_takes_that_of_the_batch() {
             format!("HTTP/1.1 201 Created\nDataServiceVersion: 3.0;\nContent-Type: application/json;odata={expected};");
         assert!(frame(&answer).contains(&wanted), "{outer} {inner}: {}", frame(&answer));
     }
-    // A part that explicitly asks for Atom is refused.
+    // A part that explicitly requests Atom is refused.
     let operation = insert("formats", "p", "7").replace("Accept: application/json", "Accept: application/atom+xml");
     let text = frame(&post(&mut client, &[changeset(&[&operation])]));
     assert!(text.contains("HTTP/1.1 415 Unsupported Media Type\nX-Content-Type-Options: nosniff\nDataServiceVersion: 1.0;\nContent-Type: application/xml;charset=utf-8\n"), "{text}");
@@ -232,7 +233,7 @@ fn the_first_failing_operation_is_named() {
     assert!(rows(&mut client, "order").is_empty());
 }
 
-/// A change set of which so much is decoded that two threads share it.
+/// A changeset so large that two threads share its decoding.
 #[test]
 fn the_first_failing_operation_is_named_anywhere_in_a_large_changeset() {
     let (_server, mut client) = server_with_table("large");

@@ -1,6 +1,7 @@
-//! Citations of the specification (`docs/spec`): every one in code and documents names a section that exists.
+//! Checks citations of the specification (`docs/spec`): every citation in code and documents names an existing
+//! section.
 //!
-//! `docs/spec/README.md` says how they are written.
+//! `docs/spec/README.md` describes their format.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +11,7 @@ use std::process::Command;
 /// The sections of one document by number, each with the number of steps in its numbered list.
 type Sections = BTreeMap<Vec<u32>, u32>;
 
-/// What a citation names. The document is its number in two digits.
+/// The target of a citation. The document is identified by two digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Citation {
     document: u32,
@@ -40,8 +41,8 @@ enum Token<'t> {
     Other(char),
 }
 
-/// The tokens of a text, each with the line it stands in. A word is a run of letters, digits and what may stand between
-/// digits, so that `2014-02-14` and `10.5` are one word each.
+/// Returns the tokens of a text, each with its line number. A word consists of letters, digits and the characters that
+/// may occur between digits, so `2014-02-14` and `10.5` are one word each.
 fn tokens(text: &str) -> Vec<(usize, Token<'_>)> {
     let (mut found, mut rest, mut line) = (Vec::new(), text, 1);
     while let Some(first) = rest.chars().next() {
@@ -70,18 +71,19 @@ fn tokens(text: &str) -> Vec<(usize, Token<'_>)> {
     found
 }
 
-/// The number of a document: two digits.
+/// Parses the number of a document: two digits.
 fn document(token: Option<&Token<'_>>) -> Option<u32> {
     let Some(Token::Word(word)) = token else { return None };
     (word.len() == 2 && word.bytes().all(|b| b.is_ascii_digit())).then(|| word.parse().unwrap())
 }
 
-/// Whether a number that nothing names a document may be one. Others that stand in brackets mean anything.
+/// Returns true if a number without the word "specification" may be a document. Other numbers in parentheses can mean
+/// anything.
 fn could_be_document(token: Option<&Token<'_>>) -> bool {
     document(token).is_some_and(|number| number <= 10)
 }
 
-/// Reads the citations of a text, or says in which line a `§` belongs to no document.
+/// Reads the citations in a text, and records the lines in which a `§` belongs to no document.
 struct Reader<'t> {
     tokens: Vec<(usize, Token<'t>)>,
     at: usize,
@@ -90,7 +92,7 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    /// `home` is the document that a section without one belongs to.
+    /// `home` is the document for sections without one.
     fn read(text: &'t str, home: Option<u32>) -> Self {
         let mut reader = Self { tokens: tokens(text), at: 0, found: Vec::new(), faults: Vec::new() };
         while reader.at < reader.tokens.len() {
@@ -113,7 +115,8 @@ impl<'t> Reader<'t> {
         self.tokens.get(self.at.checked_sub(by)?).map(|(_, token)| token)
     }
 
-    /// Whether the number here stands for a whole document: `specification 07`, `UNVERIFIED (10)`, `(10)`, `(07, …`.
+    /// Returns true if the number here stands for a whole document: `specification 07`, `UNVERIFIED (10)`, `(10)`,
+    /// `(07, …`.
     fn is_named_or_alone(&self) -> bool {
         let is = |token: Option<&Token<'_>>, expected: &str| matches!(token, Some(Token::Word(word)) if word.eq_ignore_ascii_case(expected));
         if is(self.back(1), "specification") || (is(self.back(2), "UNVERIFIED") && self.is_bracketed()) {
@@ -126,7 +129,7 @@ impl<'t> Reader<'t> {
         self.back(1) == Some(&Token::Other('(')) && matches!(self.peek(1), Some(Token::Other(')' | ',')))
     }
 
-    /// Reads citations with `,`, `and`, `or`, `to` or a dash between them; sections share the document before them.
+    /// Reads citations separated by `,`, `and`, `or`, `to` or a dash. Sections belong to the preceding document.
     fn list(&mut self, home: Option<u32>) {
         let mut current = home;
         loop {
@@ -165,7 +168,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Reads `step 12` or `steps 1 and 2` after a section, with or without a comma between.
+    /// Reads `step 12` or `steps 1 and 2` after a section, with or without a comma in between.
     fn steps(&mut self) -> Vec<u32> {
         let start = usize::from(self.peek(0) == Some(&Token::Other(',')));
         if !matches!(self.peek(start), Some(Token::Word("step" | "steps"))) {
@@ -186,7 +189,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// The text of a file without what begins the lines of comments, so that citations may be wrapped.
+/// Removes comment markers from the beginnings of lines, so that citations may be wrapped.
 fn prose(name: &str, text: &str) -> String {
     if has_ending(name, "md") {
         return text.to_owned();
@@ -203,7 +206,7 @@ fn has_ending(name: &str, ending: &str) -> bool {
     Path::new(name).extension().is_some_and(|extension| extension == ending)
 }
 
-/// Lines of a document outside of fenced blocks.
+/// Returns the lines of a document outside fenced blocks.
 fn unfenced(document: &str) -> impl Iterator<Item = &str> {
     let mut is_code = false;
     document.lines().filter(move |line| {
@@ -213,7 +216,7 @@ fn unfenced(document: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Reads the headings of a document of the specification: `# 06 — Title`, `## 6. Title`, `### 5.1 Title`.
+/// Reads the headings of a specification document: `# 06 — Title`, `## 6. Title`, `### 5.1 Title`.
 fn sections(number: u32, document: &str) -> Sections {
     let (mut found, mut current) = (Sections::new(), Vec::new());
     for line in unfenced(document) {
@@ -250,7 +253,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// The files of the repository, each with its text.
+/// Returns the files of the repository with their contents.
 fn files() -> Vec<(String, String)> {
     let listed = Command::new("git")
         .args(["-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard"])
@@ -259,17 +262,17 @@ fn files() -> Vec<(String, String)> {
     let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
     let endings = ["rs", "py", "js", "mjs", "sh", "toml", "md"];
     let is_read = |name: &&str| endings.iter().any(|ending| has_ending(name, ending));
-    // The cases of this file are no citations.
+    // The cases in this file are not citations.
     let names = listed.lines().filter(is_read).filter(|name| *name != file!());
     names.filter_map(|name| Some((name.to_owned(), std::fs::read_to_string(root().join(name)).ok()?))).collect()
 }
 
-/// The number of a document of the specification, by the name of its file.
+/// Returns the number of a specification document, given its file name.
 fn number_of(name: &str) -> Option<u32> {
     name.strip_prefix("docs/spec/")?.split_once('-')?.0.parse().ok()
 }
 
-/// Why a citation is wrong.
+/// Returns why a citation is wrong, or `None` if it is right.
 fn fault(citation: &Citation, documents: &BTreeMap<u32, Sections>) -> Option<&'static str> {
     let Some(sections) = documents.get(&citation.document) else { return Some("there is no such document") };
     let Some(section) = &citation.section else { return None };

@@ -1,5 +1,5 @@
-//! Consistency under load: clerks move amounts between the entities of one partition by transactions, while auditors read
-//! pages, and the server is killed with `kill -9` again and again. No page ever shows another sum.
+//! A consistency test under load: clerks move amounts between the entities of one partition in transactions, while
+//! auditors read pages, and the server is killed repeatedly with `kill -9`. No page may ever show a different sum.
 
 use crate::PROGRAM;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +11,8 @@ use test_support::{Random, Server};
 const ROUNDS: u64 = 4;
 const CLERKS: u64 = 5;
 const AUDITORS: usize = 2;
-/// How long the clerks work before the server is killed, in milliseconds, beside a random part of the same size.
+/// The minimum time that the clerks work before the server is killed, in milliseconds. A random time of up to the same
+/// length is added.
 const WORK_MILLISECONDS: u64 = 600;
 const SEED: &str = "ROWHOUSE_CONSISTENCY_SEED";
 
@@ -40,10 +41,10 @@ fn no_page_shows_a_part_of_a_transaction() {
     let refused: u64 = clerks.iter().map(|clerk| clerk.refused).sum();
     let pages = pages.into_inner();
     println!("{done} transactions, {refused} refused, {pages} pages");
-    assert!(done > ROUNDS && pages > ROUNDS, "clerks and auditors got something done");
+    assert!(done > ROUNDS && pages > ROUNDS, "clerks and auditors made no progress");
 }
 
-/// Lets everybody work for a while, then kills the server under them.
+/// Lets all clerks and auditors work for a while, then kills the server.
 fn work_and_crash(server: Server, clerks: &mut [Clerk], pages: &AtomicU64, milliseconds: u64) {
     let address = server.address.clone();
     let is_open = AtomicBool::new(true);

@@ -1,5 +1,5 @@
-//! The server on a PostgreSQL: how it starts and refuses to, several servers on one database, and what happens when
-//! servers, connections or the database itself die under load.
+//! Tests of the server on PostgreSQL: successful and refused starts, several servers on one database, and servers,
+//! connections or the database that die under load.
 
 use crate::PROGRAM;
 use std::process::Stdio;
@@ -12,12 +12,12 @@ use test_support::{Client, Random, Server, TIMEOUT, eventually};
 
 const SEED: &str = "ROWHOUSE_DATABASE_SEED";
 
-/// What the server says when it refuses to start.
+/// Returns the error output of a server that refuses to start.
 fn refusal(arguments: &[&str], password: &str) -> String {
     let mut command = PROGRAM.serve(&[&["--listen", "127.0.0.1:0"], arguments].concat());
     let output = command.env("PGPASSWORD", password).stdin(Stdio::null()).output().unwrap();
     assert!(!output.status.success());
-    assert!(output.stdout.is_empty(), "nothing may be announced");
+    assert!(output.stdout.is_empty(), "nothing must be announced");
     String::from_utf8(output.stderr).unwrap()
 }
 
@@ -28,11 +28,11 @@ fn an_unusable_database_is_refused_with_advice() {
     let (server, name) = database.rsplit_once('/').unwrap();
     let nobody = refusal(&["--store", "postgres://rowhouse@127.0.0.1:1/tables"], "");
     assert!(nobody.contains("cannot connect to the database 'tables' at 127.0.0.1:1"), "{nobody}");
-    assert!(nobody.contains("check that PostgreSQL runs there"), "{nobody}");
+    assert!(nobody.contains("check that PostgreSQL is running there"), "{nobody}");
     let missing = refusal(&["--store", &format!("{server}/missing")], "");
     assert!(missing.contains("there is no database 'missing'") && missing.contains("createdb"), "{missing}");
     let citus = refusal(&["--store", &database, "--distribute"], "");
-    assert!(citus.contains("no Citus"), "{citus}");
+    assert!(citus.contains("does not have Citus"), "{citus}");
     assert_eq!(cluster.sql(name, "SELECT count(*) FROM pg_class WHERE relname LIKE 'rowhouse%'").trim(), "0");
 
     cluster.sql(
@@ -56,7 +56,7 @@ fn an_unusable_database_is_refused_with_advice() {
     assert!(newer.contains("schema 99") && newer.contains("use the newer version"), "{newer}");
 }
 
-/// An answer of the address of operators.
+/// Returns a response of the admin listener.
 fn ask(server: &Server, path: &str) -> (u16, String) {
     let mut client = Client::connect(&server.admin).unwrap();
     client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).unwrap();
@@ -66,7 +66,7 @@ fn ask(server: &Server, path: &str) -> (u16, String) {
 
 #[test]
 fn operators_see_the_database_and_whether_it_can_be_reached() {
-    // Of its own, because it is harmed.
+    // A separate cluster, because the test damages it.
     let Some(cluster) = Cluster::start() else { return };
     let database = cluster.database();
     let server = PROGRAM.start(&["--store", &database, "--store-connections", "3", "--admin", "127.0.0.1:0"]);
@@ -75,7 +75,7 @@ fn operators_see_the_database_and_whether_it_can_be_reached() {
     assert_eq!(ask(&server, "/readyz?verbose"), (200, "[+] stage: ok\n[+] storage: ok\n[+] disk: ok\nready\n".into()));
     let node = database.split_once('@').and_then(|(_, address)| address.split_once('/')).unwrap().0;
     let idle = format!(r#"rowhouse_store_connections{{node="{node}",state="idle"}}"#);
-    // The only one that was opened may be in use for what the server does by itself.
+    // The only open connection may be in use by the server's background work.
     let page = eventually("an idle connection", || {
         let (_, page) = ask(&server, "/metrics");
         (!page.contains(&format!("{idle} 0\n"))).then_some(page)
@@ -88,26 +88,26 @@ fn operators_see_the_database_and_whether_it_can_be_reached() {
     assert!(value(&idle) >= 1.0);
     assert!(value(&format!(r#"rowhouse_store_step_seconds_count{{node="{node}"}}"#)) >= 1.0);
     assert!((value(&format!(r#"rowhouse_store_node_up{{node="{node}"}}"#)) - 1.0).abs() < 0.1);
-    assert!(!page.contains("rowhouse_commit_"), "there is no committer");
+    assert!(!page.contains("rowhouse_commit_"), "a database has no committer");
     let frozen = cluster.freeze();
     let began = Instant::now();
     let (status, said) = ask(&server, "/readyz");
     assert_eq!(status, 503);
-    assert!(said.contains("not ready: the storage does not answer within 2 s"), "{said}");
-    assert!(began.elapsed() < TIMEOUT, "there is a deadline");
+    assert!(said.contains("not ready: the storage did not respond within 2 s"), "{said}");
+    assert!(began.elapsed() < TIMEOUT, "the check must have a deadline");
     assert_eq!(ask(&server, "/livez").0, 200);
     assert_eq!(ask(&server, "/metrics").0, 200);
     drop(frozen);
     eventually("the return of the database", || (ask(&server, "/readyz").0 == 200).then_some(()));
-    // A statement waits for a lock, so that it is on its way when the database dies.
+    // A statement waits for a lock, so it is in progress when the database dies.
     let held = cluster.open_transaction(&database, "LOCK TABLE rowhouse_entities IN ACCESS EXCLUSIVE MODE");
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
                    AND application_name = 'rowhouse' AND wait_event_type = 'Lock'";
     thread::scope(|scope| {
         scope.spawn(|| {
-            // It is started again, and the server waits for it.
+            // The database is restarted, and the server waits for it.
             let mut look = || client.request("GET", "/tab(PartitionKey='p',RowKey='r')", &[], b"").status;
-            eventually("an answer", || (look() == 404).then_some(()));
+            eventually("a response", || (look() == 404).then_some(()));
         });
         eventually("a wait for the lock", || (cluster.sql(&database, waiting).trim() != "0").then_some(()));
         cluster.kill();
@@ -116,7 +116,7 @@ fn operators_see_the_database_and_whether_it_can_be_reached() {
     let retries = r#"rowhouse_store_retries_total{reason="connection"} "#;
     let (_, page) = ask(&server, "/metrics");
     let retried = page.lines().find_map(|line| line.strip_prefix(retries)).unwrap();
-    assert_ne!(retried, "0", "attempts were made again");
+    assert_ne!(retried, "0", "statements must be retried");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn the_sum_holds_while_three_servers_are_killed_in_turn() {
             }
             thread::sleep(Duration::from_millis(500 + random.below(400)));
             killed.kill9();
-            // The others go on as if nothing had happened.
+            // The other servers continue unaffected.
             thread::sleep(Duration::from_millis(400));
             is_over.store(true, Ordering::SeqCst);
         });
@@ -168,12 +168,12 @@ fn the_sum_holds_while_three_servers_are_killed_in_turn() {
     let done: u64 = clerks.iter().map(|clerk| clerk.done).sum();
     let refused: u64 = clerks.iter().map(|clerk| clerk.refused).sum();
     println!("{done} transactions, {refused} refused, {} pages", pages.load(Ordering::Relaxed));
-    assert!(done > 4 * ROUNDS as u64, "the clerks got something done");
+    assert!(done > 4 * ROUNDS as u64, "the clerks made no progress");
     let faults: u64 = clerks.iter().map(|clerk| clerk.faults).sum();
-    assert_eq!(faults, 0, "the death of a server is no matter of the others");
+    assert_eq!(faults, 0, "the death of a server must not affect the others");
 }
 
-/// Waits until what a dead server had begun has come to an end.
+/// Waits until the work that a dead server had started has ended.
 fn wait_until_quiet(cluster: &Cluster, database: &str) {
     let busy = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
                 AND pid <> pg_backend_pid() AND state <> 'idle'";
@@ -182,7 +182,7 @@ fn wait_until_quiet(cluster: &Cluster, database: &str) {
 
 #[test]
 fn nothing_acknowledged_is_lost_when_connections_and_the_database_die() {
-    // One of its own, because it is harmed.
+    // A separate cluster, because the test damages it.
     let Some(cluster) = Cluster::start() else { return };
     let database = cluster.database();
     let mut random = Random::from_environment(SEED);
@@ -224,14 +224,14 @@ fn nothing_acknowledged_is_lost_when_connections_and_the_database_die() {
     let done: u64 = clerks.iter().map(|clerk| clerk.done).sum();
     let faults: u64 = clerks.iter().map(|clerk| clerk.faults).sum();
     println!("{done} transactions, {faults} faults, {} pages", pages.load(Ordering::Relaxed));
-    assert!(done > 20, "the clerks got something done");
+    assert!(done > 20, "the clerks made no progress");
     for server in servers {
         let (status, log) = server.stop();
         assert!(status.success() && !log.iter().any(|line| line.contains("panicked")), "{log:?}");
     }
 }
 
-/// Waits until a server answers from its database again, without having been restarted.
+/// Waits until a server serves from its database again, without having been restarted.
 fn wait_for_database(server: &Server) {
     let mut client = Client::connect(&server.address).unwrap();
     eventually("the return of the database", || {
@@ -239,7 +239,7 @@ fn wait_for_database(server: &Server) {
     });
 }
 
-/// A certificate of the kind that Citus makes for each node by itself, X.509 of version 1, and its key. Nothing else uses them.
+/// A certificate of the kind that Citus generates for each node, X.509 version 1, and its key. Nothing else uses them.
 const CITUS_CERTIFICATE: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIBLjCB1QIUQfwzDOYFT1ZN7FdRo7/IA8TFf4AwCgYIKoZIzj0EAwIwGTEXMBUG
@@ -257,7 +257,7 @@ TCc2rJ/xN76LI59jRR69j+P51wahRANCAATx3qHhbip2KZpBgYZPD0JyrdIZb1Mk
 eK1G+ATCOJ+hW9u554cKm87Gt/GbQjcK5H6ykFnFLiyzCXhLI88arRYM
 -----END PRIVATE KEY-----";
 
-/// Gives the database a certificate for `localhost`, and answers it as PEM.
+/// Gives the database a certificate for `localhost`, and returns it as PEM.
 fn encrypt(cluster: &Cluster) -> String {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     encrypt_with(cluster, &made.cert.pem(), &made.signing_key.serialize_pem());
@@ -268,7 +268,7 @@ fn encrypt(cluster: &Cluster) -> String {
 fn encrypt_with(cluster: &Cluster, certificate: &str, key: &str) {
     for (name, content) in [("server.crt", certificate), ("server.key", key)] {
         let content = content.trim().replace('\n', "\\n");
-        // Written by the database, so that the file is its own.
+        // Written by the database, so that it owns the file.
         let write = format!("COPY (SELECT E'{content}') TO PROGRAM 'umask 077; sed \"s/\\\\\\\\n/\\n/g\" > {name}'");
         cluster.sql("postgres", &write);
     }
@@ -281,7 +281,7 @@ fn tls_to_the_database_follows_the_ssl_mode() {
     let Some(cluster) = Cluster::start() else { return };
     let database = cluster.database();
     let plain = refusal(&["--store", &format!("{database}?sslmode=require")], "");
-    assert!(plain.contains("there is no TLS with the database") && plain.contains("ssl = on"), "{plain}");
+    assert!(plain.contains("TLS to the database") && plain.contains("ssl = on"), "{plain}");
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str| {
         let path = folder.path().join(name);
@@ -307,7 +307,7 @@ fn tls_to_the_database_follows_the_ssl_mode() {
     for address in [
         format!("{named}?sslmode=verify-full&sslrootcert={wrong}"),
         format!("{named}?sslmode=require&sslrootcert={wrong}"),
-        // The certificate is not for this name.
+        // The certificate is not valid for this name.
         format!("{database}?sslmode=verify-full&sslrootcert={right}"),
         format!("{named}?sslmode=verify-full"),
     ] {

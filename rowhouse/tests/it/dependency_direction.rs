@@ -1,35 +1,36 @@
-//! Which crate may depend on which: `model` on none, `wire` and `store` on `model`, `client` on `wire` and `model`, `server`
-//! and `tools` on these but not on each other, the server on the files of `explorer` too, the program on all, and `testing` on
-//! the server and what it is made of. `platform` knows no other crate, and those that meet the operating system know it.
+//! Checks which crate may depend on which: `model` on none, `wire` and `store` on `model`, `client` on `wire` and
+//! `model`, `server` and `tools` on these but not on each other, the server also on the files of `explorer`, the
+//! program on all, and `testing` on the server and its dependencies. `platform` depends on no other crate; crates that
+//! use the operating system depend on it.
 
 use serde_json::Value;
 use std::process::Command;
 
-/// What a crate of the core may use.
+/// The permitted dependencies of a core crate.
 struct Rule {
     package: &'static str,
-    /// The crates of the workspace that it may depend on.
+    /// The workspace crates that it may depend on.
     may_use: &'static [&'static str],
-    /// Libraries that would bring in what the crate must not know.
+    /// Libraries that would introduce what the crate must not know.
     must_not_use: &'static [&'static str],
 }
 
 const MODEL: &str = "rowhouse-model";
 const WIRE: &str = "rowhouse-wire";
 const CLIENT: &str = "rowhouse-client";
-/// The macro of the client's entity types.
+/// The derive macro for the client's entity types.
 const DERIVE: &str = "rowhouse-client-derive";
 const STORE: &str = "rowhouse-store";
 /// The files of the explorer, which are data to the server.
 const EXPLORER: &str = "rowhouse-explorer";
-/// What differs between operating systems.
+/// The differences between operating systems.
 const PLATFORM: &str = "rowhouse-platform";
 const SERVER: &str = "rowhouse-server";
 const TOOLS: &str = "rowhouse-tools";
 const PROGRAM: &str = "rowhouse-tables";
 /// The server in the process of a test: other packages may use it for their tests.
 const TESTING: &str = "rowhouse-testing";
-/// What tests share: every package may use it, for its tests alone.
+/// Shared test code: every package may use it, but only for its tests.
 const TEST_SUPPORT: &str = "rowhouse-test-support";
 
 const RULES: [Rule; 12] = [
@@ -89,7 +90,7 @@ const RULES: [Rule; 12] = [
     Rule {
         package: PLATFORM,
         may_use: &[],
-        // The system, and nothing that Rowhouse does with it.
+        // Only the system, nothing specific to Rowhouse.
         must_not_use: &["hyper", "http", "serde", "fjall", "clap", "tracing", "anyhow"],
     },
     Rule {
@@ -113,7 +114,7 @@ const RULES: [Rule; 12] = [
     Rule {
         package: DERIVE,
         may_use: &[MODEL],
-        // What a macro is made of, and nothing else.
+        // Only what macros need.
         must_not_use: &["tokio", "hyper", "http", "tracing", "anyhow"],
     },
     Rule {
@@ -130,7 +131,7 @@ const RULES: [Rule; 12] = [
     },
     Rule {
         package: SERVER,
-        // Of the client, only how requests to other services are sent.
+        // From the client, only the sending of requests to other services.
         may_use: &[MODEL, WIRE, CLIENT, STORE, EXPLORER, PLATFORM],
         // No storage library, no command line.
         must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "clap"],
@@ -138,7 +139,7 @@ const RULES: [Rule; 12] = [
     Rule {
         package: TOOLS,
         may_use: &[MODEL, WIRE, CLIENT, STORE, PLATFORM],
-        // Not the server, nor what it is made of.
+        // Neither the server nor its libraries.
         must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "hyper", "hyper-util", "http", "toml"],
     },
     Rule {
@@ -148,9 +149,9 @@ const RULES: [Rule; 12] = [
     },
     Rule {
         package: TESTING,
-        // The protocol and the client for its own tests alone.
+        // The protocol and the client only for its own tests.
         may_use: &[MODEL, WIRE, CLIENT, STORE, SERVER],
-        // No command line, and no client but that of the test.
+        // No command line, and no client except the test's own.
         must_not_use: &[
             "fjall",
             "lsm-tree",
@@ -162,11 +163,11 @@ const RULES: [Rule; 12] = [
             "tracing-subscriber",
         ],
     },
-    // It must not bring what is tested into a test a second time.
+    // It must not bring the code under test into a test a second time.
     Rule { package: TEST_SUPPORT, may_use: &[WIRE], must_not_use: &["fjall", "tokio", "hyper"] },
 ];
 
-/// A direct dependency of a package, also one for tests or builds.
+/// A direct dependency of a package, including dependencies for tests and builds.
 struct Dependency {
     name: String,
     is_of_workspace: bool,
@@ -193,7 +194,7 @@ fn dependencies_point_in_one_direction() {
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     for Rule { package, may_use, must_not_use } in RULES {
         for Dependency { name, is_of_workspace, is_for_tests } in dependencies(&metadata, package) {
-            // The client may use itself, so that its tests have all features on.
+            // The client may use itself, so that its tests have all features enabled.
             let is_allowed = !is_of_workspace
                 || may_use.contains(&name.as_str())
                 || is_for_tests && [TEST_SUPPORT, TESTING, CLIENT].contains(&name.as_str());

@@ -1,7 +1,7 @@
-//! A failover of the database under load: the primary is lost, and its synchronous replica takes its place.
+//! A test of a database failover under load: the primary is lost, and its synchronous replica replaces it.
 //!
-//! No acknowledged write is lost, and every ETag is the one that was acknowledged; clients see errors after which they try
-//! again, and none of them hangs; the servers go on without a restart.
+//! No acknowledged write is lost, and every ETag is the acknowledged one. Clients see only errors after which they
+//! retry, and no client hangs. The servers continue without a restart.
 
 use crate::PROGRAM;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,9 +13,9 @@ use test_support::writers::{Tally, Writer};
 
 const SEED: &str = "ROWHOUSE_FAILOVER_SEED";
 const WRITERS: u64 = 8;
-/// No answer takes longer than a request may, and a little.
+/// The maximum duration of a request, with a small margin, in milliseconds.
 const ANSWER_MS_MAX: u64 = 33_000;
-/// After this time at the latest every writer is served again.
+/// The time after which every writer must be served again.
 const RESUMED_WITHIN: Duration = Duration::from_secs(30);
 
 #[test]
@@ -44,9 +44,9 @@ fn a_failover_to_a_synchronous_replica_loses_nothing_and_service_resumes_by_itse
         let before: Vec<_> = tallies.iter().map(|tally| tally.acknowledged.load(Ordering::SeqCst)).collect();
         println!("{before:?} acknowledged when the replica took over, {:?} after the loss", lost.elapsed());
         for (tally, before) in tallies.iter().zip(&before) {
-            assert!(*before > 0, "every writer wrote before the loss");
+            assert!(*before > 0, "every writer must have written before the loss");
             while tally.acknowledged.load(Ordering::SeqCst) < before + 5 {
-                assert!(promoting.elapsed() < RESUMED_WITHIN, "service does not resume");
+                assert!(promoting.elapsed() < RESUMED_WITHIN, "service did not resume");
                 thread::sleep(Duration::from_millis(10));
             }
         }
@@ -54,7 +54,7 @@ fn a_failover_to_a_synchronous_replica_loses_nothing_and_service_resumes_by_itse
         thread::sleep(Duration::from_millis(500));
         is_over.store(true, Ordering::SeqCst);
     });
-    // What one server stored the other one shows.
+    // Every server shows what any server stored.
     for server in &servers {
         let mut client = server.client();
         for writer in &mut writers {
@@ -64,16 +64,13 @@ fn a_failover_to_a_synchronous_replica_loses_nothing_and_service_resumes_by_itse
     let sum = |count: fn(&Tally) -> u64| tallies.iter().map(count).sum::<u64>();
     let longest = tallies.iter().map(|tally| tally.longest_ms.load(Ordering::SeqCst)).max().unwrap();
     println!(
-        "{} acknowledged, {} busy, {} unknown, the longest answer took {longest} ms",
+        "{} acknowledged, {} busy, {} unknown, the longest response took {longest} ms",
         sum(|tally| tally.acknowledged.load(Ordering::SeqCst)),
         sum(|tally| tally.busy.load(Ordering::SeqCst)),
         sum(|tally| tally.unknown.load(Ordering::SeqCst)),
     );
-    assert!(
-        sum(|tally| tally.busy.load(Ordering::SeqCst)) > 0,
-        "writes without a primary are answered with ServerBusy"
-    );
-    assert!(longest < ANSWER_MS_MAX, "an answer took {longest} ms, beyond what a request may take");
+    assert!(sum(|tally| tally.busy.load(Ordering::SeqCst)) > 0, "writes without a primary must fail with ServerBusy");
+    assert!(longest < ANSWER_MS_MAX, "a response took {longest} ms, longer than the request timeout");
     for server in servers {
         let (status, log) = server.stop();
         assert!(status.success() && !log.iter().any(|line| line.contains("panicked")), "{log:?}");

@@ -1,4 +1,4 @@
-//! `rowhouse health`, and the notifications of a service manager.
+//! Tests of `rowhouse health`, and of the notifications to a service manager.
 
 use crate::PROGRAM;
 use std::fs;
@@ -10,7 +10,8 @@ use std::process::Stdio;
 use std::thread::{self, JoinHandle};
 use test_support::TIMEOUT;
 
-/// Whether the command finds a server ready, and what it says. It waits as long as it can, unless an argument says otherwise.
+/// Runs the command. Returns whether it found a ready server, and its output. The timeout is the maximum unless an
+/// argument sets it.
 fn health(args: &[&str], environment: &[(&str, &str)]) -> (bool, String) {
     let timeout = if args.contains(&"--timeout") { &[][..] } else { &["--timeout", "60"] };
     let mut command = PROGRAM.command(&[&["health"], args, timeout].concat());
@@ -20,7 +21,7 @@ fn health(args: &[&str], environment: &[(&str, &str)]) -> (bool, String) {
     (output.status.success(), said)
 }
 
-/// Answers one request with these bytes, and returns the request.
+/// Starts a listener that responds to one request with these bytes, and returns the request.
 fn answering(bytes: &'static str) -> (String, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -49,7 +50,7 @@ fn a_server_is_found_by_the_options_it_was_started_with() {
     let address = server.address.clone();
     assert!(server.stop().0.success());
     let (good, said) = health(&["--listen", &address], &[]);
-    assert!(!good && said.contains("nothing listens"), "{said}");
+    assert!(!good && said.contains("nothing is listening"), "{said}");
 }
 
 #[test]
@@ -79,7 +80,7 @@ fn an_https_server_is_asked_over_https() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(good, "{said}");
-    assert!(!plain.0 && plain.1.contains("speaks HTTPS"), "{}", plain.1);
+    assert!(!plain.0 && plain.1.contains("requires HTTPS"), "{}", plain.1);
 }
 
 #[test]
@@ -97,7 +98,7 @@ fn the_answer_of_the_admin_listener_decides() {
     for nonsense in ["", "SSH-2.0-OpenSSH_9.9\r\n", "HTTP/1.1 twohundred\r\n\r\n"] {
         let (address, asked) = answering(nonsense);
         let (good, said) = health(&["--admin", &address], &[]);
-        assert!(!good && said.contains("does not answer"), "{nonsense}: {said}");
+        assert!(!good && said.contains("does not respond like"), "{nonsense}: {said}");
         asked.join().unwrap();
     }
     assert!(!health(&["--admin", "nowhere"], &[]).0);
@@ -107,7 +108,7 @@ fn the_answer_of_the_admin_listener_decides() {
 fn the_admin_listener_of_a_server_says_that_it_is_ready() {
     let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0"]);
     let admin = server.admin.clone();
-    // Nothing listens where the data would be.
+    // Nothing listens on the address of the data.
     let (good, said) = health(&[], &[("ROWHOUSE_ADMIN", &admin), ("ROWHOUSE_LISTEN", "127.0.0.1:1")]);
     assert!(good && said.contains(&admin), "{said}");
     assert!(server.stop().0.success());
@@ -119,10 +120,10 @@ fn a_silent_server_is_not_ready() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let (good, said) = health(&["--admin", &address, "--timeout", "1"], &[]);
-    assert!(!good && said.contains("waiting for an answer"), "{said}");
+    assert!(!good && said.contains("waiting for a response"), "{said}");
 }
 
-/// Starts and stops a server that finds this socket in its environment, and returns what it said there.
+/// Starts and stops a server with this socket in its environment, and returns its notifications.
 fn told(socket: &UnixDatagram, name: &str) -> Vec<String> {
     socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let next = || {
@@ -162,6 +163,6 @@ fn a_missing_service_manager_does_not_prevent_the_start() {
     let server = PROGRAM.start_with(&["--in-memory"], |command| {
         command.env("NOTIFY_SOCKET", "/nowhere/notify");
     });
-    server.wait_for_log("could not be notified");
+    server.wait_for_log("failed to notify");
     assert!(health(&["--listen", &server.address], &[]).0);
 }

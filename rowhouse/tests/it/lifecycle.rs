@@ -1,4 +1,4 @@
-//! The life of the server as a process: starting, refusing to start, stopping.
+//! Tests of the server process: starting, refusing to start, stopping.
 
 use crate::PROGRAM;
 use std::fs;
@@ -9,12 +9,12 @@ use std::process::{Output, Stdio};
 use std::time::Instant;
 use test_support::{Client, head};
 
-/// Runs a server that must refuse to start, and returns what it says.
+/// Runs a server that must refuse to start, and returns its error output.
 fn refusal(args: &[&str]) -> String {
     let Output { status, stdout, stderr } = PROGRAM.serve(args).output().unwrap();
     let said = String::from_utf8(stderr).unwrap();
     assert_eq!(status.code(), Some(1), "{said}");
-    assert_eq!(String::from_utf8(stdout).unwrap(), "", "nothing says that it is ready");
+    assert_eq!(String::from_utf8(stdout).unwrap(), "", "readiness must not be announced");
     assert!(!said.contains("panicked"), "{said}");
     said
 }
@@ -23,7 +23,7 @@ fn refusal_of_folder(folder: &Path) -> String {
     refusal(&["--listen", "127.0.0.1:0", "--data", folder.to_str().unwrap()])
 }
 
-/// A data folder with one table in it.
+/// Creates a data folder with one table in it.
 fn data_folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let server = PROGRAM.start(&["--data", folder.path().to_str().unwrap()]);
@@ -36,7 +36,7 @@ fn create_table(client: &mut Client) {
     assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"tab"}"#).status, 201);
 }
 
-/// Every file below a folder with its content.
+/// Returns every file below a folder with its content.
 fn content(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -106,7 +106,7 @@ fn a_request_under_way_is_finished_on_sigterm() {
     assert_eq!(idle.request("GET", "/Tables", &[], b"").status, 200);
     let body = br#"{"PartitionKey":"p","RowKey":"r","A":1}"#;
     let length = body.len().to_string();
-    // The server says `100 Continue` when it has begun with the request and waits for the body.
+    // The server sends `100 Continue` when it has started processing the request and waits for the body.
     let headers = [("Content-Length", length.as_str()), ("Expect", "100-continue")];
     client.send(head("POST", "/tab", &headers).as_bytes()).unwrap();
     assert_eq!(client.receive().unwrap().status, 100);
@@ -158,7 +158,7 @@ fn the_end_of_standard_input_stops_a_server_that_was_asked_to() {
 
 #[test]
 fn the_end_of_standard_input_also_ends_a_server_that_still_waits_for_its_database() {
-    // It accepts connections by the system's queue and never answers.
+    // It accepts connections through the system's queue and never responds.
     let database = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("postgres://rowhouse@{}/tables?connect_timeout=600", database.local_addr().unwrap());
     let mut command = PROGRAM.serve(&["--listen", "127.0.0.1:0", "--store", &url, "--stop-with-stdin"]);
@@ -186,7 +186,8 @@ fn without_the_option_the_end_of_standard_input_means_nothing() {
     assert!(server.stop().1.iter().any(|line| line.contains("stopping on SIGTERM")));
 }
 
-/// The figures are for people: a busy machine says nothing about the server. What is held is that it works at all.
+/// The figures are only printed: on a busy machine they say nothing about the server. The test checks that the server
+/// works.
 #[test]
 fn cold_start_and_idle_memory() {
     let folder = tempfile::tempdir().unwrap();
@@ -202,7 +203,7 @@ fn cold_start_and_idle_memory() {
     assert!(server.stop().0.success());
 }
 
-/// Resident memory of a process, where the system tells it.
+/// Returns the resident memory of a process, on systems that report it.
 fn resident_kib(process: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

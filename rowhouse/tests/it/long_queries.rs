@@ -1,15 +1,17 @@
-//! Queries that examine far more than they find: they end in time, and with their client.
+//! Tests of queries that examine far more than they find: they end within their time limit, and when their client
+//! disconnects.
 
 use crate::PROGRAM;
 use crate::admin::page::page;
 use test_support::content::{create_table, fill_partition};
 use test_support::{Client, Server, eventually, head};
 
-/// Comparisons of the filter, so that examining an entity takes its time.
+/// The number of comparisons in the filter, which makes examining an entity slow.
 const COMPARISONS: usize = 2000;
-/// Entities of a partition.
+/// The number of entities in a partition.
 const ROWS: usize = 100;
-/// Partitions that are added at a time until a query does not end within its time any more, and how often.
+/// The number of partitions that are added in each round, until a query no longer completes within its time limit, and
+/// the maximum number of rounds.
 const PARTITIONS: usize = 20;
 const ROUNDS_MAX: usize = 50;
 
@@ -20,13 +22,13 @@ fn server(folder: &tempfile::TempDir) -> Server {
     server
 }
 
-/// A query that selects nothing, since no entity has this property, and takes its time to find out.
+/// Returns a query that selects nothing, because no entity has this property, and is slow.
 fn query() -> String {
     let terms: Vec<String> = (0..COMPARISONS).map(|number| format!("N%20eq%20{number}")).collect();
     format!("/Cars()?$filter={}", terms.join("%20or%20"))
 }
 
-/// The query options for the page after this one, if there is one.
+/// Returns the query options for the next page, if there is one.
 fn next(client: &mut Client, query: &str) -> Option<String> {
     let answer = client.request("GET", query, &[], b"");
     assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
@@ -42,13 +44,13 @@ fn a_query_that_finds_nothing_ends_in_time_and_with_its_client() {
     let server = server(&folder);
     let (mut client, query) = (server.client(), query());
     let mut partitions = 0..;
-    // How many entities a second is too short for depends on the machine.
+    // How many entities are too many for one second depends on the machine.
     let first = (0..ROUNDS_MAX).find_map(|_| {
         partitions.by_ref().take(PARTITIONS).for_each(|partition| fill_partition(&mut client, "Cars", partition, ROWS));
         next(&mut client, &query)
     });
-    let mut token = Some(first.expect("a query that takes too long ends with a token"));
-    // The rest of the table needs less than the time that was too short for all of it, on a quiet machine.
+    let mut token = Some(first.expect("a query that takes too long must end with a token"));
+    // On a quiet machine, the rest of the table takes less than the time that was too short for the whole table.
     let mut pages = 1;
     while let Some(position) = token {
         token = next(&mut client, &format!("{query}{position}"));

@@ -1,7 +1,7 @@
-//! The tests of the built program: it is started as its users start it, and is spoken to over the network.
+//! Tests of the built program: they start it as its users do, and communicate with it over the network.
 //!
-//! All of them are one binary, which is linked once. They share its process, so none may change what belongs to the
-//! process: its environment, its working folder, its limits.
+//! They are one binary, which is linked once. They share its process, so no test may change the state of the process:
+//! its environment, its working folder, its limits.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "seeds and skipped parts are printed")]
@@ -45,5 +45,4 @@ mod web_pages;
 
 use test_support::Program;
 
-/// The program that is tested.
 const PROGRAM: Program = Program::at(env!("CARGO_BIN_EXE_rowhouse"));

@@ -1,5 +1,5 @@
-//! Overload: clients that do not read their responses, and many idle connections. Memory stays bounded, requests beyond the
-//! limits are refused, and all others are served.
+//! Tests of overload: clients that do not read their responses, and many idle connections. Memory stays bounded,
+//! requests beyond the limits are refused, and all others are served.
 
 use crate::PROGRAM;
 use model::limits::ADMIN_CONNECTIONS_MAX;
@@ -7,15 +7,15 @@ use std::fs;
 use test_support::{Client, Server, head};
 
 const ENTITIES: usize = 300;
-/// Bytes of the text of each entity: a page of all of them is about 3 MiB.
+/// The length of the string in each entity: a page of all of them is about 3 MiB.
 const TEXT_BYTES: usize = 10_000;
-/// Queries that a client sends without reading, more than the buffers of the system hold the answers of.
+/// The number of queries that a client sends without reading: their responses exceed the system's buffers.
 const QUERIES: usize = 12;
 const SLOW_READERS: usize = 24;
 const IDLE: usize = 2000;
 const MIB: u64 = 1024 * 1024;
 
-/// A server with little memory for bodies, and a table that does not fit it many times.
+/// Starts a server with little memory for bodies, and a table of which few copies fit in it.
 fn server() -> Server {
     let server = PROGRAM.start(&["--in-memory", "--body-mib", "16"]);
     let mut client = server.client();
@@ -48,7 +48,7 @@ fn slow_readers_take_bounded_memory_and_delay_no_others() {
             client
         })
         .collect();
-    // The slow ones hold the memory there is for pages. So pages end early, or are refused; small answers go on all the time.
+    // The slow clients hold the memory for pages. So pages end early or are refused, but small responses always work.
     let (mut entities, mut from) = (0, String::new());
     while entities < ENTITIES {
         assert_eq!(client.request("GET", "/large(PartitionKey='p',RowKey='007')", &[], b"").status, 200);
@@ -94,8 +94,8 @@ fn idle_connections_cost_little_and_delay_nobody() {
     assert!(status.success(), "{log:?}");
 }
 
-/// A batch of inserts into one partition, whose answer is three times as long: each of its characters is two bytes in
-/// the request and an escape of six in the answer.
+/// Returns a batch of inserts into one partition whose response is three times as long: each of its characters takes
+/// two bytes in the request, and six as an escape in the response.
 fn growing_batch(partition: &str, entities: usize) -> Vec<u8> {
     let text = "é".repeat(32 * 1024);
     let properties: Vec<String> = (0..15).map(|number| format!("\"P{number}\":\"{text}\"")).collect();
@@ -132,7 +132,7 @@ fn a_batch_for_whose_response_there_is_no_memory_writes_nothing() {
     assert!(status.success(), "{log:?}");
 }
 
-/// All entities of a table, page by page, and the length of the longest page.
+/// Reads all entities of a table, page by page. Returns their number and the length of the longest page.
 fn read_all(client: &mut Client, query: &str, headers: &[(&str, &str)]) -> (usize, usize) {
     let (mut entities, mut longest, mut from) = (0, 0, String::new());
     loop {
@@ -164,7 +164,7 @@ fn a_page_ends_before_its_body_is_too_long() {
     let first = client.request("GET", "/large()", &[], b"");
     assert_eq!(first.json()["value"].as_array().unwrap().len(), 8);
     assert!(first.body.len() < page_bytes_max && first.header("x-ms-continuation-nextrowkey").is_some());
-    // A thousand entities of a few bytes, with every name that is asked for shown as null, and with their addresses.
+    // A thousand entities of a few bytes, with every selected name shown as null, and with their addresses.
     let key = "\u{20AC}".repeat(500);
     for batch in 0..10 {
         let operation = |row| {
@@ -204,7 +204,7 @@ fn bodies_that_do_not_come_hold_no_memory() {
     for _ in 0..10 {
         assert_eq!(client.request("GET", "/small()", &[], b"").status, 200);
     }
-    // A body that makes no progress is not waited for: its connection is closed without a response.
+    // The server does not wait for a body that makes no progress: it closes the connection without a response.
     for mut stalled in stalled {
         assert!(stalled.receive().is_err());
     }
@@ -248,7 +248,7 @@ fn unfinished_heads_take_bounded_memory() {
     let unfinished: Vec<Client> = (0..600)
         .map(|_| {
             let mut client = server.client();
-            // Those that have waited longest are closed meanwhile.
+            // The connections that have been idle longest are closed in the meantime.
             let _sent = client.send(head_start.as_bytes());
             client
         })

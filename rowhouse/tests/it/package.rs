@@ -1,25 +1,25 @@
-//! The archive of a release, and the script that packs it.
+//! Tests of the release archive, and of the script that packs it.
 
 use crate::PROGRAM;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the archive is said to be for; the program is that of this machine.
+/// The declared target of the archive; the program itself is for this machine.
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// The program of this build, without what debuggers read: that makes most of it, and packing it takes long.
+/// Returns the program of this build without debug information, which is most of its size and takes long to pack.
 fn program(folder: &Path) -> PathBuf {
     let stripped = folder.join("rowhouse");
     let done = Command::new("strip").arg("-o").arg(&stripped).arg(PROGRAM.path()).status();
     if done.is_ok_and(|status| status.success()) { stripped } else { PROGRAM.path().into() }
 }
 
-/// Packs a program into a folder, by a caller with this umask, and returns the archive.
+/// Packs a program into a folder, with this umask of the caller, and returns the archive.
 fn pack(program: &Path, folder: &Path, umask: &str) -> PathBuf {
     let line = format!("umask {umask}; exec scripts/package.sh \"$@\"");
     let output = Command::new("bash")
@@ -78,7 +78,8 @@ fn an_archive_holds_everything_and_is_the_same_each_time() {
     assert!(listed.lines().all(|line| line.contains(" 0/0 ") && line.contains("2023-11-1")), "{listed}");
 }
 
-/// `scripts/build-static.sh` took the address of its first server for that of its second, which did not listen yet.
+/// A former bug: `scripts/build-static.sh` used the address of its first server for the second one, which was not
+/// listening yet.
 #[test]
 fn a_script_reads_the_address_of_the_server_that_it_started_last() {
     let script = r#"

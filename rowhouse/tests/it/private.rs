@@ -1,5 +1,5 @@
-//! What the program creates is for its owner alone, what others may open is named in a warning, and no password reaches a
-//! message.
+//! Tests that files created by the program are accessible only to their owner, that a warning names files that others
+//! can open, and that no message contains a password.
 
 use crate::PROGRAM;
 use std::fs::{self, Permissions};
@@ -8,7 +8,7 @@ use std::path::Path;
 use test_support::command::Folder;
 use test_support::content::fill;
 
-/// Makes sure that everything below a path is for its owner alone; returns how much there is.
+/// Asserts that everything below a path is accessible only to its owner. Returns the number of files and folders.
 fn assert_private(path: &Path) -> usize {
     let metadata = fs::symlink_metadata(path).unwrap();
     let mode = metadata.permissions().mode() & 0o777;
@@ -20,7 +20,7 @@ fn assert_private(path: &Path) -> usize {
     fs::read_dir(path).unwrap().map(|entry| assert_private(&entry.unwrap().path())).sum::<usize>() + 1
 }
 
-/// Runs a subcommand, which must succeed, where a new file is for everybody.
+/// Runs a subcommand, which must succeed, with a umask that makes new files accessible to everyone.
 fn run(folder: &Folder, subcommand: &str, arguments: &[&str]) {
     let usual = folder.command(subcommand, arguments, &[]);
     let mut command = std::process::Command::new("sh");
@@ -35,7 +35,7 @@ fn everything_that_is_created_is_for_its_owner_alone() {
     let path = |name: &str| folder.path(name);
     let server = PROGRAM.start(&["--data", &path("new/data")]);
     fill(&server, "Cars", 20, 1000);
-    assert!(assert_private(Path::new(&path("new"))) > 10, "the database and the socket are there");
+    assert!(assert_private(Path::new(&path("new"))) > 10, "the database and the socket must exist");
     let from = format!("http://{}/devstoreaccount1", server.address);
     run(&folder, "backup", &["--data", &path("new/data"), "--to", &path("backups")]);
     run(&folder, "restore", &["--from", &path("backups"), "--data", &path("restored")]);
@@ -67,7 +67,7 @@ fn what_others_may_open_is_named_with_the_command_that_closes_it() {
     fs::set_permissions(&data, Permissions::from_mode(0o700)).unwrap();
     let (_, log) = PROGRAM.start(&["--data", &data]).stop();
     assert!(!log.iter().any(|line| line.contains("chmod")), "{log:?}");
-    // Neither address is usable, so that the server stops after the warnings.
+    // Neither address is usable, so the server stops after the warnings.
     fs::write(&password, "s3cr3t\n").unwrap();
     fs::write(&config, "store = \"postgres://me:s3cr3t@db/t?nonsense=1\"\n").unwrap();
     for (mode, is_named) in [(0o640, true), (0o604, true), (0o600, false)] {
@@ -104,9 +104,9 @@ fn no_message_shows_a_password() {
         }
         fs::write(folder.path("accounts"), text).unwrap();
         let ran = folder.run("serve", &["--accounts", &folder.path("accounts")], &[]);
-        assert!(ran.stderr.contains("not an account file") && !ran.stderr.contains("s3cr3t"), "{text}: {ran:?}");
+        assert!(ran.stderr.contains("not a valid account file") && !ran.stderr.contains("s3cr3t"), "{text}: {ran:?}");
     }
-    // Addresses that cannot be used, so that nothing is waited for.
+    // Unusable addresses, so that nothing waits for a connection.
     for url in [
         "postgres://me:s3cr3t@db/t?nonsense=1",
         "postgres://me:in@s3cr3t@db/t",

@@ -1,4 +1,5 @@
-//! Quotas of the built server: what is refused, what goes on, and how they change while it runs.
+//! Tests of quotas on the built server: what is refused, what still works, and how quotas change while the server
+//! runs.
 
 use crate::PROGRAM;
 use std::fs;
@@ -6,10 +7,10 @@ use std::path::PathBuf;
 use std::thread;
 use test_support::{ACCOUNT, Client, KEY, Response, Server, eventually};
 
-/// More writes than any quota of these tests has room for.
+/// More writes than any quota in these tests allows.
 const MANY: usize = 20_000;
 
-/// A server whose account has a quota of its own in the file of the accounts.
+/// A server whose account has its own quota in the account file.
 struct Held {
     _folder: tempfile::TempDir,
     file: PathBuf,
@@ -33,7 +34,6 @@ fn accounts(quota: &str) -> String {
 }
 
 impl Held {
-    /// Replaces the quota while the server runs.
     fn change(&self, quota: &str) {
         fs::write(&self.file, accounts(quota)).unwrap();
         self.server.signal("HUP");
@@ -75,8 +75,8 @@ fn the_number_of_tables_is_exact_and_changes_while_the_server_runs() {
     assert_eq!(create_table(client, "one").status, 201);
     assert_eq!(create_table(client, "two").status, 201);
     assert_over_quota(&create_table(client, "three"));
-    assert_eq!(create_table(client, "ONE").status, 409, "it would not be one more");
-    assert_eq!(insert(client, "one", "1", "").status, 204, "entities are not bounded");
+    assert_eq!(create_table(client, "ONE").status, 409, "it would not be an additional table");
+    assert_eq!(insert(client, "one", "1", "").status, 204, "entities are not limited");
     assert_eq!(client.request("DELETE", "/Tables('one')", &[], b"").status, 204);
     assert_eq!(create_table(client, "three").status, 201);
     assert_over_quota(&create_table(client, "four"));
@@ -109,14 +109,14 @@ fn inserts_stop_at_the_last_entity_and_deletions_make_room() {
     let text = String::from_utf8(batch.body).unwrap();
     assert_eq!(batch.status, 202);
     assert!(text.contains("HTTP/1.1 403 Forbidden") && text.contains("0:Write operations are not allowed."), "{text}");
-    // What needs no room goes on.
+    // Requests that need no space still work.
     assert_eq!(client.request("GET", "/one()", &[], b"").json()["value"].as_array().unwrap().len(), 3);
     assert_eq!(client.request("MERGE", &entity("one", "1"), &[("If-Match", "*")], br#"{"a":1}"#).status, 204);
     assert_eq!(delete(client, "two", "1"), 204);
     assert_eq!(insert(client, "one", "4", "").status, 204);
     held.server.new_log();
     assert_over_quota(&insert(client, "one", "5", ""));
-    // Something was deleted, so the refusal has all counted again, which is not to go on beside what follows.
+    // Because something was deleted, the refusal triggers a new count, which must not overlap with the next steps.
     held.server.wait_for_log("counted for the quota");
     assert_eq!(client.request("DELETE", "/Tables('one')", &[], b"").status, 204);
     assert_eq!(insert(client, "two", "3", "").status, 204);
@@ -127,7 +127,7 @@ fn inserts_stop_at_the_last_entity_and_deletions_make_room() {
     assert_over_quota(&insert(&mut held.client, "two", "5", ""));
 }
 
-/// The answer to a transaction of 100 inserts, as text.
+/// Inserts 100 entities in a transaction. Returns the response as text.
 fn insert_hundred(client: &mut Client, partition: usize) -> String {
     let insert = |row| {
         format!(
@@ -158,7 +158,7 @@ fn concurrent_transactions_do_not_exceed_a_quota_together() {
     assert_eq!(answers.iter().filter(|answer| is_done(answer)).count(), 10);
     assert!(answers.iter().all(|answer| is_done(answer) || answer.contains("HTTP/1.1 403 Forbidden")));
 
-    // What is refused takes no room, however often.
+    // Refused writes use no quota, however many there are.
     let client = &mut held.client;
     let there = answers.iter().position(is_done).unwrap();
     let entity = |row| format!("/one(PartitionKey='{there}',RowKey='{row}')");
@@ -184,11 +184,11 @@ fn bytes_are_counted_again_when_something_was_deleted() {
     assert_eq!(create_table(client, "one").status, 201);
     let text = "x".repeat(30_000);
     let stored = (0..MANY).take_while(|row| insert(client, "one", &row.to_string(), &text).status == 204).count();
-    // Keys, names and headers of records come on top of the texts.
+    // Keys, names and record headers are added to the strings.
     assert_eq!(stored, (1024 * 1024) / (30_000 + 40));
     assert_over_quota(&insert(client, "one", "more", &text));
     assert_eq!(delete(client, "one", "1"), 204);
-    // How much it took is seen at the next count, which the refusals ask for.
+    // The freed space shows at the next count, which the refusals trigger.
     eventually("room", || (insert(client, "one", "more", &text).status == 204).then_some(()));
 }
 
@@ -198,7 +198,7 @@ fn upserts_are_refused_once_the_entities_they_made_are_counted() {
     held.server.wait_for_log("counted for the quota");
     let client = &mut held.client;
     assert_eq!(create_table(client, "one").status, 201);
-    // The same entity again and again is no reason to refuse anything.
+    // Rewriting the same entity repeatedly is no reason for a refusal.
     for _ in 0..30 {
         assert_eq!(upsert(client, "one", "same").status, 204);
     }

@@ -1,5 +1,6 @@
-//! The server asks the kernel for nothing that the unit of systemd would refuse: what it really calls is held against the
-//! filter. Needs strace, and systemd for the names of its groups; without them the test is skipped, which is printed.
+//! A test that the server makes no system calls that the systemd unit would refuse: its actual calls are compared with
+//! the filter. Needs strace, and systemd for the names of its groups; without them the test is skipped, which is
+//! printed.
 
 #![cfg(target_os = "linux")]
 
@@ -16,7 +17,7 @@ fn output(program: &str, args: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The calls that a word of a filter stands for: a group of systemd's with the groups in it, or a single call.
+/// Returns the calls that a word in a filter stands for: a systemd group including nested groups, or a single call.
 fn group(name: &str) -> BTreeSet<String> {
     if !name.starts_with('@') {
         return BTreeSet::from([name.to_owned()]);
@@ -27,7 +28,6 @@ fn group(name: &str) -> BTreeSet<String> {
     lines.flat_map(|line| if line.starts_with('@') { group(line) } else { BTreeSet::from([line.to_owned()]) }).collect()
 }
 
-/// What the unit allows.
 fn allowed() -> BTreeSet<String> {
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("deploy/systemd/rowhouse.service");
     let mut allowed = BTreeSet::new();
@@ -46,7 +46,7 @@ fn allowed() -> BTreeSet<String> {
     allowed
 }
 
-/// Serves some requests under strace, reloads its files, and stops; returns its system calls, a line each.
+/// Serves some requests under strace, reloads its files, and stops. Returns its system calls, one per line.
 fn calls(folder: &Path) -> Vec<String> {
     let accounts = folder.join("accounts.toml");
     fs::write(&accounts, format!("[[account]]\nname = \"{ACCOUNT}\"\nkey1 = \"{KEY}\"\n")).unwrap();
@@ -73,7 +73,7 @@ fn calls(folder: &Path) -> Vec<String> {
         operator.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).unwrap();
         assert_eq!(operator.receive().unwrap().status, 200);
     }
-    // The first process in the trace is the server; strace itself passes no signals on.
+    // The first process in the trace is the server; strace itself does not forward signals.
     let first = fs::read_to_string(&trace).unwrap().split(' ').next().unwrap().to_owned();
     for name in ["-HUP", "-TERM"] {
         assert!(Command::new("kill").args([name, &first]).status().unwrap().success());
@@ -87,7 +87,7 @@ fn the_server_calls_nothing_that_the_unit_refuses() {
     if output("strace", &["-f", "true"]).is_none()
         || output("systemd-analyze", &["syscall-filter", "@io-event"]).is_none()
     {
-        eprintln!("SKIPPED: strace or systemd-analyze is missing here, or may not do its work");
+        eprintln!("SKIPPED: strace or systemd-analyze is missing or lacks permissions");
         return;
     }
     let allowed = allowed();

@@ -1,13 +1,13 @@
-//! The secondary endpoint, by the settings that only a server of one's own has.
+//! Tests of the secondary endpoint with the settings that only a separate server has.
 
 use crate::PROGRAM;
 use test_support::Client;
 
 const STATS: &str = "/?restype=service&comp=stats";
-/// The request path starts after the account, so this makes it the secondary endpoint's.
+/// The request path starts after the account, so this suffix selects the secondary endpoint.
 const SECONDARY: &str = "-secondary";
 
-/// Status and code of the answer to a request; the code is empty if there is none.
+/// Returns the status and code of the response to a request; the code is empty if there is none.
 fn answer(client: &mut Client, method: &str, path: &str) -> (u16, String, String) {
     let body: &[u8] = if method == "POST" { br#"{"TableName":"tab"}"# } else { b"" };
     let answer = client.request(method, path, &[], body);

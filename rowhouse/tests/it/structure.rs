@@ -1,11 +1,11 @@
-//! How the modules of each crate depend on each other: no folder by way of others on itself, and no file at the root either;
-//! and which of them know an operating system.
+//! Checks how the modules of each crate depend on each other: no folder or root file depends on itself through others;
+//! and which modules are specific to an operating system.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The crates, and how many files each may have at its root.
+/// The crates, and the maximum number of files at the root of each.
 const CRATES: [(&str, usize); 11] = [
     ("model", 30),
     ("wire", 25),
@@ -20,14 +20,14 @@ const CRATES: [(&str, usize); 11] = [
     ("test-support", 14),
 ];
 
-/// The modules at the root of a crate, each with those that it names: a folder is one module with all that is in it.
+/// The modules at the root of a crate, each with the modules that it uses: a folder counts as one module.
 type Modules = BTreeMap<String, BTreeSet<String>>;
 
 fn source(krate: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(krate).join("src")
 }
 
-/// The files of a folder and of the folders in it.
+/// Adds the files of a folder and of the folders in it.
 fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -39,7 +39,7 @@ fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The names of root modules that a file uses, outside its tests.
+/// Returns the names of root modules that a file uses outside its tests.
 fn used_modules(text: &str, is_at_root: bool) -> BTreeSet<String> {
     let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
     let mut used = BTreeSet::new();
@@ -91,7 +91,7 @@ fn modules(krate: &str) -> Modules {
     modules
 }
 
-/// A way from a module back to itself; empty if there is none.
+/// Returns a path from a module back to itself, or an empty list if there is none.
 fn cycle(modules: &Modules) -> Vec<String> {
     fn visit<'m>(
         name: &'m str,
@@ -138,11 +138,11 @@ fn the_root_of_a_crate_has_few_files() {
     for (krate, most) in CRATES {
         let files =
             fs::read_dir(source(krate)).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_file()).count();
-        assert!(files <= most, "{krate} has {files} files at its root, and may have {most}");
+        assert!(files <= most, "{krate} has {files} files at its root, more than {most}");
     }
 }
 
-/// The file that has a part of a library's type which is there on Unix alone.
+/// The file with an enum variant of a library that exists only on Unix.
 const UNIX_VARIANT: &str = "store/src/postgres/settings.rs";
 
 #[test]

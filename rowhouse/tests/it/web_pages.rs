@@ -1,5 +1,5 @@
-//! What a web page that is open on the developer's machine can do to a server on the same machine: nothing, although
-//! everybody knows the key. And what anybody can find out about accounts: nothing.
+//! Tests of what a web page that is open on the developer's machine can do to a server on the same machine: nothing,
+//! even though the key is public. Also of what strangers can learn about accounts: nothing.
 
 use crate::PROGRAM;
 use test_support::{ACCOUNT, Client, KEY, Response, Server, head};
@@ -11,7 +11,7 @@ const ENTITY: &str = r#"{"PartitionKey":"p","RowKey":"r"}"#;
 const FRIEND: &str = "https://friend.example";
 const STRANGER: &str = "https://stranger.example";
 
-/// A server with the table `tab`.
+/// Starts a server with the table `tab`.
 fn server(arguments: &[&str]) -> Server {
     let server = PROGRAM.start(&[&["--in-memory"], arguments].concat());
     let created = server.client().request("POST", "/Tables", &[], br#"{"TableName":"tab"}"#);
@@ -37,7 +37,7 @@ fn send(server: &Server, bytes: &[u8]) -> Response {
     client.receive().unwrap()
 }
 
-/// The code of the response to a signed query with this `Host`.
+/// Returns the status and error code of the response to a signed query with this `Host`.
 fn query_as(server: &Server, host: &str) -> (u16, Option<String>) {
     let answer = send(server, head("GET", "/tab", &[("Host", host)]).as_bytes());
     (answer.status, answer.header("x-ms-error-code").map(str::to_owned))
@@ -56,7 +56,7 @@ fn a_name_that_resolves_to_this_machine_does_not_read_the_development_account() 
         assert_eq!(query_as(&server, &format!("{host}:{port}")), refused, "{host}");
     }
     server.wait_for_log("evil.example");
-    // An account with a key of its own is served under any name.
+    // An account with its own key is served under any name.
     let key = "AAECAwQFBgcICQoLDA0ODw==";
     let own = PROGRAM.start_with(&["--in-memory"], |command| {
         command.env("ROWHOUSE_ACCOUNT_KEYS", format!("orchard:{key}"));
@@ -76,7 +76,7 @@ fn with_the_key_allowed_on_the_network_every_name_of_the_server_works() {
     }
 }
 
-/// A signature for everything in the table `tab`.
+/// Returns a signature for everything in the table `tab`.
 pub(crate) fn token(account: &str, key: &str) -> String {
     let fields = Fields {
         version: "2019-02-02".into(),
@@ -88,7 +88,7 @@ pub(crate) fn token(account: &str, key: &str) -> String {
     fields.sign(account, &AccountKey::parse(key).unwrap()).unwrap()
 }
 
-/// A request that a browser sends without asking first: the signature is in the address.
+/// Returns a request that a browser sends without a preflight: the signature is in the address.
 fn simple_post(host: &str, headers: &str, body: &str) -> Vec<u8> {
     let token = token(ACCOUNT, KEY);
     let length = body.len();
@@ -122,7 +122,7 @@ fn a_page_does_not_write_without_asking_first() {
         set_rules(&server, FRIEND);
         let foreign = send(&server, &simple_post(&host, &format!("Origin: {STRANGER}\r\n"), ENTITY));
         assert_eq!((foreign.status, count(&server)), (403, Some(0)));
-        // The same request of a page that the account allows, and of a program.
+        // The same request from a page that the account allows, and from a program.
         let friend = send(&server, &simple_post(&host, &format!("Origin: {FRIEND}\r\n"), ENTITY));
         assert_eq!((friend.status, friend.header("access-control-allow-origin")), (201, Some(FRIEND)));
         assert_eq!(send(&server, &simple_post(&host, "", &ENTITY.replace("\"r\"", "\"s\""))).status, 201);
@@ -137,7 +137,7 @@ fn a_page_of_the_server_itself_writes_with_a_signature_in_the_address() {
     for (row, (name, more)) in [
         ("127.0.0.1", "Sec-Fetch-Site: same-origin\r\n"),
         ("localhost", "Sec-Fetch-Site: same-origin\r\n"),
-        // Browsers send that header to hosts that they trust, and older ones not at all.
+        // Browsers send that header only to trusted hosts, and older browsers never send it.
         ("127.0.0.1", ""),
         ("localhost", ""),
         ("LOCALHOST", ""),
@@ -154,14 +154,14 @@ fn a_page_of_the_server_itself_writes_with_a_signature_in_the_address() {
         let answer = send(&server, &simple_post(host, headers, ENTITY));
         assert_eq!((answer.status, answer.header("x-ms-error-code")), (403, Some("AuthorizationFailure")), "{headers}");
     };
-    // A page of a name that resolves to this machine has the origin of the host, too.
+    // A page under a name that resolves to this machine also has the origin of the host.
     refused("evil.example", "Origin: http://evil.example\r\nSec-Fetch-Site: same-origin\r\n");
     refused(&format!("127.0.0.1:{port}"), &format!("Origin: https://127.0.0.1:{port}\r\n"));
     refused(&format!("127.0.0.1:{port}"), &format!("Origin: http://localhost:{port}\r\n"));
     refused(&format!("127.0.0.1:{port}"), "Origin: http://127.0.0.1:1\r\n");
 }
 
-/// The whole response to a request on a connection of its own, without what differs between any two.
+/// Returns the complete response to a request on a new connection, without the parts that always differ.
 fn without_ids(server: &Server, request: &str) -> String {
     let mut client = server.client();
     client.send(request.as_bytes()).unwrap();
@@ -205,14 +205,14 @@ fn an_account_with_rules_looks_like_one_without_and_like_none() {
         assert_eq!(without_ids(&with_rules, &request(ACCOUNT)), none, "{method} {headers}");
         assert_eq!(without_ids(&without_rules, &request(ACCOUNT)), none, "{method} {headers}");
     }
-    // A page that a rule allows has to be told.
+    // A page that a rule allows must get the CORS headers.
     let allowed = format!(
         "OPTIONS /{ACCOUNT}/tab HTTP/1.1\r\nHost: localhost\r\nOrigin: {FRIEND}\r\nAccess-Control-Request-Method: GET\r\n\r\n"
     );
     assert_eq!(send(&with_rules, allowed.as_bytes()).status, 200);
 }
 
-/// Sends bytes, and expects one refusal, after which the connection ends.
+/// Sends bytes, and expects one refusal, after which the connection is closed.
 fn refused_for_good(server: &Server, name: &str, bytes: &str) {
     let mut client: Client = server.client();
     client.send(bytes.as_bytes()).unwrap();
@@ -258,7 +258,7 @@ fn bodies_that_others_may_frame_differently_are_refused_and_the_connection_ends(
         let request = format!("{}{chunks}{next}", head("POST", "/tab", &headers));
         refused_for_good(&server, &format!("{encodings:?}"), &request);
     }
-    // With a length as well, the chunks count (RFC 9112, section 6.1), and what follows is not read.
+    // With a length as well, the chunks count (RFC 9112, section 6.1), and the rest is not read.
     for order in [["Content-Length", "Transfer-Encoding"], ["Transfer-Encoding", "Content-Length"]] {
         let headers = order.map(|name| (name, if name == "Content-Length" { "5" } else { "chunked" }));
         let mut client = server.client();

@@ -1,6 +1,6 @@
-//! Changes of account files as text: comments, order and everything that is not changed stay as they are.
+//! Edits account files as text: comments, order and everything else that is not changed stay as they are.
 //!
-//! Invariant: what a function returns is an account file that the server accepts. No error shows a key.
+//! Invariant: a function returns only an account file that the server accepts. No error contains a key.
 
 use super::Accounts;
 use crate::toml_file::parse_toml;
@@ -14,9 +14,9 @@ use toml::Spanned;
 /// One of the two keys of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeySlot {
-    /// The first key, from which user delegation keys are made.
+    /// The first key, from which user delegation keys are derived.
     Key1,
-    /// The second key, which an account may lack.
+    /// The second key, which is optional.
     Key2,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for KeySlot {
     }
 }
 
-/// The parts of an account file that are found and changed. The rest is checked by [`Accounts`].
+/// The parts of an account file that the edits look for. [`Accounts`] checks the rest.
 #[derive(Deserialize)]
 struct Positions {
     #[serde(default)]
@@ -43,13 +43,13 @@ struct AccountPosition {
     key2: Option<Spanned<String>>,
 }
 
-/// Returns the section of an account with two keys.
+/// Returns an account section with two keys.
 pub fn section(name: &AccountName, keys: [&str; 2]) -> String {
     let [key1, key2] = keys;
     format!("[[account]]\nname = \"{name}\"\nkey1 = \"{key1}\"\nkey2 = \"{key2}\"\n")
 }
 
-/// Returns the names of the accounts, in the order of the file, and how many keys each has.
+/// Returns the names of the accounts, in file order, and the number of keys of each.
 pub fn list(text: &str) -> anyhow::Result<Vec<(String, usize)>> {
     Accounts::from_text(text)?;
     let counted = positions(text)?.account.into_iter().map(|account| {
@@ -59,10 +59,10 @@ pub fn list(text: &str) -> anyhow::Result<Vec<(String, usize)>> {
     Ok(counted.collect())
 }
 
-/// Adds an account at the end of a file, which may be empty.
+/// Appends an account to a file, which may be empty.
 pub fn add(text: &str, name: &AccountName, keys: [&str; 2]) -> anyhow::Result<String> {
     let is_there = positions(text)?.account.iter().any(|account| account.name == name.as_str());
-    ensure!(!is_there, "the account '{name}' is there already; 'rowhouse accounts rotate {name}' gives it a new key");
+    ensure!(!is_there, "the account '{name}' already exists; 'rowhouse accounts rotate {name}' gives it a new key");
     let separator = match text {
         "" => "",
         text if text.ends_with('\n') => "\n",
@@ -71,7 +71,7 @@ pub fn add(text: &str, name: &AccountName, keys: [&str; 2]) -> anyhow::Result<St
     checked(format!("{text}{separator}{}", section(name, keys)))
 }
 
-/// Replaces one key of an account. A second key is added if there is none.
+/// Replaces one key of an account. Adds a second key if there is none.
 pub fn replace_key(text: &str, name: &AccountName, slot: KeySlot, key: &str) -> anyhow::Result<String> {
     let accounts = positions(text)?.account;
     let account = accounts.iter().find(|account| account.name == name.as_str());
@@ -87,7 +87,8 @@ pub fn replace_key(text: &str, name: &AccountName, slot: KeySlot, key: &str) -> 
     checked(format!("{before}{new}{after}"))
 }
 
-/// Where a second key is added, and as which text: below the line of the first one, or beside it in an inline table.
+/// Returns where to insert a second key and the string to insert: a new line below the first key, or, in an inline
+/// table, directly after it.
 fn after_key1(text: &str, key1: Range<usize>, quoted: &str) -> (Range<usize>, String) {
     let line_start = text.get(..key1.start).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
     let line = text.get(line_start..key1.start).unwrap_or_default();
@@ -105,7 +106,7 @@ fn positions(text: &str) -> anyhow::Result<Positions> {
     parse_toml(text, &[])
 }
 
-/// The text, if the server accepts it.
+/// Returns the text if the server accepts it.
 fn checked(text: String) -> anyhow::Result<String> {
     Accounts::from_text(&text).context("the file cannot be changed")?;
     Ok(text)
@@ -134,7 +135,7 @@ mod tests {
             assert_eq!(add(&text, &name("plum"), [A, B]).unwrap(), format!("{text}{between}{new}"));
         }
         let error = add(&new, &name("plum"), [A, B]).unwrap_err().to_string();
-        assert!(error.contains("'plum' is there already"), "{error}");
+        assert!(error.contains("'plum' already exists"), "{error}");
         for broken in ["[[account]]\n", "x = 1\n", "account = []\n"] {
             let error = format!("{:#}", add(broken, &name("plum"), [A, B]).unwrap_err());
             assert!(error.contains("line ") && !error.contains(A), "{broken}: {error}");

@@ -1,7 +1,7 @@
 //! Accounts: their keys and quotas, read from a file or from the environment, and the development account.
 //!
-//! Keys never come from the command line, where other users of the machine could read them. No error shows a key. This
-//! folder must not know requests or engines.
+//! Keys never come from the command line, where other users of the machine could read them. No error contains a key.
+//! This folder must not know requests or engines.
 
 pub mod edit;
 mod quota;
@@ -20,20 +20,20 @@ use serde::Deserialize;
 use std::collections::HashMap;
 use wire::signing::{AccountKey, DEVELOPMENT_ACCOUNT};
 
-/// The key of the well-known development account. It is public and protects nothing.
+/// The public key of the well-known development account. It protects nothing.
 const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// The length of a new key in bytes, as in the cloud.
+/// The length of a new key, in bytes. The cloud uses the same length.
 const KEY_BYTES: usize = 64;
 
-/// The accounts that this server keeps.
+/// The accounts of this server.
 #[derive(Debug, Clone)]
 pub struct Accounts {
     keys: HashMap<AccountName, Vec<AccountKey>>,
-    /// Of those that have a quota of their own.
+    /// The quotas of accounts that have their own.
     quotas: HashMap<AccountName, Quota>,
-    /// Of those with the well-known key, with which everybody can sign; mostly none.
+    /// The accounts with the well-known key, with which anyone can sign; usually empty.
     well_known: Vec<AccountName>,
     is_development: bool,
 }
@@ -56,26 +56,25 @@ struct AccountEntry {
 }
 
 impl Accounts {
-    /// The well-known development account alone.
+    /// Returns only the well-known development account.
     pub fn development() -> Self {
-        let name = AccountName::new(DEVELOPMENT_ACCOUNT).expect("the name follows the rules");
+        let name = AccountName::new(DEVELOPMENT_ACCOUNT).expect("the name is valid");
         let keys = HashMap::from([(name, vec![development_key()])]);
         Self { well_known: well_known(&keys), keys, quotas: HashMap::new(), is_development: true }
     }
 
-    /// Reads a file of `[[account]]` sections with `name`, `key1` and, optionally, `key2` and a section `quota`.
+    /// Reads a file of `[[account]]` sections with `name`, `key1` and, optionally, `key2` and a `quota` section.
     pub fn from_file(files: &Files<1>) -> anyhow::Result<Self> {
         let ([path], [content]) = (&files.paths, &files.contents);
         let text = std::str::from_utf8(content).map_err(|_| anyhow!("{} is not UTF-8", path.display()))?;
         Self::from_text(text).with_context(|| format!("reading accounts from {}", path.display()))
     }
 
-    /// Reads the text of an account file.
     fn from_text(text: &str) -> anyhow::Result<Self> {
         let file: AccountFile = parse_toml(text, &[]).map_err(|error| {
             anyhow!(
-                "it is not an account file: {error}; write sections such as\n[[account]]\nname = \"orchard\"\nkey1 = \"<Base64>\"\nkey2 = \"<Base64>\"\n\
-                 or let 'rowhouse accounts new NAME' write one"
+                "this is not a valid account file: {error}; write sections such as\n[[account]]\nname = \"orchard\"\nkey1 = \"<Base64>\"\nkey2 = \"<Base64>\"\n\
+                 or create one with 'rowhouse accounts new NAME'"
             )
         })?;
         let quota = |entry: &AccountEntry| Some((AccountName::new(&entry.name)?, entry.quota?.quota()));
@@ -100,7 +99,7 @@ impl Accounts {
         let mut accounts = HashMap::new();
         for ((name, texts), number) in entries.zip(1..) {
             let Some(account) = AccountName::new(&name) else {
-                // The text may be a key that was written in place of the name.
+                // The invalid name may be a key that was written in place of the name, so it is not shown.
                 bail!("the name of account {number} is invalid: give it 3 to 24 lower-case letters and digits");
             };
             ensure!((1..=2).contains(&texts.len()), "account '{name}' has {} keys; give it one or two", texts.len());
@@ -110,61 +109,58 @@ impl Accounts {
             };
             ensure!(accounts.insert(account, keys).is_none(), "account '{name}' is given twice: remove one of them");
         }
-        ensure!(!accounts.is_empty(), "there is no account: give at least one");
+        ensure!(!accounts.is_empty(), "no account is defined: define at least one");
         Ok(Self { well_known: well_known(&accounts), keys: accounts, quotas: HashMap::new(), is_development: false })
     }
 
-    /// The keys of an account; `None` if there is no such account.
     pub(crate) fn keys(&self, account: &AccountName) -> Option<&[AccountKey]> {
         self.keys.get(account).map(Vec::as_slice)
     }
 
-    /// These accounts and another one, with this key in Base64.
+    /// Returns these accounts plus one with this key, in Base64.
     pub(crate) fn with(&self, account: AccountName, key: &str) -> Self {
         let mut accounts = self.clone();
         accounts.keys.insert(account, AccountKey::parse(key).into_iter().collect());
         accounts
     }
 
-    /// These accounts except one that has neither a quota of its own nor the well-known key.
+    /// Returns these accounts without one that has neither its own quota nor the well-known key.
     pub(crate) fn without(&self, account: &AccountName) -> Self {
         let mut accounts = self.clone();
         accounts.keys.remove(account);
         accounts
     }
 
-    /// The account's own quota, without the default.
+    /// Returns the account's own quota, without the default.
     pub(crate) fn quota(&self, account: &AccountName) -> Quota {
         self.quotas.get(account).copied().unwrap_or_default()
     }
 
-    /// The account that is first by its name, whose connection string the server shows.
+    /// Returns the first account by name. The server shows its connection string.
     pub fn first(&self) -> Option<&AccountName> {
         self.keys.keys().min()
     }
 
-    /// Every account with its keys.
+    /// Returns every account with its keys.
     pub fn all(&self) -> impl Iterator<Item = (&AccountName, &[AccountKey])> {
         self.keys.iter().map(|(account, keys)| (account, keys.as_slice()))
     }
 
-    /// Whether a key of some account is the well-known one, with which everybody can sign.
+    /// Returns true if some account has the well-known key, with which anyone can sign.
     pub fn have_well_known_key(&self) -> bool {
         !self.well_known.is_empty()
     }
 
-    /// Whether there is the development account, and its key is the well-known one.
     pub(crate) fn have_development_account(&self) -> bool {
         self.well_known.iter().any(|account| account.as_str() == DEVELOPMENT_ACCOUNT)
     }
 
-    /// Whether a key of this account is the well-known one.
     pub(crate) fn has_well_known_key(&self, account: &AccountName) -> bool {
         self.well_known.contains(account)
     }
 
-    /// The connection string for client libraries. It shows a key only if that is the well-known one of the development
-    /// account.
+    /// Returns the connection string for client libraries. It shows a key only if that is the well-known key of the
+    /// development account.
     pub fn connection_string(&self, endpoint: &str) -> String {
         let name = self.first().map_or("", AccountName::as_str);
         let key = if self.is_development { DEVELOPMENT_KEY } else { "<key>" };
@@ -172,14 +168,14 @@ impl Accounts {
     }
 }
 
-/// A new key in Base64, of the usual length; `None` if the system has no random numbers.
+/// Returns a new key of the usual length, in Base64, or `None` if the system's random number generator fails.
 pub fn random_key() -> Option<String> {
     let mut bytes = [0; KEY_BYTES];
     SystemRandom::new().fill(&mut bytes).ok()?;
     Some(STANDARD.encode(bytes))
 }
 
-/// The connection string of an account, for client libraries; `endpoint` is that of the account.
+/// Returns the connection string of an account for client libraries. `endpoint` is the account's endpoint.
 pub fn connection_string(name: &str, key: &str, endpoint: &str) -> String {
     let (protocol, _) = endpoint.split_once(':').unwrap_or(("http", ""));
     format!("DefaultEndpointsProtocol={protocol};AccountName={name};AccountKey={key};TableEndpoint={endpoint};")
@@ -189,7 +185,6 @@ fn development_key() -> AccountKey {
     AccountKey::parse(DEVELOPMENT_KEY).expect("the key is Base64")
 }
 
-/// The accounts with the well-known key.
 fn well_known(accounts: &HashMap<AccountName, Vec<AccountKey>>) -> Vec<AccountName> {
     let well_known = development_key().sign("");
     let has_it = |keys: &[AccountKey]| keys.iter().any(|key| key.sign("") == well_known);

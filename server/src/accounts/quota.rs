@@ -1,39 +1,38 @@
-//! How much accounts may keep: one quota in the settings of the server for every account, and one in the account file for a
-//! single account.
+//! Quotas: a default for every account from the server's settings, and optional ones for single accounts from the
+//! account file.
 
 use serde::Deserialize;
 
-/// Bytes of a MiB, the unit of sizes in settings.
+/// One MiB, the unit of sizes in settings, in bytes.
 const MIB: u64 = 1024 * 1024;
 
-/// The section `[account.quota]` of an account, and the options of the same names.
+/// The `[account.quota]` section of an account file. Options of the same names set the default.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 #[allow(clippy::struct_field_names, reason = "they are the names of the options")]
 pub struct QuotaSection {
-    /// Most tables.
+    /// Maximum number of tables.
     pub max_tables: Option<u64>,
-    /// Most entities, all tables together.
+    /// Maximum number of entities, across all tables.
     pub max_entities: Option<u64>,
-    /// Most data, all tables together, in MiB.
+    /// Maximum amount of data, across all tables, in MiB.
     pub max_data_mib: Option<u64>,
-    /// Most entities of one table.
+    /// Maximum number of entities in one table.
     pub max_table_entities: Option<u64>,
-    /// Most data of one table, in MiB.
+    /// Maximum amount of data in one table, in MiB.
     pub max_table_data_mib: Option<u64>,
 }
 
-/// What an account may keep; `None` for any amount.
+/// The limits on what an account stores; `None` means unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Quota {
     pub(crate) tables: Option<u64>,
-    /// Of all tables together.
+    /// The limit across all tables.
     pub(crate) account: ContentLimit,
-    /// Of each table.
+    /// The limit for each table.
     pub(crate) table: ContentLimit,
 }
 
-/// Most entities and bytes of something.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ContentLimit {
     pub(crate) entities: Option<u64>,
@@ -51,7 +50,7 @@ impl ContentLimit {
 }
 
 impl Quota {
-    /// Fills limits that are not set from another quota.
+    /// Fills unset limits from another quota.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             tables: self.tables.or(other.tables),
@@ -60,19 +59,18 @@ impl Quota {
         }
     }
 
-    /// Whether there is no limit at all.
     pub(crate) fn is_none(self) -> bool {
         self.tables.is_none() && !self.is_of_content()
     }
 
-    /// Whether entities or bytes are limited, so that they must be counted.
+    /// Returns true if entities or bytes are limited and must therefore be counted.
     pub(crate) fn is_of_content(self) -> bool {
         !(self.account.is_none() && self.table.is_none())
     }
 }
 
 impl QuotaSection {
-    /// The quota that the section describes.
+    /// Returns the quota that the section describes.
     pub fn quota(self) -> Quota {
         let bytes = |mib: Option<u64>| mib.map(|mib| mib.saturating_mul(MIB));
         Quota {

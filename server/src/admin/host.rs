@@ -1,8 +1,8 @@
-//! Which host names a request to the admin listener may use.
+//! The check of the host name in requests to the admin listener.
 //!
-//! A web page may let its own host name resolve to the address of this machine and then, from a browser that runs here, read
-//! what is served on it as if it were the page's own (DNS rebinding). The browser sends the host name of the page, so
-//! a listener that only this machine reaches refuses every name except `localhost`.
+//! A malicious web page can make its own host name resolve to this machine (DNS rebinding). A browser on this machine
+//! then lets the page read what this listener serves as if it came from the page's own origin. The browser sends the
+//! page's host name, so a listener that is reachable only from this machine rejects every name except `localhost`.
 
 use http::Request;
 use http::header::HOST;
@@ -10,11 +10,11 @@ use http::uri::Authority;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub(super) const REFUSAL: &str = "\
-this address is for programs of this machine: send an IP address or localhost in the Host header
+this address is for programs on this machine: send an IP address or localhost in the Host header
 ";
 
-/// Whether every host that the request names is an IP address or `localhost`, with any port. Browsers always name a host, so
-/// a request without one is allowed.
+/// Returns true if every host that the request names is an IP address or `localhost`, with any port. A request without
+/// a host is allowed, because browsers always name one.
 pub(super) fn is_local<B>(request: &Request<B>) -> bool {
     let is_named_locally = |host: &http::HeaderValue| {
         host.to_str().ok().and_then(|host| host.parse().ok()).is_some_and(|authority| is_local_name(&authority))

@@ -1,6 +1,6 @@
-//! Connections to the admin listener: few and short.
+//! Accepts connections to the admin listener: few and short.
 //!
-//! They have limits of their own, so that operators can connect while clients use up theirs.
+//! They have their own limits, so operators can still connect when clients have used up all other connections.
 
 use super::{Admin, routes};
 use crate::clock;
@@ -15,16 +15,15 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tracing::{debug, warn};
 
-/// How long a connection may be idle.
 const IDLE_TIME: Duration = Duration::from_secs(ADMIN_IDLE_SECONDS_MAX);
-/// How often each connection is looked at. A client has between one and two of these for the head of a request.
+/// The interval between checks of a connection. A client has one to two intervals to send the head of a request.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// How long to wait when the system is out of file descriptors.
+/// The pause before accepting again when the system is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves connections until the process ends.
 pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
-    // They do not count as connections of clients.
+    // A separate registry: admin connections do not count as client connections.
     let connections = ConnectionRegistry::new(ADMIN_CONNECTIONS_MAX, None, Arc::default());
     let is_local = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
     loop {
@@ -35,7 +34,7 @@ pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
                 state.set_task(tokio::spawn(serve_one(stream, place, Arc::clone(&admin), is_local)).abort_handle());
             }
             Err(error) => {
-                warn!("accepting an admin connection failed: {error}");
+                warn!("cannot accept an admin connection: {error}");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -55,7 +54,7 @@ async fn serve_one(stream: TcpStream, place: OpenConnection, admin: Arc<Admin>, 
     match poll_in_intervals(connection, LOOK_INTERVAL, || watch.look()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => debug!("an admin connection ended: {error}"),
-        Err(reason) => debug!("an admin connection is closed: {reason}"),
+        Err(reason) => debug!("an admin connection was closed: {reason}"),
     }
     drop(place);
 }

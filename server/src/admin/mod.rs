@@ -1,9 +1,9 @@
-//! The admin listener: health, readiness, metrics and the log filter, on a port of its own, so that clients can be kept
-//! away from it.
+//! The admin listener: health, readiness, metrics and the log filter, on a separate port that can be blocked for
+//! clients.
 //!
-//! It runs from before the data are opened until the process ends, and shares nothing with the request path. It asks for no
-//! credential: everyone who can connect may read the figures and change the log filter, but not the data. Only where the
-//! settings have the controls for tests, a test may replace those too.
+//! It runs from before the data is opened until the process ends and shares nothing with the request path. It requires
+//! no credential: anyone who can connect can read statistics and change the log filter, but cannot read data. A test
+//! can also replace data, but only if the settings enable the test controls.
 
 mod host;
 mod listener;
@@ -30,31 +30,30 @@ use store::Figures;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// How long the storage may take to respond.
+/// The timeout for a response from the storage.
 const STORAGE_TIME_MAX: Duration = Duration::from_secs(READINESS_SECONDS_MAX);
 
-/// What the admin listener knows of the server.
+/// The server's state as the admin listener sees it.
 pub(crate) struct Admin {
     pub(crate) log: LogControl,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) connections: Arc<ConnectionCounters>,
     pub(crate) tracer: Option<Arc<Tracer>>,
-    /// Set once the data are open.
+    /// Set once the data is open.
     service: OnceLock<Arc<dyn ObservedService>>,
-    /// Set then, too, if the server has them.
+    /// Set at the same time, if test controls are enabled.
     test_controls: OnceLock<Arc<TestControls>>,
-    /// Held by the one task that reads the figures of the service.
+    /// Held by the one task that reads the service's statistics.
     figures_permit: Arc<Semaphore>,
     is_stopping: AtomicBool,
 }
 
-/// The stage of its life that the server is in.
+/// The lifecycle stage of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerStage {
-    /// The data are being opened.
     Opening,
     Serving,
-    /// The server was asked to stop, and finishes the requests in work.
+    /// The server was asked to stop and is finishing the requests in flight.
     Stopping,
 }
 
@@ -68,15 +67,15 @@ impl ServerStage {
     }
 }
 
-/// What the admin listener reads of a service, whatever its engine.
+/// The parts of a service that the admin listener reads, independent of the engine.
 pub(crate) trait ObservedService: Send + Sync {
-    /// The figures of the engine and of admission. May block: for a moment, or for as long as the disk hangs.
+    /// Returns statistics of the engine and of admission. Usually blocks only briefly, but may block for as long as
+    /// the disk hangs.
     fn figures(&self) -> (Figures, LimitFigures);
 
-    /// The time of day.
     fn now(&self) -> SystemTime;
 
-    /// Makes one small read of the storage.
+    /// Performs one small read from the storage.
     fn probe(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>>;
 }
 
@@ -98,21 +97,19 @@ impl Admin {
         Self { log, metrics, connections, tracer, service, test_controls, figures_permit, is_stopping }
     }
 
-    /// Records that requests are served from now on.
+    /// Records that the server now serves requests.
     pub(crate) fn serve(&self, service: Arc<dyn ObservedService>, test_controls: Option<TestControls>) {
-        // It is called once.
+        // This function is called only once.
         if let Some(controls) = test_controls {
             let _first = self.test_controls.set(Arc::new(controls));
         }
         let _first = self.service.set(service);
     }
 
-    /// The controls for tests, if the server has them.
     fn test_controls(&self) -> Option<&Arc<TestControls>> {
         self.test_controls.get()
     }
 
-    /// Records that the server was asked to stop.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
     }
@@ -127,10 +124,10 @@ impl Admin {
         }
     }
 
-    /// The figures of the service; `None` if there is no service yet, or if they take too long.
+    /// Returns the service's statistics, or `None` if there is no service yet or if reading them takes too long.
     ///
-    /// They are read on a thread that may block, by one task at a time: while a disk hangs, one thread waits for it, however
-    /// many requests come.
+    /// Only one task at a time reads them, on a thread that may block. If the disk hangs, only one thread waits for
+    /// it, however many requests arrive.
     async fn figures(&self) -> Option<(Figures, LimitFigures)> {
         let service = Arc::clone(self.service.get()?);
         let figures = timeout(STORAGE_TIME_MAX, async {
@@ -146,7 +143,6 @@ impl Admin {
         figures.await.ok().flatten()
     }
 
-    /// The values of the page of metrics.
     async fn snapshot(&self) -> MetricsSnapshot {
         let (stage, service) = (self.stage(), self.figures().await);
         let takes_writes = service.as_ref().is_some_and(|(figures, _)| figures.refusal.is_none());

@@ -1,4 +1,4 @@
-//! What the admin listener reads of a [`Service`], whatever its engine.
+//! Implements [`ObservedService`] for a [`Service`] with any engine.
 
 use super::ObservedService;
 use crate::limits::LimitFigures;
@@ -23,8 +23,8 @@ impl<E: Engine> ObservedService for Service<E> {
 
     fn probe(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {
         Box::pin(async {
-            let account = AccountName::new(READINESS).expect("the name follows the rules");
-            let name = TableName::new(READINESS).expect("the name follows the rules");
+            let account = AccountName::new(READINESS).expect("the name is valid");
+            let name = TableName::new(READINESS).expect("the name is valid");
             let found = self.engine.table(&TableKey { account, name }).await;
             found.map(|_| ()).map_err(|fault| fault.to_string())
         })

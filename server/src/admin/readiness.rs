@@ -1,4 +1,4 @@
-//! Whether the server is ready for requests, check by check.
+//! The readiness of the server, check by check.
 
 use super::{Admin, STORAGE_TIME_MAX, ServerStage};
 use serde_json::{Value, json};
@@ -6,13 +6,12 @@ use std::fmt::Write;
 use store::figures::Refusal;
 use tokio::time::timeout;
 
-/// The result of one check.
 #[derive(Debug)]
 pub(super) struct ReadinessCheck {
     name: &'static str,
-    /// What is wrong; `None` if the check passed.
+    /// The problem that was found; `None` if the check passed.
     trouble: Option<String>,
-    /// Whether the server counts as not ready if the check fails.
+    /// True if a failure of this check makes the server not ready.
     decides: bool,
 }
 
@@ -22,31 +21,30 @@ impl ReadinessCheck {
     }
 }
 
-/// The results of all checks.
 #[derive(Debug)]
 pub(super) struct ReadinessReport(Vec<ReadinessCheck>);
 
 impl ReadinessReport {
-    /// Makes all checks; takes a few seconds at most.
-    pub(super) async fn of(admin: &Admin) -> Self {
+    /// Runs all checks, which takes at most a few seconds.
+    pub(super) async fn collect(admin: &Admin) -> Self {
         let stage = admin.stage();
         let stage_problem = (stage != ServerStage::Serving).then(|| format!("the server is {}", stage.name()));
         let mut checks = vec![ReadinessCheck { name: "stage", trouble: stage_problem, decides: true }];
         if let Some(service) = admin.service.get() {
             let (probed, figures) = tokio::join!(timeout(STORAGE_TIME_MAX, service.probe()), admin.figures());
-            let no_response = || format!("the storage does not answer within {} s", STORAGE_TIME_MAX.as_secs());
+            let no_response = || format!("the storage did not respond within {} s", STORAGE_TIME_MAX.as_secs());
             let probe_problem = probed.map_or_else(|_| Some(no_response()), Result::err);
             let refusal = figures.as_ref().and_then(|(figures, _)| figures.refusal);
             let storage_problem = match refusal {
                 Some(Refusal::Outage) => {
-                    Some("a write failed, and none is taken until the disk works again".to_owned())
+                    Some("a write failed; no write is accepted until the disk works again".to_owned())
                 }
                 Some(Refusal::Closed) => Some("the storage is closed".to_owned()),
-                // The error of a read comes first; if the disk hangs, there are no figures.
+                // A failed read takes precedence. If the disk hangs, there are no statistics.
                 Some(Refusal::DiskFull) | None => probe_problem.or_else(|| figures.is_none().then(no_response)),
             };
             let is_full = refusal == Some(Refusal::DiskFull);
-            let disk_problem = is_full.then(|| "too little free space: only deletions are taken".to_owned());
+            let disk_problem = is_full.then(|| "too little free space: only deletions are accepted".to_owned());
             checks.push(ReadinessCheck { name: "storage", trouble: storage_problem, decides: true });
             // Reads still work, and only deletions can make room, so the server must stay reachable.
             checks.push(ReadinessCheck { name: "disk", trouble: disk_problem, decides: false });
@@ -54,12 +52,12 @@ impl ReadinessReport {
         Self(checks)
     }
 
-    /// Whether the server is ready: no check failed that decides.
+    /// Returns true if no check failed that affects readiness.
     pub(super) fn is_ready(&self) -> bool {
         self.0.iter().all(|check| check.trouble.is_none() || !check.decides)
     }
 
-    /// One line: `ok`, or the first failure, those that decide before others.
+    /// Returns one line: `ok` or the first failure. Failures that affect readiness come first.
     pub(super) fn brief(&self) -> String {
         let first =
             |decides| self.0.iter().filter(move |check| check.decides == decides).find_map(ReadinessCheck::trouble);
@@ -70,7 +68,7 @@ impl ReadinessReport {
         }
     }
 
-    /// One line for each check.
+    /// Returns one line for each check.
     pub(super) fn verbose(&self) -> String {
         let mut text = String::new();
         for ReadinessCheck { name, trouble, .. } in &self.0 {
@@ -83,7 +81,6 @@ impl ReadinessReport {
         text + if self.is_ready() { "ready\n" } else { "not ready\n" }
     }
 
-    /// The same for programs.
     pub(super) fn json(&self) -> Value {
         let check = |check: &ReadinessCheck| json!({"name": check.name, "ok": check.trouble.is_none(), "trouble": check.trouble});
         json!({"ready": self.is_ready(), "checks": self.0.iter().map(check).collect::<Vec<_>>()})
@@ -103,7 +100,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
     use store::Figures;
 
-    /// A service that reads from memory, and whose disk hangs as long as the other end of the channel is there.
+    /// A service that reads from memory, and whose disk hangs while the other end of the channel exists.
     struct Hanging {
         disk: Mutex<mpsc::Receiver<()>>,
         asked: AtomicUsize,
@@ -129,19 +126,19 @@ mod tests {
     async fn a_disk_that_hangs_is_reported_and_blocks_one_thread() {
         let (works_again, disk) = mpsc::channel();
         let hanging = Arc::new(Hanging { disk: Mutex::new(disk), asked: AtomicUsize::new(0) });
-        let admin = Admin::new(LogControl::of_nothing(), Arc::new(Metrics::new(false)), Arc::default(), None);
+        let admin = Admin::new(LogControl::disabled(), Arc::new(Metrics::new(false)), Arc::default(), None);
         admin.serve(Arc::clone(&hanging) as Arc<dyn ObservedService>, None);
         for _ in 0..3 {
             let later = tokio::time::advance(STORAGE_TIME_MAX + Duration::from_millis(1));
             let (one, other, ()) =
-                tokio::join!(biased; ReadinessReport::of(&admin), ReadinessReport::of(&admin), later);
+                tokio::join!(biased; ReadinessReport::collect(&admin), ReadinessReport::collect(&admin), later);
             for checks in [one, other] {
                 assert!(!checks.is_ready());
-                assert_eq!(checks.brief(), "not ready: the storage does not answer within 2 s\n");
+                assert_eq!(checks.brief(), "not ready: the storage did not respond within 2 s\n");
             }
         }
         assert!(hanging.asked.load(Ordering::Relaxed) <= 1);
         drop(works_again);
-        assert_eq!(ReadinessReport::of(&admin).await.brief(), "ok\n");
+        assert_eq!(ReadinessReport::collect(&admin).await.brief(), "ok\n");
     }
 }

@@ -1,4 +1,4 @@
-//! The addresses of the admin listener and their responses.
+//! The paths of the admin listener and their responses.
 
 use super::readiness::ReadinessReport;
 use super::{Admin, host, test_routes};
@@ -17,19 +17,19 @@ use tracing::error;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
-/// How long a response may take.
+/// The timeout for a response.
 const TIME: Duration = Duration::from_secs(ADMIN_REQUEST_SECONDS_MAX);
 
 const INDEX: &str = "\
 /livez    whether the process works
-/readyz   whether it takes requests: 200 or 503; ?verbose says why, and so does Accept: application/json
-/healthz  the same
-/metrics  figures for Prometheus
-/version  which build this is
-/log      what is logged; PUT changes it, and with an empty body sets it back
+/readyz   whether it accepts requests: 200 or 503; add ?verbose or send Accept: application/json for the reasons
+/healthz  the same as /readyz
+/metrics  metrics for Prometheus
+/version  the version of this build
+/log      the log filter; PUT changes it, and with an empty body resets it
 ";
 
-/// Handles one request. If the listener is reachable from this machine only, the request must name an IP address or
+/// Handles one request. If the listener is reachable only from this machine, the request must name an IP address or
 /// `localhost` as its host (`host.rs`).
 pub(super) async fn handle(admin: &Admin, is_local: bool, request: Request<Incoming>) -> Response<Full<Bytes>> {
     if is_local && !host::is_local(&request) {
@@ -63,12 +63,12 @@ async fn route(admin: &Admin, request: Request<Incoming>) -> Response<Full<Bytes
             json(StatusCode::OK, &Value::Object(facts.collect::<Map<_, _>>()))
         }
         "/log" => text(StatusCode::OK, admin.log.current() + "\n"),
-        _ => text(StatusCode::NOT_FOUND, format!("there is nothing here; there is\n{}", index())),
+        _ => text(StatusCode::NOT_FOUND, format!("not found; the paths are\n{}", index())),
     }
 }
 
 async fn readiness(admin: &Admin, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-    let checks = ReadinessReport::of(admin).await;
+    let checks = ReadinessReport::collect(admin).await;
     let status = if checks.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let accepts = |value: &HeaderValue| value.to_str().is_ok_and(|value| value.contains(JSON));
     let is_verbose = request.uri().query().is_some_and(|query| {
@@ -87,7 +87,7 @@ async fn metrics_page(admin: &Admin) -> Response<Full<Bytes>> {
     match metrics::write(&admin.snapshot().await) {
         Ok(page) => respond(StatusCode::OK, metrics::CONTENT_TYPE, page),
         Err(error) => {
-            error!("the page of metrics could not be written: {error}");
+            error!("the metrics page could not be written: {error}");
             text(StatusCode::INTERNAL_SERVER_ERROR, "the page could not be written\n")
         }
     }
@@ -99,7 +99,7 @@ async fn change_log(admin: &Admin, request: Request<Incoming>) -> Response<Full<
         Err((status, reason)) => return text(status, reason + "\n"),
     };
     let Ok(levels) = std::str::from_utf8(&body) else {
-        return text(StatusCode::BAD_REQUEST, "a filter is text in UTF-8\n");
+        return text(StatusCode::BAD_REQUEST, "the filter must be UTF-8 text\n");
     };
     match admin.log.change(levels) {
         Ok(levels) => text(StatusCode::OK, levels + "\n"),
@@ -107,19 +107,19 @@ async fn change_log(admin: &Admin, request: Request<Incoming>) -> Response<Full<
     }
 }
 
-/// The body of a request, or the status and the reason why it was not read.
+/// Returns the body of a request, or the status and the reason why it was not read.
 pub(super) async fn read_body(request: Request<Incoming>) -> Result<Bytes, (StatusCode, String)> {
     match Limited::new(request.into_body(), ADMIN_BODY_BYTES_MAX).collect().await {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => {
-            Err((StatusCode::PAYLOAD_TOO_LARGE, format!("a body has {ADMIN_BODY_BYTES_MAX} bytes at most")))
+            Err((StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {ADMIN_BODY_BYTES_MAX} bytes")))
         }
         Err(_) => Err((StatusCode::BAD_REQUEST, "the body cannot be read".to_owned())),
     }
 }
 
 fn not_allowed(allow: &'static str) -> Response<Full<Bytes>> {
-    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, format!("this takes {allow}\n"));
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, format!("method not allowed: use {allow}\n"));
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     response
 }

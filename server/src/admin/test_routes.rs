@@ -1,8 +1,8 @@
-//! The addresses below `/test/`, with which a test controls the server, and their JSON.
+//! The paths below `/test/`, with which a test controls the server, and their JSON.
 //!
-//! A web page cannot use them: what changes something is either `DELETE` or `PUT`, or has a body in JSON, so a browser asks
-//! first whether it may send that, and is never allowed to. If the page's own host name leads to the server (DNS
-//! rebinding), the browser does not ask, but names the origin of the page, which is refused.
+//! Web pages cannot use them. A request that changes something is a `DELETE` or a `PUT`, or has a JSON body, so a
+//! browser first asks for permission, which it never gets. If the page's own host name leads to the server (DNS
+//! rebinding), the browser does not ask, but it sends the page's origin, and such requests are rejected.
 
 use super::routes::{json, no_content, read_body};
 use crate::accounts::connection_string;
@@ -19,18 +19,17 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the index of the admin listener says about these addresses.
+/// These paths in the index of the admin listener.
 pub(super) const INDEX: &str = "\
-/test/clock      the time of the server; PUT changes it
-/test/accounts   POST makes an account, DELETE /test/accounts/NAME removes it
-/test/snapshots  POST keeps all data, POST /test/snapshots/ID/restore returns to them
-/test/reset      POST returns to what was there when the server became ready
+/test/clock      the server's clock; PUT changes it
+/test/accounts   POST creates an account, DELETE /test/accounts/NAME removes it
+/test/snapshots  POST takes a snapshot of all data, POST /test/snapshots/ID/restore restores it
+/test/reset      POST restores the state at the time when the server became ready
 ";
 
-/// Why a request is refused: the status, and a sentence for the one who wrote the test.
+/// The status of a refused request, and a message for the author of the test.
 type Refusal = (StatusCode, String);
 
-/// What a request asks for.
 enum Control<'p> {
     Clock,
     Accounts,
@@ -61,14 +60,14 @@ struct ClockBody {
     system: bool,
 }
 
-/// Handles a request whose path is `/test/` and this.
+/// Handles a request. `path` is the part of its path after `/test/`.
 pub(super) async fn handle(
     controls: &Arc<TestControls>,
     path: &str,
     request: Request<Incoming>,
 ) -> Response<Full<Bytes>> {
     if request.headers().contains_key(ORIGIN) {
-        return refusal(StatusCode::FORBIDDEN, "this is not for web pages: send no Origin header");
+        return refusal(StatusCode::FORBIDDEN, "web pages cannot use the test controls: send no Origin header");
     }
     let parts: Vec<&str> = path.split('/').collect();
     let control = match parts[..] {
@@ -79,7 +78,7 @@ pub(super) async fn handle(
         ["snapshots", id] => Control::Snapshot(id),
         ["snapshots", id, "restore"] => Control::Restore(id),
         ["reset"] => Control::Reset,
-        _ => return refusal(StatusCode::NOT_FOUND, "there is nothing here: the address / lists what there is"),
+        _ => return refusal(StatusCode::NOT_FOUND, "not found: the path / lists all paths"),
     };
     respond(controls, control, request).await.unwrap_or_else(|(status, reason)| refusal(status, &reason))
 }
@@ -145,7 +144,7 @@ async fn respond(
     })
 }
 
-/// Runs a control on a thread that may block, because it may have to wait for others, and to free many entities.
+/// Runs a control on a thread that may block: it may wait for other controls and free many entities.
 async fn run<T: Send + 'static>(
     controls: &Arc<TestControls>,
     control: impl FnOnce(&TestControls) -> Result<T, ControlError> + Send + 'static,
@@ -171,7 +170,9 @@ fn clock_change(body: ClockBody) -> Result<ClockChange, Refusal> {
     let ClockBody { now, advance_seconds, stopped, system } = body;
     let invalid = |reason: &str| (StatusCode::BAD_REQUEST, reason.to_owned());
     if system && (now.is_some() || advance_seconds.is_some() || stopped.is_some()) {
-        return Err(invalid("\"system\" sets the clock back to the real time, so nothing else can be given with it"));
+        return Err(invalid(
+            "\"system\" resets the clock to the real time, so it cannot be combined with other fields",
+        ));
     }
     if !system && now.is_none() && advance_seconds.is_none() && stopped.is_none() {
         return Err(invalid("give \"now\", \"advanceSeconds\", \"stopped\" or \"system\""));
@@ -179,30 +180,29 @@ fn clock_change(body: ClockBody) -> Result<ClockChange, Refusal> {
     let now = now.map(|text| DateTime::parse(&text)).transpose();
     let now = now.map_err(|_| invalid("\"now\" is not a time from 1601 to 9999 such as 2031-07-01T08:00:00Z"))?;
     if advance_seconds.is_some_and(|seconds| seconds < 0.0) {
-        return Err(invalid("\"advanceSeconds\" is less than zero: to set the clock back, give the time as \"now\""));
+        return Err(invalid("\"advanceSeconds\" is negative: to set the clock back, give the time as \"now\""));
     }
-    // More than a duration can be moves the clock to its end, as everything does that is too much.
+    // A value too large for a duration moves the clock to its maximum, like every other value that is too large.
     let advance = advance_seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
     Ok(ClockChange { is_system: system, now, advance, stopped })
 }
 
-/// Reads a body in JSON. The type must be declared, which a web page cannot do without asking.
+/// Reads a JSON body. The media type must be declared, which a web page cannot do without permission.
 async fn body<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Refusal> {
     let media_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = media_type.split(';').next().unwrap_or_default().trim();
     if !media_type.eq_ignore_ascii_case("application/json") {
-        let reason = "the body has to be JSON: send the header Content-Type: application/json";
+        let reason = "the body must be JSON: send the header Content-Type: application/json";
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, reason.to_owned()));
     }
     let bytes = read_body(request).await?;
-    // No body is as good as an empty object.
+    // A missing body is equivalent to an empty object.
     let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
-    serde_json::from_slice(bytes)
-        .map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is not what is expected here: {error}")))
+    serde_json::from_slice(bytes).map_err(|error| (StatusCode::BAD_REQUEST, format!("the body is invalid: {error}")))
 }
 
 fn not_allowed(allow: &'static str) -> Response<Full<Bytes>> {
-    let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, &format!("this takes {allow}"));
+    let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, &format!("method not allowed: use {allow}"));
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     response
 }

@@ -1,6 +1,7 @@
-//! Who sends a request: which credential it carries, and Shared Key and Shared Key Lite (specification 07).
+//! Authentication: determines which credential a request carries, and checks Shared Key and Shared Key Lite
+//! (specification 07).
 //!
-//! Runs before the body is read, and before a response could show whether an account or a table exists.
+//! Runs before the body is read, and before a response could reveal whether an account or a table exists.
 
 use super::oauth::OAuth;
 use super::{bearer, delegation, shared_access};
@@ -16,10 +17,11 @@ use store::Engine;
 use wire::ErrorCode;
 use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies, parse_date};
 
-/// Checks the credential of a request and returns what it allows. Sets the kind of the credential, whether it is valid or
-/// not, and who asks for a user delegation key.
+/// Checks the credential of a request and returns its grant. Sets the credential kind in the context, whether the
+/// credential is valid or not, and the principal that requests a user delegation key.
 ///
-/// UNVERIFIED (07 §2): that the header counts where the address carries a signature too, unless that is bound to a user.
+/// UNVERIFIED (07 §2): that the header takes precedence even if the URL carries a signature, unless that signature is
+/// bound to a user.
 pub(crate) async fn authenticate(
     engine: &impl Engine,
     accounts: &Accounts,
@@ -42,7 +44,7 @@ pub(crate) async fn authenticate(
         return Ok(grant);
     }
     match header {
-        // Without an issuer, Bearer is an unknown scheme.
+        // Without a configured issuer, Bearer is an unknown scheme.
         Some(header) => {
             context.credential = CredentialKind::SharedKey;
             shared_key(accounts, incoming, header)
@@ -72,11 +74,11 @@ fn shared_key(accounts: &Accounts, incoming: &IncomingRequest<'_>, header: &Head
     }
     match account {
         Some(account) if account.as_str() == authorization.account => Ok(Grant::owner(account.clone())),
-        _ => Err(Failure::authentication("the Authorization header names another account than the address")),
+        _ => Err(Failure::authentication("the Authorization header names a different account than the URL")),
     }
 }
 
-/// Whether one of the account's keys made the signature. An unknown account takes as long as a known one.
+/// Returns true if one of the account's keys made the signature. An unknown account takes as long as a known one.
 fn is_signed(
     authorization: &Authorization<'_>,
     keys: Option<&[AccountKey]>,
@@ -91,7 +93,7 @@ fn is_signed(
     })
 }
 
-/// The keys that replace the two of an unknown account. What they sign is refused too.
+/// Returns the keys that replace the two keys of an unknown account. Signatures made with them are rejected, too.
 pub(crate) fn nobodys_keys() -> &'static [AccountKey; 2] {
     static KEYS: LazyLock<[AccountKey; 2]> = LazyLock::new(|| {
         let key = AccountKey::parse("AAAAAAAAAAAAAAAAAAAAAA==").expect("sixteen zero bytes in Base64");
@@ -112,10 +114,10 @@ fn signed<'a>(path: &'a str, date: &'a str, incoming: &'a IncomingRequest<'a>) -
     }
 }
 
-/// The date of the request as sent, if it is within 15 minutes of the server's clock, or of the clocks of clients if a test
-/// moved that of the server.
+/// Returns the date of the request as sent, if it is within 15 minutes of the server's clock. If a test moved the
+/// server's clock, a date near the clients' clock is accepted, too.
 ///
-/// UNVERIFIED (07 §5): that a date in the future is refused like one in the past.
+/// UNVERIFIED (07 §5): that a date in the future is rejected like one in the past.
 fn request_date<'a>(incoming: &IncomingRequest<'a>) -> Result<&'a str, Failure> {
     let text = text(incoming.head.x_ms_date)
         .filter(|text| !text.is_empty())
@@ -139,10 +141,11 @@ fn text(header: Option<&HeaderValue>) -> Option<&str> {
     header.and_then(|value| value.to_str().ok()).map(str::trim)
 }
 
-/// The reason for the log, with the text that the server signed, for debugging a client. It holds no secret.
+/// Returns the reason for the log. It contains the string that the server signed, for debugging a client, and no
+/// secret.
 fn mismatch(authorization: &Authorization<'_>, date: &str, incoming: &IncomingRequest<'_>) -> String {
     let text = signed(incoming.target.raw_path, date, incoming).string_to_sign(authorization.scheme);
-    format!("The signature is not that of any key of the account. Server used following string to sign: {text:?}")
+    format!("The signature does not match any key of the account. Server used following string to sign: {text:?}")
 }
 
 #[cfg(test)]
@@ -176,7 +179,7 @@ mod tests {
         }
     }
 
-    /// Signs `x_ms_date` and the path as sent, and has the server check the signature.
+    /// Signs `x_ms_date` and the path as sent, and lets the server check the signature.
     fn attempt(attempt: &Attempt) -> Result<Grant, Option<String>> {
         let accounts = Accounts::from_environment_text(&format!("orchardacct:{KEY}")).unwrap();
         let text = format!("GET\n\n\n{}\n/orchardacct{}", attempt.x_ms_date, attempt.path);

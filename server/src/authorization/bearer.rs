@@ -1,5 +1,5 @@
-//! Requests with `Authorization: Bearer`: the grant of a valid token, and the error for an invalid or missing one
-//! (specification 09 §1, §4).
+//! Requests with `Authorization: Bearer`: grants for valid tokens, errors for invalid or missing ones (specification
+//! 09 §1, §4).
 
 use super::oauth::{OAuth, TokenError, VerifiedToken};
 use crate::accounts::Accounts;
@@ -10,14 +10,14 @@ use tracing::debug;
 use wire::target::Resource;
 use wire::{ErrorCode, ServiceError, Version};
 
-/// The text after the scheme Bearer, which may be empty; `None` for another scheme.
+/// Returns what follows the scheme Bearer, possibly nothing, or `None` for another scheme.
 pub(crate) fn credential(header: &HeaderValue) -> Option<&str> {
     let header = header.to_str().ok()?.trim();
     let (scheme, rest) = header.split_once(' ').unwrap_or((header, ""));
     scheme.eq_ignore_ascii_case("Bearer").then(|| rest.trim())
 }
 
-/// Checks the token of a request and returns it with what its principal may do.
+/// Checks the token of a request and returns it with its principal's grant.
 pub(crate) async fn authenticate(
     accounts: &Accounts,
     oauth: &OAuth,
@@ -29,7 +29,7 @@ pub(crate) async fn authenticate(
     let account = incoming.target.account.as_ref().filter(|account| accounts.keys(account).is_some());
     let account = account.ok_or_else(|| Failure::authentication("there is no such account"))?;
     if oauth.takes_unverified_tokens() && incoming.options.comp.as_deref() == Some("acl") {
-        // The emulator accepts no token here. The service checks the roles, and so names the permission.
+        // The emulator accepts no token here. The service checks the roles and therefore names the permission.
         return Err(Failure::at(Layer::Authentication, ErrorCode::AuthorizationFailure));
     }
     let roles = oauth.roles(&verified, account);
@@ -53,16 +53,18 @@ pub(crate) async fn verify(
     oauth.verify(token, addressed, incoming.now).await.map_err(|error| refusal(oauth, error, incoming))
 }
 
-/// The error for a request without any credential (07 §9), which says where to get a token if there is an issuer.
+/// Returns the error for a request without any credential (07 §9). If there is an issuer, the error says where to get
+/// a token.
 ///
-/// UNVERIFIED (07 §9): that a request without a version is treated as an old one, and that without an issuer no version
-/// gets the challenge; and that before the challenge only a batch is not found.
+/// UNVERIFIED (07 §9): that a request without a version is treated as an old one; that without an issuer no version
+/// gets the challenge; that before the challenge only a batch is not found.
 pub(crate) fn anonymous(oauth: Option<&OAuth>, context: &mut RequestContext<'_>) -> Failure {
     const REASON: &str = "the request is anonymous";
     let incoming = context.incoming;
     let version = incoming.version().ok().flatten().unwrap_or(Version::OLDEST);
     if version < Version::CHALLENGE && incoming.target.resource() == Ok(Resource::Batch) {
-        // The front end responds here, as it does to an authenticated request: with the version, and always in XML (recorded).
+        // Here the front end responds as it does to an authenticated request: with the version, and always in XML
+        // (recorded).
         context.version = Some(version).filter(|version| *version >= Version::VERSION_HEADER);
         return Failure::at(Layer::FrontEnd, ErrorCode::ResourceNotFound).because(REASON);
     }
@@ -72,7 +74,7 @@ pub(crate) fn anonymous(oauth: Option<&OAuth>, context: &mut RequestContext<'_>)
     }
 }
 
-/// The one token of a credential.
+/// Returns the token if the credential consists of exactly one.
 fn token(credential: &str) -> Option<&str> {
     let is_one = !credential.is_empty() && !credential.contains(|c: char| c.is_whitespace() || c == ',');
     is_one.then_some(credential)
@@ -83,7 +85,6 @@ fn malformed() -> Failure {
     Failure::at(Layer::Authentication, ErrorCode::InvalidAuthenticationInfo)
 }
 
-/// The error for a request whose token was refused.
 fn refusal(oauth: &OAuth, error: TokenError, incoming: &IncomingRequest<'_>) -> Failure {
     if oauth.takes_unverified_tokens() {
         return refused_for(oauth, error.emulator_detail());
@@ -94,7 +95,8 @@ fn refusal(oauth: &OAuth, error: TokenError, incoming: &IncomingRequest<'_>) -> 
     challenged(incoming, error.to_string())
 }
 
-/// 403 with a reason for the log. The emulator tells clients, too, since there the credential protects nothing.
+/// Returns a 403 with a reason for the log. The emulator also tells the client, because there the credential protects
+/// nothing.
 fn refused_for(oauth: &OAuth, reason: &str) -> Failure {
     let failure = Failure::authentication(reason);
     if !oauth.takes_unverified_tokens() {
@@ -104,9 +106,9 @@ fn refused_for(oauth: &OAuth, reason: &str) -> Failure {
     Failure { error: ServiceError::new(ErrorCode::AuthenticationFailed, message), ..failure }
 }
 
-/// 401 in versions that know the challenge, and 403 before.
+/// Returns a 401 in versions that have the challenge, and a 403 in earlier ones.
 ///
-/// UNVERIFIED (09 §9): that in old versions an invalid token has the same error as a missing one.
+/// UNVERIFIED (09 §9): that in old versions an invalid token causes the same error as a missing one.
 fn challenged(incoming: &IncomingRequest<'_>, reason: impl Into<String>) -> Failure {
     let failure = Failure::authentication(reason);
     match incoming.version().ok().flatten() {

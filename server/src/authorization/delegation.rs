@@ -1,8 +1,8 @@
-//! User delegation (specification 08 §11): who asks for a key, which keys may have made a signature, and whether the request
-//! has a token of the user to whom it is bound.
+//! User delegation (specification 08 §11): who requests a key, which keys may have made a signature, and whether the
+//! request has a token of the user to whom it is bound.
 //!
-//! Nothing is kept about the keys that were issued. A signature shows its principal and not the principal's issuer, so the
-//! keys that the principal of each issuer could have got are computed and tried.
+//! The server does not store issued keys. A signature names its principal but not the principal's issuer, so the
+//! server derives and tries the key of that principal at each issuer.
 
 use super::bearer;
 use super::oauth::{OAuth, Subject, VerifiedToken};
@@ -14,9 +14,10 @@ use wire::sas::Delegation;
 use wire::sas::user_delegation::{Delegator, KeyOwner, KeyTerms, SubjectClaim};
 use wire::signing::AccountKey;
 
-/// The principal of a token and what its user delegation key is made of; `None` if the request does not ask for one.
+/// Returns the principal of a token and the inputs for its user delegation key, or `None` if the request does not ask
+/// for such a key.
 ///
-/// The key is made of the first key of the account.
+/// The key is derived from the first key of the account.
 pub(crate) fn delegator(
     accounts: &Accounts,
     oauth: &OAuth,
@@ -27,7 +28,7 @@ pub(crate) fn delegator(
     if incoming.options.comp.as_deref() != Some("userdelegationkey") {
         return None;
     }
-    // No signature could name a longer one.
+    // A signature could not contain a longer ID.
     let Subject { issuer, claim, id, tenant } = token
         .subject()
         .filter(|subject| subject.id.len().max(subject.tenant.len()) <= USER_DELEGATION_FIELD_BYTES_MAX)?;
@@ -41,8 +42,8 @@ pub(crate) fn delegator(
     })
 }
 
-/// The keys that an account has for these terms: for each issuer, for each claim that may have the id, for each key of the
-/// account. [`signer`] depends on this order.
+/// Returns the keys that an account has for these terms: for each issuer, for each claim that may hold the ID, for
+/// each key of the account. [`signer`] depends on this order.
 pub(crate) fn keys(
     oauth: Option<&OAuth>,
     account: &str,
@@ -54,7 +55,7 @@ pub(crate) fn keys(
     owners.flat_map(|owner| account_keys.iter().map(move |key| terms.key(key, owner))).collect()
 }
 
-/// The principal whose key made a signature; `None` if its issuer no longer has this tenant.
+/// Returns the principal whose key made a signature, or `None` if its issuer no longer has this tenant.
 pub(crate) fn signer<'d>(
     oauth: &OAuth,
     account_keys: &[AccountKey],
@@ -65,14 +66,14 @@ pub(crate) fn signer<'d>(
     oauth.accepts_tenant(issuer, tenant).then_some(Subject { issuer, claim, id, tenant })
 }
 
-/// The issuer and the claim of each principal with a given id.
+/// Returns the issuer and the claim of each principal that could have a given ID.
 fn owners(oauth: &OAuth) -> impl Iterator<Item = (usize, SubjectClaim)> {
     (0..oauth.issuers()).flat_map(|issuer| SubjectClaim::ALL.map(|claim| (issuer, claim)))
 }
 
-/// Checks that the user to whom a signature is bound has sent a token, if it is bound to one.
+/// Checks that the request has a token of the user to whom the signature is bound, if it is bound to one.
 ///
-/// UNVERIFIED (08 §11.4): the codes where the token is missing, or is another user's; that the user needs no role.
+/// UNVERIFIED (08 §11.4): the codes for a missing token and for another user's token; that the user needs no role.
 pub(crate) async fn check_user(
     oauth: &OAuth,
     signer: Subject<'_>,
@@ -84,19 +85,19 @@ pub(crate) async fn check_user(
     }
     let credential = incoming.head.authorization.and_then(bearer::credential);
     let credential = credential.ok_or_else(|| {
-        Failure::authentication("the signature is bound to a user, whose token the request does not have")
+        Failure::authentication("the signature is bound to a user, but the request has no token of that user")
     })?;
     let token = bearer::verify(oauth, credential, incoming).await?;
     if token.subject().is_some_and(|subject| is_bound_user(oauth, signer, delegation, subject)) {
         return Ok(());
     }
-    Err(Failure::authentication("the token is not that of the user to whom the signature is bound"))
+    Err(Failure::authentication("the token does not belong to the user to whom the signature is bound"))
 }
 
-/// Whether the principal of a token is the user to whom a signature is bound.
+/// Returns true if a token's principal is the user to whom a signature is bound.
 ///
-/// A user of another issuer is one only if the configuration says which tenants that issuer has: any issuer can write any
-/// tenant into its tokens. The service, too, has users of other tenants only where the account allows it.
+/// A user of another issuer is accepted only if the configuration lists that issuer's tenants, because any issuer can
+/// write any tenant into its tokens. The service, too, accepts users of other tenants only if the account allows it.
 fn is_bound_user(oauth: &OAuth, signer: Subject<'_>, delegation: &Delegation<'_>, subject: Subject<'_>) -> bool {
     let user_tenant = &*delegation.key.delegated_tenant;
     let tenant = if user_tenant.is_empty() { signer.tenant } else { user_tenant };

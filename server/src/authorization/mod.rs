@@ -1,8 +1,8 @@
-//! Who sends a request, and what that allows (specification 07, 08 and 09).
+//! Authentication of requests, and what their credentials allow (specification 07, 08 and 09).
 //!
-//! `authentication.rs` finds the credential and checks it; what it allows is a [`Grant`]. Only `Grant::check` decides
-//! whether an operation is allowed. It is called twice: once the operation is known, before a body is read
-//! ([`authorize`]), and again for each entity, once its keys are known (`OperationContext::allow`).
+//! `authentication.rs` finds the credential and checks it; the result is a [`Grant`]. Only `Grant::check` decides
+//! whether an operation is allowed. It is called twice: before a body is read, when the operation is known
+//! ([`authorize`]), and again for each entity, when its keys are known (`OperationContext::allow`).
 //!
 //! This folder must not know how an operation is carried out.
 
@@ -20,7 +20,7 @@ use model::{Denial, Grant, Scope};
 use tracing::info;
 use wire::target::Resource;
 
-/// Checks that an operation that comes alone is allowed.
+/// Checks that an operation outside a batch is allowed.
 pub(crate) fn authorize(grant: &Grant, kind: OperationKind, resource: &Resource<'_>) -> Result<(), Failure> {
     check(grant, kind, resource).map_err(|denial| match denial {
         Denial::Operation if kind == OperationKind::GetUserDelegationKey => Failure::needs_bearer(),
@@ -28,11 +28,10 @@ pub(crate) fn authorize(grant: &Grant, kind: OperationKind, resource: &Resource<
     })
 }
 
-/// Checks that a part of a batch is allowed.
 pub(crate) fn authorize_part(grant: &Grant, kind: OperationKind, resource: &Resource<'_>) -> Result<(), Failure> {
     check(grant, kind, resource).map_err(|denial| {
         let failure = denied(grant, kind, denial);
-        // The failure of a part is inside the response to the batch, and is logged nowhere else.
+        // The failure of a part is inside the response to the batch and is not logged elsewhere.
         if let Some(source) = &failure.source {
             info!("{source}");
         }
@@ -48,7 +47,7 @@ fn check(grant: &Grant, kind: OperationKind, resource: &Resource<'_>) -> Result<
     }
 }
 
-/// The failure of a denial. The log names the principal, if the credential does.
+/// Returns the failure for a denial. The log names the principal if the credential does.
 fn denied(grant: &Grant, kind: OperationKind, denial: Denial) -> Failure {
     let failure = Failure::denied(denial);
     match &grant.scope {
@@ -69,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_condition_makes_an_upsert_an_update() {
-        let mut roles = RoleScope::of("someone".into());
+        let mut roles = RoleScope::new("someone".into());
         roles.allow(None, DataActions::UPDATE_ENTITIES);
         let grant = Grant { account: AccountName::new("orchardacct").unwrap(), scope: Scope::Roles(roles) };
         let resource = Resource::Entity { table: "harvest".into(), partition: "".into(), row: "".into() };

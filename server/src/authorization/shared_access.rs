@@ -1,7 +1,7 @@
-//! Shared access signatures: credentials in the address of a request (specification 08).
+//! Shared access signatures: credentials in the URL of a request (specification 08).
 //!
-//! `wire::sas` checks them; this module supplies the account's keys, the table's policies, the roles of a delegator, the time
-//! and the connection.
+//! `wire::sas` checks them; this module supplies the account's keys, the table's policies, the roles of a delegator,
+//! the time and the connection.
 
 use super::authentication::nobodys_keys;
 use super::delegation;
@@ -16,9 +16,9 @@ use store::{Engine, ReadError, TableKey};
 use wire::sas::{SasContext, verify_delegated};
 use wire::signing::AccountKey;
 
-/// Checks the token of a request and returns what it allows.
+/// Checks the signature of a request and returns its grant.
 ///
-/// Until the signature is verified nothing depends on whether an account, a table or a policy exists.
+/// Until the signature is verified, nothing depends on whether an account, a table or a policy exists.
 pub(crate) async fn authenticate(
     engine: &impl Engine,
     accounts: &Accounts,
@@ -58,7 +58,7 @@ pub(crate) async fn authenticate(
     Ok(Grant { account: account.clone(), scope })
 }
 
-/// The policies of a table that are in effect; a table that does not exist has none.
+/// Returns the policies of a table that are in effect. A table that does not exist has none.
 async fn policies(
     engine: &impl Engine,
     rehearsal: Option<&Rehearsal>,
@@ -90,7 +90,7 @@ mod tests {
 
     const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
 
-    /// A token for a table, and the scope that the server gives it, or the reason in the log.
+    /// Makes a signature for a table and returns the scope that the server grants it, or the reason in the log.
     async fn scope(
         engine: &Memory<SystemClock>,
         account: &str,

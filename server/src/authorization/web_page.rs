@@ -1,14 +1,14 @@
-//! Web pages against an account whose key everybody knows.
+//! The protection of an account with a publicly known key from web pages.
 //!
-//! A page that is open in a browser on the developer's machine can make requests to this machine and sign them with the
-//! public key. Two rules keep it from the data; neither exists in the service, whose keys are secret:
+//! A page that is open in a browser on the developer's machine can send requests to this machine and sign them with
+//! the public key. Two rules keep it from the data. The service has neither, because its keys are secret:
 //!
-//! - a request must name a host that only this machine has, since a page may let its own name resolve to the address of
-//!   this machine and then reads responses as if they were its own (DNS rebinding)
-//! - a request that a browser sends without asking first, because its credential is in the address, must not write unless
-//!   a CORS rule allows the page
+//! - A request must name a host that only this machine has. A page could make its own name resolve to the address of
+//!   this machine and then read responses as if they came from its own origin (DNS rebinding).
+//! - A request that a browser sends without a preflight request, because its credential is in the URL, must not write
+//!   unless a CORS rule allows the page.
 //!
-//! Both are checked once the credential is known to be valid, so that they tell nobody else which accounts there are. This
+//! Both are checked after the credential was found valid, so they do not reveal to others which accounts exist. This
 //! module must not know operations.
 
 use crate::request::{Failure, IncomingRequest, Layer};
@@ -20,15 +20,15 @@ use wire::{ErrorCode, ServiceError};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The names by which containers reach the machine that they run on. No page can have them: the domain `internal` is
-/// reserved.
+/// The names by which containers reach the machine on which they run. No page can have them, because the domain
+/// `internal` is reserved.
 const NAMES_IN_CONTAINERS: [&str; 2] = ["host.docker.internal", "host.containers.internal"];
 
-/// Refuses a request for an account with the well-known key whose host is not a name of this machine: neither a loopback
-/// address, `localhost` or a name under it, nor one of the configured domains or a name under it.
+/// Rejects a request for an account with the well-known key if its host does not name this machine. Valid hosts are
+/// loopback addresses, `localhost` and names under it, and the configured domains and names under them.
 ///
-/// The server has such an account only on a loopback address, unless a flag allows it on the network, and then every host
-/// is allowed.
+/// The server has such an account only on a loopback address, unless a flag allows it on the network. With that flag,
+/// every host is allowed.
 pub(crate) fn check_host(host: &str, domains: &[String]) -> Result<(), Failure> {
     let name = without_port(host);
     let is_local = if let Ok(address) = name.parse::<IpAddr>() {
@@ -44,16 +44,16 @@ pub(crate) fn check_host(host: &str, domains: &[String]) -> Result<(), Failure> 
                    127.0.0.1, localhost and its configured domains only.";
     let failure = Failure::at(Layer::Authentication, ServiceError::new(ErrorCode::AuthorizationFailure, message));
     Err(failure.because(format!(
-        "a request signed with the development account's key names the host {host:?}: a web page could have let its own \
+        "a request signed with the development account's key names the host {host:?}: a web page could have made its own \
          name resolve to this machine. Address the server as 127.0.0.1 or localhost, name the host's domain with --domain, \
          or, if no browser runs here, add --allow-development-key-on-network"
     )))
 }
 
-/// Refuses a write that a web page may have made without asking first (a "simple request"): its credential is in the
-/// address, it comes from another origin, and no CORS rule allows that origin and method.
+/// Rejects a write that a web page may have made without a preflight request (a "simple request"): its credential is
+/// in the URL, it comes from another origin, and no CORS rule allows that origin and method.
 ///
-/// Browsers ask before they send a request with an `Authorization` header.
+/// Browsers send a preflight request before a request with an `Authorization` header.
 pub(crate) fn check_origin(incoming: &IncomingRequest<'_>, rules: Option<&CorsRules>) -> Result<(), Failure> {
     let (method, headers) = (&incoming.parts.method, &incoming.parts.headers);
     if matches!(*method, Method::GET | Method::HEAD) || incoming.head.authorization.is_some() {
@@ -65,14 +65,14 @@ pub(crate) fn check_origin(incoming: &IncomingRequest<'_>, rules: Option<&CorsRu
     }
     let failure = Failure::at(Layer::Authentication, ErrorCode::AuthorizationFailure);
     Err(failure.because(format!(
-        "a web page of the origin {:?} tried to write with the development account's key: if it may, allow the origin and \
+        "a web page of the origin {:?} tried to write with the development account's key: to permit this, allow the origin and \
          the method {method} with a CORS rule of the account",
         origin.unwrap_or(&HeaderValue::from_static(""))
     )))
 }
 
-/// Whether the browser says that a page of another origin made the request. One that does not say where the page is from
-/// still names its origin.
+/// Returns true if a page of another origin made the request, according to the browser. A browser that does not send
+/// `Sec-Fetch-Site` still sends the origin.
 fn is_of_other_page(incoming: &IncomingRequest<'_>, origin: Option<&HeaderValue>) -> bool {
     match incoming.parts.headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes) {
         Some(b"same-origin" | b"none") => false,
@@ -92,7 +92,7 @@ fn allowing_rule<'r>(
     rules?.select(origin.map(|origin| origin.to_str().unwrap_or_default()), method.as_str())
 }
 
-/// The name or address of a host, without its port and without the brackets around an IPv6 address.
+/// Returns the name or address of a host, without its port and without the brackets around an IPv6 address.
 fn without_port(host: &str) -> &str {
     match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or(rest, |(address, _)| address),
@@ -100,7 +100,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Whether a name is a domain or a name under it, in any letter case and with or without the dot of the root.
+/// Returns true if a name is a domain or a name under it, in any letter case and with or without a trailing dot.
 fn is_in_domain(name: &str, domain: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     let Some(start) = name.len().checked_sub(domain.len()) else { return false };
@@ -188,11 +188,11 @@ mod tests {
             (&[app], Some(&rules), true),
             (&[app, cross], Some(&rules), true),
             (&[other, cross], Some(&any), true),
-            // The page is from here, or there is none.
+            // Same-origin requests, or requests without a page.
             (&[("origin", "http://127.0.0.1:10002")], None, true),
             (&[("origin", "http://localhost:5173"), ("sec-fetch-site", "same-origin")], None, true),
             (&[("sec-fetch-site", "none")], None, true),
-            // The browser has asked first.
+            // The browser has sent a preflight request.
             (&[other, cross, ("authorization", "SharedKey a:b")], None, true),
         ] {
             assert_eq!(check(Method::POST, headers, rules), allowed, "{headers:?} {rules:?}");

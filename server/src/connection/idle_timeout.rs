@@ -1,8 +1,8 @@
-//! How long the HTTP library waits for the head of a request, without a timer of the runtime for each request.
+//! The timeout of the HTTP library for the head of a request, without a runtime timer for each request.
 //!
-//! A deadline here is compared with the clock only when its connection is polled, at the latest by the next tick of
-//! [`poll_in_intervals`]. So a head may take longer than its deadline by one interval, and a request costs no entry in the
-//! timers that all threads share.
+//! A deadline is compared with the clock only when its connection is polled, at the latest by the next tick of
+//! [`poll_in_intervals`]. A head may therefore exceed its deadline by one interval. In return, a request adds no entry
+//! to the timers that all threads share.
 
 use crate::clock;
 use hyper::rt::{Sleep, Timer};
@@ -41,7 +41,7 @@ impl Future for Deadline {
     }
 }
 
-/// Drives a connection, and polls it in intervals even if nothing happens on it, until it ends or is given up.
+/// Drives a connection until it ends or is given up. Polls it at regular intervals even if nothing happens on it.
 pub(crate) async fn poll_in_intervals<C: Future, G>(
     connection: C,
     interval: Duration,
@@ -76,7 +76,7 @@ mod tests {
     const HEAD_TIME: Duration = Duration::from_secs(60);
     const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-    /// How long a connection lives on which this was sent, and the response; the clock is the test's own.
+    /// Returns how long a connection lives after receiving these bytes, and the response. Uses the test's own clock.
     async fn life(sent: &'static [u8]) -> (Duration, Vec<u8>) {
         let (mut client, server) = duplex(1024);
         let respond = |_: Request<Incoming>| async { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };

@@ -1,9 +1,9 @@
-//! The end of a connection whose client is still sending what was refused.
+//! Closes a connection whose client is still sending a rejected request.
 //!
-//! A socket that is closed with unread data is reset, and the reset discards the response before the client has read it. Many
-//! clients send their whole body first. So only the sending side is closed after the response, and what arrives is read and
-//! dropped until the client closes its side, for a bounded time and a bounded amount. Nothing of it is kept. In the meantime the
-//! connection is the first to be closed when places are short (`limits/connections.rs`).
+//! A socket that is closed with unread data is reset, and the reset discards the response before the client has read
+//! it. Many clients send their whole body first. Therefore only the sending side is closed after the response. What
+//! arrives after that is read and dropped until the client closes its side, within limits on time and amount. In the
+//! meantime, the connection is the first candidate to be closed when all places are in use (`limits/connections.rs`).
 
 use crate::clock;
 use crate::limits::connections::ConnectionState;
@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// How much is read at a time, in bytes.
+/// The size of one read, in bytes.
 const PIECE_BYTES: usize = 16 * 1024;
 const TIME_MAX: Duration = Duration::from_secs(LINGERING_SECONDS_MAX);
 const PAUSE_MAX: Duration = Duration::from_secs(LINGERING_PAUSE_SECONDS_MAX);
 
-/// A stream whose shutdown, after a refusal, lets the client finish sending.
+/// A stream that, when shut down after a refusal, lets the client finish sending.
 #[derive(Debug)]
 pub(crate) struct LingeringStream<S> {
     stream: S,
@@ -30,7 +30,6 @@ pub(crate) struct LingeringStream<S> {
     lingering: Option<Box<Lingering>>,
 }
 
-/// What remains of the bounds.
 #[derive(Debug)]
 struct Lingering {
     deadline: Instant,
@@ -53,7 +52,7 @@ impl Lingering {
         }
     }
 
-    /// Reads and drops what arrives. Ready once the client has closed its side, or a bound is reached.
+    /// Reads and drops what arrives. Ready when the client has closed its side or a limit is reached.
     fn poll_discard<S: AsyncRead + Unpin>(&mut self, stream: &mut S, cx: &mut Context<'_>) -> Poll<()> {
         let mut piece = [0; PIECE_BYTES];
         loop {
@@ -119,7 +118,8 @@ mod tests {
     use tokio::task::JoinHandle;
     use tokio::time::Instant;
 
-    /// The client's side of a connection, and the task that closes the server's side after a refusal, if it lingers.
+    /// Returns the client's side of a connection, and the task that closes the server's side after a refusal, if it
+    /// lingers.
     async fn closing(lingers: bool) -> (DuplexStream, JoinHandle<Duration>) {
         let registry = ConnectionRegistry::new(1, None, Arc::default());
         let place = registry.admit([127, 0, 0, 1].into()).await.unwrap();

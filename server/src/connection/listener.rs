@@ -1,7 +1,7 @@
-//! Connections: accepted, bounded in number and in time, and ended in order.
+//! Accepts connections, limits their number and duration, and closes them on shutdown.
 //!
-//! A TLS handshake runs in a task of its own, so a client that is slow or fails delays no other. It counts as a connection
-//! from the first packet on.
+//! A TLS handshake runs in its own task, so a client that is slow or fails does not delay others. It counts as a
+//! connection from the first packet.
 
 use super::idle_timeout::poll_in_intervals;
 use super::plain_http;
@@ -27,35 +27,34 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
-/// How long a connection may be idle between two requests.
+/// The idle timeout of a connection between two requests.
 const IDLE_TIME: Duration = Duration::from_secs(120);
-/// How often each connection is looked at. A client has between one and two of these for the head of a request.
+/// The interval between checks of a connection. A client has one to two intervals to send the head of a request.
 const LOOK_INTERVAL: Duration = Duration::from_secs(15);
-/// How long a client may take for the TLS handshake.
+/// The timeout for a TLS handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-/// Most bytes of a request's head: the longest target and as much again for headers.
+/// The maximum size of a request's head, in bytes: the longest target, and as much again for headers.
 const HEAD_BYTES_MAX: usize = 2 * model::limits::REQUEST_TARGET_BYTES_MAX;
-/// How long to wait when the system is out of file descriptors.
+/// The pause before accepting again when the system is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How connections are accepted.
 pub(crate) struct ListenerSettings {
     pub(crate) listener: TcpListener,
-    /// The TLS settings of new connections; `None` for plain HTTP. An accepted connection keeps those it began with.
+    /// The TLS settings for new connections; `None` for plain HTTP. An open connection keeps the settings with which
+    /// it began.
     pub(crate) tls: Option<Arc<Live<ServerConfig>>>,
     pub(crate) connections: Arc<ConnectionRegistry>,
     pub(crate) counters: Arc<ConnectionCounters>,
     pub(crate) shutdown_time: Duration,
 }
 
-/// A connection that was accepted, with its place.
 struct AcceptedConnection<S> {
     stream: S,
     peer: SocketAddr,
     place: OpenConnection,
 }
 
-/// Serves connections until `stop` is done; then lets requests finish, but no longer than the shutdown time.
+/// Serves connections until `stop` is done. Then lets requests finish, but waits no longer than the shutdown time.
 pub(crate) async fn serve<E: Engine>(
     listening: ListenerSettings,
     service: Arc<Service<E>>,
@@ -65,7 +64,7 @@ pub(crate) async fn serve<E: Engine>(
     let graceful = GracefulShutdown::new();
     let mut handshakes = JoinSet::new();
     let mut stop = pin!(stop);
-    // Kept from one turn to the next, since it may hold a connection for which there is no place yet.
+    // Kept between iterations, because it may hold a connection for which there is no place yet.
     let mut accepting = Box::pin(accept(&listener, &connections));
     loop {
         tokio::select! {
@@ -85,38 +84,39 @@ pub(crate) async fn serve<E: Engine>(
             },
         }
     }
-    // No request was read from these.
+    // No request has been read from these connections.
     drop(accepting);
     drop((listener, handshakes));
     if tokio::time::timeout(shutdown_time, graceful.shutdown()).await.is_err() {
-        warn!("requests that did not finish within {} s are aborted", shutdown_time.as_secs());
+        warn!("aborting the requests that did not finish within {} s", shutdown_time.as_secs());
     }
 }
 
-/// The next connection, once there is a place for it.
+/// Returns the next connection, once there is a place for it.
 async fn accept(listener: &TcpListener, connections: &Arc<ConnectionRegistry>) -> AcceptedConnection<TcpStream> {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 let Some(place) = connections.admit(peer.ip()).await else {
-                    debug!("the connection from {peer} is refused: the address has as many as it may have");
+                    debug!("refused a connection from {peer}: the address has the maximum number of connections");
                     continue;
                 };
-                // If this fails the connection is lost already, which shows when it is read.
+                // If this fails, the connection is already lost, which the next read reports.
                 if let Err(error) = stream.set_nodelay(true) {
-                    debug!("the connection from {peer} is lost: {error}");
+                    debug!("lost the connection from {peer}: {error}");
                 }
                 return AcceptedConnection { stream, peer, place };
             }
             Err(error) => {
-                warn!("accepting a connection failed: {error}");
+                warn!("cannot accept a connection: {error}");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
 }
 
-/// The encrypted connection; `None` if the handshake fails, which also frees the place.
+/// Performs the handshake and returns the encrypted connection, or `None` if the handshake fails, which also frees the
+/// place.
 async fn handshake(
     acceptor: TlsAcceptor,
     accepted: AcceptedConnection<TcpStream>,
@@ -152,7 +152,7 @@ fn serve_one<S, E>(
     let AcceptedConnection { stream, peer, place } = accepted;
     let info = ConnectionInfo { peer, is_tls };
     let (service, state) = (Arc::clone(service), place.state());
-    // Boxed, because the HTTP library keeps room for the whole future in every connection, idle or not.
+    // Boxed, because the HTTP library reserves space for the whole future in every connection, even in idle ones.
     let handler = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let started = clock::instant();
         let in_progress = state.begin_request(started);
@@ -165,7 +165,7 @@ fn serve_one<S, E>(
         })
     });
     let (connection, mut watch) = serve_watched(stream, place.state(), (IDLE_TIME, HEAD_BYTES_MAX), handler);
-    // Boxed, because every function that passes a future on by value has room for all of it.
+    // Boxed, because every function that passes a future by value reserves space for all of it.
     let connection = Box::pin(graceful.watch(connection));
     let (state, counters) = (place.state(), Arc::clone(counters));
     let task = tokio::spawn(async move {
@@ -176,7 +176,7 @@ fn serve_one<S, E>(
                 if reason == GivenUp::SlowReader {
                     counters.count_slow_reader();
                 }
-                debug!("the connection of {peer} is closed: {reason}");
+                debug!("closed the connection from {peer}: {reason}");
             }
         }
         drop(place);

@@ -1,8 +1,9 @@
-//! Connections: accepted (`listener.rs`), encrypted (`tls.rs`), refused if they should be and are not (`plain_http.rs`), and
-//! ended when they are idle (`idle_timeout.rs`) or make no progress (`watch.rs`, `slow_reader.rs`). After a refusal a
-//! connection stays open until the client has read the response (`lingering.rs`).
+//! Connections. They are accepted (`listener.rs`), encrypted (`tls.rs`), and rejected if they should be encrypted but
+//! are not (`plain_http.rs`). They are closed when they are idle (`idle_timeout.rs`) or make no progress (`watch.rs`,
+//! `slow_reader.rs`). After a refusal, a connection stays open until the client has read the response
+//! (`lingering.rs`).
 //!
-//! This folder hands requests to the service and must not know what is in them.
+//! This folder passes requests to the service and must not know what they contain.
 
 pub(crate) mod idle_timeout;
 pub(crate) mod lingering;

@@ -1,20 +1,20 @@
-//! The answer to a client that sends plain HTTP to a port with TLS: what is wrong, in plain HTTP.
+//! The response to a client that sends plain HTTP to a TLS port: it explains the mistake, in plain HTTP.
 //!
 //! Invariants:
 //!
-//! 1. It is decided by the first byte, without a copy, so connections with TLS cost one system call more.
-//! 2. Nothing of the request is kept, and only [`DISCARDED_BYTES_MAX`] of it are read. The caller bounds the time, and the
-//!    connection counts as one whose handshake is not complete.
+//! 1. The first byte decides, without a copy, so a TLS connection costs one additional system call.
+//! 2. Nothing of the request is kept, and at most [`DISCARDED_BYTES_MAX`] of it is read. The caller limits the time,
+//!    and the connection counts as one whose handshake is not complete.
 
 use std::io::Result;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Most bytes of a request that are read after the answer. A connection that is closed with unread bytes is reset, and then the
-/// client may not see the answer.
+/// The maximum number of bytes of the request that are read after the response. A connection that is closed with
+/// unread bytes is reset, and then the client may not see the response.
 const DISCARDED_BYTES_MAX: usize = 64 * 1024;
 
-/// The code is the one of the cloud for accounts that require HTTPS. Client libraries show it.
+/// The cloud uses the same error code for accounts that require HTTPS. Client libraries show it.
 const ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain; charset=utf-8\r\n\
     Content-Length: 86\r\n\
@@ -23,14 +23,14 @@ const ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     \r\n\
     This port speaks HTTPS, and the request is plain HTTP: use an address with https://.\r\n";
 
-/// Whether the first byte that arrives is one of a method of HTTP. A record of TLS begins with a control character.
+/// Returns true if the first byte that arrives can begin an HTTP method. A TLS record begins with a control character.
 pub(super) async fn is_begun(stream: &TcpStream) -> Result<bool> {
     let mut first = [0];
     let count = stream.peek(&mut first).await?;
     Ok(count == 1 && first.iter().all(u8::is_ascii_uppercase))
 }
 
-/// Sends the answer and closes the connection.
+/// Sends the response and closes the connection.
 pub(super) async fn refuse(mut stream: TcpStream) -> Result<()> {
     stream.write_all(ANSWER).await?;
     stream.shutdown().await?;

@@ -1,4 +1,5 @@
-//! Clients that do not read their responses, or too slowly: how much a connection has sent since it was unable to send more.
+//! Detects clients that read their responses too slowly or not at all. It measures how much a connection has sent
+//! since it was unable to send more.
 
 use crate::clock;
 use crate::limits::connections::ConnectionState;
@@ -11,18 +12,18 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// How much a client must read in [`PROGRESS_TIME`] while its connection is unable to send, in bytes.
+/// The amount that a client must read within [`PROGRESS_TIME`] while its connection is unable to send, in bytes.
 const PROGRESS_BYTES_MIN: u64 = RESPONSE_BYTES_PER_SECOND_MIN * RESPONSE_PROGRESS_SECONDS;
-/// How long a client may take to read that much.
+/// The time in which a client must read that amount.
 const PROGRESS_TIME: Duration = Duration::from_secs(RESPONSE_PROGRESS_SECONDS);
 
-/// Knows since when a client reads too slowly.
+/// Measures since when a client has been reading too slowly.
 #[derive(Debug)]
 pub(crate) struct SendMonitor {
     began: Instant,
     /// Milliseconds after the connection began, plus one; zero if everything was sent.
     slow_since: AtomicU64,
-    /// How much was sent since then, in bytes.
+    /// The number of bytes sent since then.
     sent: AtomicU64,
 }
 
@@ -31,7 +32,7 @@ impl SendMonitor {
         u64::try_from(clock::elapsed_since(self.began).as_millis()).unwrap_or(u64::MAX - 1) + 1
     }
 
-    /// Whether the client has read less than it must for longer than it may.
+    /// Returns true if the client has read less than the minimum for longer than the time limit.
     pub(crate) fn is_too_slow(&self) -> bool {
         let slow_since = self.slow_since.load(Ordering::Relaxed);
         slow_since != 0 && u128::from(self.now() - slow_since) > PROGRESS_TIME.as_millis()
@@ -55,7 +56,7 @@ impl SendMonitor {
         }
     }
 
-    /// The HTTP library flushes once there is nothing more to write.
+    /// Records a flush. The HTTP library flushes when there is nothing more to write.
     fn record_flush(&self, flushed: &Poll<io::Result<()>>) {
         match flushed {
             Poll::Pending => self.record_write(&Poll::Pending),
@@ -67,7 +68,7 @@ impl SendMonitor {
     }
 }
 
-/// A stream that keeps its [`SendMonitor`] current, and counts what it receives of the heads of requests.
+/// A stream that updates its [`SendMonitor`], and counts the bytes of request heads that it receives.
 #[derive(Debug)]
 pub(crate) struct MonitoredStream<S> {
     stream: S,

@@ -1,7 +1,7 @@
-//! TLS: a certificate and its key become the TLS settings of the listener.
+//! Turns a certificate and its key into the TLS settings of the listener.
 //!
-//! TLS 1.2 and 1.3 with the cipher suites that rustls considers safe, HTTP/1.1 only, no early data, no client
-//! certificates. Errors name the files and never show what is in the key.
+//! Supports TLS 1.2 and 1.3 with the cipher suites that rustls considers safe, and only HTTP/1.1. Supports neither
+//! early data nor client certificates. Errors name the files and never show what is in the key.
 
 use crate::reload::Files;
 use anyhow::{Context, anyhow, bail};
@@ -12,10 +12,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 const ENCRYPTED_KEY: &[u8] = b"-----BEGIN ENCRYPTED PRIVATE KEY-----";
-/// The older form of an encrypted key says so in a header inside the section.
+/// The header that marks an encrypted key in the older format.
 const ENCRYPTED_KEY_HEADER: &[u8] = b"Proc-Type: 4,ENCRYPTED";
 
-/// Reads a PEM file of certificates, the server's own first, and one with its key.
+/// Returns the TLS settings from a PEM file of certificates, with the server's own first, and one with its key.
 pub fn server_config(files: &Files<2>) -> anyhow::Result<ServerConfig> {
     let ([certificate_path, key_path], [certificates, key]) = (&files.paths, &files.contents);
     let chain = chain(certificate_path, certificates)?;
@@ -52,7 +52,7 @@ fn private_key(path: &Path, content: &[u8]) -> anyhow::Result<PrivateKeyDer<'sta
              (openssl pkey -in {path} -out NEW) and protect the new file by its permissions (chmod 600 NEW)"
         );
     }
-    // The parser's error would quote the wrong line, and with it a part of the key.
+    // The parser's error would quote the wrong line and, with it, a part of the key.
     PrivateKeyDer::from_pem_slice(content).map_err(|_| {
         anyhow!(
             "{path} holds no readable private key: give a PEM file with a section PRIVATE KEY, EC PRIVATE KEY or RSA \
@@ -65,8 +65,8 @@ fn unusable(error: &Error, certificate_path: &Path, key_path: &Path) -> anyhow::
     let (certificate, key) = (certificate_path.display(), key_path.display());
     match error {
         Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => anyhow!(
-            "the key in {key} is not that of the first certificate in {certificate}: give the two that were made \
-             together, and put the server's own certificate first"
+            "the key in {key} does not match the first certificate in {certificate}: give a certificate and its \
+             own key, and put the server's own certificate first"
         ),
         Error::InvalidCertificate(_) => anyhow!("the first certificate in {certificate} cannot be read: {error}"),
         error => anyhow!(
@@ -127,7 +127,7 @@ mod tests {
             (&certificate, &key.replace("MIG", "M*G"), "key.pem holds no readable private key"),
             (&certificate, &encrypted, "openssl pkey -in key.pem"),
             (&certificate, nonsense_key, "key.pem cannot be used"),
-            (&certificate, &other.key, "not that of the first certificate in cert.pem"),
+            (&certificate, &other.key, "does not match the first certificate in cert.pem"),
         ] {
             let message = config(certificate, key).unwrap_err();
             assert!(message.contains(part), "{part}: {message}");

@@ -1,4 +1,4 @@
-//! Clients that keep a connection and do not go on: with the head of a request, or with reading a response.
+//! Detects clients that stall: with sending the head of a request, or with reading a response.
 
 use super::idle_timeout::IdleTimeout;
 use super::lingering::LingeringStream;
@@ -16,16 +16,16 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Looks at one connection in intervals.
+/// Checks one connection at regular intervals.
 #[derive(Debug)]
 pub(crate) struct ConnectionWatch {
     state: Arc<ConnectionState>,
     monitor: Arc<SendMonitor>,
-    /// Since when the connection waited for a head at the last look.
+    /// Since when the connection has been waiting for a head, as of the previous check.
     waiting: Option<u64>,
 }
 
-/// Why a connection is closed.
+/// The reason for closing a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GivenUp {
     SlowReader,
@@ -41,11 +41,11 @@ impl fmt::Display for GivenUp {
     }
 }
 
-/// A stream as the HTTP library gets it.
+/// A stream as passed to the HTTP library.
 pub(crate) type WatchedIo<S> = TokioIo<MonitoredStream<LingeringStream<S>>>;
 
-/// Serves HTTP on a stream once it is polled, and watches it. The time is how long it may be idle between two requests; the
-/// bytes are those of the longest head.
+/// Serves HTTP on a stream once the connection is polled, and watches it. `idle_time` is the idle timeout between two
+/// requests; `head_bytes_max` is the maximum size of a head.
 pub(crate) fn serve_watched<S, H>(
     stream: S,
     state: Arc<ConnectionState>,
@@ -67,8 +67,9 @@ where
 }
 
 impl ConnectionWatch {
-    /// Whether the connection is given up. A head that was awaited at two looks in a row is: the first of a connection, and
-    /// one that has begun. A connection may be idle longer between two requests.
+    /// Checks the connection and returns a reason if it must be closed. A head must not be pending in two checks in a
+    /// row. This applies to the first head of a connection and to one that has begun; a connection may be idle longer
+    /// between two requests.
     pub(crate) fn look(&mut self) -> Option<GivenUp> {
         if self.monitor.is_too_slow() {
             return Some(GivenUp::SlowReader);

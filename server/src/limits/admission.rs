@@ -1,8 +1,8 @@
-//! How many requests the server works on at one time.
+//! Limits the number of requests in flight.
 //!
-//! Requests beyond the limit wait a little, in the order of their arrival, and are then refused as "server busy". Those that may
-//! take long, queries and batches, can have no more than half of the permits for one account, so that slow queries of one do
-//! not keep others out.
+//! Requests beyond the limit wait for a short time, in the order of their arrival, and are then refused as "server
+//! busy". Long requests (queries and batches) of one account can hold at most half of the permits, so slow queries of
+//! one account do not block other accounts.
 
 use crate::request::Failure;
 use crate::request::memory::{Usage, WAIT};
@@ -13,21 +13,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::ErrorCode;
 
-/// Accounts are counted in this many groups, which takes no lock. Two that are in one group have half of the permits together.
+/// The number of groups in which accounts are counted, which avoids a lock. Two accounts in the same group share half
+/// of the permits.
 const GROUPS: usize = 256;
 
-/// The permits for requests.
 #[derive(Debug)]
 pub(crate) struct Admission {
     requests: Arc<Semaphore>,
-    /// Those that the long requests of each group of accounts can still have.
+    /// The permits that are left for the long requests of each group of accounts.
     groups: Vec<Arc<Semaphore>>,
     hasher: RandomState,
     requests_max: usize,
     refused: AtomicU64,
 }
 
-/// Permission for one request to be in work; released when dropped.
+/// A permit for one request in flight; released when dropped.
 #[derive(Debug)]
 pub(crate) struct RequestPermit {
     _of_group: Option<OwnedSemaphorePermit>,
@@ -47,13 +47,13 @@ impl Admission {
         }
     }
 
-    /// The requests in work.
+    /// Returns the usage of the permits.
     pub(crate) fn figures(&self) -> Usage {
         let used = self.requests_max.saturating_sub(self.requests.available_permits());
         Usage { used: used as u64, limit: self.requests_max as u64, refused: self.refused.load(Ordering::Relaxed) }
     }
 
-    /// A permit for a request; the account is that of a request which may take long.
+    /// Acquires a permit for a request. Long requests pass their account.
     pub(crate) async fn request(&self, account: Option<&AccountName>) -> Result<RequestPermit, Failure> {
         let group = account.and_then(|account| self.group(account));
         if group.is_none()
@@ -73,7 +73,7 @@ impl Admission {
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
         Err(Failure::service(ErrorCode::ServerBusy).because(
-            "as many requests are in work as --max-requests allows, or as many queries and batches of the account as half of that",
+            "too many requests are in flight (--max-requests), or too many queries and batches of the account (half of that)",
         ))
     }
 

@@ -1,11 +1,12 @@
-//! The open connections of a listener: how many there may be, how much memory the heads of their requests may take, and which
-//! connection is closed when either is short.
+//! The open connections of a listener. This registry limits their number and the memory for the heads of their
+//! requests, and chooses which connection to close when a limit is reached.
 //!
-//! Of the connections without a request in progress, the first to be closed is one that lingers after a refusal, then one that never
-//! sent a valid credential, then one that did; among equals, the one that has waited longest. So clients that only hold
-//! connections cannot keep others out, those without a credential take no connection from those with one, and a request is never
-//! cut off for another connection. Every connection has a quarter of a second for its first request before it is closed for the
-//! place of another one, so clients that connect again as fast as they can do not drive out one that has only just come.
+//! Only connections without a request in progress are closed, in this order: first those that linger after a refusal,
+//! then those that never sent a valid credential, then those that did; within each group, the one that has waited
+//! longest. So clients that only hold connections cannot block others, and clients without a credential cannot
+//! displace those with one. A request is never interrupted in favor of another connection. Every connection has a
+//! quarter of a second for its first request before it can be closed to make room, so clients that reconnect as fast
+//! as they can do not displace a new connection.
 //!
 //! This module must not know HTTP.
 
@@ -21,22 +22,21 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tracing::debug;
 
-/// How long to wait for a place before a connection is closed for it.
+/// The time to wait for a place before another connection is closed to make room.
 const PLACE_INTERVAL: Duration = Duration::from_millis(100);
-/// How long a connection that has had no request keeps its place, whoever else waits for one.
+/// The time for which a connection that has had no request keeps its place, even if others are waiting.
 const FIRST_REQUEST_TIME: Duration = Duration::from_millis(250);
-/// The mark of a connection that is being closed, among the requests in progress.
+/// A flag in the number of requests in progress: the connection is being closed.
 const CLOSING: u32 = 1 << 31;
 
-/// The connections of one listener.
 #[derive(Debug)]
 pub(crate) struct ConnectionRegistry {
     permits: Arc<Semaphore>,
     per_address_max: Option<usize>,
     began: Instant,
-    /// Bytes of unfinished and current heads, of connections that have more than the uncounted ones.
+    /// Bytes of unfinished and current heads, counted only for connections with more than the uncounted bytes.
     ///
-    /// May be below zero for a moment, while a connection counts bytes and is being closed.
+    /// May be negative for a moment, while a connection counts bytes and is being closed.
     head_bytes: AtomicIsize,
     open: Mutex<OpenConnections>,
     counters: Arc<ConnectionCounters>,
@@ -49,13 +49,13 @@ struct OpenConnections {
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// What the registry knows of a connection.
+/// The state of one connection.
 #[derive(Debug)]
 pub(crate) struct ConnectionState {
     registry: Arc<ConnectionRegistry>,
-    /// The number of requests in progress, and [`CLOSING`].
+    /// The number of requests in progress, combined with the flag [`CLOSING`].
     requests: AtomicU32,
-    /// When the last request began, or the connection, in milliseconds after the registry.
+    /// When the last request began, or else the connection, in milliseconds since the registry was created.
     since: AtomicU64,
     /// Whether the connection has had a request.
     is_used: AtomicBool,
@@ -63,12 +63,12 @@ pub(crate) struct ConnectionState {
     is_authenticated: AtomicBool,
     /// Whether the connection ends after its current response, while the client may still be sending.
     is_lingering: AtomicBool,
-    /// Bytes of the head that is being received, or whose request is in progress.
+    /// The size of the head that is being received or whose request is in progress, in bytes.
     head_bytes: AtomicUsize,
     task: Mutex<Option<AbortHandle>>,
 }
 
-/// A place among the open connections; free again when dropped.
+/// A place among the open connections; freed when dropped.
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
     state: Arc<ConnectionState>,
@@ -77,12 +77,12 @@ pub(crate) struct OpenConnection {
     _permit: OwnedSemaphorePermit,
 }
 
-/// A request in progress; the connection is not closed for another one until this is dropped.
+/// A request in progress. Its connection cannot be displaced until this is dropped.
 #[derive(Debug)]
 pub(crate) struct RequestInProgress(Arc<ConnectionState>);
 
 impl ConnectionRegistry {
-    /// A registry for at most this many connections, and at most so many of each address.
+    /// Creates a registry with a limit on all connections and, optionally, on the connections of each address.
     pub(crate) fn new(
         connections_max: usize,
         per_address_max: Option<usize>,
@@ -98,8 +98,8 @@ impl ConnectionRegistry {
         })
     }
 
-    /// A place for a connection of this address, which may cost another connection its place; `None` if the address has as
-    /// many as it may have.
+    /// Returns a place for a connection from this address, if necessary by closing another connection. Returns `None`
+    /// if the address already has the maximum number of connections.
     pub(crate) async fn admit(self: &Arc<Self>, address: IpAddr) -> Option<OpenConnection> {
         let address = counted_address(address);
         let of_address = self.lock().by_address.get(&address).copied().unwrap_or_default();
@@ -111,7 +111,8 @@ impl ConnectionRegistry {
             if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
                 break permit;
             }
-            // Again after each interval: requests that were in progress may have ended, and their connections wait now.
+            // Repeated after each interval, because requests may have ended in the meantime, which makes their
+            // connections idle.
             self.close_longest_waiting(FIRST_REQUEST_TIME, |_| true);
             if let Ok(permit) = timeout(PLACE_INTERVAL, Arc::clone(&self.permits).acquire_owned()).await {
                 break permit.expect("the semaphore is never closed");
@@ -137,8 +138,8 @@ impl ConnectionRegistry {
         Some(OpenConnection { state, number, address, _permit: permit })
     }
 
-    /// Closes the connection that has waited longest without a request in progress, among those that are meant; none, if that
-    /// one has had less than this time for its first request.
+    /// Closes the matching connection that has waited longest without a request in progress. Closes none if that
+    /// connection has had less than this time for its first request.
     fn close_longest_waiting(&self, first_request_time: Duration, is_meant: impl Fn(&ConnectionState) -> bool) -> bool {
         loop {
             let now = clock::instant();
@@ -149,20 +150,20 @@ impl ConnectionRegistry {
                 waiting.min_by_key(|state| state.rank(new_since)).cloned()
             };
             let Some(state) = waiting.filter(|state| !state.is_new(new_since)) else { return false };
-            // Otherwise a request has just begun on it.
+            // If this fails, a request has just begun on the connection.
             if state.requests.compare_exchange(0, CLOSING, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 if let Some(task) = &*lock(&state.task) {
                     task.abort();
                 }
                 self.release_head(&state);
                 self.counters.displace();
-                debug!("an idle connection is closed, because another one needs its place or its memory");
+                debug!("closed an idle connection, because another one needs its place or its memory");
                 return true;
             }
         }
     }
 
-    /// Counts bytes of a head that were received; `false` if there is no memory for them.
+    /// Counts received bytes of a head. Returns false if there is no memory for them.
     fn count_head(&self, own: &ConnectionState, bytes: usize) -> bool {
         let before = own.head_bytes.fetch_add(bytes, Ordering::Relaxed);
         let more = counted(before + bytes) - counted(before);
@@ -202,21 +203,21 @@ impl ConnectionState {
         self.requests.load(Ordering::Relaxed) == 0
     }
 
-    /// Whether the connection was opened after this instant and has had no request.
+    /// Returns true if the connection was opened after this time and has had no request.
     fn is_new(&self, since: u64) -> bool {
         let has_had_its_chance = self.is_used.load(Ordering::Relaxed) || self.is_lingering.load(Ordering::Relaxed);
         self.since.load(Ordering::Relaxed) > since && !has_had_its_chance
     }
 
-    /// The least is closed first.
+    /// Returns the rank of the connection. The connection with the lowest rank is closed first.
     fn rank(&self, new_since: u64) -> (bool, bool, bool, u64) {
         let is_serving = !self.is_lingering.load(Ordering::Relaxed);
         let is_authenticated = self.is_authenticated.load(Ordering::Relaxed);
         (is_serving, is_authenticated, self.is_new(new_since), self.since.load(Ordering::Relaxed))
     }
 
-    /// Returns true if the connection must not be closed before its client had time to send the rest of what was refused: a
-    /// body, or a head that is malformed or too long.
+    /// Returns true if the connection must stay open until its client had time to send the rest of a rejected body, or
+    /// of a head that is malformed or too long.
     pub(crate) fn lingers(&self) -> bool {
         if self.is_waiting() && self.head_bytes.load(Ordering::Relaxed) > 0 {
             self.is_lingering.store(true, Ordering::Relaxed);
@@ -224,19 +225,20 @@ impl ConnectionState {
         self.is_lingering.load(Ordering::Relaxed)
     }
 
-    /// If the connection waits for the head of its first request, or for the rest of one: since when.
+    /// Returns since when the connection has been waiting for the head of its first request or for the rest of a head;
+    /// otherwise `None`.
     pub(crate) fn waiting_for_head(&self) -> Option<u64> {
         let has_begun = self.head_bytes.load(Ordering::Relaxed) > 0 || !self.is_used.load(Ordering::Relaxed);
         (self.is_waiting() && has_begun).then(|| self.since.load(Ordering::Relaxed))
     }
 
-    /// Counts bytes that were received; `false` if the connection must be closed, because there is no memory for the head
-    /// that they belong to.
+    /// Counts received bytes. Returns false if the connection must be closed because there is no memory for the head
+    /// to which they belong.
     pub(crate) fn receive(&self, bytes: usize) -> bool {
         !self.is_waiting() || self.registry.count_head(self, bytes)
     }
 
-    /// A request begins, whose head was received at this instant; `None` if the connection is being closed.
+    /// Begins a request whose head was received at this instant. Returns `None` if the connection is being closed.
     pub(crate) fn begin_request(self: &Arc<Self>, at: Instant) -> Option<RequestInProgress> {
         if self.requests.fetch_add(1, Ordering::AcqRel) & CLOSING != 0 {
             return None;
@@ -246,7 +248,7 @@ impl ConnectionState {
         Some(RequestInProgress(Arc::clone(self)))
     }
 
-    /// Names the task that serves the connection from here on, which is stopped to close it.
+    /// Sets the task that serves the connection from now on. Closing the connection aborts it.
     pub(crate) fn set_task(&self, task: AbortHandle) {
         let mut current = lock(&self.task);
         if self.requests.load(Ordering::Acquire) & CLOSING != 0 {
@@ -257,21 +259,20 @@ impl ConnectionState {
 }
 
 impl RequestInProgress {
-    /// Notes that the request has a valid credential, whatever becomes of it.
+    /// Records that the request has a valid credential, whatever its result.
     pub(crate) fn authenticate(&self) {
         if !self.0.is_authenticated.load(Ordering::Relaxed) {
             self.0.is_authenticated.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Notes that the connection ends after the response, and that the client may still be sending.
+    /// Records that the connection ends after the response while the client may still be sending.
     pub(crate) fn linger(&self) {
         self.0.is_lingering.store(true, Ordering::Relaxed);
     }
 }
 
 impl OpenConnection {
-    /// What is known of the connection.
     pub(crate) fn state(&self) -> Arc<ConnectionState> {
         Arc::clone(&self.state)
     }
@@ -300,7 +301,6 @@ impl Drop for RequestInProgress {
     }
 }
 
-/// The counters of connections.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionCounters {
     pub(crate) open: AtomicU64,
@@ -312,18 +312,16 @@ pub(crate) struct ConnectionCounters {
 }
 
 impl ConnectionCounters {
-    /// Counts a connection that was accepted.
     pub(crate) fn accept(&self) {
         self.accepted.fetch_add(1, Ordering::Relaxed);
         self.open.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts the end of a connection that was accepted.
     pub(crate) fn close(&self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection that was refused, because its address has too many.
+    /// Counts a connection that was refused because its address has too many.
     pub(crate) fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
@@ -333,7 +331,6 @@ impl ConnectionCounters {
         self.displaced.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a TLS handshake that failed or took too long.
     pub(crate) fn handshake_failed(&self) {
         self.failed_handshakes.fetch_add(1, Ordering::Relaxed);
     }
@@ -344,12 +341,13 @@ impl ConnectionCounters {
     }
 }
 
-/// What a head counts: nothing while it is in the buffer that every connection has.
+/// Returns how much a head counts: nothing as long as it fits into the buffer that every connection has.
 fn counted(head_bytes: usize) -> isize {
     if head_bytes > HEAD_BYTES_UNCOUNTED { isize::try_from(head_bytes).unwrap_or(isize::MAX) } else { 0 }
 }
 
-/// The address under which a connection is counted: a host is given a whole network of 64 bits in version 6.
+/// Returns the address under which a connection is counted. For IPv6, this is the 64-bit network, because a host
+/// usually gets a whole one.
 fn counted_address(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -374,7 +372,7 @@ mod tests {
         [192, 0, 2, last].into()
     }
 
-    /// A connection whose task ends only when it is closed for another one.
+    /// Opens a connection whose task ends only when the connection is displaced.
     async fn open(registry: &Arc<ConnectionRegistry>) -> Arc<ConnectionState> {
         let place = registry.admit(address(1)).await.unwrap();
         let state = place.state();
@@ -397,8 +395,11 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(1)).await;
         drop(first.begin_request(clock::instant()).unwrap());
         let third = open(&registry).await;
-        assert_eq!((is_closed(&first), is_closed(&second)), (false, true), "the first one had a request since");
-        assert!(second.begin_request(clock::instant()).is_none(), "no request begins on what is being closed");
+        assert_eq!((is_closed(&first), is_closed(&second)), (false, true), "the first one had a request more recently");
+        assert!(
+            second.begin_request(clock::instant()).is_none(),
+            "no request begins on a connection that is being closed"
+        );
         tokio::time::sleep(Duration::from_secs(1)).await;
         drop(third.begin_request(clock::instant()).unwrap());
         let _fourth = open(&registry).await;
@@ -451,7 +452,7 @@ mod tests {
             assert!(!is_closed(&busy));
             drop(request);
         });
-        assert!(is_closed(&busy), "its place was given away once the request had ended");
+        assert!(is_closed(&busy), "its place was given away after the request had ended");
     }
 
     #[tokio::test(start_paused = true)]
@@ -464,7 +465,7 @@ mod tests {
         assert!(registry.admit(address(1)).await.is_some());
         let of_network = |host: u16| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, host));
         let _in_network = [registry.admit(of_network(1)).await.unwrap(), registry.admit(of_network(2)).await.unwrap()];
-        assert!(registry.admit(of_network(3)).await.is_none(), "they are of one network");
+        assert!(registry.admit(of_network(3)).await.is_none(), "they are in the same network");
     }
 
     #[tokio::test(start_paused = true)]
@@ -486,7 +487,7 @@ mod tests {
         let one_more = open(&registry).await;
         assert!(one_more.receive(head_bytes));
         let closed: Vec<usize> = (0..count).filter(|index| is_closed(&heads[*index])).collect();
-        assert_eq!(closed, [1], "the oldest one whose request is not in progress");
+        assert_eq!(closed, [1], "the oldest one without a request in progress");
         assert!(!is_closed(&small) && !is_closed(&one_more));
         drop(in_progress);
         tokio::task::yield_now().await;

@@ -1,7 +1,7 @@
-//! The limits of connections (`connections.rs`) and requests: how many at one time (`admission.rs`), entities in a second
-//! (`throttle/`), and how much an account may keep (`quota/`).
+//! The limits of connections (`connections.rs`) and requests: the number in flight (`admission.rs`), the entities per
+//! second (`throttle/`), and the data that an account may store (`quota/`).
 //!
-//! Each is called by one step of the request path. This folder must not know operations, formats or HTTP.
+//! One step of the request path calls each of them. This folder must not know operations, formats or HTTP.
 
 use crate::request::memory::Usage;
 
@@ -10,7 +10,7 @@ pub(crate) mod connections;
 pub(crate) mod quota;
 pub(crate) mod throttle;
 
-/// The limits that all requests share.
+/// The usage of the limits that all requests share.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LimitFigures {
     pub(crate) requests: Usage,

@@ -10,7 +10,6 @@ use wire::negotiation::ContentKind;
 use wire::payload::{read_table, write_single_table};
 use wire::uri::write_table_address;
 
-/// Creates a table.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,

@@ -8,7 +8,7 @@ use model::Mutation;
 use store::Engine;
 use wire::ErrorCode;
 
-/// Deletes an entity that fulfils the condition.
+/// Deletes an entity that satisfies the condition.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -17,11 +17,11 @@ pub(super) async fn run<E: Engine>(
     Ok(OperationResponse::no_content())
 }
 
-/// The mutation that the request describes.
+/// Returns the mutation that the request describes.
 pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure> {
     let key = address_key(context.keys(), ErrorCode::ResourceNotFound)?;
     let condition = context.condition("DELETE").map_err(Failure::query)?;
-    // UNVERIFIED (01 §8): the code without `If-Match`.
+    // UNVERIFIED (01 §8): the code for a request without `If-Match`.
     let condition = condition.ok_or_else(|| Failure::service(ErrorCode::MissingRequiredHeader))?;
     Ok(Mutation::Delete { key, condition })
 }

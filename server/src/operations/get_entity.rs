@@ -1,4 +1,4 @@
-//! Query Entities on one address: a point read (specification 02 §5.7).
+//! Query Entities with both keys in the URL: a point read (specification 02 §5.7).
 
 use crate::request::{Failure, OperationContext, address_key};
 use crate::response::OperationResponse;
@@ -14,7 +14,7 @@ use wire::size::{EntityBounds, UnwrittenEntity};
 
 /// Reads one entity.
 ///
-/// An empty `$select` is no projection here (02 §5.7); on a set it is shown in the context address.
+/// An empty `$select` is not a projection here (02 §5.7); in a query for a set it appears in the context URL.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -25,9 +25,9 @@ pub(super) async fn run<E: Engine>(
     context.allow(Action::Entities { table: context.table(), access: EntityAccess::Read, key: Some(&key) })?;
     let record = tables.get(context.table(), &key).await?;
     let record = record.ok_or_else(|| Failure::service(ErrorCode::ResourceNotFound))?;
-    let view = EntityView::of(&key, &record)?;
+    let view = EntityView::from_parts(&key, &record)?;
     let form = context.entity_context(select.as_ref());
-    let bytes_max = EntityBounds::of(&form).measured(&UnwrittenEntity::stored(&view), select.as_ref());
+    let bytes_max = EntityBounds::new(&form).measured_bound(&UnwrittenEntity::stored(&view), select.as_ref());
     context.memory.acquire(bytes_max).await?;
     let mut body = Vec::with_capacity(bytes_max.min(record.as_bytes().len() * 2 + 512));
     write_single_entity(&mut body, &form, &view)?;

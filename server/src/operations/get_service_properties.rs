@@ -6,8 +6,8 @@ use crate::tables::AccountTables;
 use store::Engine;
 use wire::service_properties;
 
-/// Responds with all sections, as the version of the request shows them.
-#[allow(clippy::unused_async, reason = "the table of operations calls all of them alike")]
+/// Responds with all sections, in the form of the request's version.
+#[allow(clippy::unused_async, reason = "the table of operations calls all operations the same way")]
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,

@@ -1,4 +1,4 @@
-//! Read one entry of the table list (specification 02 §4.2).
+//! Reads one entry of the list of tables (specification 02 §4.2).
 
 use crate::request::{Failure, OperationContext};
 use crate::response::OperationResponse;
@@ -9,7 +9,7 @@ use wire::ErrorCode;
 use wire::negotiation::ContentKind;
 use wire::payload::write_single_table;
 
-/// Responds with the entry, in the spelling of the table's creation.
+/// Responds with the entry. The name has the spelling with which the table was created.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,

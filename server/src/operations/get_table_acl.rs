@@ -6,7 +6,6 @@ use crate::tables::AccountTables;
 use store::Engine;
 use wire::acl;
 
-/// Responds with the stored access policies of a table.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,

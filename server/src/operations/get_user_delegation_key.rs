@@ -8,21 +8,21 @@ use wire::sas::user_delegation::KeyInfo;
 use wire::{ErrorCode, Version};
 
 /// Responds with a key for the principal of the token.
-#[allow(clippy::unused_async, reason = "the table of operations calls all of them alike")]
+#[allow(clippy::unused_async, reason = "the table of operations calls all operations the same way")]
 pub(super) async fn run<E: Engine>(
     _: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     check_version(context.version)?;
     let info = KeyInfo::read(context.body, context.now()).map_err(Failure::service)?;
-    // `authorize` lets only tokens through.
+    // `authorize` admits only requests with a token.
     let delegator = context.request.delegator.as_ref().ok_or_else(Failure::needs_bearer)?;
     Ok(OperationResponse::xml(delegator.issue(&info, context.version)))
 }
 
-/// Refuses the operation in versions that do not have it.
+/// Rejects the operation in versions that do not have it.
 ///
-/// UNVERIFIED (08 §11.1): the code, which is that for an operation that no version has.
+/// UNVERIFIED (08 §11.1): the code, which is the one for an operation that no version has.
 fn check_version(version: Version) -> Result<(), Failure> {
     if version < Version::USER_DELEGATION {
         return Err(Failure::query(ErrorCode::InvalidQueryParameterValue));

@@ -34,11 +34,11 @@ pub(super) async fn run<E: Engine>(
 #[derive(Debug)]
 pub(super) struct Inserted {
     key: EntityKey,
-    /// The properties, if the response shows the entity.
+    /// The properties, if the response contains the entity.
     echo: Option<RecordBuilder>,
 }
 
-/// The mutation that the request describes.
+/// Returns the mutation that the request describes.
 pub(super) fn decode(context: &OperationContext<'_>) -> Result<(Mutation, Inserted), Failure> {
     let entity = read_entity(context.body_format, context.body, KeyLocation::Body)?;
     let (Some(partition), Some(row)) = (entity.partition, entity.row) else {
@@ -51,13 +51,13 @@ pub(super) fn decode(context: &OperationContext<'_>) -> Result<(Mutation, Insert
 }
 
 impl Inserted {
-    /// The length of the response at most, as a part of a batch too.
+    /// Returns the maximum length of the response, which also holds for a part of a batch.
     pub(super) fn response_bytes_max(&self, context: &OperationContext<'_>) -> usize {
         let entity = UnwrittenEntity::unstored(&self.key, self.echo.as_ref());
-        EntityBounds::of(&context.entity_context(None)).measured(&entity, None)
+        EntityBounds::new(&context.entity_context(None)).measured_bound(&entity, None)
     }
 
-    /// The response to the insert, which stored the entity with this Timestamp.
+    /// Returns the response to the insert, which stored the entity with this Timestamp.
     pub(super) fn response(
         self,
         context: &OperationContext<'_>,
@@ -73,7 +73,7 @@ impl Inserted {
         if let Some(echo) = echo {
             let record: Record = echo.finish(timestamp);
             content.reserve(record.as_bytes().len() * 2);
-            write_single_entity(&mut content, &context.entity_context(None), &EntityView::of(&key, &record)?)?;
+            write_single_entity(&mut content, &context.entity_context(None), &EntityView::from_parts(&key, &record)?)?;
         }
         let content_type = context.content_type(ContentKind::Entry);
         let created = OperationResponse::created(context.preference, location, content_type, || content);

@@ -1,8 +1,8 @@
-//! The operations of the Table service, one a file; the four ways to update an entity share one.
+//! The operations of the Table service, one per file; the four ways to update an entity share one.
 //!
-//! Each has a function `run`, and the table of operations (`request/operation.rs`) says which one runs. An operation decodes
-//! the request, calls [`AccountTables`], and makes an [`OperationResponse`]. It must not know engines,
-//! throttling, quotas, or how a response becomes HTTP.
+//! Each has a function `run`, and the table of operations (`request/operation.rs`) determines which one runs. An
+//! operation decodes the request, calls [`AccountTables`], and creates an [`OperationResponse`]. This folder must not
+//! know engines, throttling, quotas, or how a response becomes HTTP.
 
 mod batch;
 mod create_table;
@@ -24,7 +24,7 @@ mod update_entity;
 use crate::request::{Failure, OperationContext, OperationKind, operation_table};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use model::{Action, DateTime, Mutation, Transaction, Written};
+use model::{Action, DateTime, Mutation, MutationResult, Transaction};
 use store::Engine;
 use wire::target::Resource;
 use wire::{ErrorCode, ServiceError};
@@ -53,10 +53,10 @@ macro_rules! define_run {
 
 operation_table!(define_run);
 
-/// The failure of what an address below a table does not offer (02 §1): of everything except an insert, which inserts into that
+/// Returns the failure for an address below a table (02 §1). Only an insert is supported there; it inserts into that
 /// table.
 ///
-/// UNVERIFIED (02 §1): that any name below a table counts like `Tables`, and what other methods get.
+/// UNVERIFIED (02 §1): that any name below a table is treated like `Tables`, and the responses to other methods.
 async fn refuse_nested<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -76,16 +76,16 @@ async fn refuse_nested<E: Engine>(
     }
 }
 
-/// Commits one mutation if it is allowed; returns the Timestamp of the entity if it was stored.
+/// Commits one mutation if it is allowed. Returns the Timestamp of the entity if it was stored.
 async fn commit<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
     mutation: Mutation,
 ) -> Result<Option<DateTime>, Failure> {
-    context.allow(Action::of(&mutation, context.table()))?;
+    context.allow(Action::from_mutation(&mutation, context.table()))?;
     let written = tables.commit(context.table(), Transaction::single(mutation)).await?;
     Ok(written.first().and_then(|written| match written {
-        Written::Stored(timestamp) => Some(*timestamp),
-        Written::Deleted => None,
+        MutationResult::Stored(timestamp) => Some(*timestamp),
+        MutationResult::Deleted => None,
     }))
 }

@@ -1,8 +1,9 @@
 //! Query Entities (specification 04).
 //!
-//! The scan passes each entity to a [`PageWriter`] as a borrow of the engine's memory, and the writer encodes it into the
-//! segments of the response body. So a page is in memory once, as the bytes that will be sent, and that memory is acquired before
-//! it is written. When the client goes away, the future of the request is dropped, and the scan with it.
+//! The scan passes each entity to a [`PageWriter`] as a borrow of the engine's memory, and the writer encodes it into
+//! the segments of the response body. So a page is in memory only once, as the bytes that will be sent. That memory is
+//! acquired before the page is written. If the client disconnects, the future of the request is dropped, and with it
+//! the scan.
 
 use crate::clock;
 use crate::request::{Failure, OperationContext};
@@ -24,7 +25,7 @@ use wire::size::{EntityBounds, UnwrittenEntity};
 use wire::target::Resource;
 use wire::{ErrorCode, Format, QueryOptions, Select, Version, continuation, filter};
 
-/// Responds with one page of the entities that match.
+/// Responds with one page of the matching entities.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -38,11 +39,11 @@ pub(super) async fn run<E: Engine>(
     let from = position(options)?;
     let plan = plan(filter.as_ref());
     let kind = plan.kind;
-    let ranges = context.grant.confine(addressed(&context.resource, plan.ranges));
+    let ranges = context.grant.restrict(addressed(&context.resource, plan.ranges));
     let range_count = ranges.len();
-    let cost = context.headers.explain.then(|| (QueryCost::of(&ranges), clock::instant()));
+    let cost = context.headers.explain.then(|| (QueryCost::new(&ranges), clock::instant()));
     let deadline = context.query_deadline;
-    // How much is written of an entity is not known of a projection.
+    // With a projection, it is not known how much of an entity will be written.
     let bytes_expected = if select.as_ref().is_none_or(Select::is_all) { PAGE_BODY_BYTES_MAX } else { usize::MAX };
     let scan = Scan { ranges, from, filter, limit, bytes_expected, deadline };
     context.memory.acquire(PAGE_BODY_BYTES_MAX).await?;
@@ -65,7 +66,7 @@ pub(super) async fn run<E: Engine>(
 
 const EXPLAIN: HeaderName = HeaderName::from_static("x-ms-rowhouse-explain");
 
-/// The parts of ranges that the address names: those in its partition, if it names one (02 §1).
+/// Restricts ranges to the partition in the URL, if there is one (02 §1).
 fn addressed(resource: &Resource<'_>, ranges: Vec<KeyRange>) -> Vec<KeyRange> {
     let Resource::Partition { partition, .. } = resource else { return ranges };
     let bound = Some((partition.as_ref(), None));
@@ -73,7 +74,8 @@ fn addressed(resource: &Resource<'_>, ranges: Vec<KeyRange>) -> Vec<KeyRange> {
     ranges.iter().map(|range| range.intersect(&own)).filter(|range| !range.is_empty()).collect()
 }
 
-/// A filter with a function that the service does not have is refused where operations are executed.
+/// Returns the failure for an invalid filter. A function that the service does not support is rejected where
+/// operations are executed.
 fn filter_failure(error: filter::FilterError) -> Failure {
     match error.code {
         filter::FilterErrorCode::InvalidInput => Failure::query(error),
@@ -81,9 +83,10 @@ fn filter_failure(error: filter::FilterError) -> Failure {
     }
 }
 
-/// The position at which the client continues.
+/// Returns the position at which the client continues.
 ///
-/// UNVERIFIED (04 §6): the code for a row key without a partition key, and for a token that is malformed in the service's form.
+/// UNVERIFIED (04 §6): the code for a row key without a partition key, and for a token in the service's form that is
+/// malformed.
 fn position(options: &QueryOptions<'_>) -> Result<Option<Position>, Failure> {
     let malformed = || Failure::query(ErrorCode::InvalidInput);
     let key = |token: &str| {
@@ -97,7 +100,7 @@ fn position(options: &QueryOptions<'_>) -> Result<Option<Position>, Failure> {
     Ok(Some(Position::new(&partition, row.as_deref().unwrap_or_default())))
 }
 
-/// The headers that name the next entity to examine.
+/// Returns the headers that name the next entity to examine.
 fn tokens(next: &Position) -> Vec<(&'static str, String)> {
     next.keys().map_or_else(Vec::new, |keys| {
         vec![
@@ -107,12 +110,12 @@ fn tokens(next: &Position) -> Vec<(&'static str, String)> {
     })
 }
 
-/// How large a segment of a page is before the next one is begun, in bytes.
+/// The size at which a segment of a page is closed, in bytes.
 const SEGMENT_BYTES: usize = 64 * 1024;
-/// The end of a page, in bytes: `]}` or the end of a feed.
+/// The maximum length of the end of a page, in bytes: `]}` or the end of a feed.
 const END_BYTES_MAX: usize = 16;
 
-/// How the entities of a page are written; owned, since the scan may outlive the request.
+/// The form in which entities of a page are written. It is owned, because the scan may outlive the request.
 struct PageForm {
     base: String,
     account: AccountName,
@@ -162,7 +165,7 @@ impl PageWriter {
             select,
         };
         Self {
-            bounds: EntityBounds::of(&form.entity_context()),
+            bounds: EntityBounds::new(&form.entity_context()),
             form,
             cache: EncoderCache::default(),
             full: Vec::new(),
@@ -185,23 +188,23 @@ impl PageWriter {
         Ok(self.full)
     }
 
-    /// Whether the page has room for one more entity.
+    /// Returns true if the page has room for one more entity.
     fn has_room(&self, entity: &EntityView<'_>) -> bool {
         let room = PAGE_BODY_BYTES_MAX.saturating_sub(self.full_bytes + self.open.len() + END_BYTES_MAX);
         let entity = UnwrittenEntity::stored(entity);
         self.entities == 0
-            || self.bounds.unmeasured(&entity) <= room
-            || self.bounds.measured(&entity, self.form.select.as_ref()) <= room
+            || self.bounds.upper_bound(&entity) <= room
+            || self.bounds.measured_bound(&entity, self.form.select.as_ref()) <= room
     }
 
-    /// Puts the segment that is being written with the full ones, if it is large.
+    /// Moves the segment that is being written to the full ones if it is large enough.
     fn close_segment(&mut self) {
         if self.open.len() < SEGMENT_BYTES {
             return;
         }
         let mut full = std::mem::replace(&mut self.open, Vec::with_capacity(SEGMENT_BYTES + SEGMENT_BYTES / 8));
         if full.capacity() - full.len() > SEGMENT_BYTES {
-            // A long entity makes the buffer grow to twice what it needs.
+            // A long entity makes the buffer grow to twice the size it needs.
             full.shrink_to_fit();
         }
         self.full_bytes += full.len();

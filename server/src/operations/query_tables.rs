@@ -13,12 +13,12 @@ use wire::negotiation::ContentKind;
 use wire::payload::write_table_set;
 use wire::{ErrorCode, QueryOptions, continuation, filter};
 
-/// What is written of a table at most, in bytes, besides the address of the service: its name, its entry, its addresses.
+/// The maximum number of bytes written for a table, apart from the service URL: its name, its entry and its URLs.
 ///
-/// A page of as many tables as there can be is shorter than the longest page.
+/// A page with the maximum number of tables is shorter than the longest page.
 const TABLE_BYTES_MAX: usize = 1024;
 
-/// Responds with one page of the tables that match, in the order of their folded names.
+/// Responds with one page of the matching tables, in the order of their folded names.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -38,16 +38,16 @@ pub(super) async fn run<E: Engine>(
     Ok(OperationResponse { continuation, ..response })
 }
 
-/// The service responds with 500 to a filter on another property (04 §7). The request is wrong, so this server responds
-/// with 400.
+/// Checks that the filter uses only the table name. The service responds with 500 to other properties (04 §7). This
+/// server responds with 400, because the request is wrong.
 fn check_properties(filter: Option<&Filter>) -> Result<(), Failure> {
-    if filter.is_none_or(Filter::names_only_table_name) {
+    if filter.is_none_or(Filter::uses_only_table_name) {
         return Ok(());
     }
     Err(Failure::query(ErrorCode::InvalidInput))
 }
 
-/// At most `limit` tables that match, and the next one that does.
+/// Returns at most `limit` matching tables, and the next match after them.
 async fn page<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -79,9 +79,9 @@ async fn page<E: Engine>(
     Ok((found, None))
 }
 
-/// The folded name at which the client continues.
+/// Returns the folded name at which the client continues.
 ///
-/// Tokens of the real service have a control character and the time of creation after the name; they are ignored.
+/// In tokens of the real service, a control character and the creation time follow the name; they are ignored.
 fn start(options: &QueryOptions<'_>) -> Result<String, Failure> {
     let Some(token) = options.next_table_name.as_deref().filter(|token| !token.is_empty()) else {
         return Ok(String::new());

@@ -8,7 +8,7 @@ use store::Engine;
 use wire::ErrorCode;
 use wire::service_properties::{self, ServicePropertiesError};
 
-/// Replaces the sections that the body has.
+/// Replaces the sections that the body contains.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -18,10 +18,10 @@ pub(super) async fn run<E: Engine>(
     Ok(OperationResponse::accepted())
 }
 
-/// The code for a document that is refused; the log shows the cause.
+/// Returns the failure for rejected XML; the log shows the cause.
 ///
-/// UNVERIFIED (10 §1): recorded are too many rules, bad `Days`, missing elements and an empty root, and tested is a rule with
-/// too many origins or headers; the code of every other error, and of an empty body, follows from these.
+/// UNVERIFIED (10 §1): recorded are too many rules, bad `Days`, missing elements and an empty root; tested is a rule
+/// with too many origins or headers. The code of every other error, and of an empty body, is derived from these.
 fn refusal(refusal: ServicePropertiesError) -> Failure {
     let code = match refusal {
         ServicePropertiesError::Cors(

@@ -10,7 +10,7 @@ use wire::entity_body::KeyLocation;
 use wire::payload::read_entity;
 use wire::{ErrorCode, Version};
 
-/// Sets properties of an entity; without `If-Match` it may be new.
+/// Sets properties of an entity. Without `If-Match` the entity may be new.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -19,20 +19,20 @@ pub(super) async fn run<E: Engine>(
     Ok(OperationResponse { etag, preference: context.preference, ..OperationResponse::no_content() })
 }
 
-/// The mutation that the request describes.
+/// Returns the mutation that the request describes.
 pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure> {
-    // No entity has a key that is too long; an upsert does not look for one (01 §3, UNVERIFIED for upserts).
+    // No entity has a key that is too long. An upsert does not look for one (01 §3, UNVERIFIED for upserts).
     let too_long = match context.headers.if_match {
         Some(_) => ErrorCode::ResourceNotFound,
         None => ErrorCode::PropertyValueTooLarge,
     };
     let key = address_key(context.keys(), too_long)?;
-    // Keys in the body do not count, even if they name another entity (01 §3).
+    // Keys in the body are ignored, even if they name a different entity (01 §3).
     let properties = read_entity(context.body_format, context.body, KeyLocation::Address)?.properties;
     let is_merge = matches!(context.kind, OperationKind::MergeEntity | OperationKind::InsertOrMergeEntity);
     let condition = context.condition(if is_merge { "MERGE" } else { "PUT" }).map_err(Failure::query)?;
     if condition.is_none() && context.version < Version::UPSERT {
-        // UNVERIFIED (01 §8): the code before upserts existed.
+        // UNVERIFIED (01 §8): the code in versions before upserts existed.
         return Err(Failure::service(ErrorCode::MissingRequiredHeader));
     }
     Ok(match (is_merge, condition) {

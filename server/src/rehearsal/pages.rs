@@ -1,11 +1,11 @@
-//! The pages of queries: ended where a partition ends, cut short, and empty with a continuation token.
+//! The pages of queries: ended at a partition boundary, cut short, or empty with a continuation token.
 //!
-//! A page that follows another one usually begins with an entity, because the scan looks ahead. So that there may be an empty page
-//! between them, a token names here the position right after the last entity of the page: its row key and U+0000, which no key
-//! contains. An empty page adds one more of these characters. So each token lies after the one before it, not after the next
-//! entity, and the number of the characters bounds the number of empty pages.
+//! A page after another one usually begins with an entity, because the scan looks ahead. To allow an empty page in
+//! between, a token here names the position immediately after the last entity of the page: its row key followed by
+//! U+0000, which no key contains. Each empty page adds one more of these characters. So every token lies after the
+//! previous one but not after the next entity, and the number of the characters limits the number of empty pages.
 //!
-//! This module must not know what a token looks like.
+//! This module must not know the format of a token.
 
 use super::settings::Share;
 use super::{LOG, Rehearsal};
@@ -15,13 +15,13 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use store::{Engine, EntitySink, Intake, ReadError, Scan, ScanEnd, TableKey};
 use tracing::debug;
 
-/// How often a page may be halved: the shortest of 1,000 entities is a page of one.
+/// The maximum number of times a page is halved: the shortest of 1,000 entities is a page of one.
 const HALVINGS_MAX: u32 = 10;
-/// Follows the row key of a position that lies right after an entity.
+/// Follows the row key in a position immediately after an entity.
 const AFTER: char = '\0';
 
 impl Rehearsal {
-    /// Scans one page as the engine does, and ends it earlier.
+    /// Scans one page like the engine, but may end it earlier.
     pub(crate) async fn scan<E: Engine, S: EntitySink>(
         &self,
         engine: &E,
@@ -56,7 +56,7 @@ impl Rehearsal {
         Ok((sink.inner, ScanEnd { next, ..end }))
     }
 
-    /// The position after a page that may have entities. `last` is the last range of keys of the query.
+    /// Returns the position after a page that may have entities. `last` is the last range of keys of the query.
     fn next_of_page(
         &self,
         next: Option<Position>,
@@ -68,7 +68,7 @@ impl Rehearsal {
         match (next, after) {
             (Some(next), None) => Some(next),
             (Some(_), Some(after)) => Some(after),
-            // One more page, which has nothing. A position outside the range of a credential is never named.
+            // One more page, which will be empty. A position outside the range of a credential is never named.
             (None, Some(after)) if last.is_some_and(|range| is_before_end(&after, range)) => {
                 self.empty_pages.hits(share).then_some(after)
             }
@@ -76,7 +76,8 @@ impl Rehearsal {
         }
     }
 
-    /// How many results a page may have that could have `limit` of them: small pages are as likely as large ones.
+    /// Returns the maximum number of results of a page that could have `limit` of them. Small pages are as likely as
+    /// large ones.
     fn page_limit(&self, limit: usize) -> usize {
         if !self.short_pages.hits(self.settings.short_pages) {
             return limit;
@@ -85,7 +86,8 @@ impl Rehearsal {
         (limit >> halvings).max(1)
     }
 
-    /// How many tables a page may have that could have `limit` of them; only the first page may have none.
+    /// Returns the maximum number of tables in a page that could have `limit` of them. Only the first page may be
+    /// empty.
     pub(crate) fn table_page_limit(&self, limit: usize, is_first: bool) -> usize {
         if is_first && self.empty_pages.hits(self.settings.empty_pages) {
             return 0;
@@ -94,17 +96,17 @@ impl Rehearsal {
     }
 }
 
-/// Whether the position lies before the next entity in any case, so that an empty page makes progress.
+/// Returns true if the position is certainly before the next entity, so that an empty page makes progress.
 fn may_be_empty(from: Option<&Position>) -> bool {
     from.is_none_or(|from| (1..=REHEARSAL_EMPTY_PAGES_MAX).contains(&marks(from)))
 }
 
-/// How many marks the row key of a position ends with.
+/// Returns the number of marks at the end of a position's row key.
 fn marks(position: &Position) -> usize {
     position.keys().map_or(0, |keys| keys.row.chars().rev().take_while(|c| *c == AFTER).count())
 }
 
-/// The position after this one and before the next entity; `None` if this may be the position of an entity.
+/// Returns the position after this one and before the next entity, or `None` if this may be the position of an entity.
 fn following(position: &Position) -> Option<Position> {
     let keys = position.keys().filter(|_| marks(position) > 0)?;
     Some(Position::new(&keys.partition, &format!("{}{AFTER}", keys.row)))
@@ -114,7 +116,7 @@ fn is_before_end(position: &Position, range: &KeyRange) -> bool {
     range.end.as_ref().is_none_or(|end| position.as_bytes() < end.as_slice())
 }
 
-/// Where one server of partitions ends and the next begins: at the same partitions in every query.
+/// The boundaries between partition servers: they are at the same partitions in every query.
 #[derive(Debug, Clone, Copy)]
 struct PartitionBoundaries {
     share: Share,
@@ -122,7 +124,7 @@ struct PartitionBoundaries {
 }
 
 impl PartitionBoundaries {
-    /// Whether a server begins with this partition.
+    /// Returns true if a partition server begins with this partition.
     fn begins(self, partition: &str) -> bool {
         let hash: u64 = BuildHasherDefault::<DefaultHasher>::default().hash_one((self.seed, partition));
         // The upper half of the hash.
@@ -130,16 +132,16 @@ impl PartitionBoundaries {
     }
 }
 
-/// Passes entities on to the sink of the page until the page is to end.
+/// Passes entities to the sink of the page until the page must end.
 struct PageSink<S> {
     inner: S,
-    /// Whether the page takes nothing.
+    /// Whether the page accepts no entity.
     is_closed: bool,
     boundaries: PartitionBoundaries,
     last_taken: Option<LastTaken>,
 }
 
-/// The keys of the entity that was taken last.
+/// The keys of the entity that was accepted last.
 #[derive(Debug, Default)]
 struct LastTaken {
     partition: String,
@@ -147,7 +149,6 @@ struct LastTaken {
 }
 
 impl LastTaken {
-    /// The position right after it.
     fn following(&self) -> Position {
         Position::new(&self.partition, &format!("{}{AFTER}", self.row))
     }

@@ -1,4 +1,4 @@
-//! Changes that were made and are not in effect yet, in a bounded amount of memory.
+//! Changes that were made but are not in effect yet, in a bounded amount of memory.
 //!
 //! This module must not know what changes, nor read a clock.
 
@@ -9,7 +9,7 @@ use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The changes of one kind, by what they are of. Each takes effect after the same time.
+/// Changes of one kind, by key. Each takes effect after the same delay.
 #[derive(Debug)]
 pub(super) struct PendingChanges<K, V> {
     ticks: i64,
@@ -18,7 +18,7 @@ pub(super) struct PendingChanges<K, V> {
 
 #[derive(Debug)]
 struct Changes<K, V> {
-    /// In the order in which they were made.
+    /// The changes of each key, in the order in which they were made.
     by_key: HashMap<K, Vec<Change<V>>>,
     count: usize,
 }
@@ -26,18 +26,17 @@ struct Changes<K, V> {
 #[derive(Debug)]
 struct Change<V> {
     made: DateTime,
-    /// What is in effect until this change is.
+    /// The value that is in effect until this change takes effect.
     before: V,
 }
 
 impl<K: Eq + Hash, V: Clone> PendingChanges<K, V> {
-    /// Changes that take effect after this time; at once if it is zero.
+    /// Creates changes that take effect after this delay; immediately if it is zero.
     pub(super) fn new(time: Duration) -> Self {
         let ticks = i64::try_from(time.as_nanos() / 100).unwrap_or(i64::MAX);
         Self { ticks, changes: Mutex::new(Changes { by_key: HashMap::new(), count: 0 }) }
     }
 
-    /// Adds a change that is made now.
     pub(super) fn add(&self, key: K, before: V, now: DateTime) {
         if self.ticks == 0 {
             return;
@@ -52,7 +51,7 @@ impl<K: Eq + Hash, V: Clone> PendingChanges<K, V> {
         }
     }
 
-    /// What is in effect until a change is; `None` if all changes are in effect.
+    /// Returns the value in effect before a pending change, or `None` if all changes are in effect.
     pub(super) fn until_effect(&self, key: &K, now: DateTime) -> Option<V> {
         if self.ticks == 0 {
             return None;
@@ -62,27 +61,26 @@ impl<K: Eq + Hash, V: Clone> PendingChanges<K, V> {
         Some(pending.before.clone())
     }
 
-    /// Forgets the changes of one key.
     pub(super) fn forget(&self, key: &K) {
         let mut changes = self.changes();
         let gone = changes.by_key.remove(key).map_or(0, |gone| gone.len());
         changes.count -= gone;
     }
 
-    /// Forgets the changes of the keys that are gone.
     pub(super) fn forget_where(&self, is_gone: impl Fn(&K) -> bool) {
         let mut changes = self.changes();
         changes.by_key.retain(|key, _| !is_gone(key));
         changes.count_again();
     }
 
-    /// A change that lies in the future was made before the clock was set back, and is in effect.
+    /// Returns true if a change is not in effect yet. A change in the future was made before the clock was set back,
+    /// and is in effect.
     fn is_pending(&self, change: &Change<V>, now: DateTime) -> bool {
         (0..self.ticks).contains(&(now.ticks() - change.made.ticks()))
     }
 
     fn changes(&self) -> MutexGuard<'_, Changes<K, V>> {
-        // No change of it can panic half-way.
+        // No change of the map can panic halfway.
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -150,9 +148,9 @@ mod tests {
             changes.add(key, (), at(0));
         }
         assert_eq!(changes.changes().count, REHEARSAL_CHANGES_MAX);
-        assert_eq!(changes.until_effect(&REHEARSAL_CHANGES_MAX, at(0)), None, "in effect at once");
+        assert_eq!(changes.until_effect(&REHEARSAL_CHANGES_MAX, at(0)), None, "in effect immediately");
         changes.add(0, (), at(5));
-        assert_eq!(changes.changes().count, 1, "those in effect are gone");
+        assert_eq!(changes.changes().count, 1, "changes in effect are removed");
         assert_eq!(changes.until_effect(&0, at(5)), Some(()));
     }
 }

@@ -1,25 +1,25 @@
-//! Which conditions are rehearsed: a list such as `busy=20%,deletion=10s,seed=7`, read in one place.
+//! Parses the conditions to rehearse from a list such as `busy=20%,deletion=10s,seed=7`.
 //!
-//! A condition is one row of [`CONDITIONS`]; errors and the log follow from it.
+//! Each condition is one row of [`CONDITIONS`]; errors and the log are derived from it.
 
 use model::limits::{REHEARSAL_LATENCY_SECONDS_MAX, REHEARSAL_SECONDS_MAX};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// A condition: its name, its value where none is given, and how its value is read and written.
+/// A condition: its name, its default value, and how to parse and display its value.
 struct Condition {
     name: &'static str,
     default: &'static str,
-    /// What values look like, for errors.
+    /// A description of valid values, for errors.
     form: &'static str,
-    /// Reads a value; `None` if it is not one.
+    /// Parses and sets a value; returns `None` if it is invalid.
     set: fn(&mut RehearsalSettings, &str) -> Option<()>,
-    /// Writes the value; `None` if the condition is off.
+    /// Formats the value; returns `None` if the condition is off.
     show: fn(&RehearsalSettings) -> Option<String>,
 }
 
-/// A row of [`CONDITIONS`]: a field of the settings, and the type of its values.
+/// Makes a row of [`CONDITIONS`] from a field of the settings and the type of its values.
 macro_rules! condition {
     ($name:literal, $default:literal, $kind:ident, $field:ident) => {
         Condition {
@@ -48,41 +48,41 @@ const CONDITIONS: [Condition; 10] = [
     condition!("policies", "30s", times, policies),
 ];
 
-/// Which conditions of the cloud a server rehearses. The default is none.
+/// The conditions of the cloud that a server rehearses. By default there are none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RehearsalSettings {
-    /// Of the boundaries between partitions, those at which a page ends.
+    /// The share of the boundaries between partitions at which a page ends.
     pub(super) partition_pages: Share,
     pub(super) empty_pages: Share,
     pub(super) short_pages: Share,
-    /// How long the name of a deleted table is not free.
+    /// The time for which the name of a deleted table is not available.
     pub(super) deletion: Duration,
     pub(super) busy: Share,
     targets: bool,
     pub(super) lost_answers: Share,
-    /// Shortest and longest.
+    /// The minimum and the maximum.
     pub(super) latency: Option<(Duration, Duration)>,
-    /// How long new service properties take.
+    /// The time after which new service properties take effect.
     pub(super) properties: Duration,
-    /// How long new stored access policies take.
+    /// The time after which new stored access policies take effect.
     pub(super) policies: Duration,
     seed: Option<u64>,
 }
 
-/// Why a list is not one of conditions.
+/// The reason why a list of conditions is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RehearsalError {
     /// There is no such condition.
     Unknown(String),
-    /// A condition, or the seed, is named twice.
+    /// A condition, or the seed, appears twice.
     Twice(String),
-    /// The value of a condition, or of the seed, is not one.
+    /// The value of a condition, or of the seed, is invalid.
     Value {
-        /// What the value is of.
+        /// The name of the condition, or `seed`.
         name: &'static str,
-        /// The value.
+        /// The invalid value.
         value: String,
-        /// What values look like.
+        /// A description of valid values.
         form: &'static str,
     },
 }
@@ -95,7 +95,7 @@ impl fmt::Display for RehearsalError {
                 write!(f, "there is no condition {name:?}: give all, off, or some of {}, and seed=N", names.join(", "))
             }
             Self::Twice(name) => write!(f, "{name} is given twice: give it once"),
-            Self::Value { name, value, form } => write!(f, "{value:?} is no value of {name}: give {form}"),
+            Self::Value { name, value, form } => write!(f, "{value:?} is not a valid value for {name}: give {form}"),
         }
     }
 }
@@ -103,8 +103,8 @@ impl fmt::Display for RehearsalError {
 impl std::error::Error for RehearsalError {}
 
 impl RehearsalSettings {
-    /// Reads a list: names of conditions, each with `=` and a value or without, `all` for every condition that the list does not
-    /// name, `seed=N`; or `off` alone.
+    /// Parses a list, which contains names of conditions, each optionally followed by `=` and a value, `all` for every
+    /// condition that the list does not name, and `seed=N`. The list can also be just `off`.
     ///
     /// ```
     /// let settings = rowhouse_server::RehearsalSettings::parse("all,busy=20%,latency=off,seed=7")?;
@@ -145,17 +145,18 @@ impl RehearsalSettings {
         Ok(settings)
     }
 
-    /// Whether any condition is on.
+    /// Returns true if any condition is on.
     pub fn rehearses_anything(&self) -> bool {
         CONDITIONS.iter().any(|condition| (condition.show)(self).is_some())
     }
 
-    /// Whether requests beyond the targets of the service are refused. That is throttling, which has settings of its own.
+    /// Returns true if requests beyond the targets of the service are refused. This is throttling, which has its own
+    /// settings.
     pub fn rehearses_targets(&self) -> bool {
         self.targets
     }
 
-    /// The seed that was given, or one by chance, short enough to be typed.
+    /// Returns the given seed, or a random one that is short enough to type.
     pub(super) fn seed(&self) -> u64 {
         // Every `RandomState` has its own random keys.
         self.seed.unwrap_or_else(|| RandomState::new().hash_one(()) % 1_000_000)
@@ -174,7 +175,7 @@ fn read_seed(value: &str) -> Result<u64, RehearsalError> {
     value.parse().map_err(|_| RehearsalError::Value { name: "seed", value: value.to_owned(), form })
 }
 
-/// The conditions that are on, with their values.
+/// Writes the conditions that are on, with their values.
 impl fmt::Display for RehearsalSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let values = CONDITIONS.iter().filter_map(|condition| Some((condition.name, (condition.show)(self)?)));
@@ -185,7 +186,7 @@ impl fmt::Display for RehearsalSettings {
     }
 }
 
-/// A share of all cases, in ten thousandths of a percent.
+/// A share of all cases, in ten-thousandths of a percent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Share(u32);
 
@@ -196,13 +197,13 @@ impl Share {
         self.0 == 0
     }
 
-    /// Whether a number belongs to the share; of all numbers, as many do.
+    /// Returns true if a number belongs to the share. Over all `u32` numbers, the proportion of true results equals
+    /// the share.
     pub(super) fn includes(self, number: u32) -> bool {
         (u64::from(number) * u64::from(Self::ALL)) >> 32 < u64::from(self.0)
     }
 }
 
-/// Values such as `5%`.
 mod shares {
     use super::Share;
 
@@ -226,7 +227,6 @@ mod shares {
     }
 }
 
-/// Values such as `40s`.
 mod times {
     use super::{Duration, REHEARSAL_SECONDS_MAX};
 
@@ -256,14 +256,13 @@ mod times {
     }
 }
 
-/// Values such as `20ms` and `20ms..200ms`.
 mod latencies {
     use super::{Duration, REHEARSAL_LATENCY_SECONDS_MAX, times};
 
     pub(super) const FORM: &str = "a time up to 30s, or two for a range, such as 50ms or 20ms..200ms";
     pub(super) const OFF: Option<(Duration, Duration)> = None;
 
-    #[allow(clippy::option_option, reason = "a latency of zero is none, and what is not a value is not zero")]
+    #[allow(clippy::option_option, reason = "a latency of zero means none, and an invalid value must not mean zero")]
     pub(super) fn read(text: &str) -> Option<Option<(Duration, Duration)>> {
         let (least, most) = text.split_once("..").unwrap_or((text, text));
         let (least, most) = (times::read(least)?, times::read(most)?);
@@ -278,7 +277,7 @@ mod latencies {
     }
 }
 
-/// `on`, and nothing else.
+/// Accepts only `on`.
 mod switches {
     pub(super) const FORM: &str = "on or off";
     pub(super) const OFF: bool = false;
@@ -380,7 +379,7 @@ mod tests {
             "busy==5%",
         ] {
             assert!(error(list).contains("give "), "{list}: {}", error(list));
-            assert!(error(list).contains("is no value of"), "{list}: {}", error(list));
+            assert!(error(list).contains("is not a valid value for"), "{list}: {}", error(list));
         }
     }
 

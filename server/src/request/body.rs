@@ -1,4 +1,4 @@
-//! Request bodies: read whole, bounded in size and time.
+//! Reads whole request bodies, within limits on size and time.
 
 use super::Failure;
 use super::memory::RequestMemory;
@@ -16,29 +16,28 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use wire::{ErrorCode, ServiceError};
 
-/// How long a client may take to send a body. The connection of a slower one is closed without a response.
+/// The timeout for sending a body. If a client is slower, its connection is closed without a response.
 const BODY_TIME: Duration = Duration::from_secs(30);
-/// How often it is checked that a body makes progress.
+/// The interval between checks that a body makes progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(REQUEST_BODY_PROGRESS_SECONDS as u64);
-/// The least that arrives of a body in one interval, unless it is complete before, in bytes.
+/// The minimum number of bytes of a body that must arrive in one interval, unless the body is complete earlier.
 const PROGRESS_BYTES_MIN: usize = REQUEST_BODY_BYTES_PER_SECOND_MIN * REQUEST_BODY_PROGRESS_SECONDS;
-/// How much of a refused body is read and dropped beyond the largest one, in bytes.
+/// The number of bytes of a rejected body that are read and dropped beyond the maximum size.
 const DRAINED_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX;
-/// Longest body that is read and dropped after its request was refused, in bytes.
+/// The maximum size of a body that is read and dropped after its request was rejected, in bytes.
 const DISCARDED_BYTES_MAX: u64 = 64 * 1024;
-/// What each byte of a body takes: its own memory, and that of the records that are made of it.
+/// The memory that each byte of a body requires: for the byte itself, and for the records made from the body.
 const MEMORY_FACTOR: usize = 2;
-/// The smallest buffer for a body that is longer, in bytes.
+/// The minimum size of a buffer for a body that is larger, in bytes.
 const BUFFER_BYTES_MIN: usize = 8 * 1024;
 
-/// Why a body could not be read.
 #[derive(Debug)]
 pub(crate) enum BodyFailure {
     /// The client gets an error.
     Failed(Failure),
-    /// The client gets an error, and the connection is closed, since it is not known where the next request begins.
+    /// The client gets an error, and the connection is closed, because it is not known where the next request begins.
     FailedForGood(Failure),
-    /// The client stopped sending or was too slow: the connection is closed without a response.
+    /// The client stopped sending or was too slow. The connection is closed without a response.
     Aborted,
 }
 
@@ -48,8 +47,8 @@ impl From<Failure> for BodyFailure {
     }
 }
 
-/// Reads and drops the body of a refused request that nobody read, if it is short and arrives soon. If a body is left unread, the
-/// HTTP library closes the connection, and a client that has already sent its next request fails.
+/// Reads and drops the unread body of a rejected request, if it is short and arrives soon. If a body is left unread,
+/// the HTTP library closes the connection, and a client that has already sent its next request fails.
 pub(crate) async fn discard(body: &mut Incoming) {
     if body.size_hint().lower() > DISCARDED_BYTES_MAX {
         return;
@@ -63,13 +62,13 @@ pub(crate) async fn discard(body: &mut Incoming) {
     }
 }
 
-/// Reads a body of at most 4 MiB. The memory for it is acquired as it arrives.
+/// Reads a body of at most 4 MiB. Acquires memory for it as it arrives.
 pub(crate) async fn read(body: &mut Incoming, memory: &RequestMemory<'_>) -> Result<Bytes, BodyFailure> {
-    let mut buffer = BodyBuffer::of(body, memory);
+    let mut buffer = BodyBuffer::new(body, memory);
     let began = Instant::from(clock::instant());
     let (mut interval_end, mut received_before) = (began + PROGRESS_INTERVAL, 0);
     while buffer.received <= REQUEST_BODY_BYTES_MAX + DRAINED_BYTES_MAX {
-        // Only the wait for the client is ended by the interval, so that nothing is lost that has arrived.
+        // The end of the interval interrupts only the wait for the client, so that no received data is lost.
         match timeout_at(interval_end, body.frame()).await {
             Ok(None) => break,
             Ok(Some(frame)) => {
@@ -85,26 +84,24 @@ pub(crate) async fn read(body: &mut Incoming, memory: &RequestMemory<'_>) -> Res
     buffer.finish()
 }
 
-/// What arrived of a body.
 struct BodyBuffer<'m> {
     memory: &'m RequestMemory<'m>,
     bytes: Vec<u8>,
-    /// How much has arrived, whether it was kept or not.
+    /// The number of bytes received, whether they were kept or not.
     received: usize,
-    /// How long the body will be at most.
+    /// The maximum length of the body.
     announced: usize,
-    /// Why the body is refused. It is received all the same, so that the client gets to read the response.
+    /// The reason for rejecting the body. It is received anyway, so that the client can read the response.
     refused: Option<Failure>,
 }
 
 impl<'m> BodyBuffer<'m> {
-    fn of(body: &Incoming, memory: &'m RequestMemory<'m>) -> Self {
+    fn new(body: &Incoming, memory: &'m RequestMemory<'m>) -> Self {
         let announced = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
         let announced = announced.unwrap_or(REQUEST_BODY_BYTES_MAX).min(REQUEST_BODY_BYTES_MAX);
         Self { memory, bytes: Vec::new(), received: 0, announced, refused: None }
     }
 
-    /// Adds what has arrived, unless the body is refused.
     async fn add(&mut self, data: &[u8]) {
         self.received = self.received.saturating_add(data.len());
         if self.refused.is_none() && self.received > REQUEST_BODY_BYTES_MAX {
@@ -135,8 +132,8 @@ impl<'m> BodyBuffer<'m> {
     }
 }
 
-/// The failure of a request whose body breaks off. The HTTP library reports a malformed chunk as the standard library does bad
-/// data, and passes on the error of the connection if the client is gone.
+/// Returns the failure of a request whose body breaks off. The HTTP library reports a malformed chunk like the
+/// standard library reports invalid data, and passes on the connection error if the client has disconnected.
 ///
 /// UNVERIFIED (06 §6): the code, where the service responds with an HTML page.
 fn unreadable(error: &hyper::Error) -> BodyFailure {

@@ -1,8 +1,8 @@
-//! The connection that a request came over.
+//! The connection on which a request arrived.
 
 use std::net::SocketAddr;
 
-/// A connection as the rules about requests see it.
+/// The properties of a connection that matter for requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConnectionInfo {
     /// The other end of the connection: the client, or the last proxy before this server.
@@ -12,7 +12,7 @@ pub(crate) struct ConnectionInfo {
 }
 
 impl ConnectionInfo {
-    /// The scheme of addresses under which the client reaches this server.
+    /// Returns the scheme of the URLs under which the client reaches this server.
     pub(crate) fn scheme(&self) -> &'static str {
         if self.is_tls { "https" } else { "http" }
     }

@@ -1,6 +1,6 @@
 //! The error of a request: the code and message for the client, the form of the response, and the cause for the log.
 //!
-//! The errors of engines, bodies and grants become a [`Failure`] here and nowhere else.
+//! Only this module converts the errors of engines, bodies and grants to a [`Failure`].
 
 use model::record::DamagedRecord;
 use model::{Denial, MutationError};
@@ -10,7 +10,7 @@ use store::{CatalogError, CommitError, Fault, ReadError};
 use wire::entity_body::BodyError;
 use wire::{ErrorCode, ServiceError};
 
-/// Which part of the service found the error; it decides form and headers of the response (06 §1).
+/// The part of the service that found the error. It determines form and headers of the response (06 §1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layer {
     /// Signature, date or account.
@@ -19,18 +19,15 @@ pub(crate) enum Layer {
     FrontEnd,
     /// No format could be resolved.
     Format,
-    /// Address, query options and table look-up: the response has no `Cache-Control`.
+    /// URL, query options and table lookup: the response has no `Cache-Control`.
     Query,
     /// Body and storage.
     Service,
 }
 
-/// An operation that did not succeed.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// The code and the message for the client.
     pub(crate) error: ServiceError,
-    /// Which part of the service found it.
     pub(crate) layer: Layer,
     /// The cause, which is logged and never sent to a client.
     pub(crate) source: Option<Box<dyn Error + Send + Sync>>,
@@ -49,7 +46,7 @@ impl Failure {
         Self::at(Layer::Service, error)
     }
 
-    /// A failed authentication; the reason is for the log only.
+    /// Creates the failure of an authentication; the reason is only for the log.
     pub(crate) fn authentication(reason: impl Into<String>) -> Self {
         Self {
             error: ErrorCode::AuthenticationFailed.into(),
@@ -58,20 +55,20 @@ impl Failure {
         }
     }
 
-    /// The failure of an operation that only principals may ask for, with a credential that names none. The text is that of
-    /// the service for blobs.
+    /// Creates the failure for a credential without a principal, in an operation that only principals can request. The
+    /// message is the one that the service uses for blobs.
     ///
-    /// UNVERIFIED (08 §11.1): that signatures in the address get it as account keys do.
+    /// UNVERIFIED (08 §11.1): that signatures in the URL cause it like account keys do.
     pub(crate) fn needs_bearer() -> Self {
         Self::authentication("Only authentication scheme Bearer is supported")
     }
 
-    /// The same failure, with a reason for the log only.
+    /// Returns the same failure with a reason that is only for the log.
     pub(crate) fn because(self, reason: impl Into<String>) -> Self {
         Self { source: Some(Box::new(Reason(reason.into()))), ..self }
     }
 
-    /// The failure that a denial becomes (08 §9).
+    /// Converts a denial (08 §9).
     ///
     /// UNVERIFIED (08 §6): the code of a write outside the key range, other than an insert.
     pub(crate) fn denied(denial: Denial) -> Self {
@@ -85,7 +82,7 @@ impl Failure {
             Denial::ResourceType => ErrorCode::AuthorizationResourceTypeMismatch.into(),
             Denial::Permission => ErrorCode::AuthorizationPermissionMismatch.into(),
             Denial::Operation | Denial::Table | Denial::Range => ErrorCode::AuthorizationFailure.into(),
-            Denial::Invisible => ErrorCode::ResourceNotFound.into(),
+            Denial::OutsideReadRange => ErrorCode::ResourceNotFound.into(),
         })
     }
 
@@ -94,7 +91,6 @@ impl Failure {
     }
 }
 
-/// A reason that is logged.
 #[derive(Debug)]
 struct Reason(String);
 
@@ -109,15 +105,15 @@ impl Error for Reason {}
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         match fault {
-            // The server is stopping, or its database cannot be reached. Nothing was done, so the client may try again.
+            // The server is stopping, or its database is unreachable. Nothing was done, so the client may retry.
             Fault::Closed | Fault::Unavailable(_) => {
                 Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::ServerBusy) }
             }
-            // The engine logs when this begins and when it ends; logging every request would add nothing.
+            // The engine logs when this state begins and ends; logging every request would add nothing.
             Fault::Full | Fault::Suspended => Self::service(ErrorCode::ServerBusy),
-            // The engine logged the error of the write, which was that of many requests.
+            // The engine logged the error of the write, which many requests share.
             Fault::Interrupted => Self::service(ErrorCode::InternalError),
-            // The write may have been done, and clients expect that of this code.
+            // The write may have been done, and clients expect that with this code.
             Fault::Unknown(_) => Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::OperationTimedOut) },
             Fault::Damaged(_) | Fault::Storage(_) => Self::internal(fault),
         }
@@ -127,7 +123,7 @@ impl From<Fault> for Failure {
 impl From<BodyError> for Failure {
     fn from(error: BodyError) -> Self {
         match error {
-            // What is found before the storage was recorded without `Cache-Control` (02 §3).
+            // For errors found before the storage, responses without `Cache-Control` were recorded (02 §3).
             BodyError::Malformed
             | BodyError::KeyNotText
             | BodyError::OutOfRange(..)
@@ -176,7 +172,7 @@ impl From<CommitError> for Failure {
     }
 }
 
-/// The code for a mutation that was refused (06 §2).
+/// Returns the code for a refused mutation (06 §2).
 pub(crate) fn refusal_code(refusal: MutationError) -> ErrorCode {
     match refusal {
         MutationError::AlreadyExists => ErrorCode::EntityAlreadyExists,

@@ -1,18 +1,18 @@
-//! The headers that decide how a request is handled.
+//! The headers that determine how a request is handled.
 //!
-//! [`Head`] finds all of them in one pass: a look-up by name would hash each name, whether the header is there or not.
-//! [`Headers`] are those that an operation depends on, as text; a part of a batch has its own.
+//! [`Head`] finds all of them in one pass; a lookup by name would hash each name, whether the header is present or
+//! not. [`Headers`] are those on which an operation depends, as strings; each part of a batch has its own.
 
 use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue};
 use std::borrow::Cow;
 use wire::{ErrorCode, ServiceError};
 
-/// The headers that every request may have. Of those that came in several lines, the first line.
+/// The headers that every request may have. For a header in several lines, this is the first line.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Head<'r> {
     pub(crate) accept: Option<&'r HeaderValue>,
-    /// Whether `Accept` came in several lines.
+    /// Whether `Accept` was sent in several lines.
     pub(crate) is_accept_repeated: bool,
     pub(crate) authorization: Option<&'r HeaderValue>,
     pub(crate) client_request_id: Option<&'r HeaderValue>,
@@ -23,7 +23,7 @@ pub(crate) struct Head<'r> {
     /// `x-ms-rowhouse-explain`
     pub(crate) explain: Option<&'r HeaderValue>,
     pub(crate) host: Option<&'r HeaderValue>,
-    /// Whether `Host` came in several lines.
+    /// Whether `Host` was sent in several lines.
     pub(crate) is_host_repeated: bool,
     pub(crate) if_match: Option<&'r HeaderValue>,
     pub(crate) if_none_match: Option<&'r HeaderValue>,
@@ -32,7 +32,7 @@ pub(crate) struct Head<'r> {
     pub(crate) method: Option<&'r HeaderValue>,
     pub(crate) prefer: Option<&'r HeaderValue>,
     pub(crate) transfer_encoding: Option<&'r HeaderValue>,
-    /// Whether `Transfer-Encoding` came in several lines.
+    /// Whether `Transfer-Encoding` was sent in several lines.
     pub(crate) is_transfer_encoding_repeated: bool,
     /// `x-ms-version`
     pub(crate) version: Option<&'r HeaderValue>,
@@ -41,8 +41,7 @@ pub(crate) struct Head<'r> {
 }
 
 impl<'r> Head<'r> {
-    /// Finds the headers.
-    pub(crate) fn of(headers: &'r HeaderMap) -> Self {
+    pub(crate) fn from_headers(headers: &'r HeaderMap) -> Self {
         let mut head = Self::default();
         for (name, value) in headers {
             let slot = match name.as_str() {
@@ -80,7 +79,6 @@ impl<'r> Head<'r> {
     }
 }
 
-/// The headers that an operation depends on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Headers<'a> {
     pub(crate) accept: Option<&'a str>,
@@ -90,13 +88,13 @@ pub(crate) struct Headers<'a> {
     pub(crate) prefer: Option<&'a str>,
     pub(crate) data_service_version: Option<&'a str>,
     pub(crate) max_data_service_version: Option<&'a str>,
-    /// Whether the response to a query says what it cost; never for a part of a batch.
+    /// Whether the response to a query contains its cost; never for a part of a batch.
     pub(crate) explain: bool,
 }
 
 impl<'a> Headers<'a> {
-    /// Reads the headers of a request. `accept` is what [`joined_accept`] made of its `Accept` headers.
-    pub(crate) fn of(head: &Head<'a>, accept: Option<&'a str>) -> Result<Self, ServiceError> {
+    /// Reads the headers of a request. `accept` is the result of [`joined_accept`].
+    pub(crate) fn parse(head: &Head<'a>, accept: Option<&'a str>) -> Result<Self, ServiceError> {
         let text = |value: Option<&'a HeaderValue>| {
             value.map(HeaderValue::to_str).transpose().map_err(|_| ServiceError::from(ErrorCode::InvalidHeaderValue))
         };
@@ -113,7 +111,7 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// The `Accept` header, which may come in several lines.
+/// Returns the `Accept` header, which may have been sent in several lines.
 pub(crate) fn joined_accept<'r>(headers: &'r HeaderMap, head: &Head<'r>) -> Result<Option<Cow<'r, str>>, ServiceError> {
     let text = |line: &'r HeaderValue| line.to_str().map_err(|_| ErrorCode::InvalidHeaderValue);
     let Some(first) = head.accept else { return Ok(None) };
@@ -160,7 +158,7 @@ mod tests {
             }
             headers.append("another", HeaderValue::from_static("value"));
         }
-        let head = Head::of(&headers);
+        let head = Head::from_headers(&headers);
         assert!(head.is_accept_repeated && head.is_host_repeated && head.is_transfer_encoding_repeated);
         let picked = [
             head.accept,

@@ -1,4 +1,4 @@
-//! A request as it came in: its address and its head, before authentication.
+//! A received request: its URL and its head, before authentication.
 
 use super::body::BodyFailure;
 use super::{ConnectionInfo, Failure, Head, Layer};
@@ -18,11 +18,11 @@ pub(crate) struct IncomingRequest<'r> {
     pub(crate) connection: ConnectionInfo,
     /// When the head had been read.
     pub(crate) started: Instant,
-    /// The same moment as the time of day.
+    /// The same moment as a time of day.
     pub(crate) now: SystemTime,
-    /// The same moment by the clocks of clients, if a test moved that of the server.
+    /// The same moment by the clocks of clients, if a test moved the server's clock.
     pub(crate) now_of_clients: Option<SystemTime>,
-    /// The host that is addressed; empty if none is named.
+    /// The host in the request; empty if there is none.
     pub(crate) host: &'r str,
     pub(crate) raw_query: &'r str,
     pub(crate) options: QueryOptions<'r>,
@@ -30,24 +30,25 @@ pub(crate) struct IncomingRequest<'r> {
 }
 
 impl<'r> IncomingRequest<'r> {
-    /// A request whose head was read at this instant, which is this time of day. `domains` are those under which accounts are
-    /// addressed host style.
+    /// Creates a request whose head was read at this instant, which is this time of day. `domains` are the domains
+    /// under which accounts are addressed in host style.
     pub(crate) fn new(
         parts: &'r Parts,
         connection: ConnectionInfo,
         (started, now): (Instant, SystemTime),
         domains: &[String],
     ) -> Self {
-        let head = Head::of(&parts.headers);
+        let head = Head::from_headers(&parts.headers);
         let (host, raw_query) = (host(parts, &head), parts.uri.query().unwrap_or_default());
         let options = QueryOptions::parse(raw_query);
         let target = Target::parse(host, parts.uri.path(), domains);
         Self { parts, head, connection, started, now, now_of_clients: None, host, raw_query, options, target }
     }
 
-    /// Refuses a request that addresses no host; one whose host cannot be a name or an address with a port; and one that
-    /// others on its way could understand differently: two hosts, or a body in another encoding than chunks alone. Where
-    /// the next request begins is then not certain, so the connection ends.
+    /// Rejects a request without a host, or with a host that cannot be a name or an address with a port. Also rejects
+    /// requests that intermediaries could interpret differently: those with two hosts, or with a body in an encoding
+    /// other than only chunked. In these cases it is uncertain where the next request begins, so the connection is
+    /// closed.
     pub(crate) fn check_head(&self) -> Result<(), BodyFailure> {
         let head = &self.head;
         if self.host.is_empty() && !head.is_host_repeated {
@@ -63,10 +64,10 @@ impl<'r> IncomingRequest<'r> {
         Err(BodyFailure::FailedForGood(Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue)))
     }
 
-    /// The version that the request names; `None` if it names none.
+    /// Returns the version that the request names, or `None` if it names none.
     ///
-    /// Where the credential stands in the address, so may the version, and the one of the signature is the last resort
-    /// (08 §10, which goes before 02 §7: no signature binds a request to its own version).
+    /// If the credential is in the URL, the version may be there, too; the version of the signature is the last resort
+    /// (08 §10, which takes precedence over 02 §7: no signature binds a request to its own version).
     pub(crate) fn version(&self) -> Result<Option<Version>, Failure> {
         let (head, options) = (&self.head, &self.options);
         let is_signed = options.signature.is_some() && (head.authorization.is_none() || self.is_bound_to_user());
@@ -82,13 +83,13 @@ impl<'r> IncomingRequest<'r> {
         version.map(Some).ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue))
     }
 
-    /// Whether the address has a signature that is bound to a user, so that the token in the header is not what allows the
-    /// request (08 §11).
+    /// Returns true if the URL has a signature that is bound to a user. In that case, the token in the header is not
+    /// what authorizes the request (08 §11).
     pub(crate) fn is_bound_to_user(&self) -> bool {
         self.options.signature.is_some() && self.options.signed_user.as_deref().is_some_and(|user| !user.is_empty())
     }
 
-    /// The signature or the principal of a token that granted this; `None` for the keys of the account.
+    /// Returns the signature, or the principal of the token, that granted this; `None` for the account's keys.
     pub(crate) fn credential<'g>(&'g self, grant: &'g Grant) -> Option<&'g str> {
         match &grant.scope {
             Scope::Owner | Scope::Nothing(_) => None,
@@ -97,19 +98,19 @@ impl<'r> IncomingRequest<'r> {
         }
     }
 
-    /// Scheme, host and, in path style, account: what addresses in responses start with.
+    /// Returns scheme, host and, in path style, account: the start of URLs in responses.
     pub(crate) fn base(&self) -> String {
         [self.connection.scheme(), "://", self.host, self.target.base_path].concat()
     }
 
-    /// Whether the client reads JSON, as far as can be said before a format is negotiated.
+    /// Returns true if the client apparently reads JSON. Used before a format is negotiated.
     pub(crate) fn accepts_json(&self) -> bool {
         let accept = self.head.accept.map(HeaderValue::as_bytes).unwrap_or_default();
         accept.windows(b"application/json".len()).any(|w| w.eq_ignore_ascii_case(b"application/json"))
     }
 }
 
-/// The host that the client addressed: that of an absolute target, else that of the `Host` header.
+/// Returns the host that the client addressed: from an absolute target, or else from the `Host` header.
 fn host<'r>(parts: &'r Parts, head: &Head<'r>) -> &'r str {
     let header = || head.host.and_then(|value| value.to_str().ok());
     parts.uri.authority().map(http::uri::Authority::as_str).or_else(header).unwrap_or_default()

@@ -1,12 +1,12 @@
-//! Memory for the bodies of requests and responses: acquired as a body arrives and before a response is written, released when
-//! the response was sent.
+//! Memory for the bodies of requests and responses. It is acquired as a body arrives and before a response is written,
+//! and released when the response was sent.
 //!
-//! A request that finds too little free waits a little, in the order of arrival, and is then refused as "server busy". No
-//! account can hold more than half of the memory, and no signature or token more than a quarter, so that one that stalls
-//! with its bodies cannot keep others from theirs.
+//! A request that finds too little free memory waits for a short time, in the order of arrival, and is then refused as
+//! "server busy". No account can hold more than half of the memory, and no signature or token more than a quarter. So
+//! a client that stalls with its bodies cannot block the others.
 //!
-//! Invariant: a request acquires what it needs before it uses it, and never after it has written, because "server busy" says
-//! that nothing was written.
+//! Invariant: a request acquires memory before it uses it, and never after it has written, because "server busy"
+//! implies that nothing was written.
 
 use super::Failure;
 use model::AccountName;
@@ -20,54 +20,53 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::ErrorCode;
 
-/// How long a request waits for memory, or for a permit, before it is refused.
+/// The maximum time that a request waits for memory, or for a permit, before it is refused.
 pub(crate) const WAIT: Duration = Duration::from_secs(1);
-/// Amounts up to this size are not counted, in bytes. A request has a few at most.
+/// Amounts up to this size are not counted, in bytes. A request has only a few of them.
 const UNCOUNTED_BYTES: usize = 16 * 1024;
-/// What the largest request needs, in bytes: its body and the records made of it. A page needs half of it.
+/// The memory that the largest request needs, in bytes: for its body and the records made from it. A page needs half
+/// of it.
 pub(crate) const REQUEST_MEMORY_BYTES_MAX: usize = 2 * PAGE_BODY_BYTES_MAX;
-/// Least memory for bodies, in bytes: half of it is enough for the largest request.
+/// The minimum memory for bodies, in bytes: half of it is enough for the largest request.
 pub const MEMORY_BYTES_MIN: usize = 2 * REQUEST_MEMORY_BYTES_MAX;
-/// Memory is counted in units of this many bytes, because a semaphore has a bounded number of permits.
+/// The unit in which memory is counted, in bytes. A semaphore has a limited number of permits.
 const UNIT_BYTES: usize = 1024;
-/// How many accounts and credentials are remembered before those that hold nothing are forgotten.
+/// The number of accounts and credentials above which those that hold nothing are forgotten.
 const HOLDERS_KEPT: usize = 1024;
 
 const _: () = assert!(2 * REQUEST_BODY_BYTES_MAX <= REQUEST_MEMORY_BYTES_MAX);
 
-/// How much of a limit is in use at one moment.
+/// The current usage of a limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) used: u64,
     pub(crate) limit: u64,
-    /// How many requests were refused so far because all of it was in use.
+    /// The number of requests refused so far because the limit was reached.
     pub(crate) refused: u64,
 }
 
-/// All memory for bodies.
 #[derive(Debug)]
 pub(crate) struct BodyMemory {
     all: Arc<Semaphore>,
     units: usize,
-    /// What each account, and each credential of it other than its keys, can still acquire.
+    /// What each account, and each credential other than an account key, can still acquire.
     holders: Mutex<HashMap<Holder, Arc<Semaphore>>>,
     hasher: RandomState,
     refused: AtomicU64,
 }
 
-/// An account, or one of its signatures or tokens, by a hash.
+/// An account, or one of its signatures or tokens, identified by a hash.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Holder {
     account: AccountName,
     credential: Option<u64>,
 }
 
-/// The memory of one request.
 #[derive(Debug)]
 pub(crate) struct RequestMemory<'s> {
     memory: &'s BodyMemory,
     account: &'s AccountName,
-    /// The signature or the principal of a token; `None` for the keys of the account.
+    /// The signature or the principal of a token; `None` for the account's keys.
     credential: Option<&'s str>,
     permit: Mutex<MemoryPermit>,
 }
@@ -75,9 +74,9 @@ pub(crate) struct RequestMemory<'s> {
 /// Memory that is held; released when dropped.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryPermit {
-    /// Of the credential, of the account, and of all memory. Empty if nothing is held.
+    /// The permits from the limits of the credential, of the account, and of all memory. Empty if nothing is held.
     permits: Vec<OwnedSemaphorePermit>,
-    /// Most units that the permit can grow to.
+    /// The maximum number of units to which the permit can grow.
     units_max: usize,
 }
 
@@ -93,25 +92,29 @@ impl BodyMemory {
         }
     }
 
-    /// The bytes that are held.
+    /// Returns the usage, in bytes.
     pub(crate) fn figures(&self) -> Usage {
         let used = self.units.saturating_sub(self.all.available_permits());
         let bytes = |units| (units * UNIT_BYTES) as u64;
         Usage { used: bytes(used), limit: bytes(self.units), refused: self.refused.load(Ordering::Relaxed) }
     }
 
-    /// The memory of a request, which holds nothing yet.
-    pub(crate) fn of_request<'s>(&'s self, account: &'s AccountName, credential: Option<&'s str>) -> RequestMemory<'s> {
+    /// Returns the memory of a request, which holds nothing yet.
+    pub(crate) fn for_request<'s>(
+        &'s self,
+        account: &'s AccountName,
+        credential: Option<&'s str>,
+    ) -> RequestMemory<'s> {
         RequestMemory { memory: self, account, credential, permit: Mutex::default() }
     }
 
-    /// A permit for nothing, from which a request can grow.
+    /// Returns a permit for zero units, from which a request can grow.
     fn empty_permit(&self, account: &AccountName, credential: Option<&str>) -> MemoryPermit {
         let least = (REQUEST_MEMORY_BYTES_MAX / UNIT_BYTES).min(self.units);
         let (of_account, of_credential) = ((self.units / 2).max(least), (self.units / 4).max(least));
         let mut holders = lock(&self.holders);
         if holders.len() >= HOLDERS_KEPT {
-            // Whoever holds memory, or waits for it, has a reference too.
+            // Every request that holds memory or waits for it also has a reference.
             holders.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
         }
         let mut semaphore = |credential, units| {
@@ -120,7 +123,7 @@ impl BodyMemory {
         };
         let mut semaphores = vec![semaphore(None, of_account), Arc::clone(&self.all)];
         if let Some(credential) = credential {
-            // A plus of a signature may have come as a blank.
+            // A plus sign in a signature may have arrived as a space.
             let hash = self.hasher.hash_one(credential.replace(' ', "+"));
             semaphores.insert(0, semaphore(Some(hash), of_credential));
         }
@@ -137,13 +140,13 @@ impl BodyMemory {
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
         Err(Failure::service(ErrorCode::ServerBusy).because(
-            "the memory for bodies (--body-mib) is in use, or the part of it that one account or one credential can hold",
+            "all memory for bodies (--body-mib) is in use, or the share that one account or one credential can hold",
         ))
     }
 }
 
 impl RequestMemory<'_> {
-    /// Acquires this much more. More than the request can ever hold counts as all that it can hold.
+    /// Acquires this much more memory. A request for more than the maximum counts as one for the maximum.
     pub(crate) async fn acquire(&self, bytes: usize) -> Result<(), Failure> {
         if bytes <= UNCOUNTED_BYTES {
             return Ok(());
@@ -158,7 +161,7 @@ impl RequestMemory<'_> {
         grown
     }
 
-    /// Takes what the request holds away from it.
+    /// Moves the held memory out of the request.
     pub(crate) fn take(&self) -> MemoryPermit {
         mem::take(&mut *lock(&self.permit))
     }
@@ -169,7 +172,7 @@ impl MemoryPermit {
         self.permits.last().map_or(0, OwnedSemaphorePermit::num_permits)
     }
 
-    /// Acquires memory up to this many units in total, if it is free at this moment.
+    /// Acquires memory up to this many units in total, if it is free at the moment.
     fn try_grow(&mut self, units: usize) -> bool {
         let missing = self.missing(units);
         let more: Vec<_> = self.permits.iter().map_while(|permit| acquire_free(permit, missing)).collect();
@@ -201,7 +204,7 @@ impl MemoryPermit {
         }
     }
 
-    /// Releases what is beyond this many bytes.
+    /// Releases everything beyond this many bytes.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         let excess = self.units().saturating_sub(bytes.div_ceil(UNIT_BYTES));
         for permit in &mut self.permits {
@@ -214,7 +217,7 @@ fn acquire_free(permit: &OwnedSemaphorePermit, units: usize) -> Option<OwnedSema
     Arc::clone(permit.semaphore()).try_acquire_many_owned(u32::try_from(units).unwrap_or(u32::MAX)).ok()
 }
 
-/// The data behind this lock are complete at every moment, so a panic elsewhere does no harm.
+/// The data behind this lock is consistent at every moment, so a panic elsewhere does no harm.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -240,7 +243,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_missing_is_waited_for_and_then_refused() {
         let (memory, orchard) = (BodyMemory::new(16 * MIB), account("orchard"));
-        let (first, second) = (memory.of_request(&orchard, None), memory.of_request(&orchard, None));
+        let (first, second) = (memory.for_request(&orchard, None), memory.for_request(&orchard, None));
         first.acquire(UNCOUNTED_BYTES).await.unwrap();
         assert_eq!(held(&memory), 0, "small amounts are not counted");
         first.acquire(5 * MIB).await.unwrap();
@@ -258,9 +261,9 @@ mod tests {
         assert_eq!(held(&memory), 4 * MIB);
         drop((permit, first, second));
         assert_eq!(held(&memory), 0);
-        let large = memory.of_request(&orchard, None);
+        let large = memory.for_request(&orchard, None);
         large.acquire(100 * MIB).await.unwrap();
-        assert_eq!(held(&memory), 8 * MIB, "what is more than an account can hold counts as all that it can hold");
+        assert_eq!(held(&memory), 8 * MIB, "more than an account can hold counts as the maximum");
     }
 
     #[tokio::test(start_paused = true)]
@@ -269,7 +272,7 @@ mod tests {
         let hold = async |account, credential| {
             let mut all = Vec::new();
             loop {
-                let request = memory.of_request(account, credential);
+                let request = memory.for_request(account, credential);
                 if request.acquire(4 * MIB).await.is_err() {
                     return all;
                 }
@@ -278,7 +281,7 @@ mod tests {
         };
         let by_signature = hold(&orchard, Some("signature")).await;
         assert_eq!(by_signature.len(), 4, "a signature holds a quarter");
-        let by_another = memory.of_request(&orchard, Some("another"));
+        let by_another = memory.for_request(&orchard, Some("another"));
         by_another.acquire(4 * MIB).await.unwrap();
         let by_key = hold(&orchard, None).await;
         assert_eq!(held(&memory), 32 * MIB, "an account holds half");
@@ -291,13 +294,16 @@ mod tests {
     #[tokio::test]
     async fn holders_that_hold_nothing_are_forgotten() {
         let (memory, orchard) = (BodyMemory::new(64 * MIB), account("orchard"));
-        let holder = memory.of_request(&orchard, Some("first"));
+        let holder = memory.for_request(&orchard, Some("first"));
         holder.acquire(MIB).await.unwrap();
         for number in 0..3 * HOLDERS_KEPT {
-            memory.of_request(&orchard, Some(&number.to_string())).acquire(MIB).await.unwrap();
+            memory.for_request(&orchard, Some(&number.to_string())).acquire(MIB).await.unwrap();
         }
         let known = lock(&memory.holders);
         assert!(known.len() <= HOLDERS_KEPT + 2, "{} are known", known.len());
-        assert!(known.values().any(|semaphore| semaphore.available_permits() == 15 * 1024), "the first is among them");
+        assert!(
+            known.values().any(|semaphore| semaphore.available_permits() == 15 * 1024),
+            "the first one must be among them"
+        );
     }
 }

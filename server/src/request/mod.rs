@@ -1,8 +1,9 @@
-//! A request: its head and body, what the steps of the request path learn about it, and the operation that it asks for.
+//! A request: its head and body, what the steps of the request path determine about it, and the operation it requests.
 //!
-//! [`RequestContext`] describes a request from the socket to the log. [`OperationContext`] is what one operation works
-//! with; the context of a part of a batch is made from that of the batch in one place. `operation.rs` has the one table of
-//! operations, from which routing, authorization, metrics and documents follow. `memory.rs` bounds the memory of bodies.
+//! [`RequestContext`] describes a request from the socket to the log. [`OperationContext`] is the input of one
+//! operation; the context of a part of a batch is derived from the batch's context in one place. `operation.rs` has
+//! the single table of operations, from which routing, authorization, metrics and documentation are derived.
+//! `memory.rs` limits the memory of bodies.
 //!
 //! This folder must not know credentials, engines, or how a response is written.
 

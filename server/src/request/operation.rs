@@ -1,14 +1,15 @@
-//! The table of operations. Routing, authorization, throttling, metrics, analytics and `docs/operations.md` follow from it.
+//! The table of operations. Routing, authorization, throttling, metrics, analytics and `docs/operations.md` are
+//! derived from it.
 //!
-//! An operation is one row here, one file in `operations/`, and its tests. Dispatch (`operations/mod.rs`) is made from the
-//! same rows, so every operation that can be routed has a function that runs it.
+//! An operation consists of one row here, one file in `operations/`, and its tests. Dispatch (`operations/mod.rs`) is
+//! generated from the same rows, so every operation that can be routed has a function that runs it.
 
 use http::Method;
 use model::Action;
 use model::grant::EntityAccess;
 use wire::negotiation::{DataServiceVersion, Preference};
 
-/// The form of the address that an operation has, query options included (specification 02 §1).
+/// The form of an operation's URL, including query options (specification 02 §1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Address {
     /// `/Tables`
@@ -31,31 +32,31 @@ pub(crate) enum Address {
     UserDelegationKey,
 }
 
-/// What a body holds.
+/// The content of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PayloadKind {
     /// No body, or one that is not read.
     Nothing,
     /// Entities or tables, in JSON or Atom.
     Negotiated,
-    /// A document of the service in XML, whatever the client accepts (specification 10).
+    /// Service XML, independent of what the client accepts (specification 10).
     Xml,
-    /// The parts of a batch, each in a format of its own.
+    /// The parts of a batch, each in its own format.
     Parts,
 }
 
 /// Whether an operation depends on an `If-Match` header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IfMatch {
-    /// The operation is the same with it and without it.
+    /// The operation is the same with and without the header.
     Any,
-    /// The operation for the same method and address with the header.
+    /// The operation for this method and URL with the header.
     Present,
-    /// The operation for the same method and address without the header.
+    /// The operation for this method and URL without the header.
     Absent,
 }
 
-/// What a request counts as against the targets of `--throttle`.
+/// How a request counts against the targets of `--throttle`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ThrottleUnit {
     /// The request counts as one.
@@ -64,25 +65,23 @@ pub(crate) enum ThrottleUnit {
     Entity,
 }
 
-/// Method and address of an operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Route {
-    /// The methods of the operation.
     pub(crate) methods: &'static [&'static str],
     pub(crate) address: Address,
     pub(crate) if_match: IfMatch,
 }
 
-/// One row of the table.
 #[derive(Debug)]
 pub(crate) struct OperationInfo {
-    /// The name in logs, metrics and analytics, as the service names its operations (10 §8).
+    /// The name in logs, metrics and analytics. The service uses the same names for its operations (10 §8).
     pub(crate) name: &'static str,
-    /// `None` for requests that were refused before routing, for preflight requests and for the explorer.
+    /// `None` for requests that were rejected before routing, for preflight requests and for the explorer.
     pub(crate) route: Option<Route>,
-    /// What a credential must allow, by the table of the address; `None` if each part of the body is checked by itself.
+    /// What a credential must allow, given the table in the URL; `None` if each part of the body is checked
+    /// separately.
     pub(crate) action: for<'t> fn(&'t str) -> Option<Action<'t>>,
-    /// Whether the operation changes something, so that the secondary endpoint refuses it.
+    /// Whether the operation changes something, so that the secondary endpoint rejects it.
     pub(crate) is_write: bool,
     pub(crate) request: PayloadKind,
     /// The body of a successful response.
@@ -92,10 +91,11 @@ pub(crate) struct OperationInfo {
     pub(crate) throttle_unit: ThrottleUnit,
 }
 
-/// Hands the table of operations to a macro.
+/// Passes the table of operations to a macro.
 ///
-/// A row: the kind and its name, the module of `operations/` that runs it, methods and address, what a credential must
-/// allow, whether it writes, the bodies of request and response, whether it follows `Prefer`, and its throttling unit.
+/// A row contains the kind and its name, the module of `operations/` that runs it, methods and URL, what a credential
+/// must allow, whether it writes, the bodies of request and response, whether it follows `Prefer`, and its throttling
+/// unit.
 macro_rules! operation_table {
     ($callback:ident) => {
         $callback! {
@@ -155,7 +155,7 @@ macro_rules! operation_table {
                 route: ["DELETE"] Entity Any, action: |table| Some(entities(table, EntityAccess::Delete)), is_write: true,
                 request: Nothing, response: Nothing, has_preference: false, unit: Entity,
             }
-            // Whether a batch writes is known only once it has been read.
+            // Whether a batch writes is known only after it has been read.
             EntityGroupTransaction "EntityGroupTransaction" batch {
                 route: ["POST"] Batch Any, action: |_| None, is_write: false,
                 request: Parts, response: Parts, has_preference: false, unit: Entity,
@@ -181,12 +181,12 @@ macro_rules! operation_table {
 }
 pub(crate) use operation_table;
 
-/// An operation on entities whose keys are not known yet.
+/// Returns an action on entities whose keys are not known yet.
 fn entities(table: &str, access: EntityAccess) -> Action<'_> {
     Action::Entities { table, access, key: None }
 }
 
-/// The row of a kind that is not routed.
+/// Returns the row of a kind that is not routed.
 const fn without_route(name: &'static str) -> OperationInfo {
     OperationInfo {
         name,
@@ -208,21 +208,21 @@ macro_rules! define_operations {
         /// An operation without its parameters.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub(crate) enum OperationKind {
-            /// The request was refused before its operation was known.
+            /// The request was rejected before its operation was known.
             #[default]
             Unknown,
-            /// The question of a browser before it sends a request to another origin (CORS).
+            /// The request of a browser before a request to another origin (CORS).
             PreflightRequest,
-            /// A file of the explorer, which is no operation of the service.
+            /// A file of the explorer, which is not an operation of the service.
             Explorer,
             $(#[doc = concat!("`", $name, "`")] $kind,)+
         }
 
         impl OperationKind {
-            /// Every kind, in the order of [`Self::index`].
+            /// All kinds, in the order of [`Self::index`].
             pub(crate) const ALL: &'static [Self] = &[Self::Unknown, Self::PreflightRequest, Self::Explorer, $(Self::$kind),+];
 
-            /// The row of the operation.
+            /// Returns the row of the operation.
             pub(crate) fn info(self) -> &'static OperationInfo {
                 match self {
                     Self::Unknown => const { &without_route("Unknown") },
@@ -253,17 +253,15 @@ macro_rules! define_operations {
 operation_table!(define_operations);
 
 impl OperationKind {
-    /// The index of the kind in [`Self::ALL`].
     pub(crate) fn index(self) -> usize {
         self as usize
     }
 
-    /// The name in logs, metrics and analytics.
     pub(crate) fn name(self) -> &'static str {
         self.info().name
     }
 
-    /// The operation of a method and an address, with `If-Match` or without.
+    /// Returns the operation for a method and a URL, with or without `If-Match`.
     pub(super) fn find(method: &Method, address: Address, has_if_match: bool) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| {
             kind.info().route.is_some_and(|route| {
@@ -280,30 +278,30 @@ impl OperationKind {
 }
 
 impl OperationKind {
-    /// Whether the operation is about many entities or tables, so that it may take long.
+    /// Returns true if the operation concerns many entities or tables and may therefore take long.
     pub(crate) fn may_take_long(self) -> bool {
         matches!(self, Self::QueryTables | Self::QueryEntities | Self::EntityGroupTransaction)
     }
 }
 
 impl OperationInfo {
-    /// Whether a request has a body that matters.
     pub(crate) fn has_body(&self) -> bool {
         self.request != PayloadKind::Nothing
     }
 
-    /// What a `Prefer` header asks for. A response that never has a body follows only the wish for none (recorded).
+    /// Returns the preference in a `Prefer` header. If a response never has a body, only the preference for no content
+    /// is followed (recorded).
     pub(crate) fn preference(&self, version: DataServiceVersion, prefer: Option<&str>) -> Option<Preference> {
         let preference = Preference::parse(version, prefer.filter(|_| self.has_preference))?;
         (self.responds_with_body() || preference == Preference::NoContent).then_some(preference)
     }
 
-    /// Whether bodies and errors are XML whatever the client accepts (10).
+    /// Returns true if bodies and errors are XML, independent of what the client accepts (10).
     pub(crate) fn is_xml(&self) -> bool {
         self.request == PayloadKind::Xml || self.response == PayloadKind::Xml
     }
 
-    /// Whether a successful response has a body, so that a format must be resolved for it.
+    /// Returns true if a successful response has a body, for which a format must be resolved.
     pub(crate) fn responds_with_body(&self) -> bool {
         self.response != PayloadKind::Nothing
     }

@@ -1,4 +1,4 @@
-//! The input of one operation: a request, or a part of a batch.
+//! The input of one operation, which is a whole request or a part of a batch.
 
 use super::memory::RequestMemory;
 use super::{Failure, Headers, Layer, OperationKind, RequestContext};
@@ -13,50 +13,43 @@ use wire::payload::{EntityContext, ResponseContext};
 use wire::target::Resource;
 use wire::{ErrorCode, Format, QueryOptions, Select, ServiceError, Version};
 
-/// One operation of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct OperationContext<'a> {
     pub(crate) request: &'a RequestContext<'a>,
-    /// What the caller may do, and on which account.
+    /// The permissions of the caller, and the account.
     pub(crate) grant: &'a Grant,
     pub(crate) kind: OperationKind,
-    /// What the address names.
+    /// The resource in the URL.
     pub(crate) resource: Resource<'a>,
     pub(crate) body: &'a [u8],
-    /// The service version.
     pub(crate) version: Version,
-    /// The effective data service version.
     pub(crate) data_service_version: DataServiceVersion,
-    /// Scheme, host and, in path style, account: what addresses in responses start with.
+    /// Scheme, host and, in path style, account: the start of URLs in responses.
     pub(crate) base: &'a str,
-    /// The domains under which accounts are addressed host style.
     pub(crate) domains: &'a [String],
     pub(crate) headers: Headers<'a>,
     pub(crate) options: &'a QueryOptions<'a>,
-    /// The format of the response.
     pub(crate) format: Format,
-    /// The format of the body; without meaning if there is no body of entities or tables.
+    /// The format of the body; meaningless unless the body contains entities or tables.
     pub(crate) body_format: Format,
-    /// What the `Prefer` header asks for.
+    /// The preference in the `Prefer` header.
     pub(crate) preference: Option<Preference>,
-    /// The memory that the request holds.
     pub(crate) memory: &'a RequestMemory<'a>,
     /// When a query must respond, with a continuation token if it is not done.
     pub(crate) query_deadline: Instant,
 }
 
 impl<'a> OperationContext<'a> {
-    /// The account that the operation is about.
     pub(crate) fn account(&self) -> &'a AccountName {
         &self.grant.account
     }
 
-    /// The table that the address names; empty if it names none.
+    /// Returns the table in the URL; empty if there is none.
     pub(crate) fn table(&self) -> &str {
         table_of(&self.resource).map_or("", |table| table.as_ref())
     }
 
-    /// The keys that the address names, as they are written there; empty if it names none.
+    /// Returns the keys in the URL as they are written there; empty if there are none.
     pub(crate) fn keys(&self) -> (&str, &str) {
         match &self.resource {
             Resource::Entity { partition, row, .. } => (partition, row),
@@ -69,17 +62,15 @@ impl<'a> OperationContext<'a> {
         self.grant.check(action).map_err(Failure::denied)
     }
 
-    /// Remembers the first table that the body names, for log, metrics and analytics.
+    /// Records the first table that the body names, for log, metrics and analytics.
     pub(crate) fn note_table_in_body(&self, name: TableName) {
         let _is_first = self.request.table_in_body.set(name);
     }
 
-    /// The time of the request.
     pub(crate) fn now(&self) -> DateTime {
         DateTime::from_system_time(self.request.incoming.now)
     }
 
-    /// How the response is written.
     pub(crate) fn response_context(&self) -> ResponseContext<'_> {
         ResponseContext {
             base: self.base,
@@ -90,19 +81,18 @@ impl<'a> OperationContext<'a> {
         }
     }
 
-    /// How entities of the table are written.
+    /// Returns the context for writing entities of the table.
     pub(crate) fn entity_context<'f>(&'f self, select: Option<&'f Select>) -> EntityContext<'f> {
         EntityContext { response: self.response_context(), table: self.table(), select }
     }
 
-    /// The media type of the response.
     pub(crate) fn content_type(&self, content: ContentKind) -> &'static str {
         self.format.content_type(content)
     }
 
-    /// Which properties the client wants; `None` for all, if the client says nothing.
+    /// Returns the properties that the client requests, or `None` for all if it does not specify any.
     ///
-    /// UNVERIFIED (02 §7, §8): the code for a projection where the version or the data service version has none.
+    /// UNVERIFIED (02 §7, §8): the code for a projection in versions or data service versions that do not support it.
     pub(crate) fn select(&self) -> Result<Option<Select>, ServiceError> {
         let Some(list) = self.options.select.as_deref() else { return Ok(None) };
         if self.version < Version::UPSERT || self.data_service_version < DataServiceVersion::V2 {
@@ -111,7 +101,7 @@ impl<'a> OperationContext<'a> {
         Select::parse(list).map(Some)
     }
 
-    /// The condition of an update, merge or delete; `None` if there is no `If-Match` (01 §8).
+    /// Returns the condition of an update, merge or deletion, or `None` if there is no `If-Match` (01 §8).
     pub(crate) fn condition(&self, method: &str) -> Result<Option<Condition>, ServiceError> {
         match (self.headers.if_match, self.headers.if_none_match) {
             (Some(_), Some(_)) => Err(ServiceError::invalid_input(
@@ -130,10 +120,10 @@ impl<'a> OperationContext<'a> {
         }
     }
 
-    /// The context of a part of this batch, which asks for this operation on this resource.
+    /// Returns the context of a part of this batch that requests this operation on this resource.
     ///
-    /// Everything else is that of the batch: the caller, the version, the time and the deadline.
-    pub(crate) fn of_part(
+    /// Everything else comes from the batch: the caller, the version, the time and the deadline.
+    pub(crate) fn for_part(
         &self,
         part: &'a PartRequest<'a>,
         (kind, resource): (OperationKind, Resource<'a>),
@@ -161,10 +151,11 @@ impl<'a> OperationContext<'a> {
         })
     }
 
-    /// The format of the response to a part: the part decides, and the batch where the part is silent (05 §2).
+    /// Returns the format of the response to a part. The part decides; if it specifies nothing, the batch decides (05
+    /// §2).
     ///
-    /// UNVERIFIED (03 §1.3): a part that names no format, in a batch that names none either, gets JSON at the
-    /// minimal level in versions that have no Atom.
+    /// UNVERIFIED (03 §1.3): in versions without Atom, JSON at the minimal level is used if neither the part nor the
+    /// batch names a format.
     pub(crate) fn part_format(&self, part: &PartRequest<'_>, options: &QueryOptions<'_>) -> Result<Format, Failure> {
         let headers = self.part_headers(part);
         let preferences = self.part_preferences(&headers, options)?;
@@ -176,7 +167,7 @@ impl<'a> OperationContext<'a> {
         resolved(preferences.response_format())
     }
 
-    /// What the `Prefer` header of a part asks for, by the operation that its method on an entity is.
+    /// Returns the preference in the `Prefer` header of a part, for the operation that its method means on an entity.
     pub(crate) fn part_preference(&self, part: &PartRequest<'_>) -> Option<Preference> {
         let info = match *part.method_overrides.first().unwrap_or(&part.method) {
             "POST" => OperationKind::InsertEntity.info(),
@@ -187,7 +178,7 @@ impl<'a> OperationContext<'a> {
         info.preference(version, part.prefer)
     }
 
-    /// The headers of a part, with the data service version of the batch where the part has none.
+    /// Returns the headers of a part. If it has no data service version, the batch's version is used.
     fn part_headers<'p>(&self, part: &PartRequest<'p>) -> Headers<'p>
     where
         'a: 'p,
@@ -214,7 +205,7 @@ impl<'a> OperationContext<'a> {
         DataServiceVersion::effective(self.version, headers.data_service_version, headers.max_data_service_version)
     }
 
-    /// What a part says about formats.
+    /// Returns what a part specifies about formats.
     fn part_preferences<'p>(
         &self,
         headers: &Headers<'p>,
@@ -226,7 +217,6 @@ impl<'a> OperationContext<'a> {
     }
 }
 
-/// The table that a resource names.
 pub(crate) fn table_of<'r, 'a>(resource: &'r Resource<'a>) -> Option<&'r Cow<'a, str>> {
     match resource {
         Resource::Table(table)
@@ -238,20 +228,20 @@ pub(crate) fn table_of<'r, 'a>(resource: &'r Resource<'a>) -> Option<&'r Cow<'a,
     }
 }
 
-/// A format, or the failure of a request for one that the version does not have.
+/// Returns a format, or the failure of a request for a format that the version does not have.
 pub(crate) fn resolved(format: Result<Format, ErrorCode>) -> Result<Format, Failure> {
     format.map_err(|code| Failure::at(Layer::Format, code))
 }
 
-/// The key that an address names (01 §3).
+/// Returns the key in a URL (01 §3).
 ///
-/// `too_long` is the error for a key of more than 512 characters, which differs by operation.
+/// `too_long` is the error for a key of more than 512 characters, which depends on the operation.
 pub(crate) fn address_key((partition, row): (&str, &str), too_long: ErrorCode) -> Result<EntityKey, Failure> {
     let text = |text: &str| {
         KeyText::new(text).map_err(|error| match error {
             KeyError::Slash => Failure::query(ServiceError::malformed_address()),
             KeyError::ForbiddenCharacter => Failure::query(ErrorCode::OutOfRangeInput),
-            // The service finds this in the storage, which the response shows by `Cache-Control` (02 §3).
+            // The service finds this error in the storage, as `Cache-Control` in the response shows (02 §3).
             KeyError::TooLong => Failure::service(too_long),
         })
     };

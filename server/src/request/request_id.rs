@@ -1,15 +1,14 @@
-//! Ids of requests, and random numbers for other ids.
+//! Request IDs, and random numbers for other IDs.
 
 use std::cell::Cell;
 use std::fmt;
 use uuid::Uuid;
 
-/// A random id of 128 bits as text.
+/// A random 128-bit ID in text form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RequestId([u8; uuid::fmt::Hyphenated::LENGTH]);
 
 impl RequestId {
-    /// A new id.
     pub(crate) fn new() -> Self {
         let random = random_number().to_be_bytes();
         let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
@@ -17,9 +16,8 @@ impl RequestId {
         Self(text)
     }
 
-    /// The id as headers show it.
     pub(crate) fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0).expect("an id has hexadecimal digits and hyphens")
+        std::str::from_utf8(&self.0).expect("an ID consists of hexadecimal digits and hyphens")
     }
 }
 
@@ -29,9 +27,10 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// A number of which all bits are random. It must not serve as a secret: from some numbers others can be computed.
+/// Returns a number whose bits are all random. It must not serve as a secret, because other numbers can be computed
+/// from it.
 ///
-/// Each thread gets its seed from the system once, because each such call costs a call of the kernel.
+/// Each thread gets its seed from the system only once, because getting one costs a system call.
 pub(crate) fn random_number() -> u128 {
     thread_local! {
         static STATE: Cell<[u64; 2]> = {

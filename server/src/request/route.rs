@@ -1,11 +1,12 @@
-//! Which operation a method on a resource asks for (specification 02 §1): a row of the table in `operation.rs`.
+//! Routing: determines which operation a method on a resource requests (specification 02 §1), as a row of the table in
+//! `operation.rs`.
 
 use super::operation::{Address, OperationKind};
 use http::Method;
 use wire::target::Resource;
 use wire::{ErrorCode, ServiceError};
 
-/// The effective method: the one on the wire, or the one that `X-HTTP-Method` names in a POST (02 §2).
+/// Returns the effective method: the one on the wire, or the one that `X-HTTP-Method` names in a POST (02 §2).
 pub(crate) fn effective_method<'h>(
     method: &Method,
     overrides: impl Iterator<Item = &'h [u8]>,
@@ -26,7 +27,8 @@ pub(crate) fn effective_method<'h>(
     }
 }
 
-/// The operation that a method on a resource asks for. `restype` and `comp` are the query options of these names.
+/// Returns the operation that a method on a resource requests. `restype` and `comp` are the query options with these
+/// names.
 pub(crate) fn route(
     method: &Method,
     resource: &Resource<'_>,
@@ -52,12 +54,12 @@ pub(crate) fn route(
     })
 }
 
-/// The methods that the service knows.
+/// The methods that the service supports.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "MERGE", "PATCH", "DELETE"];
 
-/// The form of an address, or the error if there is no such address.
+/// Returns the form of a URL, or an error if there is no such URL.
 ///
-/// UNVERIFIED (10 §1): the code where one of the two query options of an operation on the service is missing.
+/// UNVERIFIED (10 §1): the code if one of the two query options of an operation on the service is missing.
 fn address(resource: &Resource<'_>, restype: Option<&str>, comp: Option<&str>) -> Result<Address, ErrorCode> {
     match (resource, restype, comp) {
         (Resource::Service, Some("service"), Some("properties")) => Ok(Address::ServiceProperties),

@@ -1,8 +1,8 @@
-//! CORS for the service: the response to a preflight request, and the headers of every other response (specification 10
-//! §4, §5).
+//! CORS for the service: the response to a preflight request, and the headers of every other response (specification
+//! 10 §4, §5).
 //!
 //! [`model::cors`] decides which rule applies; this module writes the headers. It must not know credentials: a browser
-//! sends none with a preflight request, and needs the headers also on a response that refuses its credential.
+//! sends none with a preflight request, and it needs the headers even on a response that rejects its credential.
 
 use super::OperationResponse;
 use crate::request::{Failure, Layer};
@@ -15,12 +15,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use model::{CorsRule, CorsRules};
 use wire::{ErrorCode, ServiceError};
 
-/// The value that stands for any origin in a response.
+/// The value that means any origin in a response.
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 const VARY_ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
 const TRUE: HeaderValue = HeaderValue::from_static("true");
 
-/// Responds to a preflight request by the rules of the account that the address names.
+/// Responds to a preflight request according to the rules of the account in the URL.
 pub(crate) fn preflight(rules: &CorsRules, request: &HeaderMap) -> Result<OperationResponse, Failure> {
     let (Some(origin), Some(method)) = (request.get(ORIGIN), request.get(ACCESS_CONTROL_REQUEST_METHOD)) else {
         let message = "A required CORS header is not present.";
@@ -40,7 +40,9 @@ pub(crate) fn preflight(rules: &CorsRules, request: &HeaderMap) -> Result<Operat
     Ok(OperationResponse::preflight(headers))
 }
 
-/// UNVERIFIED (10 §4): that credentials are allowed whatever the rule is; a sample of the documentation lacks this.
+/// Returns the value that allows credentials.
+///
+/// UNVERIFIED (10 §4): that credentials are allowed by every rule; a sample in the documentation lacks this.
 fn preflight_credentials() -> HeaderValue {
     TRUE
 }
@@ -58,8 +60,8 @@ fn find<'r>(
 
 /// Adds the CORS headers to the response to any other request.
 ///
-/// A request without a valid credential gets them only if it names an origin that a rule allows: to everybody else an
-/// account with rules looks like one that does not exist.
+/// A request without a valid credential gets them only if it names an origin that a rule allows. To all other clients,
+/// an account with rules looks like one that does not exist.
 pub(crate) fn add_headers(
     rules: &CorsRules,
     method: &Method,
@@ -67,11 +69,11 @@ pub(crate) fn add_headers(
     is_authenticated: bool,
     headers: &mut HeaderMap,
 ) {
-    // Without an origin only reads follow the rules (recorded).
+    // Without an origin the rules apply only to reads (recorded).
     if rules.is_empty() || origin.is_none() && ![Method::GET, Method::HEAD].contains(method) {
         return;
     }
-    // An origin that is not text matches no rule but those for any origin.
+    // An origin that is not text matches only the rules for any origin.
     let text = origin.map(|origin| origin.to_str().unwrap_or_default());
     let rule = rules.select(text, method.as_str());
     if !is_authenticated && (origin.is_none() || rule.is_none()) {
@@ -98,8 +100,8 @@ fn allowed_origin(rule: &CorsRule, origin: &HeaderValue) -> HeaderValue {
     if rule.has_any_origin() { ANY_ORIGIN } else { origin.clone() }
 }
 
-/// The headers that a script may see: those of the response that the rule names or covers by a prefix, and all that it
-/// names in full, whether the response has them or not.
+/// Returns the headers that a script may read: the headers of the response that the rule names or covers by a prefix,
+/// and all headers that the rule names in full, whether or not the response has them.
 fn exposed_headers(rule: &CorsRule, headers: &HeaderMap) -> String {
     let patterns = rule.exposed_headers();
     // The HTTP library adds the date last.
@@ -194,7 +196,7 @@ mod tests {
         shown(&response)
     }
 
-    /// The table of 10 §5, row by row.
+    /// Checks the table of 10 §5 row by row.
     #[test]
     fn actual_requests() {
         let exact = rules(&[("https://a.example", "GET,PUT", "", "etag,x-Other")]);

@@ -1,4 +1,4 @@
-//! Results of operations and failures become HTTP responses here, and nowhere else (specification 02 §3, 03 §6).
+//! Converts results of operations and failures to HTTP responses. This happens only here (specification 02 §3, 03 §6).
 //!
 //! This folder must not know operations, engines or credentials.
 
@@ -28,8 +28,7 @@ use wire::{ErrorBodyFormat, ErrorCode, Format, MetadataLevel};
 
 const SERVER_NAME: HeaderValue = HeaderValue::from_static(concat!("Rowhouse-Table/", env!("CARGO_PKG_VERSION")));
 
-/// The response to an operation that succeeded.
-pub(crate) fn of_success(
+pub(crate) fn success(
     response: OperationResponse,
     memory: MemoryPermit,
     context: &RequestContext<'_>,
@@ -42,7 +41,7 @@ pub(crate) fn of_success(
     }
     if let Some(timestamp) = response.etag {
         let mut etag = Vec::with_capacity(48);
-        ETag::of(timestamp).write_to(&mut etag);
+        ETag::from_timestamp(timestamp).write_to(&mut etag);
         insert_bytes(&mut headers, ETAG, &etag);
     }
     if let Some(location) = response.location {
@@ -70,8 +69,7 @@ pub(crate) fn of_success(
     respond(response.status, headers, segments)
 }
 
-/// The response to an operation that failed.
-pub(crate) fn of_failure(failure: &Failure, context: &RequestContext<'_>, now: DateTime) -> Response<Segments> {
+pub(crate) fn failure(failure: &Failure, context: &RequestContext<'_>, now: DateTime) -> Response<Segments> {
     let layer = match failure.layer {
         Layer::Format | Layer::Query | Layer::Service if context.is_front_end => Layer::FrontEnd,
         layer => layer,
@@ -85,7 +83,7 @@ pub(crate) fn of_failure(failure: &Failure, context: &RequestContext<'_>, now: D
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     if layer == Layer::Authentication && !context.names_emulator_version {
-        // The version is not named before the request is authenticated (02 §3).
+        // The version is not revealed before the request is authenticated (02 §3).
         headers.remove(X_MS_VERSION);
     }
     if layer == Layer::Service {
@@ -102,7 +100,8 @@ pub(crate) fn of_failure(failure: &Failure, context: &RequestContext<'_>, now: D
     }
     let mut response =
         respond(failure.error.code.status(), headers, Segments::new(vec![Bytes::from(body)], MemoryPermit::default()));
-    // The front end of the service repeats its message here (06 §1), also where it refuses a signature (08 §9) or a body.
+    // In these cases the front end of the service repeats its message (06 §1), even if it rejects a signature (08 §9)
+    // or a body.
     let repeats_message = matches!(layer, Layer::Authentication | Layer::FrontEnd)
         || matches!(
             failure.error.code,
@@ -117,7 +116,7 @@ pub(crate) fn of_failure(failure: &Failure, context: &RequestContext<'_>, now: D
     response
 }
 
-/// The form of an error body and its media type (03 §6, 06 §1).
+/// Returns the form of an error body and its media type (03 §6, 06 §1).
 fn error_form(layer: Layer, code: ErrorCode, context: &RequestContext<'_>) -> (ErrorBodyFormat, &'static str) {
     match (layer, context.format) {
         (Layer::Authentication, _) if context.incoming.accepts_json() => (ErrorBodyFormat::Json, "application/json"),
@@ -125,7 +124,7 @@ fn error_form(layer: Layer, code: ErrorCode, context: &RequestContext<'_>) -> (E
         (Layer::Format, _) if code == ErrorCode::JsonFormatNotSupported => {
             (ErrorBodyFormat::PrefixedXml, "application/xml")
         }
-        // The one media type that was recorded with a blank.
+        // The only media type that was recorded with a space.
         (Layer::Format, Some(Format::Atom) | None) => (ErrorBodyFormat::ODataXml, "application/xml; charset=utf-8"),
         (_, Some(format @ Format::Json(_))) => (ErrorBodyFormat::Json, format.content_type(ContentKind::Error)),
         (_, Some(Format::Atom) | None) => (ErrorBodyFormat::ODataXml, Format::Atom.content_type(ContentKind::Error)),
@@ -138,7 +137,7 @@ const X_MS_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
 const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 const X_MS_CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
 
-/// The version that every response of the emulator names, whatever the request says (Azurite 3.36).
+/// The version in every response of the emulator, independent of the request (Azurite 3.36).
 const EMULATOR_VERSION: HeaderValue = HeaderValue::from_static("2026-06-06");
 
 fn common_headers(context: &RequestContext<'_>) -> HeaderMap {
@@ -156,18 +155,17 @@ fn common_headers(context: &RequestContext<'_>) -> HeaderMap {
     headers
 }
 
-/// The value that names a media type.
 fn content_type_value(text: &'static str) -> HeaderValue {
     const fn json(level: MetadataLevel) -> HeaderValue {
         HeaderValue::from_static(Format::Json(level).content_type(ContentKind::Entry))
     }
-    // Checked byte by byte when the program is compiled, instead of for every response.
+    // Validated byte by byte at compile time, instead of for every response.
     static USUAL: [HeaderValue; 3] =
         [json(MetadataLevel::Minimal), json(MetadataLevel::None), json(MetadataLevel::Full)];
     USUAL.iter().find(|usual| *usual == text).cloned().unwrap_or_else(|| HeaderValue::from_static(text))
 }
 
-/// Inserts a value that was made from checked parts; one that HTTP cannot carry is left out.
+/// Inserts a value that was built from checked parts. Omits a value that HTTP cannot carry.
 fn insert_bytes(headers: &mut HeaderMap, name: HeaderName, value: &[u8]) {
     if let Ok(value) = HeaderValue::from_bytes(value) {
         headers.insert(name, value);
@@ -175,7 +173,7 @@ fn insert_bytes(headers: &mut HeaderMap, name: HeaderName, value: &[u8]) {
 }
 
 fn respond(status: u16, mut headers: HeaderMap, body: Segments) -> Response<Segments> {
-    // That of 304 would be that of the content which the client has (RFC 9110, section 8.6).
+    // In a 304 it would be the length of the content that the client already has (RFC 9110, section 8.6).
     if status != 304 {
         let length = match body.len() {
             0 => HeaderValue::from_static("0"),

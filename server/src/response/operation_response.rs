@@ -7,67 +7,62 @@ use std::borrow::Cow;
 use wire::ErrorCode;
 use wire::negotiation::Preference;
 
-/// The response of an operation that succeeded.
 #[derive(Debug, Default)]
 pub(crate) struct OperationResponse {
-    /// The HTTP status.
     pub(crate) status: u16,
-    /// The Timestamp of the entity, shown as `ETag`.
+    /// The Timestamp of the entity, sent as `ETag`.
     pub(crate) etag: Option<DateTime>,
-    /// The address of what was created.
+    /// The URL of what was created.
     pub(crate) location: Option<Vec<u8>>,
-    /// Whether the address is also shown as `DataServiceId`.
+    /// Whether the URL is also sent as `DataServiceId`.
     pub(crate) has_data_service_id: bool,
-    /// Which preference was followed.
+    /// The preference that was followed.
     pub(crate) preference: Option<Preference>,
     /// Continuation headers: name and token.
     pub(crate) continuation: Vec<(&'static str, String)>,
     /// `Content-Type` and body.
     pub(crate) content: Option<(Cow<'static, str>, Vec<Bytes>)>,
-    /// Further headers.
+    /// Additional headers.
     pub(crate) headers: HeaderMap,
     /// The error that failed a batch. The status is still 202; the client finds the error inside the body.
     pub(crate) failed_by: Option<ErrorCode>,
 }
 
 impl OperationResponse {
-    /// The size of the body.
     pub(crate) fn content_bytes(&self) -> usize {
         self.content.iter().flat_map(|(_, segments)| segments).map(Bytes::len).sum()
     }
 
-    /// 204 without a body.
     pub(crate) fn no_content() -> Self {
         Self { status: 204, ..Self::default() }
     }
 
-    /// 200 with a body.
     pub(crate) fn ok(content_type: &'static str, body: Vec<Bytes>) -> Self {
         Self { status: 200, content: Some((content_type.into(), body)), ..Self::default() }
     }
 
-    /// 202 with the responses to the operations of a batch.
+    /// Returns 202 with the responses to the operations of a batch.
     pub(crate) fn batch(boundary: &str, body: Vec<Bytes>) -> Self {
         let content_type = format!("multipart/mixed; boundary={boundary}");
         Self { status: 202, content: Some((content_type.into(), body)), ..Self::default() }
     }
 
-    /// 200 with an XML document.
+    /// Returns 200 with XML.
     pub(crate) fn xml(document: Vec<u8>) -> Self {
         Self::ok("application/xml", vec![Bytes::from(document)])
     }
 
-    /// 202 without a body.
     pub(crate) fn accepted() -> Self {
         Self { status: 202, ..Self::default() }
     }
 
-    /// 200 with the CORS headers of a preflight response.
+    /// Returns 200 with the CORS headers of a preflight response.
     pub(crate) fn preflight(headers: HeaderMap) -> Self {
         Self { status: 200, headers, ..Self::default() }
     }
 
-    /// The response to a creation: 201 with the body that `content` makes, or 204, as the client prefers (02 §4.3, §5.1).
+    /// Returns the response to a creation: 201 with the body from `content`, or 204, as the client prefers (02 §4.3,
+    /// §5.1).
     pub(crate) fn created(
         preference: Option<Preference>,
         location: Vec<u8>,

@@ -1,9 +1,11 @@
-//! What a query cost and why: the value of the header `x-ms-rowhouse-explain`, which only a client gets that asks for it.
+//! The cost of a query and its explanation: the value of the header `x-ms-rowhouse-explain`, which is sent only if the
+//! client requests it.
 //!
-//! The value is JSON in ASCII: the kind of the plan, the key ranges that were read, how many entities were examined and returned,
-//! and the time that it took. docs/operations.md describes it for clients. It is bounded, whatever the keys and the filter are.
+//! The value is JSON in ASCII: the kind of the plan, the key ranges that were read, how many entities were examined
+//! and returned, and how long it took. docs/operations.md describes it for clients. Its size is limited, whatever the
+//! keys and the filter are.
 //!
-//! This module must not know how ranges were found, nor who asked.
+//! This module must not know how ranges were determined, nor who asked.
 
 use http::HeaderValue;
 use model::KeyRange;
@@ -14,19 +16,19 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// What follows the ranges: names, three numbers of at most 20 digits, brackets.
+/// The maximum length of the part after the ranges: names, three numbers of at most 20 digits, brackets.
 const REST_BYTES_MAX: usize = 192;
 
-/// The cost of a query, of which the key ranges are written.
+/// The cost of a query. Its key ranges have already been written.
 #[derive(Debug)]
 pub(crate) struct QueryCost {
     json: String,
 }
 
 impl QueryCost {
-    /// Begins with the ranges that will be read: those of the filter, confined to the address and the credential.
-    pub(crate) fn of(ranges: &[KeyRange]) -> Self {
-        let mut json = format!("{{\"plan\":\"{}\",\"ranges\":[", PlanKind::of(ranges));
+    /// Starts with the ranges that will be read: those of the filter, restricted to the URL and the credential.
+    pub(crate) fn new(ranges: &[KeyRange]) -> Self {
+        let mut json = format!("{{\"plan\":\"{}\",\"ranges\":[", PlanKind::from_ranges(ranges));
         for (index, range) in ranges.iter().take(EXPLAIN_RANGES_MAX).enumerate() {
             let length = json.len();
             if index > 0 {
@@ -42,7 +44,7 @@ impl QueryCost {
         Self { json }
     }
 
-    /// The value of the header, once the query is done.
+    /// Returns the value of the header after the query is done.
     pub(crate) fn header(mut self, examined: u64, returned: u64, time: Duration) -> HeaderValue {
         let microseconds = time.as_micros().min(u128::from(u64::MAX));
         push(
@@ -58,7 +60,7 @@ fn push(json: &mut String, arguments: std::fmt::Arguments<'_>) {
 }
 
 fn push_range(json: &mut String, range: &KeyRange) {
-    let is_point = PlanKind::of(std::slice::from_ref(range)) == PlanKind::Point;
+    let is_point = PlanKind::from_ranges(std::slice::from_ref(range)) == PlanKind::Point;
     json.push_str("{\"from\":");
     push_bound(json, Some(&range.start), is_point);
     json.push_str(",\"to\":");
@@ -66,8 +68,8 @@ fn push_range(json: &mut String, range: &KeyRange) {
     json.push('}');
 }
 
-/// Writes a bound as one or two keys; `null` for the beginning and the end of the table. The first row of a partition is written by
-/// its partition key alone, except where the range is a single entity.
+/// Writes a bound as one or two keys, or `null` for the beginning and the end of the table. The first entity of a
+/// partition is written only as its partition key, unless the range is a single entity.
 fn push_bound(json: &mut String, bytes: Option<&[u8]>, is_point: bool) {
     let Some((partition, row)) = bytes.filter(|bytes| !bytes.is_empty()).and_then(keys) else {
         return json.push_str("null");
@@ -81,8 +83,8 @@ fn push_bound(json: &mut String, bytes: Option<&[u8]>, is_point: bool) {
     json.push(']');
 }
 
-/// The texts of a bound. That of a range which excludes a key, or includes all of its rows, ends with the control character that
-/// sorts it after them.
+/// Decodes the keys of a bound. If a range excludes a key, or includes a whole partition, its bound ends with the
+/// control character that sorts it after them.
 fn keys(bytes: &[u8]) -> Option<(Cow<'_, str>, Option<Cow<'_, str>>)> {
     let mut parts = bytes.splitn(2, |byte| *byte == KEY_SEPARATOR);
     let partition = decode_ordinal(parts.next()?)?;
@@ -90,7 +92,7 @@ fn keys(bytes: &[u8]) -> Option<(Cow<'_, str>, Option<Cow<'_, str>>)> {
     Some((partition, row.flatten()))
 }
 
-/// Writes a key as a JSON string, cut if it is long.
+/// Writes a key as a JSON string, truncated if it is long.
 fn push_key(json: &mut String, key: &str) {
     json.push('"');
     for (index, character) in key.chars().enumerate() {
@@ -118,7 +120,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn parsed(ranges: &[KeyRange]) -> Value {
-        let header = QueryCost::of(ranges).header(u64::MAX, u64::MAX, Duration::MAX);
+        let header = QueryCost::new(ranges).header(u64::MAX, u64::MAX, Duration::MAX);
         assert!(header.len() <= EXPLAIN_HEADER_BYTES_MAX, "{}", header.len());
         serde_json::from_str(header.to_str().unwrap()).unwrap()
     }

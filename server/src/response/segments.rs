@@ -1,4 +1,4 @@
-//! The body of a response, in segments: sent with as few system calls as possible, and freed while it is sent.
+//! The body of a response in segments, which is sent with as few system calls as possible and freed while it is sent.
 
 use crate::limits::connections::RequestInProgress;
 use crate::request::memory::MemoryPermit;
@@ -10,19 +10,19 @@ use std::io::IoSlice;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A body as one frame: the HTTP library would send several large frames by one system call each.
+/// A body as one frame, because the HTTP library would send several large frames with one system call each.
 #[derive(Debug, Default)]
 pub(crate) struct Segments(Unsent);
 
-/// The part of a body that was not sent yet.
+/// The part of a body that has not been sent yet.
 #[derive(Debug, Default)]
 pub(crate) struct Unsent {
-    /// Without empty segments.
+    /// Contains no empty segments.
     segments: VecDeque<Bytes>,
     bytes: usize,
-    /// The permit for the memory of the body, released when it was sent.
+    /// The permit for the memory of the body, released when the body has been sent.
     _memory: MemoryPermit,
-    /// The request, which is in progress until its response was sent.
+    /// The request, which is in progress until its response has been sent.
     request: Option<RequestInProgress>,
 }
 
@@ -34,12 +34,11 @@ impl Segments {
         Self(Unsent { segments, bytes, _memory: memory, request: None })
     }
 
-    /// Keeps the request in progress until the body was sent.
+    /// Keeps the request in progress until the body has been sent.
     pub(crate) fn hold(&mut self, request: RequestInProgress) {
         self.0.request = Some(request);
     }
 
-    /// The size of the body.
     pub(crate) fn len(&self) -> u64 {
         self.0.bytes as u64
     }

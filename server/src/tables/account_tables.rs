@@ -1,4 +1,4 @@
-//! The access of operations to the engine.
+//! The operations' access to the engine.
 
 use super::metrics_tables::{MetricsTables, check_mutations, written_by_server};
 use crate::limits::quota::AccountQuota;
@@ -8,8 +8,8 @@ use crate::request::{EntityCounts, Failure};
 use crate::telemetry::traces::step;
 use model::name::TableNameError;
 use model::{
-    AccountName, EntityKey, MetricsTable, MutationError, Record, ServiceProperties, ServicePropertiesUpdate,
-    StoredAccessPolicies, TableName, Transaction, Written,
+    AccountName, EntityKey, MetricsTable, MutationError, MutationResult, Record, ServiceProperties,
+    ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction,
 };
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use store::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, ScanEnd, TableKey, TablePages};
 use wire::ErrorCode;
 
-/// The tables of an account on an engine.
 pub(crate) struct AccountTables<'a, E> {
     engine: &'a E,
     account: &'a AccountName,
@@ -25,14 +24,14 @@ pub(crate) struct AccountTables<'a, E> {
     throttle: Option<&'a Throttle>,
     /// `None` if no conditions of the cloud are rehearsed.
     rehearsal: Option<&'a Rehearsal>,
-    /// `None` if the account may keep any amount.
+    /// `None` if the account has no quota.
     quota: Option<AccountQuota<'a>>,
     /// `None` if the server keeps no metrics for accounts.
     metrics_tables: Option<MetricsTables>,
     entities: EntityCounters,
 }
 
-/// What becomes [`EntityCounts`], counted behind a shared reference. One task counts at a time.
+/// The counters for [`EntityCounts`], updated behind a shared reference. Only one task updates them at a time.
 #[derive(Debug, Default)]
 struct EntityCounters {
     examined: AtomicU64,
@@ -40,10 +39,9 @@ struct EntityCounters {
     written: AtomicU64,
 }
 
-/// Why a transaction was not committed.
+/// The reason why a transaction was not committed.
 #[derive(Debug)]
 pub(crate) enum CommitFailure {
-    /// The server failed.
     Fault(Failure),
     /// The mutation at this index was refused.
     Refused {
@@ -63,8 +61,8 @@ impl From<CommitFailure> for Failure {
 }
 
 impl<'a, E: Engine> AccountTables<'a, E> {
-    /// The tables of an account. `has_secondary_metrics` is `None` if the server keeps no metrics for accounts, else
-    /// whether it keeps those of the secondary endpoint too.
+    /// Creates the tables of an account. `has_secondary_metrics` is `None` if the server keeps no metrics for
+    /// accounts. Otherwise it tells whether the server also keeps metrics for the secondary endpoint.
     pub(crate) fn new(
         engine: &'a E,
         account: &'a AccountName,
@@ -77,7 +75,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         Self { engine, account, throttle, rehearsal, quota, metrics_tables, entities: EntityCounters::default() }
     }
 
-    /// How many entities the operation worked on so far.
+    /// Returns how many entities the operation has processed so far.
     pub(crate) fn entities(&self) -> EntityCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let EntityCounters { examined, returned, written } = &self.entities;
@@ -89,12 +87,12 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         self.entities.returned.fetch_add(returned, Ordering::Relaxed);
     }
 
-    /// Counts a request that is not about entities.
+    /// Counts a request that does not concern entities.
     pub(crate) fn admit_request(&self) -> Result<(), Failure> {
         self.throttle.map_or(Ok(()), |throttle| throttle.admit_request(self.account))
     }
 
-    /// The name of a table as log and metrics show it; `None` if no table can have the name.
+    /// Returns the name of a table as in the log and metrics, or `None` if no table can have the name.
     pub(crate) fn name_for_metrics(&self, name: &str) -> Option<TableName> {
         self.metrics_table(name).or_else(|| TableName::new(name).ok())
     }
@@ -107,9 +105,10 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         TableKey { account: self.account.clone(), name }
     }
 
-    /// The table of an operation on entities or policies.
+    /// Returns the table of an operation on entities or policies.
     ///
-    /// UNVERIFIED (01 §2): the code for the reserved name and for tables of metrics, which are here tables that do not exist.
+    /// UNVERIFIED (01 §2): the code for the reserved name and for metrics tables; here, both are treated as tables
+    /// that do not exist.
     fn table(&self, name: &str) -> Result<TableKey, Failure> {
         match TableName::new(name) {
             Ok(name) => Ok(self.key_of(name)),
@@ -119,32 +118,32 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         }
     }
 
-    /// Checks that a table exists, for an operation that fails in any case but would find this first.
+    /// Checks that a table exists, for an operation that fails in any case but would find this error first.
     pub(crate) async fn check_exists(&self, name: &str) -> Result<(), Failure> {
         self.admit_request()?;
         let table = self.table_or_metrics(name)?;
-        if table.name.is_of_metrics() || step("look up table", pin!(self.engine.table(&table))).await?.is_some() {
+        if table.name.is_metrics_table() || step("look up table", pin!(self.engine.table(&table))).await?.is_some() {
             return Ok(());
         }
         Err(Failure::query(ErrorCode::TableNotFound))
     }
 
-    /// The table whose entities are read or deleted, which may be one of metrics.
+    /// Returns the table whose entities are read or deleted. It may be a metrics table.
     fn table_or_metrics(&self, name: &str) -> Result<TableKey, Failure> {
         self.metrics_table(name).map_or_else(|| self.table(name), |name| Ok(self.key_of(name)))
     }
 
-    /// Walks through the tables, in the order of their folded names, from a folded name on (inclusive).
+    /// Lists the tables in the order of their folded names, starting at a folded name (inclusive).
     pub(crate) fn list(&self, from: String) -> TablePages<'_, E> {
         TablePages::new(self.engine, self.account, from)
     }
 
-    /// How many tables a page may have that could have `limit` of them.
+    /// Returns the maximum number of tables in a page that could have `limit` of them.
     pub(crate) fn page_limit(&self, limit: usize, is_first: bool) -> usize {
         self.rehearsal.map_or(limit, |rehearsal| rehearsal.table_page_limit(limit, is_first))
     }
 
-    /// The name of a table in the spelling of its creation; `None` if there is no such table.
+    /// Returns the name of a table in its original spelling, or `None` if there is no such table.
     pub(crate) async fn spelling(&self, name: &str) -> Result<Option<TableName>, Failure> {
         if let Some(name) = self.metrics_table(name) {
             return Ok(Some(name));
@@ -153,7 +152,6 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         Ok(step("look up table", pin!(self.engine.table(&self.key_of(name)))).await?)
     }
 
-    /// Creates a table, if the quota of the account has room for it.
     pub(crate) async fn create(&self, name: TableName) -> Result<(), Failure> {
         let table = self.key_of(name);
         if let Some(rehearsal) = self.rehearsal {
@@ -166,7 +164,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         Ok(step("create table", pin!(self.engine.create_table(&table))).await?)
     }
 
-    /// Deletes a table; its name is free at once, unless the wait is rehearsed.
+    /// Deletes a table. Its name is available again immediately, unless the delay is rehearsed.
     pub(crate) async fn delete(&self, name: &str) -> Result<(), Failure> {
         if self.metrics_table(name).is_some() {
             return Err(written_by_server());
@@ -183,12 +181,10 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         Ok(())
     }
 
-    /// The stored access policies of a table.
     pub(crate) async fn policies(&self, name: &str) -> Result<StoredAccessPolicies, Failure> {
         Ok(step("read policies", pin!(self.engine.policies(&self.table(name)?))).await?)
     }
 
-    /// Replaces the stored access policies of a table.
     pub(crate) async fn set_policies(&self, name: &str, policies: StoredAccessPolicies) -> Result<(), Failure> {
         let table = self.table(name)?;
         if let Some(rehearsal) = self.rehearsal.filter(|rehearsal| rehearsal.delays_policies())
@@ -203,7 +199,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         })
     }
 
-    /// The service properties of the account that are in effect.
+    /// Returns the service properties of the account that are in effect.
     pub(crate) fn service_properties(&self) -> Result<Arc<ServiceProperties>, Failure> {
         if let Some(earlier) = self.rehearsal.and_then(|rehearsal| rehearsal.earlier_properties(self.account)) {
             return Ok(earlier);
@@ -211,7 +207,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         Ok(self.engine.service_properties(self.account)?)
     }
 
-    /// Replaces those sections of the service properties that the update has.
+    /// Replaces those sections of the service properties that the update contains.
     pub(crate) async fn update_service_properties(&self, update: ServicePropertiesUpdate) -> Result<(), Failure> {
         if let Some(rehearsal) = self.rehearsal {
             rehearsal.note_properties(self.account, self.engine.service_properties(self.account)?);
@@ -220,13 +216,12 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         Ok(step("write service properties", pin!(updated)).await?)
     }
 
-    /// The record of one entity; `None` if it does not exist.
     pub(crate) async fn get(&self, name: &str, key: &EntityKey) -> Result<Option<Record>, Failure> {
         let table = self.table_or_metrics(name)?;
         let admitted = self.throttle.map(|throttle| throttle.admit_get(&table, key)).transpose()?;
         let record = match step("get entity", pin!(self.engine.get(&table, key))).await {
-            // Nothing was written into a table of metrics yet.
-            Err(ReadError::TableNotFound) if table.name.is_of_metrics() => None,
+            // Nothing has been written to this metrics table yet.
+            Err(ReadError::TableNotFound) if table.name.is_metrics_table() => None,
             record => record?,
         };
         if let Some(record) = &record {
@@ -238,20 +233,20 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         Ok(record)
     }
 
-    /// Gives a page of entities to the sink.
+    /// Passes a page of entities to the sink.
     pub(crate) async fn scan<S: EntitySink>(&self, name: &str, scan: Scan, sink: S) -> Result<(S, ScanEnd), Failure> {
         let table = self.table_or_metrics(name)?;
         let admitted = match self.throttle {
             Some(throttle) => Some(throttle.admit_query(&table, &scan.ranges)?),
             None => None,
         };
-        // Nothing may have been written into a table of metrics yet.
-        if table.name.is_of_metrics() && self.engine.table(&table).await?.is_none() {
+        // A metrics table may not exist yet.
+        if table.name.is_metrics_table() && self.engine.table(&table).await?.is_none() {
             return Ok((sink, ScanEnd { next: None, examined: 0, taken: 0 }));
         }
         let (sink, end) = match self.rehearsal {
             None => step("scan", pin!(self.engine.scan(&table, scan, sink))).await?,
-            // Boxed, so that the future of every request need not have room for it.
+            // Boxed, so that the future of every request does not reserve space for it.
             Some(rehearsal) => step("scan", Box::pin(rehearsal.scan(self.engine, &table, scan, sink)).as_mut()).await?,
         };
         self.count_read(end.examined, end.taken);
@@ -261,20 +256,27 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         Ok((sink, end))
     }
 
-    /// Applies a transaction to a table, if throttling and quota allow it; returns what each mutation did, in order.
-    pub(crate) async fn commit(&self, name: &str, transaction: Transaction) -> Result<Vec<Written>, CommitFailure> {
+    /// Applies a transaction to a table if throttling and the quota allow it. Returns the result of each mutation, in
+    /// order.
+    pub(crate) async fn commit(
+        &self,
+        name: &str,
+        transaction: Transaction,
+    ) -> Result<Vec<MutationResult>, CommitFailure> {
         let refused = |index, failure| CommitFailure::Refused { index, failure, was_executed: false };
         let mutations = transaction.mutations();
         let table = self.table_or_metrics(name).map_err(|failure| refused(0, failure))?;
-        let is_of_metrics = table.name.is_of_metrics();
-        if is_of_metrics {
+        let is_metrics_table = table.name.is_metrics_table();
+        if is_metrics_table {
             check_mutations(mutations).map_err(|(index, failure)| refused(index, failure))?;
         }
         if let Some(throttle) = self.throttle {
             throttle.admit_mutations(&table, mutations).map_err(CommitFailure::Fault)?;
         }
         let reservation = match &self.quota {
-            Some(quota) if !is_of_metrics => quota.reserve(&table, mutations).map_err(|failure| refused(0, failure))?,
+            Some(quota) if !is_metrics_table => {
+                quota.reserve(&table, mutations).map_err(|failure| refused(0, failure))?
+            }
             _ => None,
         };
         let count = mutations.len() as u64;
@@ -286,8 +288,8 @@ impl<'a, E: Engine> AccountTables<'a, E> {
             self.entities.written.fetch_add(count, Ordering::Relaxed);
         }
         committed.map_err(|error| match error {
-            // The tables of metrics exist, so it is the entity that is missing.
-            CommitError::TableNotFound if is_of_metrics => CommitFailure::Refused {
+            // The metrics tables exist for clients, so it is the entity that is missing.
+            CommitError::TableNotFound if is_metrics_table => CommitFailure::Refused {
                 index: 0,
                 failure: CommitError::Refused(0, MutationError::NotFound).into(),
                 was_executed: true,

@@ -1,25 +1,25 @@
-//! What clients may do with the tables of metrics: read them, and delete entities from them (specification 10 §8).
+//! The rules for clients on metrics tables: they can read them and delete entities from them (specification 10 §8).
 
 use crate::request::Failure;
 use model::{MetricsTable, Mutation, TableName};
 use wire::ErrorCode;
 
-/// The tables of metrics that each account has.
+/// The metrics tables of each account.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MetricsTables {
-    /// Whether requests to the secondary endpoint are served, so that there are tables for them.
+    /// Whether requests to the secondary endpoint are served, which have their own metrics tables.
     pub(super) has_secondary: bool,
 }
 
 impl MetricsTables {
-    /// The table of this name, if it is one of these.
+    /// Returns the metrics table with this name, if there is one.
     pub(super) fn table(self, name: &str) -> Option<TableName> {
-        let table = MetricsTable::of_name(name).filter(|table| self.has_secondary || !table.is_secondary());
-        table.map(TableName::of_metrics)
+        let table = MetricsTable::from_name(name).filter(|table| self.has_secondary || !table.is_secondary());
+        table.map(TableName::from_metrics_table)
     }
 }
 
-/// Refuses mutations of a table of metrics other than deletions, with the index of the first of them.
+/// Rejects mutations of a metrics table other than deletions, and returns the index of the first one.
 pub(super) fn check_mutations(mutations: &[Mutation]) -> Result<(), (usize, Failure)> {
     match mutations.iter().position(|mutation| !matches!(mutation, Mutation::Delete { .. })) {
         None => Ok(()),
@@ -27,7 +27,9 @@ pub(super) fn check_mutations(mutations: &[Mutation]) -> Result<(), (usize, Fail
     }
 }
 
-/// UNVERIFIED (10 §8): the code for writing into a table of metrics, and for deleting one.
+/// Returns the failure for writing to a metrics table or deleting one.
+///
+/// UNVERIFIED (10 §8): its code.
 pub(super) fn written_by_server() -> Failure {
     Failure::service(ErrorCode::AuthorizationFailure)
 }

@@ -1,7 +1,7 @@
-//! One log event for each request, with the target `rowhouse::access` and the level debug. `--log info,rowhouse::access=debug`
-//! turns it on; without it the log of a busy server stays readable.
+//! One log event for each request, with the target `rowhouse::access` and the level debug. `--log
+//! info,rowhouse::access=debug` turns it on. It is off by default to keep the log of a busy server readable.
 //!
-//! It shows only what a [`RequestSummary`] holds, so no credential, no signature and no query part of an address.
+//! It contains only the fields of a [`RequestSummary`], so no credential, no signature and no query part of a URL.
 
 use crate::request::CredentialKind;
 use crate::telemetry::summary::{RequestSummary, text};
@@ -9,12 +9,10 @@ use tracing::{Level, debug, enabled};
 
 const TARGET: &str = "rowhouse::access";
 
-/// Whether the events are logged.
 pub(crate) fn is_on() -> bool {
     enabled!(target: TARGET, Level::DEBUG)
 }
 
-/// Writes the event, if it is turned on.
 pub(crate) fn write(summary: &RequestSummary<'_>) {
     debug!(
         target: TARGET,

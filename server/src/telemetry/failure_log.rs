@@ -1,7 +1,7 @@
 //! The log of failed requests.
 //!
-//! Invariant: requests without a valid credential, which anybody can send, cause a bounded number of events in a second, and
-//! each event that is left out is counted in a later one. Metrics count every request.
+//! Invariant: requests without a valid credential, which anyone can send, cause a bounded number of events per second.
+//! Each event that is left out is counted in a later one. Metrics count every request.
 
 use crate::clock;
 use crate::request::{Failure, RequestContext};
@@ -11,20 +11,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tracing::{debug, error, info};
 
-/// The time that one event takes of the rate.
+/// The share of the rate that one event uses, as a duration.
 const INTERVAL: Duration = Duration::from_millis(1000 / DENIALS_LOGGED_PER_SECOND as u64);
 
-/// Writes the causes of failures, which are not sent to clients.
+/// Logs the causes of failures, which are not sent to clients.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog {
-    /// When the events so far are paid for; `None` before the first one.
+    /// When the rate will have covered all events so far; `None` before the first one.
     paid_until: Mutex<Option<Instant>>,
-    /// The events that were left out and not yet counted in the log.
+    /// The number of events that were left out and not yet reported in the log.
     left_out: AtomicU64,
 }
 
 impl FailureLog {
-    /// Writes a failure.
     pub(crate) fn write(self: &Arc<Self>, failure: &Failure, context: &RequestContext<'_>) {
         let (code, id) = (failure.error.code.as_str(), context.id.as_str());
         let Some(source) = &failure.source else {
@@ -40,7 +39,7 @@ impl FailureLog {
         }
     }
 
-    /// Whether the rate has room for an event of a request without a valid credential.
+    /// Returns true if the rate allows an event for a request without a valid credential.
     fn admits(&self, now: Instant) -> bool {
         let mut paid_until = self.paid_until.lock().unwrap_or_else(PoisonError::into_inner);
         let start = paid_until.unwrap_or(now).max(now);
@@ -51,7 +50,7 @@ impl FailureLog {
         true
     }
 
-    /// Counts an event that is not written. The first one of a while sees to it that the number is.
+    /// Counts an event that is not written. The first one after a report schedules the next report.
     fn leave_out(self: &Arc<Self>) {
         if self.left_out.fetch_add(1, Ordering::Relaxed) > 0 {
             return;
@@ -63,11 +62,11 @@ impl FailureLog {
         });
     }
 
-    /// Writes how many events were left out since the last time.
+    /// Logs how many events were left out since the last time.
     pub(crate) fn count_left_out(&self) {
         let count = self.left_out.swap(0, Ordering::Relaxed);
         if count > 0 {
-            info!(count, "{count} further denied requests were not logged; the metrics count all of them");
+            info!(count, "{count} more denied requests were not logged; the metrics count all of them");
         }
     }
 }
@@ -85,7 +84,7 @@ mod tests {
         assert_eq!(admitted(Duration::ZERO, 10_000), burst);
         assert_eq!(admitted(second, 10_000), rate);
         assert_eq!(admitted(second * 2, 10_000), rate);
-        assert_eq!(admitted(second * 3600, 10_000), burst, "what was not used adds up to one burst");
+        assert_eq!(admitted(second * 3600, 10_000), burst, "unused capacity adds up to one burst");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! The log on standard error or in a file: its form, its filter, and how the filter changes while the server runs.
+//! The log on standard error or in a file: its format, its filter, and changes of the filter while the server runs.
 
 use super::log_lines::LogLines;
 use anyhow::{Context, anyhow, ensure};
@@ -11,21 +11,21 @@ use tracing::info;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// The levels of libraries: warnings and errors only, unless the filter asks for more.
+/// The levels of libraries: only warnings and errors, unless the filter requests more.
 const LIBRARIES: &str = "fjall=warn,lsm_tree=warn,tokio_postgres=warn,deadpool=error";
 
-/// The form of the log.
+/// The format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// Lines for people.
+    /// Human-readable lines.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// The filter of the log that is in force, and the means to replace it.
+/// The current log filter, and the means to replace it.
 pub struct LogControl {
-    /// The filter that the program was started with.
+    /// The filter with which the program was started.
     start: String,
     current: Mutex<String>,
     reload: Box<dyn Fn(EnvFilter) -> anyhow::Result<()> + Send + Sync>,
@@ -37,7 +37,7 @@ impl fmt::Debug for LogControl {
     }
 }
 
-/// Starts the log: on standard error, or at the end of a file. May be called once in a process.
+/// Starts the log: on standard error, or at the end of a file. Must be called at most once in a process.
 pub fn start(format: LogFormat, levels: &str, file: Option<&Path>) -> anyhow::Result<LogControl> {
     let file = match file {
         None => None,
@@ -54,65 +54,63 @@ pub fn start(format: LogFormat, levels: &str, file: Option<&Path>) -> anyhow::Re
             let log = log.with_ansi(is_coloured).with_filter_reloading();
             let handle = log.reload_handle();
             log.init();
-            Box::new(move |filter| handle.reload(filter).context("changing the log"))
+            Box::new(move |filter| handle.reload(filter).context("changing the log filter"))
         }
         LogFormat::Json => {
             let log = log.json().flatten_event(true).with_filter_reloading();
             let handle = log.reload_handle();
             log.init();
-            Box::new(move |filter| handle.reload(filter).context("changing the log"))
+            Box::new(move |filter| handle.reload(filter).context("changing the log filter"))
         }
     };
     Ok(LogControl { start: levels.to_owned(), current: Mutex::new(levels.to_owned()), reload })
 }
 
 impl LogControl {
-    /// A control without a log, for tests.
+    /// Creates a control without a log, for tests.
     #[cfg(test)]
-    pub(crate) fn of_nothing() -> Self {
+    pub(crate) fn disabled() -> Self {
         Self { start: String::new(), current: Mutex::default(), reload: Box::new(|_| Ok(())) }
     }
 
-    /// The filter in force.
     pub(crate) fn current(&self) -> String {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Applies a filter, or the filter of the start if this one is empty; returns the filter in force.
+    /// Applies a filter, or the initial filter if this one is empty. Returns the new filter.
     pub(crate) fn change(&self, levels: &str) -> anyhow::Result<String> {
         let levels = if levels.trim().is_empty() { &self.start } else { levels.trim() };
         let filter = filter(levels)?;
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         (self.reload)(filter)?;
-        info!(from = *current, to = levels, "the filter of the log was changed");
+        info!(from = *current, to = levels, "the log filter was changed");
         levels.clone_into(&mut current);
         Ok(levels.to_owned())
     }
 }
 
-/// The filter that a text describes.
 fn filter(levels: &str) -> anyhow::Result<EnvFilter> {
-    const FORM: &str = "is not a filter of the log such as info, debug or info,store=debug";
+    const FORM: &str = "is not a log filter such as info, debug or info,store=debug";
     let mut directives: Vec<&str> = vec![levels];
-    // A description of a span may have commas in it.
+    // A span description may contain commas.
     if !levels.contains('[') {
         directives = levels.split(',').map(str::trim).collect();
-        // The library reads a word that is not a level as the name of a part, and then shows all of that part and nothing
-        // else.
+        // The library interprets a word that is not a level as the name of a component, and then shows everything from
+        // that component and nothing else.
         for word in directives.iter().filter(|word| !word.contains('=')) {
             let is_level = !word.is_empty() && word.parse::<LevelFilter>().is_ok();
             ensure!(is_level, "'{levels}' {FORM}: '{word}' is not one of off, error, warn, info, debug and trace");
         }
     }
-    let directives: Vec<String> = directives.into_iter().map(of_crates).collect();
+    let directives: Vec<String> = directives.into_iter().map(with_crate_names).collect();
     EnvFilter::try_new(format!("{LIBRARIES},{}", directives.join(",")))
         .map_err(|error| anyhow!("'{levels}' {FORM}: {error}"))
 }
 
-/// A directive with the names of crates in place of those that users know. For users the program is one part, although it is made
-/// of several crates, and two parts of it, whose crates have longer names, have names of their own. `rowhouse` is the beginning
-/// of the names of all crates but one.
-fn of_crates(directive: &str) -> String {
+/// Replaces the component name that users know with the crate name. For users the program is one component, although
+/// it consists of several crates. Two components whose crates have longer names have their own short names. All crate
+/// names except one begin with `rowhouse`.
+fn with_crate_names(directive: &str) -> String {
     let directive = directive.trim();
     match directive.split_once(['=', ':']) {
         Some(("server" | "store", _)) => format!("rowhouse_{directive}"),
@@ -127,7 +125,7 @@ mod tests {
     use tracing::{Level, enabled, subscriber};
     use tracing_subscriber::layer::SubscriberExt;
 
-    /// Whether these crates log at the level `debug` under a filter.
+    /// Returns whether each of these crates logs at the level `debug` under a filter.
     fn debugged(levels: &str) -> [bool; 5] {
         let subscriber = tracing_subscriber::registry().with(filter(levels).unwrap());
         subscriber::with_default(subscriber, || {

@@ -1,11 +1,11 @@
-//! The lines of the log as they are written to standard error, or to a file.
+//! The lines of the log as they are written to standard error or to a file.
 //!
-//! Invariant: an event is one line of bounded length without control characters, whatever is in its texts. What comes from
-//! a request can neither look like another event nor control the terminal that shows it.
+//! Invariant: an event is one line of bounded length without control characters, whatever its strings contain. Data
+//! from a request can neither look like another event nor control the terminal that shows it.
 
 use super::log::LogFormat;
 use model::control_characters::is_control_character;
-use model::limits::{LOG_LINE_BYTES_MAX, LOG_TEXT_BYTES_MAX};
+use model::limits::{LOG_LINE_BYTES_MAX, LOG_STRING_BYTES_MAX};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -14,11 +14,10 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Makes the writer of each event.
 #[derive(Debug, Clone)]
 pub(super) struct LogLines {
     pub(super) format: LogFormat,
-    /// Whether the library colours the lines; it then escapes that character in texts itself.
+    /// Whether the library colors the lines; in that case it escapes the escape character in strings itself.
     pub(super) is_coloured: bool,
     /// The file for the lines; `None` for standard error.
     pub(super) file: Option<Arc<File>>,
@@ -33,7 +32,7 @@ impl<'w> MakeWriter<'w> for LogLines {
 }
 
 impl Write for LogLines {
-    /// Writes an event. The library passes on each event as a whole.
+    /// Writes an event. The library passes each event as a whole.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(event);
         let line = self.line(text.strip_suffix('\n').unwrap_or(&text));
@@ -54,7 +53,6 @@ impl Write for LogLines {
 }
 
 impl LogLines {
-    /// An event as a line.
     fn line<'e>(&self, event: &'e str) -> Cow<'e, str> {
         let line = if event.len() <= LOG_LINE_BYTES_MAX {
             Cow::Borrowed(event)
@@ -69,7 +67,7 @@ impl LogLines {
     }
 }
 
-/// A text of at most this many bytes, and how much was left out.
+/// Returns a string of at most this many bytes, followed by the number of bytes that were left out.
 fn shortened(text: &str, bytes_max: usize) -> Cow<'_, str> {
     if text.len() <= bytes_max {
         return Cow::Borrowed(text);
@@ -79,20 +77,21 @@ fn shortened(text: &str, bytes_max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{kept}… ({} bytes left out)", text.len() - kept.len()))
 }
 
-/// A JSON object whose texts are short. Its members come in the order of their names.
+/// Returns a JSON object with shortened strings. Its members are sorted by name.
 fn with_short_texts(event: &str) -> String {
     let mut members: serde_json::Map<String, Value> = serde_json::from_str(event).unwrap_or_default();
     for value in members.values_mut() {
         if let Value::String(text) = value
-            && text.len() > LOG_TEXT_BYTES_MAX
+            && text.len() > LOG_STRING_BYTES_MAX
         {
-            *text = shortened(text, LOG_TEXT_BYTES_MAX).into_owned();
+            *text = shortened(text, LOG_STRING_BYTES_MAX).into_owned();
         }
     }
     Value::Object(members).to_string()
 }
 
-/// The text with escapes in place of such characters. They can be read in a text and in a JSON string.
+/// Returns the string with escapes instead of the given characters. The escapes are readable in plain text and valid
+/// in a JSON string.
 fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
     let mut escaped = String::with_capacity(text.len() + 16);
     for c in text.chars() {
@@ -142,7 +141,7 @@ mod tests {
             assert!(line.ends_with("bytes left out)"), "{line}");
             let event = serde_json::json!({ "level": "INFO", "message": text, "code": 7, "path": text }).to_string();
             let line = JSON.line(&event).into_owned();
-            assert!(line.len() <= 2 * 6 * LOG_TEXT_BYTES_MAX + 200, "{}", line.len());
+            assert!(line.len() <= 2 * 6 * LOG_STRING_BYTES_MAX + 200, "{}", line.len());
             let value: Value = serde_json::from_str(&line).unwrap();
             assert_eq!((&value["level"], &value["code"]), (&"INFO".into(), &7.into()));
             assert!(value["message"].as_str().unwrap().ends_with("bytes left out)"));

@@ -1,7 +1,8 @@
 //! The summary of a completed request, for log, metrics, analytics and traces.
 //!
-//! It is made in one place (`service.rs`), only if one of them is on, and it borrows everything from the context of the
-//! request. It never holds a credential, a signature, or the query part of the address, which may hold a signature.
+//! It is created in one place (`service.rs`), only if one of them is on, and it borrows everything from the context of
+//! the request. It never contains a credential, a signature, or the query part of the URL, which may contain a
+//! signature.
 
 use crate::clock;
 use crate::request::{CredentialKind, EntityCounts, OperationKind, RequestContext};
@@ -14,19 +15,18 @@ use wire::ErrorCode;
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The client gets a response.
     Responded {
         status: u16,
-        /// The error code of the response. The response to a batch is 202 even if an operation failed; this is then
-        /// the code of that operation.
+        /// The error code of the response. The response to a batch is 202 even if an operation failed; in that case,
+        /// this is the code of that operation.
         code: Option<ErrorCode>,
     },
-    /// The client stopped sending its body, or was too slow with it: the connection is closed without a response.
+    /// The client stopped sending its body or was too slow. The connection is closed without a response.
     Aborted,
 }
 
 impl Outcome {
-    /// The status of the response; 0 if there is none.
+    /// Returns the status of the response, or 0 if there is none.
     pub(crate) fn status(self) -> u16 {
         match self {
             Self::Responded { status, .. } => status,
@@ -34,7 +34,6 @@ impl Outcome {
         }
     }
 
-    /// The error code of the response.
     pub(crate) fn code(self) -> Option<ErrorCode> {
         match self {
             Self::Responded { code, .. } => code,
@@ -43,31 +42,29 @@ impl Outcome {
     }
 }
 
-/// A completed request.
 #[derive(Debug)]
 pub(crate) struct RequestSummary<'a> {
     /// When its head had been read.
     pub(crate) began_at: SystemTime,
-    /// From then until the response was made, without sending it.
+    /// From then until the response was ready, without sending it.
     pub(crate) duration: Duration,
-    /// How much of that was spent waiting for the client's body.
+    /// The part of the duration spent waiting for the client's body.
     pub(crate) receiving: Duration,
     pub(crate) operation: OperationKind,
-    /// The account that is addressed, if this server has it.
+    /// The addressed account, if this server has it.
     pub(crate) account: Option<&'a AccountName>,
-    /// Whether the secondary endpoint of the account is addressed.
     pub(crate) is_secondary: bool,
     /// The table as the request spells it; it may not exist.
     pub(crate) table: Option<&'a str>,
     pub(crate) credential: CredentialKind,
-    /// Whether the credential is valid. What it allows is another matter.
+    /// Whether the credential is valid. This says nothing about what it allows.
     pub(crate) is_authenticated: bool,
-    /// Whether the client gave the request less time than it would have had.
+    /// Whether the client set a timeout shorter than the default.
     pub(crate) has_own_timeout: bool,
     pub(crate) outcome: Outcome,
-    /// Bytes of the body that was read, without the head.
+    /// The number of bytes of the body that were read, without the head.
     pub(crate) request_bytes: u64,
-    /// Bytes of the body of the response, without the head.
+    /// The size of the response body in bytes, without the head.
     pub(crate) response_bytes: u64,
     pub(crate) entities: EntityCounts,
     pub(crate) method: &'a str,
@@ -81,8 +78,8 @@ pub(crate) struct RequestSummary<'a> {
 }
 
 impl<'a> RequestSummary<'a> {
-    /// The summary of a request that ended so, with a response of this many bytes. `account` is the account that is
-    /// addressed, if this server has it.
+    /// Summarizes a request with this outcome and a response of this many bytes. `account` is the addressed account,
+    /// if this server has it.
     pub(crate) fn new(
         context: &'a RequestContext<'_>,
         account: Option<&'a AccountName>,
@@ -116,7 +113,7 @@ impl<'a> RequestSummary<'a> {
     }
 }
 
-/// The value of a header, if it is visible text. It is checked only where the value is written.
+/// Returns the value of a header if it is visible text. It is checked only where the value is written.
 pub(crate) fn text(value: Option<&HeaderValue>) -> Option<&str> {
     value.and_then(|value| value.to_str().ok())
 }

@@ -1,8 +1,8 @@
-//! Which build of the server this is.
+//! Information about the build of the server.
 
-/// Facts about the build: names and values, as `/version` and the metric `rowhouse_build_info` show them.
+/// Returns names and values that describe the build, for `/version` and the metric `rowhouse_build_info`.
 ///
-/// The program knows the revision of its source only if it was built from a clone, or was told.
+/// The program knows its source revision only if it was built from a clone or was given the revision.
 pub(crate) fn facts(revision: Option<&'static str>) -> Vec<(&'static str, &'static str)> {
     let mut facts = vec![("version", env!("CARGO_PKG_VERSION"))];
     facts.extend(revision.map(|revision| ("revision", revision)));

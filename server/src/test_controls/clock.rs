@@ -1,6 +1,6 @@
-//! A clock that a test moves, whether the server runs in the process of the test or in its own.
+//! A clock that a test moves, whether the server runs in the test's process or in its own.
 //!
-//! The package `rowhouse-testing` shows this type as its own, so its examples name it so.
+//! The package `rowhouse-testing` re-exports this type, so the examples use that name.
 
 use model::DateTime;
 use model::clock::{Clock, SystemClock};
@@ -9,18 +9,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 
-/// The time of day of a server for tests.
+/// The time of day of a server in tests.
 ///
-/// It is that of the operating system until the test takes hold of it: [`advance`](Self::advance) moves it ahead,
-/// [`pause`](Self::pause) and [`set`](Self::set) let it stand still. All clones are one clock.
+/// It follows the operating system until the test changes it: [`advance`](Self::advance) moves it forward,
+/// [`pause`](Self::pause) and [`set`](Self::set) stop it. All clones share one clock.
 ///
-/// It decides about Timestamps, shared access signatures, stored access policies and everything else that the service
-/// decides by the time of day. How long something takes is not decided by it: time limits, throttling and pauses
+/// The clock determines Timestamps, the validity of shared access signatures and stored access policies, and
+/// everything else that depends on the time of day. It does not affect durations: time limits, throttling and pauses
 /// between attempts.
 ///
-/// With the key of an account, the service refuses requests whose date is more than 15 minutes from its own time. A
-/// server with this clock accepts those whose date is near the time of the operating system too, so clients work on while
-/// a test moves the clock.
+/// With an account key, the service refuses requests whose date is more than 15 minutes from its own time. A server
+/// with this clock also accepts requests whose date is near the time of the operating system, so clients continue to
+/// work while a test moves the clock.
 ///
 /// ```
 /// # use rowhouse_server as rowhouse_testing;
@@ -39,13 +39,13 @@ pub struct TestClock(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Told of every change of the state.
+    /// Notified of every change of the state.
     moves: watch::Sender<()>,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Differs from the clock of the operating system by this many ticks of 100 ns.
+    /// The difference to the clock of the operating system is this many ticks of 100 ns.
     Running {
         ahead: i64,
     },
@@ -68,13 +68,13 @@ impl State {
         }
     }
 
-    /// A clock that runs on from this time.
+    /// Returns a clock that continues from this time.
     fn running_from(time: DateTime) -> Self {
         Self::Running { ahead: time.ticks() - SystemClock.now().ticks() }
     }
 }
 
-/// The time that lies this many ticks of 100 ns later, or the end of the times that the clock shows.
+/// Returns the time this many ticks of 100 ns later, limited to the last time that the clock can show.
 fn later(time: DateTime, ticks: i64) -> DateTime {
     let last = DateTime::MAX.ticks() - TEST_CLOCK_END_SECONDS * 10_000_000;
     let ticks = time.ticks().saturating_add(ticks).clamp(0, last);
@@ -82,7 +82,7 @@ fn later(time: DateTime, ticks: i64) -> DateTime {
 }
 
 impl TestClock {
-    /// A clock that shows the time of the operating system.
+    /// Creates a clock that shows the time of the operating system.
     ///
     /// ```
     /// # use rowhouse_server as rowhouse_testing;
@@ -96,7 +96,7 @@ impl TestClock {
         Self::default()
     }
 
-    /// The time that the clock shows, in steps of 100 ns.
+    /// Returns the time that the clock shows, in steps of 100 ns.
     ///
     /// ```
     /// # use rowhouse_server as rowhouse_testing;
@@ -111,8 +111,8 @@ impl TestClock {
         self.state().now().to_system_time()
     }
 
-    /// Moves the clock ahead, but not beyond a day before the end of the year 9999. It then runs on, or stands still, as
-    /// before.
+    /// Moves the clock forward, but not beyond one day before the end of the year 9999. A running clock continues to
+    /// run, and a stopped one stays stopped.
     ///
     /// ```
     /// # use rowhouse_server as rowhouse_testing;
@@ -131,10 +131,10 @@ impl TestClock {
         });
     }
 
-    /// Sets the clock to this time, where it stands still. The first time that it shows is the beginning of the year 1601, the
-    /// last is a day before the end of the year 9999; times before and after become these.
+    /// Sets the clock to this time and stops it. The earliest time is the beginning of the year 1601, and the latest
+    /// is one day before the end of the year 9999; other times are clamped to this range.
     ///
-    /// Timestamps of entities grow with every write all the same, by at least 100 ns.
+    /// Even then, Timestamps of entities increase with every write, by at least 100 ns.
     ///
     /// ```
     /// # use rowhouse_server as rowhouse_testing;
@@ -150,7 +150,7 @@ impl TestClock {
         self.change(|_| State::Paused { at: later(DateTime::from_system_time(time), 0) });
     }
 
-    /// Lets the clock stand still where it is.
+    /// Stops the clock at its current time.
     ///
     /// ```
     /// # use rowhouse_server as rowhouse_testing;
@@ -162,7 +162,7 @@ impl TestClock {
         self.change(|state| State::Paused { at: state.now() });
     }
 
-    /// Lets the clock run on from the time that it shows.
+    /// Resumes the clock from the time that it shows.
     ///
     /// ```
     /// # use rowhouse_server as rowhouse_testing;
@@ -179,7 +179,7 @@ impl TestClock {
         self.change(|state| State::running_from(state.now()));
     }
 
-    /// Lets the clock show the time of the operating system again.
+    /// Returns the clock to the time of the operating system.
     ///
     /// ```
     /// # use rowhouse_server as rowhouse_testing;
@@ -195,7 +195,7 @@ impl TestClock {
         self.change(|_| State::default());
     }
 
-    /// Whether the clock stands still.
+    /// Returns true if the clock is stopped.
     ///
     /// ```
     /// # use rowhouse_server as rowhouse_testing;
@@ -208,7 +208,7 @@ impl TestClock {
         matches!(*self.state(), State::Paused { .. })
     }
 
-    /// Receives a message whenever a test has moved the clock.
+    /// Returns a receiver that gets a message whenever a test has moved the clock.
     pub(crate) fn moves(&self) -> watch::Receiver<()> {
         self.0.moves.subscribe()
     }
@@ -222,7 +222,7 @@ impl TestClock {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // No change of it can panic half-way.
+        // No change of it can panic halfway.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -248,7 +248,7 @@ mod tests {
         let set = |text: &str| clock.set(DateTime::parse(text).unwrap().to_system_time());
         set("2031-03-14T08:59:01Z");
         let engine = Arc::new(Memory::new(clock.clone()));
-        engine.set_fresh_properties(ServiceProperties::measured());
+        engine.set_fresh_properties(ServiceProperties::with_hourly_metrics());
         let accounts = Accounts::from_environment_text("orchard:AAAAAAAAAAAAAAAAAAAAAA==").unwrap();
         let analytics = Arc::new(Analytics::new(false, Arc::new(clock.clone()), Some(clock.moves())));
         let writer =
@@ -260,7 +260,7 @@ mod tests {
         let began = tokio::time::Instant::now();
         set("2031-03-14T09:00:00Z");
         let account = AccountName::new("orchard").unwrap();
-        let table = TableKey { account, name: TableName::of_metrics(MetricsTable::HourPrimary) };
+        let table = TableKey { account, name: TableName::from_metrics_table(MetricsTable::HourPrimary) };
         let text = |text| KeyText::new(text).unwrap();
         let key = EntityKey { partition: text("20310314T0800"), row: text("user;All") };
         while !matches!(engine.get(&table, &key).await, Ok(Some(_))) {

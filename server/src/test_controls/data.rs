@@ -1,7 +1,7 @@
-//! The data of a server that keeps them in memory, with what the server has noticed of them: changes that are not in effect
-//! yet, the usage of quotas, and figures of analytics that are not written yet.
+//! The data of a server that keeps it in memory, together with the state that the server derived from it: changes that
+//! are not in effect yet, the usage of quotas, and analytics metrics that have not been written yet.
 //!
-//! Invariant: whoever replaces or removes data here removes what was noticed of them, too.
+//! Invariant: code here that replaces or removes data also removes the state derived from it.
 
 use super::clock::TestClock;
 use crate::limits::quota::Quotas;
@@ -12,10 +12,10 @@ use std::fmt;
 use std::sync::Arc;
 use store::{MemoryCheckpoint, MemoryCheckpoints};
 
-/// Returns a running server to a state of its data.
+/// Resets a running server to an earlier state of its data.
 pub struct TestData {
     pub(crate) clock: TestClock,
-    /// The states of the engine.
+    /// The checkpoints of the engine.
     pub(crate) engine: MemoryCheckpoints<TestClock>,
     pub(crate) quotas: Arc<Quotas>,
     pub(crate) rehearsal: Option<Arc<Rehearsal>>,
@@ -29,20 +29,20 @@ impl fmt::Debug for TestData {
 }
 
 impl TestData {
-    /// Keeps the present state.
+    /// Takes a checkpoint of the current state.
     pub fn take(&self) -> MemoryCheckpoint {
         self.engine.take()
     }
 
-    /// Returns to a state. The clock stays as it is, and requests are counted on.
+    /// Returns to a checkpoint. The clock does not change, and request counting continues.
     pub fn return_to(&self, checkpoint: &MemoryCheckpoint) {
         self.engine.return_to(checkpoint);
         self.forget_changes(None);
     }
 
-    /// Returns to a state as if nothing had happened since, with the clock of the operating system.
+    /// Returns to a checkpoint as if nothing had happened since, and resets the clock to the operating system's.
     pub fn begin_again(&self, checkpoint: &MemoryCheckpoint) {
-        // The clock comes first, so that what is written after the return has the right time.
+        // The clock is reset first, so that writes after the return have the right time.
         self.clock.reset();
         self.engine.begin_again(checkpoint);
         self.forget_changes(None);
@@ -56,7 +56,7 @@ impl TestData {
         self.forget_requests(Some(account));
     }
 
-    /// Forgets what was noticed of the data of one account, or of all.
+    /// Forgets the state derived from the data of one account, or of all accounts.
     fn forget_changes(&self, account: Option<&AccountName>) {
         self.quotas.forget_usage(account);
         if let Some(rehearsal) = &self.rehearsal {

@@ -1,11 +1,11 @@
-//! What a test may do to a server that keeps its data in memory: snapshots to which it returns, accounts of its own, a
-//! clock that it moves.
+//! The controls with which a test changes a server that keeps its data in memory: snapshots that it can restore,
+//! its own accounts, and a clock that it can move.
 //!
 //! Invariants:
 //!
-//! 1. Nothing of this is there unless the settings have it.
-//! 2. Changes come one after the other, so that a reset and a new account never mix.
-//! 3. What a test can add is bounded: accounts and snapshots have a greatest number.
+//! 1. The controls exist only if the settings enable them.
+//! 2. Changes are serialized, so a reset and a new account never interleave.
+//! 3. What a test can add is bounded: there is a maximum number of accounts and of snapshots.
 //!
 //! This folder must not know HTTP: `admin/` reads the requests.
 
@@ -25,29 +25,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use store::{MemoryCheckpoint, MemoryCheckpoints};
 
-/// What the controls for tests need of the program.
+/// What the test controls need from the program.
 #[derive(Debug, Clone)]
 pub struct TestControlSettings {
     /// The clock of the engine and the server.
     pub clock: TestClock,
-    /// The states of the engine.
+    /// The checkpoints of the engine.
     pub engine: MemoryCheckpoints<TestClock>,
     /// Scheme, host and port of the service.
     pub endpoint: String,
 }
 
-/// Why a control did nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ControlError {
-    /// What the request says makes no sense.
     Invalid(String),
-    /// What it names is not there.
     NotFound(String),
-    /// It does not fit to what is there.
+    /// The request conflicts with the current state.
     Conflict(String),
 }
 
-/// An account that was made for a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TestAccount {
     pub(crate) name: String,
@@ -55,34 +51,31 @@ pub(crate) struct TestAccount {
     pub(crate) endpoint: String,
 }
 
-/// A change of the clock: what is given, in the order of the fields.
+/// A change of the clock. The fields that are set are applied in order.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct ClockChange {
-    /// Back to the time of the operating system.
+    /// Whether to return to the time of the operating system.
     pub(crate) is_system: bool,
-    /// The time to be set, at which the clock then stands still.
+    /// The time to set. The clock then stops there.
     pub(crate) now: Option<DateTime>,
     pub(crate) advance: Option<Duration>,
     pub(crate) stopped: Option<bool>,
 }
 
-/// The controls of a running server.
 pub(crate) struct TestControls {
-    /// Scheme, host and port of the service.
     endpoint: String,
     data: TestData,
     accounts: Arc<Live<Accounts>>,
-    /// What was there when the server became ready.
+    /// The state when the server became ready.
     initial: (MemoryCheckpoint, Arc<Accounts>),
     made: Mutex<Made>,
 }
 
-/// What tests have made.
 #[derive(Debug, Default)]
 struct Made {
     accounts: BTreeSet<AccountName>,
     snapshots: BTreeMap<u64, MemoryCheckpoint>,
-    /// Names of accounts and snapshots are given once.
+    /// Names of accounts and snapshots are not reused.
     last_account: u64,
     last_snapshot: u64,
 }
@@ -94,24 +87,23 @@ impl fmt::Debug for TestControls {
 }
 
 impl TestControls {
-    /// The controls of a server that is about to be ready, and will return to its present state.
+    /// Creates the controls of a server that is about to become ready. A reset returns it to its current state.
     pub(crate) fn new(endpoint: String, data: TestData, accounts: Arc<Live<Accounts>>) -> Self {
         let initial = (data.take(), accounts.current());
         Self { endpoint, data, accounts, initial, made: Mutex::default() }
     }
 
     fn made(&self) -> MutexGuard<'_, Made> {
-        // No change of it can panic half-way.
+        // No change of it can panic halfway.
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The time that the clock shows, and whether it stands still.
+    /// Returns the time that the clock shows, and whether it is stopped.
     pub(crate) fn clock(&self) -> (DateTime, bool) {
         let clock = &self.data.clock;
         (DateTime::from_system_time(clock.now()), clock.is_stopped())
     }
 
-    /// Changes the clock.
     pub(crate) fn change_clock(&self, change: ClockChange) {
         let _one_by_one = self.made();
         let clock = &self.data.clock;
@@ -131,13 +123,12 @@ impl TestControls {
         }
     }
 
-    /// Adds an account without data, by this name or one that no account had before.
+    /// Adds an account without data, with this name or with one that no account had before.
     pub(crate) fn add_account(&self, name: Option<&str>) -> Result<TestAccount, ControlError> {
         let mut made = self.made();
         let accounts = self.accounts.current();
         if made.accounts.len() >= TEST_ACCOUNTS_MAX {
-            let most =
-                format!("there are {TEST_ACCOUNTS_MAX} accounts of tests, which is the most: delete some, or reset");
+            let most = format!("there are {TEST_ACCOUNTS_MAX} test accounts, the maximum: delete some, or reset");
             return Err(ControlError::Conflict(most));
         }
         let name = match name {
@@ -151,10 +142,11 @@ impl TestControls {
             Some(name) => account_name(name)?,
         };
         if accounts.keys(&name).is_some() {
-            return Err(ControlError::Conflict(format!("there is an account '{name}' already")));
+            return Err(ControlError::Conflict(format!("the account '{name}' already exists")));
         }
-        let key = random_key().ok_or_else(|| ControlError::Conflict("the system has no random numbers".to_owned()))?;
-        // What a request may have written that was under way when an account of this name was deleted.
+        let key = random_key()
+            .ok_or_else(|| ControlError::Conflict("the system's random number generator failed".to_owned()))?;
+        // Removes data that a request may have written while an account with this name was being deleted.
         self.clear_account(&mut made, &name);
         self.accounts.replace(accounts.with(name.clone(), &key));
         made.accounts.insert(name.clone());
@@ -169,7 +161,9 @@ impl TestControls {
         let missing = || ControlError::NotFound(format!("there is no account '{name}'"));
         let name = AccountName::new(name).filter(|name| accounts.keys(name).is_some()).ok_or_else(missing)?;
         if !made.accounts.remove(&name) {
-            let kept = format!("the account '{name}' was there from the start, so it stays: reset removes its data");
+            let kept = format!(
+                "the account '{name}' existed from the start, so it cannot be deleted: use reset to remove its data"
+            );
             return Err(ControlError::Conflict(kept));
         }
         self.accounts.replace(accounts.without(&name));
@@ -177,17 +171,18 @@ impl TestControls {
         Ok(())
     }
 
-    /// Removes what an account has, also from the snapshots, so that a later account of its name does not get it.
+    /// Removes the data of an account, even from the snapshots, so that a later account with the same name does not
+    /// get it.
     fn clear_account(&self, made: &mut Made, account: &AccountName) {
         self.data.clear_account(account);
         made.snapshots.values_mut().for_each(|snapshot| snapshot.clear_account(account));
     }
 
-    /// Keeps the present state of all accounts; returns the name of the snapshot.
+    /// Takes a snapshot of all accounts and returns its name.
     pub(crate) fn take_snapshot(&self) -> Result<String, ControlError> {
         let mut made = self.made();
         if made.snapshots.len() >= TEST_SNAPSHOTS_MAX {
-            let most = format!("there are {TEST_SNAPSHOTS_MAX} snapshots, which is the most: delete some, or reset");
+            let most = format!("there are {TEST_SNAPSHOTS_MAX} snapshots, the maximum: delete some, or reset");
             return Err(ControlError::Conflict(most));
         }
         made.last_snapshot += 1;
@@ -196,12 +191,12 @@ impl TestControls {
         Ok(number.to_string())
     }
 
-    /// The names of the snapshots, from the oldest to the newest.
+    /// Returns the names of the snapshots, from the oldest to the newest.
     pub(crate) fn snapshots(&self) -> Vec<String> {
         self.made().snapshots.keys().map(u64::to_string).collect()
     }
 
-    /// Returns to a snapshot, which stays.
+    /// Restores a snapshot, which is kept.
     pub(crate) fn restore(&self, snapshot: &str) -> Result<(), ControlError> {
         let made = self.made();
         let kept = number_of(snapshot).and_then(|number| made.snapshots.get(&number));
@@ -209,17 +204,16 @@ impl TestControls {
         Ok(())
     }
 
-    /// Forgets a snapshot.
     pub(crate) fn delete_snapshot(&self, snapshot: &str) -> Result<(), ControlError> {
         let removed = number_of(snapshot).and_then(|number| self.made().snapshots.remove(&number));
         removed.map(drop).ok_or_else(|| no_snapshot(snapshot))
     }
 
-    /// Returns to what was there when the server became ready.
+    /// Restores the state from when the server became ready.
     pub(crate) fn reset(&self) {
         let mut made = self.made();
         let (state, accounts) = &self.initial;
-        // The accounts come first: so no request writes into an account that is gone by then.
+        // The accounts are reset first, so that no request writes to an account that no longer exists.
         self.accounts.replace(Accounts::clone(accounts));
         self.data.begin_again(state);
         made.accounts.clear();
@@ -232,11 +226,11 @@ impl TestControls {
 
 fn account_name(text: &str) -> Result<AccountName, ControlError> {
     AccountName::new(text).ok_or_else(|| {
-        ControlError::Invalid("the name of an account has 3 to 24 lower-case letters and digits".to_owned())
+        ControlError::Invalid("an account name must have 3 to 24 lowercase letters and digits".to_owned())
     })
 }
 
-/// The number of a snapshot in the one form that is given out.
+/// Parses the number of a snapshot. Accepts only the form that is returned to clients.
 fn number_of(snapshot: &str) -> Option<u64> {
     snapshot.parse().ok().filter(|number: &u64| number.to_string() == snapshot)
 }

@@ -1,8 +1,8 @@
-//! The threads that work in the background: removing the entities of deleted tables, and syncing at intervals.
+//! Background threads: one removes the entities of deleted tables, the other syncs at intervals.
 //!
 //! Invariants:
 //!
-//! 1. A thread checks after each step whether the engine is closing, and a step is short.
+//! 1. A thread checks after each step whether the engine is closing, and steps are short.
 //! 2. The marker of a deleted table is removed after the last of its entities, so a purge survives a restart.
 
 use super::layout::{self, TableId};
@@ -14,17 +14,17 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// Most entities that one step of a purge removes.
+/// The maximum number of entities that one purge step removes.
 const PURGE_STEP_ENTITIES: usize = 1024;
 
-/// Removes the entities of deleted tables, first those of the last run, then whenever it is woken.
+/// Removes the entities of deleted tables: first the tables left over from the previous run, then whenever it is woken.
 pub(super) fn purge(shared: &EmbeddedState, wakes: &Receiver<()>) {
     loop {
-        // While the database is closed the committer is about to reopen it, and wakes the purger when that is done.
+        // While the database is closed, the committer is about to reopen it, and wakes the purger afterwards.
         if let Ok(storage) = shared.storage()
             && let Err(error) = purge_marked(shared, &storage)
         {
-            tracing::error!(%error, "the entities of a deleted table could not be removed; the purge is tried again later");
+            tracing::error!(%error, "the entities of a deleted table could not be removed; the purge will be retried");
         }
         if shared.closing.is_cancelled() || wakes.recv().is_err() {
             return;
@@ -35,7 +35,7 @@ pub(super) fn purge(shared: &EmbeddedState, wakes: &Receiver<()>) {
 fn purge_marked(shared: &EmbeddedState, storage: &Storage) -> fjall::Result<()> {
     let mut marked = Vec::new();
     for marker in storage.db.snapshot().prefix(&storage.data, layout::PURGE_PREFIX) {
-        // Markers without a table id were refused when the database was opened.
+        // Markers without a table id were rejected when the database was opened.
         marked.extend(layout::decode_purge_key(&marker.key()?));
     }
     for id in marked {
@@ -48,7 +48,7 @@ fn purge_marked(shared: &EmbeddedState, storage: &Storage) -> fjall::Result<()> 
             drop(shared.purges_held.blocking_lock());
             let began = monotonic::now();
             let next = purge_step(storage, id, from)?;
-            // Half of the time is left to the writers that wait for the journal.
+            // Leave half of the time to writers that wait for the journal.
             std::thread::sleep(began.elapsed());
             next
         } {
@@ -61,7 +61,7 @@ fn purge_marked(shared: &EmbeddedState, storage: &Storage) -> fjall::Result<()> 
     Ok(())
 }
 
-/// Removes some entities from a key on; returns where to continue, or `None` if there are no more.
+/// Removes some entities, starting at a key. Returns the key to continue from, or `None` if there are no more.
 fn purge_step(storage: &Storage, id: TableId, from: Vec<u8>) -> fjall::Result<Option<Vec<u8>>> {
     storage.wait_for_room();
     let mut batch = storage.db.batch();
@@ -75,20 +75,20 @@ fn purge_step(storage: &Storage, id: TableId, from: Vec<u8>) -> fjall::Result<Op
         }
     }
     let is_last_step = batch.len() < PURGE_STEP_ENTITIES;
-    // With the durability `Sync` everything before the last batch of a journal is synced, and the check of the journals
-    // at the start relies on it. One sync for this many entities is cheap.
+    // With the durability `Sync`, everything before the last batch of a journal is synced, and the journal check at
+    // startup relies on it. One sync for this many entities is cheap.
     batch.durability(Some(PersistMode::SyncData)).commit()?;
     Ok(if is_last_step { None } else { last })
 }
 
-/// Syncs what was acknowledged since the last sync, each time an interval has passed.
+/// Syncs the acknowledged writes each time an interval has passed.
 pub(super) fn sync_at_intervals(shared: &EmbeddedState, interval: Duration, stop: &Receiver<()>) {
     while stop.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
         if shared.is_unsynced.swap(false, Ordering::AcqRel)
             && let Ok(storage) = shared.storage()
             && let Err(error) = storage.db.persist(PersistMode::SyncData)
         {
-            tracing::error!(%error, "the journal could not be synced; the database is opened again with the next write");
+            tracing::error!(%error, "the journal could not be synced; the next write will reopen the database");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Checks a data folder from end to end, and changes nothing in it.
+//! Checks a data folder from end to end without changing anything in it.
 //!
-//! The storage library opens a database only to write to it: it deletes unknown files, cuts journals and compacts. So the
-//! check opens a temporary folder with links to the sorted files, which never change, and copies of the rest. Any
-//! changes of the library happen there.
+//! The storage library can only open a database for writing: it deletes unknown files, truncates journals and compacts.
+//! The check therefore opens a temporary folder with links to the sorted files, which never change, and with copies of
+//! everything else. Any changes by the library happen there.
 //!
-//! Invariant: in the folder that is checked, files are opened for reading only.
+//! Invariant: in the checked folder, files are opened only for reading.
 
 use super::folder::{self, Folder};
 use super::open_error::OpenError;
@@ -18,20 +18,18 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Reports sorted files whose checksum is wrong.
 fn report_unreadable(files: Vec<PathBuf>, report: &mut CheckReport) {
     for file in files {
-        report.problem(file.display(), "its checksum is not the one that the manifest of its keyspace says");
+        report.problem(file.display(), "its checksum does not match the manifest of its keyspace");
     }
 }
 
-/// Notes files that no manifest names.
 fn note_orphans(files: &[PathBuf], report: &mut CheckReport) {
-    let what = "no manifest names it, as after a crash; the next start removes it";
+    let what = "no manifest lists it, as can happen after a crash; the next start removes it";
     report.notes.extend(files.iter().map(|file| format!("{}: {what}", file.display())));
 }
 
-/// Reports an error that is damage; any other error means that nothing could be checked.
+/// Reports an error that is damage. Any other error means that the folder could not be checked.
 fn report_damage(error: OpenError, report: &mut CheckReport) -> Result<(), OpenError> {
     match error {
         OpenError::Damaged { path, what } => report.problem(path.display(), what),
@@ -41,10 +39,10 @@ fn report_damage(error: OpenError, report: &mut CheckReport) -> Result<(), OpenE
     Ok(())
 }
 
-/// Checks a folder that no process has open. `scratch` is an empty folder for temporary files, with room for the journals;
-/// for `read` see [`check_snapshot`](crate::check_snapshot).
+/// Checks a folder that no process has open. `scratch` is an empty folder for temporary files, with room for the
+/// journals. For `read`, see [`check_snapshot`](crate::check_snapshot).
 ///
-/// An error means that the folder could not be checked. Damage is in the report.
+/// An error means that the folder could not be checked. Damage is reported in the result.
 pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> Result<CheckReport, OpenError> {
     let mut report = CheckReport::default();
     let folder = match Folder::take_to_read(path) {
@@ -62,7 +60,7 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
     match preflight::inspect(&database, closing.as_ref(), CutOff::LastBatch) {
         Ok(None) => {}
         Ok(Some(cut)) => report.notes.push(format!(
-            "{}: the write at byte {} was cut off by a crash and not acknowledged; the next start drops it",
+            "{}: a crash interrupted the write at byte {} before it was acknowledged; the next start drops it",
             cut.journal.display(),
             cut.valid_bytes
         )),
@@ -70,7 +68,7 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
     }
     let unnamed = check_sorted_files(&database, &mut report)?;
     if !report.problems.is_empty() {
-        // The library would repair what it takes for traces of a crash, and then show something else.
+        // The library would repair whatever it considers to be traces of a crash, and then show different contents.
         report_unreadable(unnamed, &mut report);
         return Ok(report);
     }
@@ -84,14 +82,14 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
             note_orphans(&orphans, &mut report);
             walk::check(&Arc::new(storage), &database, &mut report, read);
         }
-        // The copy could not be opened, for a reason that is not the folder's.
+        // The copy could not be opened, for a reason unrelated to the checked folder.
         Err(OpenError::Storage { source, .. }) if is_of_scratch(&source) => {
             return Err(OpenError::Storage { path: scratch.to_owned(), source });
         }
         Err(error) => {
             report_unreadable(unnamed, &mut report);
             match error {
-                // The library names the copy, which is removed soon.
+                // The library's error names the copy, which will soon be removed.
                 OpenError::Storage { source, .. } => report.problem(database.display(), source),
                 OpenError::Damaged { what, .. } => report.problem(database.display(), what),
                 other => return Err(other),
@@ -101,15 +99,15 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
     Ok(report)
 }
 
-/// Compares the checksum of each sorted file with that in the manifest of its keyspace. Returns the files that no manifest
-/// names with that checksum: they are damaged, or remains of a crash.
+/// Compares the checksum of each sorted file with the checksum in its keyspace's manifest. Returns the files that no
+/// manifest lists with that checksum: they are either damaged or left over from a crash.
 fn check_sorted_files(database: &Path, report: &mut CheckReport) -> Result<Vec<PathBuf>, OpenError> {
     let mut unnamed = Vec::new();
     for keyspace in preflight::KEYSPACE_FOLDERS {
         let folder = database.join("keyspaces").join(keyspace);
         let manifest = match preflight::manifest(&folder) {
             Ok(manifest) => manifest,
-            // It was reported already.
+            // This has already been reported.
             Err(OpenError::Damaged { .. }) => continue,
             Err(other) => return Err(other),
         };
@@ -124,7 +122,7 @@ fn check_sorted_files(database: &Path, report: &mut CheckReport) -> Result<Vec<P
         for name in names {
             let path = tables.join(&name);
             let Ok(id) = name.parse::<u64>() else {
-                report.problem(path.display(), "its name is not that of a sorted file");
+                report.problem(path.display(), "its name is not valid for a sorted file");
                 continue;
             };
             match preflight::checksum(&path) {
@@ -142,14 +140,15 @@ fn check_sorted_files(database: &Path, report: &mut CheckReport) -> Result<Vec<P
     Ok(unnamed)
 }
 
-/// Whether there was no room for the copy or no right to open it, rather than damage to what was copied.
+/// Returns whether the error comes from the scratch folder, which lacks room or permissions, rather than from damage to
+/// the copied data.
 fn is_of_scratch(error: &fjall::Error) -> bool {
     let (fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error))) = error else { return false };
     is_too_many_open_files(error)
         || matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem)
 }
 
-/// Copies a database that must not be changed to a folder in which it may be opened.
+/// Copies a database that must not be changed to a folder in which it can be opened.
 fn copy_to_read(from: &Path, to: &Path) -> io::Result<()> {
     let from = from.canonicalize()?;
     for entry in fs::read_dir(&from)? {
@@ -161,7 +160,7 @@ fn copy_to_read(from: &Path, to: &Path) -> io::Result<()> {
         } else if from.ends_with("tables") {
             link_to_read(&path, &target)?;
         } else if path.extension().is_some_and(|extension| extension == "jnl") {
-            // Only complete batches, as the start of an engine leaves them.
+            // Copy only complete batches, as the start of an engine leaves them.
             fs::write(&target, preflight::valid_part(&path)?)?;
         } else {
             fs::copy(&path, &target)?;
@@ -192,7 +191,8 @@ mod tests {
         RecordBuilder::default().finish(DateTime::from_ticks(ticks).unwrap()).as_bytes().to_vec()
     }
 
-    /// The problems of a folder with one table of the id 1, the highest Timestamp 1000, and these entries.
+    /// Returns the problems found in a folder that contains one table with id 1, the last Timestamp 1000, and these
+    /// entries.
     async fn problems(entries: &[Entry]) -> Vec<String> {
         let place = tempfile::tempdir().unwrap();
         let (folder, scratch) = (place.path().join("data"), place.path().join("scratch"));
@@ -227,26 +227,26 @@ mod tests {
         let good = (entity(1, b"p\0r"), record(1000));
         assert_eq!(problems(std::slice::from_ref(&good)).await, [""; 0]);
         let cases: [(Entry, &str); 13] = [
-            ((entity(1, b"p\0r"), record(1001)), "later than the highest"),
+            ((entity(1, b"p\0r"), record(1001)), "later than the last one issued"),
             ((entity(1, b"p\0r"), b"x".to_vec()), "cannot be read"),
-            ((entity(1, b"p\0r"), [record(1), vec![0]].concat()), "the record of the entity cannot be read"),
+            ((entity(1, b"p\0r"), [record(1), vec![0]].concat()), "its record cannot be read"),
             ((entity(1, b"pr"), record(1)), "cannot be read"),
-            ((entity(1, b"p/q\0r"), record(1)), "no entity can have this key"),
+            ((entity(1, b"p/q\0r"), record(1)), "its key is not valid"),
             ((entity(7, b"p\0r"), record(1)), "belongs to no table"),
             ((b"\0\0\0\0\0\0\0\x01".to_vec(), record(1)), "cannot be read"),
-            ((own(b"x"), b"1".to_vec()), "knows no such kind of key"),
-            ((own(b"mother"), b"1".to_vec()), "knows no such kind of key"),
+            ((own(b"x"), b"1".to_vec()), "does not know this kind of key"),
+            ((own(b"mother"), b"1".to_vec()), "does not know this kind of key"),
             ((own(b"sAB"), b"1".to_vec()), "service properties"),
             ((own(b"p123"), b"\x01".to_vec()), "the marker of a deleted table"),
-            (catalog("Other", 1), "its id is that of another table"),
-            (catalog("Other", 2), "was already given out"),
+            (catalog("Other", 1), "another table has the same id"),
+            (catalog("Other", 2), "was already issued"),
         ];
         for (entry, expected) in cases {
-            // An entity of a table is named by its key inside the table.
+            // An entity of a table is reported by its key inside the table.
             let key = entry.0.strip_prefix(&1_u64.to_be_bytes()).unwrap_or(&entry.0).escape_ascii().to_string();
             let found = problems(&[good.clone(), entry]).await;
             assert!(found.len() == 1 && found[0].contains(expected), "{key}: {found:?}");
-            assert!(found[0].contains(&key) || expected == "was already given out", "{key}: {found:?}");
+            assert!(found[0].contains(&key) || expected == "was already issued", "{key}: {found:?}");
         }
     }
 

@@ -1,19 +1,18 @@
-//! What is recorded of the journals when a database is closed in order, and how it is compared at the next start.
+//! The record of the journals that a clean shutdown leaves, and its comparison at the next start.
 //!
-//! The library takes a journal that is empty, or that ends early, for one to which nothing more was written. After a crash
-//! that may be so. After a stop in order it is a loss, and only a record from before shows it.
+//! If a journal is empty or ends early, the library assumes that nothing more was written to it. After a crash, this
+//! may be true. After a clean shutdown, it is data loss, and only a record from before shows it.
 //!
-//! This module must not know files: it makes and reads the text of the record.
+//! This module must not know files: it formats and parses the record.
 
 use std::fmt::Write as _;
 use xxhash_rust::xxh3::xxh3_64;
 
 const FIRST_LINE: &str = "rowhouse closed";
 
-/// A journal as it was when the database was closed.
+/// The state of a journal when the database was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ClosedJournal {
-    /// The number in its name.
     pub(super) number: u64,
     /// The length of its complete batches.
     pub(super) bytes: usize,
@@ -21,7 +20,7 @@ pub(super) struct ClosedJournal {
     pub(super) checksum: u128,
 }
 
-/// What the journals held when the database was closed in order, from the oldest to the active one.
+/// The state of all journals when the database was closed cleanly, from the oldest to the active one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ClosingRecord(pub(super) Vec<ClosedJournal>);
 
@@ -36,26 +35,32 @@ impl ClosingRecord {
         text + &format!("checksum {checksum:016x}\n")
     }
 
-    /// Reads what [`Self::to_text`] wrote, and nothing else.
+    /// Parses the output of [`Self::to_text`] and accepts nothing else.
     pub(super) fn from_text(text: &str) -> Option<Self> {
         let journals = text.strip_prefix(FIRST_LINE)?.lines().filter_map(|line| line.strip_prefix("journal "));
         let record = Self(journals.map(journal).collect::<Option<_>>()?);
         (record.to_text() == text).then_some(record)
     }
 
-    /// What the journals miss that they held when the database was closed: the number of one, and the difference.
+    /// Compares the journals with the record. Returns the number of the first differing journal and a description of
+    /// the difference.
     pub(super) fn difference(&self, found: &[ClosedJournal]) -> Option<(u64, String)> {
         for closed in &self.0 {
             let Some(found) = found.iter().find(|found| found.number == closed.number) else {
                 return Some((closed.number, "the file is missing".to_owned()));
             };
             if found.bytes != closed.bytes {
-                let what =
-                    format!("it held {} bytes of writes when it was closed, and holds {}", closed.bytes, found.bytes);
+                let what = format!(
+                    "it held {} bytes of writes when it was closed, but now holds {}",
+                    closed.bytes, found.bytes
+                );
                 return Some((closed.number, what));
             }
             if found.checksum != closed.checksum {
-                return Some((closed.number, "it does not hold the writes that it held when it was closed".to_owned()));
+                return Some((
+                    closed.number,
+                    "its writes differ from those that it held when it was closed".to_owned(),
+                ));
             }
         }
         let is_known = |number| self.0.iter().any(|closed| closed.number == number);
@@ -105,7 +110,7 @@ mod tests {
             (vec![SECOND], 7, "missing"),
             (vec![FIRST], 8, "missing"),
             (vec![FIRST, ClosedJournal { bytes: 0, ..SECOND }], 8, "held 1234 bytes"),
-            (vec![FIRST, ClosedJournal { checksum: 1, ..SECOND }], 8, "does not hold the writes"),
+            (vec![FIRST, ClosedJournal { checksum: 1, ..SECOND }], 8, "its writes differ"),
             (vec![FIRST, SECOND, third], 9, "did not exist"),
         ] {
             let (found_in, what) = record.difference(&found).unwrap();

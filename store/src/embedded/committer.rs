@@ -1,16 +1,16 @@
-//! The one thread that changes the database on behalf of requests.
+//! The only thread that changes the database on behalf of requests.
 //!
-//! Every change passes through its queue and so has its place in one serial order. The committer takes a group of the
-//! waiting requests (`fair_queue` decides which), applies them in that order to the latest state, writes one batch, syncs
-//! once, and answers them all.
+//! Every change passes through the committer's queue and thereby gets its place in one serial order. The committer
+//! takes a group of waiting requests, chosen by `fair_queue`, and applies them in that order to the latest state. It
+//! then writes one batch, syncs once, and responds to all of them.
 //!
 //! Invariants:
 //!
-//! 1. No request is answered before the batch is as durable as the engine was configured for. That holds for refusals
-//!    too, since an earlier transaction of the same group may be their reason.
-//! 2. The highest stamp is written in the same batch as the entities that carry it.
-//! 3. After a write has failed, nothing is written before the database was opened again (`outage`).
-//! 4. Whatever happens, every request is answered or its channel is dropped, so that no caller waits for ever.
+//! 1. No request gets a response before the batch is as durable as the engine is configured to make it. This includes
+//!    refusals, because an earlier transaction of the same group may be their cause.
+//! 2. The last issued stamp is written in the same batch as the entities that carry it.
+//! 3. After a failed write, nothing is written until the database has been reopened (`outage`).
+//! 4. Whatever happens, every request gets a response or its channel is dropped, so no caller waits forever.
 
 use super::counts::{Phase, PhaseTimer};
 use super::fair_queue::{FairQueue, GroupLimits, Next, Queued};
@@ -27,7 +27,7 @@ use crate::engine::{CatalogError, CommitError, Fault, TableKey};
 use crate::properties_value;
 use crate::stamp::Stamps;
 use fjall::{OwnedWriteBatch, PersistMode};
-use model::{AccountName, Clock, Mutation, ServicePropertiesUpdate, StoredAccessPolicies, Transaction, Written};
+use model::{AccountName, Clock, Mutation, MutationResult, ServicePropertiesUpdate, StoredAccessPolicies, Transaction};
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,25 +36,23 @@ use std::time::Duration;
 use std::vec;
 use tokio::sync::oneshot;
 
-/// Maximum memory of the requests that wait for the committer or are being served, in bytes.
+/// Maximum memory of the requests that wait for the committer or are being processed, in bytes.
 pub(super) const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// A group takes no more transactions once they have this many bytes.
+/// Size at which a group accepts no more transactions, in bytes.
 const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// A transaction of up to this size costs an account one turn, in bytes. A group of several accounts is written in little
-/// more than the time of a sync if each sends this much.
+/// Maximum size of a transaction that costs an account one turn, in bytes. If each of several accounts sends this much,
+/// writing their group takes little more time than a sync.
 const TURN_BYTES: usize = 256 * 1024;
-/// The limits of the committer's queue.
 pub(super) const GROUP_LIMITS: GroupLimits =
     GroupLimits { turn_bytes: TURN_BYTES, group_bytes: GROUP_BYTES_MAX, group_requests: 1024 };
 
-/// A request to the committer.
 pub(super) enum Request {
     Commit(CommitRequest),
-    /// The change, and the request's share of the queue's memory, which is released with the answer.
+    /// The change and its share of the queue's memory, which is released with the response.
     Catalog(CatalogChange, MemoryShare),
 }
 
-/// A change of what the engine keeps beside entities.
+/// A change to data other than entities.
 pub(super) enum CatalogChange {
     CreateTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
     DeleteTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
@@ -62,22 +60,20 @@ pub(super) enum CatalogChange {
     UpdateProperties(AccountName, Box<ServicePropertiesUpdate>, oneshot::Sender<Result<(), Fault>>),
 }
 
-/// A transaction and its table.
 pub(super) struct Submitted {
     pub(super) table: TableKey,
     pub(super) transaction: Transaction,
 }
 
-/// A transaction to commit.
 pub(super) struct CommitRequest {
-    /// Shared with the caller, which outlives the request as a rule and so frees the memory.
+    /// Shared with the caller, which usually outlives the request and so frees the memory.
     pub(super) submitted: Arc<Submitted>,
-    /// What the caller could do beforehand.
+    /// The part of the work that the caller did in advance.
     pub(super) prepared: Option<Prepared>,
-    /// About how much memory the transaction takes.
+    /// The approximate memory of the transaction, in bytes.
     pub(super) bytes: usize,
-    pub(super) answer: oneshot::Sender<Result<Vec<Written>, CommitError>>,
-    /// The transaction's share of the queue's memory, released with the answer.
+    pub(super) answer: oneshot::Sender<Result<Vec<MutationResult>, CommitError>>,
+    /// The transaction's share of the queue's memory, which is released with the response.
     pub(super) memory: MemoryShare,
 }
 
@@ -91,9 +87,9 @@ impl Queued for Request {
 
     fn cost_bytes(&self) -> usize {
         match self {
-            // A few bytes that are merged into a large entity make a large value.
+            // Merging a few bytes into a large entity creates a large value.
             Self::Commit(request) => request.bytes.max(request.prepared.as_ref().map_or(0, |prepared| prepared.bytes)),
-            // It has a sync to itself.
+            // A catalog change has its own sync.
             Self::Catalog(..) => TURN_BYTES,
         }
     }
@@ -103,7 +99,6 @@ impl Queued for Request {
     }
 }
 
-/// The state of the committer thread.
 pub(super) struct Committer<C> {
     pub(super) shared: Arc<EmbeddedState>,
     pub(super) queue: Arc<FairQueue<Request>>,
@@ -111,36 +106,36 @@ pub(super) struct Committer<C> {
     pub(super) next_table_id: TableId,
     /// Wakes the purger.
     pub(super) purges: Sender<()>,
-    /// How durable a group of transactions is before it is acknowledged.
+    /// The durability of a group of transactions before it is acknowledged.
     pub(super) persist_mode: PersistMode,
     pub(super) space: FreeSpace,
     pub(super) recent: RecentWrites,
-    /// Why nothing can be written; `None` while no write has failed.
+    /// The current outage; `None` if no write has failed.
     pub(super) outage: Option<Outage>,
 }
 
 impl<C: Clock> Committer<C> {
-    /// Serves requests until the queue is closed and empty. During an outage it tries to end it in between.
+    /// Processes requests until the queue is closed and empty. During an outage, it tries to end the outage in between.
     pub(super) fn run(mut self) {
         loop {
             let next = self.queue.take(self.outage.as_ref().map(Outage::next_attempt));
-            // A panic drops the channels of the current group, so its callers get a fault. Nothing of the group is visible:
-            // it was not written, or the library refuses all further writes.
+            // A panic drops the channels of the current group, so its callers get a fault. No change of the group is
+            // visible: either it was not written, or the library refuses all further writes.
             let served = match next {
                 Next::Group(requests) => guarded(|| self.serve(requests)),
-                // If the outage goes on, there is a later attempt.
+                // If the outage continues, there is a later attempt.
                 Next::Elapsed => guarded(|| drop(self.writable())),
                 Next::Closed => return,
             };
             if let Err(Panicked) = served {
                 tracing::error!(
-                    "the committer panicked; the requests of the current group get a fault, and it goes on with the next"
+                    "the committer panicked; the requests of the current group fail, and processing continues with the next group"
                 );
             }
         }
     }
 
-    /// The database, if it accepts writes. Opens it again if a write has failed and the next attempt is due.
+    /// Returns the database if it accepts writes. After a failed write, reopens it if the next attempt is due.
     fn writable(&mut self) -> Result<Arc<Storage>, Fault> {
         if self.outage.is_none() {
             let storage = self.shared.storage()?;
@@ -148,7 +143,7 @@ impl<C: Clock> Committer<C> {
             if !storage.refuses_writes() {
                 return Ok(storage);
             }
-            self.begin_outage(&"the storage library refuses writes because one has failed");
+            self.begin_outage(&"the storage library refuses writes because an earlier write failed");
         }
         if !self.outage.as_mut().is_some_and(|outage| outage.try_to_end(&self.shared)) {
             return Err(Fault::Suspended);
@@ -156,24 +151,24 @@ impl<C: Clock> Committer<C> {
         self.outage = None;
         self.recent.note_all();
         self.shared.counts.is_out.store(false, Ordering::Relaxed);
-        // A purge that was interrupted goes on.
+        // Resume a purge that was interrupted.
         let _no_purger = self.purges.send(());
         self.shared.storage()
     }
 
-    /// The database, if it accepts more than deletions.
+    /// Returns the database if it accepts writes other than deletions.
     fn with_space(&mut self) -> Result<Arc<Storage>, Fault> {
         if self.space.is_low() { Err(Fault::Full) } else { self.writable() }
     }
 
-    /// Writes a batch of the catalog. Tables change rarely, so it is synced at once whatever the durability of
+    /// Writes a batch of the catalog. Tables change rarely, so it is synced immediately, whatever the durability of
     /// transactions.
     fn write_synced(&mut self, storage: &Storage, batch: OwnedWriteBatch) -> Result<(), Fault> {
         let written = storage.write(batch.durability(Some(PersistMode::SyncData)));
         written.map_err(|error| self.write_failed(&error))
     }
 
-    /// Begins an outage; returns the fault for the callers of the write that failed.
+    /// Begins an outage. Returns the fault for the callers of the failed write.
     fn write_failed(&mut self, error: &fjall::Error) -> Fault {
         self.begin_outage(error);
         Fault::Interrupted
@@ -185,14 +180,14 @@ impl<C: Clock> Committer<C> {
         self.shared.counts.outages.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Serves a group of requests. Those for which there is no room in its batch go back to the queue.
+    /// Processes a group of requests. Requests that do not fit into its batch are put back into the queue.
     fn serve(&mut self, requests: Vec<Request>) {
         let mut commits = Vec::with_capacity(requests.len());
         let mut catalog = None;
         for request in requests {
             match request {
                 Request::Commit(request) => commits.push(request),
-                // The queue ends a group with it.
+                // The queue ends a group with a catalog change.
                 Request::Catalog(change, memory) => catalog = Some((change, memory)),
             }
         }
@@ -207,7 +202,7 @@ impl<C: Clock> Committer<C> {
     }
 
     fn change_catalog(&mut self, change: CatalogChange) {
-        // A caller may have gone away.
+        // The caller may be gone.
         match change {
             CatalogChange::CreateTable(table, answer) => drop(answer.send(self.create_table(&table))),
             CatalogChange::DeleteTable(table, answer) => drop(answer.send(self.delete_table(&table))),
@@ -220,7 +215,8 @@ impl<C: Clock> Committer<C> {
         }
     }
 
-    /// Commits the next requests as one group. Returns the account whose transaction filled it, if it is full.
+    /// Commits the next requests as one group. If the group became full, returns the account whose transaction filled
+    /// it.
     fn commit_group(&mut self, requests: &mut vec::IntoIter<CommitRequest>) -> Option<AccountName> {
         if requests.len() == 0 {
             return None;
@@ -238,7 +234,7 @@ impl<C: Clock> Committer<C> {
         timer.end(counts, Phase::Room);
         let mut group = Group::new(&shared, &storage, &mut self.recent, requests.len() > 1);
         let mut outcomes = Vec::with_capacity(requests.len());
-        // Released together: while the callers are answered, they contend for the lock with their next requests.
+        // Release them together: while callers get their responses, they contend for the lock with their next requests.
         let mut shares: Vec<MemoryShare> = Vec::new();
         let mut filled_by = None;
         for CommitRequest { submitted, prepared, answer, memory, .. } in requests {
@@ -252,7 +248,7 @@ impl<C: Clock> Committer<C> {
                 Some(share) => share.merge(memory),
                 None => shares.push(memory),
             }
-            // What was prepared may be out of date, and the entity larger by now.
+            // Prepared data may be outdated, and the entity may have grown since.
             if group.stored_bytes() >= GROUP_BYTES_MAX {
                 filled_by = Some(submitted.table.account.clone());
                 break;
@@ -271,7 +267,7 @@ impl<C: Clock> Committer<C> {
                 Ok(()) => result,
                 Err(_) => Err(CommitError::Fault(Fault::Interrupted)),
             };
-            // A caller may have gone away.
+            // The caller may be gone.
             drop(answer.send(result));
         }
         drop(shares);
@@ -279,7 +275,6 @@ impl<C: Clock> Committer<C> {
         filled_by
     }
 
-    /// Counts a group that was written.
     fn count(&self, transactions: usize, entities: usize, stored_bytes: usize, time: Duration) {
         let counts = &self.shared.counts;
         counts.group_transactions.record(transactions as u64);
@@ -291,7 +286,8 @@ impl<C: Clock> Committer<C> {
 
     fn create_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
         let (storage, id) = (self.with_space(), self.next_table_id);
-        // After an outage, only `writable` knows what became of the write that failed, so the catalog is read after it.
+        // After an outage, the state after the failed write is known only once `writable` has returned, so read the
+        // catalog after it.
         if self.shared.catalog().get(table).is_some() {
             return Err(CatalogError::AlreadyExists);
         }
@@ -303,7 +299,7 @@ impl<C: Clock> Committer<C> {
             layout::catalog_value(table, id, self.stamps.now(), &StoredAccessPolicies::default()),
         );
         batch.insert(&storage.data, layout::NEXT_TABLE_ID, id.next().to_bytes());
-        // If the write fails, the id may have been given out all the same, so it is not given out again.
+        // Even if the write fails, the id may have been used, so do not issue it again.
         self.next_table_id = id.next();
         self.write_synced(&storage, batch).map_err(CatalogError::Fault)?;
         self.shared.catalog_mut().insert(table, id);
@@ -329,14 +325,15 @@ impl<C: Clock> Committer<C> {
 
     fn delete_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
         let storage = self.writable().map_err(CatalogError::Fault)?;
-        // After an outage, only `writable` knows what became of the write that failed, so the catalog is read after it.
+        // After an outage, the state after the failed write is known only once `writable` has returned, so read the
+        // catalog after it.
         let id = self.shared.catalog().get(table).ok_or(CatalogError::NotFound)?.table;
         let mut batch = storage.db.batch();
         batch.remove(&storage.data, layout::catalog_key(table));
         batch.insert(&storage.data, layout::purge_key(id), layout::PURGE_VALUE);
         self.write_synced(&storage, batch).map_err(CatalogError::Fault)?;
         self.shared.catalog_mut().remove(table);
-        // Without a purger the marker waits for the next start.
+        // Without a purger, the marker waits for the next start.
         let _no_purger = self.purges.send(());
         Ok(())
     }
@@ -353,7 +350,7 @@ impl<C: Clock> Committer<C> {
     }
 }
 
-/// Whether a transaction only deletes, as an operator does to make room on a full disk.
+/// Returns whether a transaction contains only deletions, as an operator's do to make room on a full disk.
 fn makes_room(transaction: &Transaction) -> bool {
     transaction.mutations().iter().all(|mutation| matches!(mutation, Mutation::Delete { .. }))
 }

@@ -1,18 +1,18 @@
-//! Writing out memtables and merging sorted files, where the library does it too late or not at all.
+//! Flushes memtables and merges sorted files where the library does so too late or not at all.
 //!
-//! An entity that was overwritten or deleted stays in the tree until its versions and its tombstone meet in a merge, and
-//! until then every scan steps over them. The library merges its uppermost level into the next when that has a number of
-//! files, whatever they hold, and looks only after it has written out a memtable. So a thread looks at the levels and
-//! merges when what may hide something is large compared to what it may hide: at [`BUSY_SHARE`] while there are writes, and
-//! at [`IDLE_SHARE`] once there have been none for [`IDLE_TIME`].
+//! An overwritten or deleted entity stays in the tree until its versions and its tombstone meet in a merge; until then,
+//! every scan steps over them. The library merges its uppermost level into the next one when it has a certain number of
+//! files, whatever they contain, and checks this only after a flush. A separate thread therefore inspects the levels.
+//! It merges when the entries that may hide others are numerous compared with the entries that they may hide: at
+//! [`BUSY_SHARE`] while there are writes, and at [`IDLE_SHARE`] once there have been none for [`IDLE_TIME`].
 //!
 //! Invariants:
 //!
-//! 1. A merge drops nothing that a snapshot can see: it gets the library's own bound for that. The sequence number of a
-//!    fresh snapshot would not do, because an older snapshot may be open.
-//! 2. A merge never skips a level, and its files are chosen under the library's lock. Otherwise a tombstone could be dropped
-//!    while a level in between still holds what it hides.
-//! 3. What is due is decided by [`due`] and [`is_lowest_dead`], from numbers, so that it can be tested.
+//! 1. A merge drops nothing that a snapshot can see: it uses the library's own bound for that. The sequence number of a
+//!    new snapshot would not suffice, because an older snapshot may be open.
+//! 2. A merge never skips a level, and its files are chosen under the library's lock. Otherwise, a tombstone could be
+//!    dropped while a level in between still contains the entity that it hides.
+//! 3. [`due`] and [`is_lowest_dead`] decide which work is due. They depend only on numbers, so they can be tested.
 
 use super::counts::MergeCounts;
 use super::figures::Disk;
@@ -26,41 +26,41 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// How often the thread looks whether something is due.
+/// The interval between two checks for due work.
 const TICK: Duration = Duration::from_millis(250);
-/// Without a write for this long, the engine is idle.
+/// The time without writes after which the engine is idle.
 const IDLE_TIME: Duration = Duration::from_millis(500);
-/// While there are writes, the uppermost level is merged when it has this share of the entries of the levels below. A smaller
-/// one makes scans faster, and writes dearer: a merge writes what is below once more for every such share.
+/// While there are writes, the uppermost level is merged when it has this share of the entries of the levels below. A
+/// smaller share makes scans faster but writes more expensive, because a merge rewrites the levels below once for every
+/// such share.
 const BUSY_SHARE: Share = Share { part: 3, of: 10 };
 /// When the engine is idle, everything above the lowest level is merged into it if it has this share of its entries.
 const IDLE_SHARE: Share = Share { part: 1, of: 10 };
-/// Fewer entries than this are never worth a merge: a scan steps over them in a millisecond, and a file costs some syncs.
+/// The number of entries below which a merge is never worthwhile: a scan steps over them in a millisecond, and a file
+/// costs several syncs.
 const ENTRIES_MIN: u64 = 1024;
-/// Most bytes of a merge of two whole levels, which takes about three seconds and cannot be stopped. Larger levels are merged
-/// file by file.
+/// The maximum size of two whole levels to merge, in bytes. Such a merge takes about three seconds and cannot be
+/// stopped. Larger levels are merged file by file.
 const WHOLE_LEVELS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
-/// Size of the files that a merge of the uppermost level writes. With a threshold of one file, this is also the size up to which
-/// the library lets the lowest level be the only one below the uppermost.
+/// The size of the files that a merge of the uppermost level writes, in bytes. With a threshold of one file, this is
+/// also the size up to which the library lets the lowest level be the only one below the uppermost.
 const FILE_BYTES: u64 = 256 * 1024 * 1024;
-/// Size of the files that a merge of some files writes. The library takes files for it that span at most fifty times as much in
-/// the lowest level, so this bounds the merge to a gigabyte too.
+/// The size of the files that a merge of some files writes, in bytes. For it, the library takes files that span at most
+/// fifty times as much in the lowest level, so this also bounds the merge to a gigabyte.
 const LOWEST_FILE_BYTES: u64 = 20 * 1024 * 1024;
-/// The index of the lowest level.
 const LOWEST_LEVEL: u8 = 6;
-/// With this many batches above the library's bound of visible versions, a merge is sure to keep some for an open snapshot.
-/// Fewer may be the last ones that were written out.
+/// The number of batches above the library's bound of visible versions from which a merge is certain to keep some for
+/// an open snapshot. If there are fewer, they may be the last ones that were flushed.
 const KEPT_BATCHES_MAX: u64 = 16;
-/// After a look at a disk that has no room for a merge, the next one waits.
+/// The pause after finding that the disk has no room for a merge.
 const ROOM_PAUSE: Duration = Duration::from_secs(30);
-/// After a merge that changed nothing, mostly because the library is merging the same files, the next one waits.
+/// The pause after a merge that changed nothing, usually because the library is merging the same files.
 const REPEAT_PAUSE: Duration = Duration::from_secs(1);
-/// How long after an attempt to release memory and files the next one follows, if a snapshot was open.
+/// The pause after an attempt to release memory and files while a snapshot was open.
 const RELEASE_PAUSE: Duration = Duration::from_secs(3);
-/// How many snapshots make the library compute its bound of visible versions again.
+/// The number of snapshots after which the library recomputes its bound of visible versions.
 const SNAPSHOTS_PER_BOUND: usize = 10_000;
 
-/// A share, as a fraction.
 #[derive(Debug, Clone, Copy)]
 struct Share {
     part: u64,
@@ -68,46 +68,43 @@ struct Share {
 }
 
 impl Share {
-    /// Whether some entries are at least this share of others, and enough to matter.
+    /// Returns whether a number of entries is at least this share of others, and large enough to matter.
     fn is_reached(self, entries: u64, others: u64) -> bool {
         entries >= ENTRIES_MIN && entries.saturating_mul(self.of) >= others.saturating_mul(self.part)
     }
 }
 
-/// A level of the tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Level {
-    /// Values and tombstones.
+    /// The number of values and tombstones.
     entries: u64,
     tombstones: u64,
     bytes: u64,
 }
 
-/// How many entries are where.
+/// The number of entries in each part of the tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Shape {
-    /// In the memtable that takes the writes.
     memtable_entries: u64,
-    /// From the uppermost to the lowest.
+    /// The levels, from the uppermost to the lowest.
     levels: Vec<Level>,
 }
 
-/// What the thread does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
-    /// Write out the memtable, after which the levels are looked at again.
+    /// Flush the memtable, after which the levels are inspected again.
     WriteOut,
-    /// Merge the uppermost level into the next one that the library uses, and into the lowest if there is no other.
+    /// Merge the uppermost level into the next one that the library uses, or into the lowest if there is no other.
     MergeUppermost,
-    /// Merge the whole level of this index into the next.
+    /// Merge the whole level with this index into the next.
     MergeLevel(u8),
     /// Merge some files into the lowest level.
     MergeFiles,
-    /// Merge the lowest level with itself: it has versions or tombstones that were kept for a snapshot.
+    /// Rewrite the lowest level, because it contains versions or tombstones that were kept for a snapshot.
     RewriteLowest,
 }
 
-/// What is due; see the constants.
+/// Returns the work that is due; see the constants.
 fn due(shape: &Shape, is_idle: bool) -> Option<Work> {
     let (uppermost, below) = shape.levels.split_first()?;
     let entries = |levels: &[Level]| levels.iter().map(|level| level.entries).sum::<u64>();
@@ -131,7 +128,7 @@ fn due(shape: &Shape, is_idle: bool) -> Option<Work> {
     }
 }
 
-/// Whether the lowest level is worth to be merged with itself, when no snapshot is open that needs what was kept in it.
+/// Returns true if rewriting the lowest level would drop dead entries. Assumes that no open snapshot needs them.
 fn is_lowest_dead(shape: &Shape, has_kept_versions: bool) -> bool {
     shape.levels.last().is_some_and(|lowest| {
         let has_dead = has_kept_versions || IDLE_SHARE.is_reached(lowest.tombstones, lowest.entries);
@@ -139,11 +136,11 @@ fn is_lowest_dead(shape: &Shape, has_kept_versions: bool) -> bool {
     })
 }
 
-/// Writes out and merges what is due, until it is told to stop.
+/// Flushes and merges whatever is due until it is told to stop.
 pub(super) fn compact(shared: &EmbeddedState, disk: &Disk, stop: &Receiver<()>) {
     let mut compactor = Compactor::new();
     while stop.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-        // While the database is closed because a write failed, there is nothing to do.
+        // There is nothing to do while the database is closed because a write failed.
         let Ok(storage) = shared.storage() else { continue };
         if storage.retired.is_cancelled() || !compactor.may_work(&storage) {
             continue;
@@ -152,25 +149,26 @@ pub(super) fn compact(shared: &EmbeddedState, disk: &Disk, stop: &Receiver<()>) 
     }
 }
 
-/// The state of the thread.
+/// The state of the compaction thread.
 struct Compactor {
-    /// The active memtable and its size when it last changed, and when that was.
+    /// The active memtable and its size at its last change.
     writes: Option<(u64, u64)>,
     last_write: Option<Instant>,
-    /// No work before this instant.
     pause_until: Option<Instant>,
-    /// Versions that an open snapshot may have needed were merged into the lowest level.
+    /// Whether versions that an open snapshot may have needed were merged into the lowest level.
     has_kept_versions: bool,
-    /// A merge failed: what it had written stays on disk until the database is opened again.
+    /// The database in which a merge failed: the merge's output stays on disk until the database is reopened.
     failed: Weak<Storage>,
-    /// When to try to release memory and files; `None` if nothing was written or merged since they were.
+    /// The time of the next attempt to release memory and files; `None` if nothing has been written or merged since the
+    /// last release.
     release_at: Option<Instant>,
     /// The library's bound at the last attempt.
     bound: u64,
 }
 
 impl Compactor {
-    /// It takes the engine for idle until it sees a write: after a start, there may be much to merge.
+    /// Creates the initial state, in which the engine counts as idle until there is a write: after a start, there may
+    /// be much to merge.
     fn new() -> Self {
         Self {
             writes: None,
@@ -194,7 +192,7 @@ impl Compactor {
         let memtable = tree.active_memtable();
         let writes = Some((memtable.id(), memtable.size()));
         if self.writes != writes {
-            // What is there at the start, or was begun and is empty, was not written just now.
+            // Data present at the start do not count as a recent write, nor does an empty new memtable.
             if self.writes.is_some() && memtable.size() > 0 {
                 self.last_write = Some(monotonic::now());
             }
@@ -202,7 +200,7 @@ impl Compactor {
             self.release_at = Some(monotonic::now());
         }
         let is_idle = self.last_write.is_none_or(|at| at.elapsed() >= IDLE_TIME);
-        // The library is about to write out a memtable; its entries count when it has.
+        // The library is about to flush a memtable; its entries count once it has.
         if is_idle && tree.sealed_memtable_count() > 0 {
             return;
         }
@@ -226,27 +224,27 @@ impl Compactor {
             Work::RewriteLowest => false,
             _ => self.has_kept_versions || newest.saturating_sub(visible_bound(storage)) > KEPT_BATCHES_MAX,
         };
-        tracing::debug!(?work, ?shape, is_idle, "sorted files are merged");
+        tracing::debug!(?work, ?shape, is_idle, "merging sorted files");
         let result = if work == Work::WriteOut { run(storage, work) } else { merges.count(|| run(storage, work)) };
         match result {
             Ok(()) => {
-                // If nothing changed, the library merges by itself, or cannot do what was asked for.
+                // If nothing changed, the library is merging by itself, or cannot do the requested work.
                 if work != Work::WriteOut && self::shape(storage) == shape {
                     self.pause(REPEAT_PAUSE);
                 }
             }
             Err(error) => {
-                tracing::error!(%error, "sorted files could not be merged; it is not tried again before the next start");
+                tracing::error!(%error, "sorted files could not be merged; no more attempts are made until the database is reopened");
                 self.failed = Arc::downgrade(storage);
             }
         }
     }
 
-    /// Releases memory and files, if that is due. Whether there is nothing to release.
+    /// Releases memory and files if due. Returns true if nothing is left to release.
     fn release(&mut self, storage: &Storage) -> bool {
         if self.release_at.is_some_and(|at| monotonic::now() >= at) {
             let is_done = release(storage, &mut self.bound).unwrap_or_else(|error| {
-                tracing::warn!(%error, "merged files could not be removed; it is tried again");
+                tracing::warn!(%error, "merged files could not be removed; the removal will be retried");
                 false
             });
             self.release_at = (!is_done).then(|| monotonic::now() + RELEASE_PAUSE);
@@ -278,25 +276,25 @@ fn run(storage: &Storage, work: Work) -> fjall::Result<()> {
         Work::WriteOut => return storage.data.rotate_memtable().map(drop),
         Work::MergeUppermost => Arc::new(Leveled::default().with_l0_threshold(1).with_table_target_size(FILE_BYTES)),
         Work::MergeLevel(level) => Arc::new(PullDown(level, level + 1)),
-        // With a threshold of zero every level above the lowest has too much, so that the library picks the files of it that
-        // take least to merge.
+        // With a threshold of zero, every level above the lowest is too large, so the library picks those of its files
+        // that are cheapest to merge.
         Work::MergeFiles => Arc::new(Leveled::default().with_l0_threshold(0).with_table_target_size(LOWEST_FILE_BYTES)),
         Work::RewriteLowest => Arc::new(PullDown(LOWEST_LEVEL, LOWEST_LEVEL)),
     };
     storage.data.tree.compact(strategy, visible_bound(storage)).map_err(fjall::Error::from)
 }
 
-/// Below this sequence number, only the latest version of a key can be seen by any snapshot.
+/// Returns the sequence number below which snapshots can see only the latest version of a key.
 fn visible_bound(storage: &Storage) -> u64 {
     storage.db.supervisor.snapshot_tracker.get_seqno_safe_to_gc()
 }
 
-/// Releases the memtables that were written out and the files that were merged, which the library keeps until the next
-/// memtable is written out.
+/// Releases flushed memtables and merged files, which the library keeps until the next memtable is flushed.
 ///
-/// It keeps every list of files that an open snapshot may need, by its bound of visible versions, and one list more. It
-/// computes that bound after a number of snapshots, and a new list comes from moving the files of an empty level. Whether
-/// everything was released: an open snapshot prevents it. `last_bound` is the bound of the last attempt.
+/// The library keeps every list of files that an open snapshot may need, according to its bound of visible versions,
+/// and one more list. It recomputes that bound after a number of snapshots, and moving the files of an empty level
+/// creates a new list. Returns whether everything was released, which an open snapshot prevents. `last_bound` is the
+/// bound of the last attempt.
 fn release(storage: &Storage, last_bound: &mut u64) -> fjall::Result<bool> {
     let tree = &storage.data.tree;
     if tree.version_free_list_len() == 0 {
@@ -322,8 +320,9 @@ fn release(storage: &Storage, last_bound: &mut u64) -> fjall::Result<bool> {
     Ok(tree.version_free_list_len() <= 1)
 }
 
-/// An empty level below the uppermost one. The library may write out memtables before the level is moved, and to move several
-/// runs makes one of them that is out of order, which hides entities. Only the uppermost level ever has several.
+/// Returns an empty level below the uppermost one. The level must not be the uppermost, because the library may flush
+/// memtables before the move. Moving several runs would combine them into one that is out of order, which hides
+/// entities. Only the uppermost level ever has several runs.
 fn level_to_move(shape: &Shape) -> Option<u8> {
     let mut below = (0..).zip(&shape.levels).skip(1);
     below.find_map(|(index, level)| (level.entries == 0).then_some(index))
@@ -359,16 +358,16 @@ mod tests {
             // Too little to matter, however small the rest is.
             (1023, levels([NONE; 7]), None, None),
             (1024, levels([NONE; 7]), None, Some(Work::WriteOut)),
-            // In memory a tenth counts when there are no more writes.
+            // When there are no writes, a tenth in memory is enough.
             (9_999, small(NONE), None, None),
             (10_000, small(NONE), None, Some(Work::WriteOut)),
             (90_000, small(NONE), None, Some(Work::WriteOut)),
-            // In the uppermost level, three tenths count at any time.
+            // Three tenths in the uppermost level are always enough.
             (0, small((9_999, 8)), None, None),
             (1, small((9_999, 8)), None, Some(Work::MergeUppermost)),
             (0, small((29_999, 8)), None, Some(Work::MergeUppermost)),
             (0, small((30_000, 1)), Some(Work::MergeUppermost), Some(Work::MergeUppermost)),
-            // Levels between are merged from the upper one on, and only when nobody writes.
+            // Levels in between are merged from the top down, and only when there are no writes.
             (0, between((100_000, 90), (999_000, 800)), None, Some(Work::MergeLevel(5))),
             (0, between((99_000, 90), (999_000, 800)), None, None),
             (0, between((5_000_000, 250), (10_000_000, 7_300)), None, Some(Work::MergeFiles)),
@@ -437,7 +436,8 @@ mod tests {
         entries.map(|entry| entry.into_inner().map(|(key, value)| (key.to_vec(), value.to_vec())).unwrap()).collect()
     }
 
-    /// Writes and merges at random, with snapshots that stay open across merges, and compares what each snapshot shows.
+    /// Writes and merges at random, with snapshots that stay open across merges, and verifies the contents of each
+    /// snapshot.
     #[tokio::test(flavor = "multi_thread")]
     async fn merges_change_nothing_that_a_snapshot_shows() {
         let mut random = Random::from_environment("ROWHOUSE_COMPACTION_SEED");
@@ -454,7 +454,7 @@ mod tests {
                 } else {
                     upsert(number, i64::try_from(random.below(1000)).unwrap())
                 };
-                // What is not there cannot be deleted.
+                // A missing entity cannot be deleted.
                 let _refused = engine.commit(&table(), Transaction::single(mutation)).await;
             }
             if random.below(3) == 0 {
@@ -496,14 +496,14 @@ mod tests {
         assert_eq!(contents(&storage, &storage.db.snapshot()), last);
     }
 
-    /// Waits until the tree holds this many entries and nothing above its lowest level.
+    /// Waits until the tree contains this many entries, all of them in its lowest level.
     async fn merged(storage: &Storage, entries: u64) {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             let shape = shape(storage);
             let (lowest, above) = shape.levels.split_last().unwrap();
             let held = shape.memtable_entries + above.iter().map(|level| level.entries).sum::<u64>();
-            // The engine's own entries are among them, and versions of the last group that the snapshot shows.
+            // The count includes the engine's own entries and versions of the last group that the snapshot sees.
             if held == 0 && (entries..entries + 128).contains(&lowest.entries) {
                 return;
             }
@@ -534,14 +534,14 @@ mod tests {
         upsert_all(&engine, 1).await;
         let storage = engine.shared.storage().unwrap();
         merged(&storage, ENTITIES as u64).await;
-        // What a snapshot shows is kept while it is open.
+        // The contents of a snapshot are retained while it is open.
         let snapshot = storage.snapshot();
         let shown = contents(&storage, &snapshot);
         upsert_all(&engine, 2).await;
         merged(&storage, ENTITIES as u64).await;
         let files = || std::fs::read_dir(storage.data.path().join("tables")).unwrap().count();
         assert!(contents(&storage, &snapshot) == shown && files() > 1);
-        // Versions and tombstones that it needs are merged into the lowest level, and leave it when it is closed.
+        // Versions and tombstones that it needs are merged into the lowest level, and are dropped once it is closed.
         delete_all(&engine).await;
         let deadline = Instant::now() + Duration::from_secs(60);
         while shape(&storage).levels[6].tombstones < ENTITIES as u64 / 2 {
@@ -552,7 +552,7 @@ mod tests {
         assert!(contents(&storage, &snapshot) == shown);
         drop(snapshot);
         merged(&storage, ENTITIES as u64).await;
-        // Until the next memtable is written out, the library would keep the one that was, and the merged files.
+        // Otherwise, the library would keep the flushed memtable and the merged files until the next flush.
         let deadline = Instant::now() + Duration::from_secs(60);
         while storage.data.tree.version_memtable_size_sum() > 0 || files() > 1 {
             assert!(Instant::now() < deadline, "{} files", files());

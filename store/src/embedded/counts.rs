@@ -1,23 +1,23 @@
-//! What the committer counts while it works.
+//! The counters of the committer and of merges.
 
 use crate::figures::{Distribution, GROUP_BOUNDS, STORAGE_TIME_BOUNDS, nanoseconds};
 use crate::monotonic;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What the committer counts. Only it writes here.
+/// The committer's counters. Only the committer writes them.
 #[derive(Debug)]
 pub(super) struct CommitterCounts {
     pub(super) group_transactions: Distribution,
     pub(super) group_entities: Distribution,
     pub(super) write_time: Distribution,
-    /// Time spent in each phase of the groups, in nanoseconds, in the order of [`Phase`].
+    /// The time spent in each phase of the groups, in nanoseconds, in the order of [`Phase`].
     busy: [AtomicU64; 4],
     pub(super) transactions: AtomicU64,
-    /// Keys and records of committed transactions, in bytes.
+    /// The size of the keys and records of committed transactions, in bytes.
     pub(super) stored_bytes: AtomicU64,
     pub(super) outages: AtomicU64,
-    /// Nothing can be written, because a write has failed.
+    /// Whether nothing can be written because a write failed.
     pub(super) is_out: AtomicBool,
 }
 
@@ -35,7 +35,7 @@ impl CommitterCounts {
         }
     }
 
-    /// The time of each phase so far, in nanoseconds.
+    /// Returns the total time of each phase so far, in nanoseconds.
     pub(super) fn busy(&self) -> [(&'static str, u64); 4] {
         let [room, apply, write, answer] = &self.busy;
         [("room", room), ("apply", apply), ("write", write), ("answer", answer)]
@@ -43,17 +43,15 @@ impl CommitterCounts {
     }
 }
 
-/// What the thread that merges sorted files counts. Only it writes here.
+/// The counters of the thread that merges sorted files. Only that thread writes them.
 #[derive(Debug, Default)]
 pub(super) struct MergeCounts {
-    /// Merges that ended, and how long they took, in nanoseconds.
     pub(super) merges: AtomicU64,
     pub(super) nanoseconds: AtomicU64,
     pub(super) is_merging: AtomicBool,
 }
 
 impl MergeCounts {
-    /// Counts what `merge` does as a merge.
     pub(super) fn count<T>(&self, merge: impl FnOnce() -> T) -> T {
         let began = monotonic::now();
         self.is_merging.store(true, Ordering::Relaxed);
@@ -65,29 +63,26 @@ impl MergeCounts {
     }
 }
 
-/// What the committer does with a group, one after the other.
+/// The phases in which the committer processes a group.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Phase {
-    /// It waits until the library has room in its memtables.
+    /// Waiting until the library has room in its memtables.
     Room,
-    /// It applies the transactions.
     Apply,
-    /// It writes the group and syncs it.
+    /// Writing and syncing the group.
     Write,
-    /// It answers the callers.
+    /// Responding to the callers.
     Answer,
 }
 
-/// Measures the phases of a group.
 pub(super) struct PhaseTimer(Instant);
 
 impl PhaseTimer {
-    /// The first phase begins.
     pub(super) fn begin() -> Self {
         Self(monotonic::now())
     }
 
-    /// A phase has ended, and the next begins. Returns how long it took.
+    /// Ends a phase and starts the next one. Returns the duration of the ended phase.
     pub(super) fn end(&mut self, counts: &CommitterCounts, phase: Phase) -> Duration {
         let now = monotonic::now();
         let time = now.duration_since(self.0);

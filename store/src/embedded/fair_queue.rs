@@ -1,17 +1,18 @@
-//! The queue of the committer: a lane for each account, and the accounts take turns.
+//! The committer's queue: one lane per account, and the accounts take turns.
 //!
-//! Turns are measured in bytes (deficit round robin). With each turn an account earns credit, and it may send requests
-//! as long as they cost no more than its credit. So an account with large transactions gets no more of the committer than
-//! one with small ones, and a request waits for a bounded amount of work of each other account, however much they send.
+//! Turns are measured in bytes (deficit round robin). With each turn, an account earns credit, and it may send requests
+//! that cost no more than its credit. An account with large transactions therefore gets no larger share of the
+//! committer than one with small ones. A request waits for only a bounded amount of work from each other account,
+//! however much they send.
 //!
 //! Invariants:
 //!
-//! 1. Requests of one account leave in the order in which they came.
-//! 2. While several accounts wait, a group has at most one turn of each. So a small request is in the next group, and the
-//!    large ones of other accounts do not fill that group.
-//! 3. Between the moment at which a request is the next one of its account and its group, every other account gets at most
-//!    the credit of as many turns as the request needs, and its own largest request.
-//! 4. Every accepted request is handed out exactly once, even after the queue was closed. Requests that are returned come
+//! 1. Requests of one account leave in the order in which they arrived.
+//! 2. While several accounts wait, a group contains at most one turn of each. A small request is therefore in the next
+//!    group, and the large requests of other accounts do not fill that group.
+//! 3. A request that has become its account's next one waits for a bounded amount of work from every other account: the
+//!    credit of as many turns as the request needs, plus that account's own largest request.
+//! 4. Every accepted request is delivered exactly once, even after the queue is closed. Requests that are put back come
 //!    before all later ones of their account.
 //!
 //! This module must not know what a request is, nor how it is stored.
@@ -22,39 +23,34 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// The sizes of turns and groups.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GroupLimits {
-    /// The credit that an account earns with a turn, in bytes.
+    /// The credit that an account earns per turn, in bytes.
     pub(super) turn_bytes: usize,
-    /// A group that has this many bytes gets no more requests.
+    /// The size at which a group accepts no more requests, in bytes.
     pub(super) group_bytes: usize,
-    /// Maximum number of requests in a group.
     pub(super) group_requests: usize,
 }
 
-/// What the queue must know of a request.
+/// The properties of a request that the queue needs.
 pub(super) trait Queued {
-    /// The account on whose behalf the request is made.
+    /// Returns the account on whose behalf the request is made.
     fn account(&self) -> &AccountName;
-    /// The cost of the request, in bytes.
     fn cost_bytes(&self) -> usize;
-    /// True if no request may follow this one in its group.
+    /// Returns true if no request may follow this one in its group.
     fn ends_group(&self) -> bool;
 }
 
-/// What the committer gets when it asks for requests.
+/// The result of waiting for requests.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next<T> {
-    /// At least one request.
+    /// A group of at least one request.
     Group(Vec<T>),
-    /// No request came in time.
     Elapsed,
-    /// The queue is closed and empty.
     Closed,
 }
 
-/// Requests of all accounts, for one consumer.
+/// A queue of requests from all accounts, for one consumer.
 #[derive(Debug)]
 pub(super) struct FairQueue<T> {
     limits: GroupLimits,
@@ -64,13 +60,12 @@ pub(super) struct FairQueue<T> {
 
 #[derive(Debug)]
 struct State<T> {
-    /// The accounts that have requests.
     lanes: HashMap<AccountName, Lane<T>>,
-    /// The same accounts, in the order of their turns.
+    /// The same accounts, in turn order.
     turns: VecDeque<AccountName>,
     requests: usize,
     is_closed: bool,
-    /// The consumer sleeps. Waking it costs a system call, so it is done only then.
+    /// Whether the consumer is asleep. Waking it costs a system call, so it is woken only then.
     is_awaited: bool,
 }
 
@@ -88,7 +83,7 @@ impl<T: Queued> FairQueue<T> {
         Self { limits, state: Mutex::new(state), arrived: Condvar::new() }
     }
 
-    /// Adds a request; returns it if the queue is closed.
+    /// Adds a request. Returns it as the error if the queue is closed.
     pub(super) fn push(&self, request: T) -> Result<(), T> {
         let mut state = self.state();
         if state.is_closed {
@@ -106,19 +101,18 @@ impl<T: Queued> FairQueue<T> {
         Ok(())
     }
 
-    /// Refuses all later requests. Those in the queue are still handed out.
+    /// Refuses all later requests. Requests already in the queue are still delivered.
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
         self.wake(state);
     }
 
-    /// The number of requests in the queue.
     pub(super) fn len(&self) -> usize {
         self.state().requests
     }
 
-    /// Waits for requests, at most until the given instant, and takes those of the next group.
+    /// Waits for requests, at most until the given instant, and takes the next group.
     pub(super) fn take(&self, until: Option<Instant>) -> Next<T> {
         let mut state = self.state();
         while state.turns.is_empty() {
@@ -142,8 +136,9 @@ impl<T: Queued> FairQueue<T> {
         Next::Group(state.group(self.limits))
     }
 
-    /// Returns the last requests of a group, in their order, because the group became larger than their costs showed. The
-    /// account whose request made it so waits for its next turn. The other accounts come first and keep their credit.
+    /// Puts back the last requests of a group, in their order, because the group became larger than their costs
+    /// indicated. The account whose request caused this waits for its next turn. The other accounts come first and keep
+    /// their credit.
     pub(super) fn put_back(&self, requests: impl DoubleEndedIterator<Item = T>, filled_by: &AccountName) {
         let mut state = self.state();
         for request in requests.rev() {
@@ -159,14 +154,14 @@ impl<T: Queued> FairQueue<T> {
         }
     }
 
-    /// Nothing can panic in the middle of a change, so a poisoned lock holds good data.
+    /// Returns the state. A change cannot panic half-way, so the data behind a poisoned lock are valid.
     fn state(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T: Queued> State<T> {
-    /// Takes the requests of a group; there is at least one request.
+    /// Takes a group of requests. There must be at least one request.
     fn group(&mut self, limits: GroupLimits) -> Vec<T> {
         let mut group = Group { requests: Vec::new(), bytes: 0, has_ended: false, limits };
         let has_several_accounts = self.turns.len() > 1;
@@ -177,18 +172,17 @@ impl<T: Queued> State<T> {
                     return group.requests;
                 }
             }
-            // A turn may be too short for the next request of an account, so the first round may take nothing.
+            // A turn may be too short for an account's next request, so the first round may take nothing.
             if self.turns.is_empty() || has_several_accounts && !group.requests.is_empty() {
                 return group.requests;
             }
         }
     }
 
-    /// The turn of the account that is next.
     fn turn(&mut self, group: &mut Group<T>) {
         let Some(account) = self.turns.pop_front() else { return };
         let Some(lane) = self.lanes.get_mut(&account) else { return };
-        // Credit is left if the last turn ended with a full group. It does not grow any further.
+        // Credit is left over if the last turn ended with a full group. It is not increased further.
         if lane.requests.front().is_some_and(|request| request.cost_bytes() > lane.credit) {
             lane.credit = lane.credit.saturating_add(group.limits.turn_bytes);
         }
@@ -207,7 +201,7 @@ impl<T: Queued> State<T> {
         }
     }
 
-    /// Returns a request; the next one to return is the one before it.
+    /// Puts back a request. Requests must be put back in reverse order.
     fn put_back(&mut self, request: T, filled_by: &AccountName) {
         let (account, cost) = (request.account().clone(), request.cost_bytes());
         self.requests += 1;
@@ -223,7 +217,6 @@ impl<T: Queued> State<T> {
     }
 }
 
-/// A group that is being put together.
 struct Group<T> {
     requests: Vec<T>,
     bytes: usize,

@@ -15,14 +15,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What the size classes of the allocator and the table of the cache add to the bytes of cached blocks, in percent: blocks of
-/// 30 KiB take 32.
+/// The overhead of the allocator's size classes and the cache's table on cached blocks, in percent. A block of 30 KiB
+/// takes 32 KiB.
 const CACHE_SHARE_PERCENT: u64 = 7;
-/// What the size classes of the allocator add to the bytes that a memtable counts, in percent. It counts the nodes of its
-/// skiplist as it should.
+/// The overhead of the allocator's size classes on the bytes that a memtable counts, in percent. The memtable counts
+/// the nodes of its skiplist correctly.
 const MEMTABLE_SHARE_PERCENT: u64 = 10;
 
-/// The folder whose file system the figures show, and how much of it is to stay free.
+/// The folder whose file system the figures describe, and its reserve of free space.
 #[derive(Debug, Clone)]
 pub(super) struct Disk {
     pub(super) folder: PathBuf,
@@ -35,13 +35,14 @@ impl Disk {
         Some(DiskFigures { free_bytes, reserve_bytes: self.reserve_bytes })
     }
 
-    /// How many bytes may be written before less than the reserve is free, as far as that is known.
+    /// Returns the number of bytes that can be written before the free space falls below the reserve, or `u64::MAX` if
+    /// it is unknown.
     pub(super) fn room_bytes(&self) -> u64 {
         self.figures().map_or(u64::MAX, |disk| disk.free_bytes.saturating_sub(disk.reserve_bytes))
     }
 }
 
-/// The figures of the engine. Asks the file system, so it may block.
+/// Returns the figures of the engine. Accesses the file system, so it may block.
 pub(super) fn figures(
     shared: &EmbeddedState,
     disk: &Disk,
@@ -81,7 +82,7 @@ pub(super) fn figures(
     }
 }
 
-/// How many deleted tables still have their marker.
+/// Returns the number of deleted tables that still have their marker.
 fn purge_backlog(storage: &Storage) -> Option<u64> {
     let mut backlog = 0;
     for marker in storage.db.snapshot().prefix(&storage.data, layout::PURGE_PREFIX) {
@@ -95,7 +96,7 @@ fn tree(storage: &Arc<Storage>, scans: &Scans, merges: &MergeCounts) -> TreeFigu
     let (db, data) = (&storage.db, &storage.data);
     let metrics = data.metrics();
     let journal_bytes = db.journal_disk_space().unwrap_or(0);
-    // The library does not know of the merges that the engine asks for.
+    // The library does not count the merges that the engine requests.
     let merging = u64::from(merges.is_merging.load(Ordering::Relaxed));
     let merge_time = Duration::from_nanos(merges.nanoseconds.load(Ordering::Relaxed));
     TreeFigures {
@@ -118,7 +119,6 @@ fn tree(storage: &Arc<Storage>, scans: &Scans, merges: &MergeCounts) -> TreeFigu
     }
 }
 
-/// What the tree takes of the memory of the process.
 fn memory(storage: &Storage) -> TreeMemory {
     let tree = &storage.data.tree;
     let with_share = |bytes: u64, percent: u64| bytes + bytes / 100 * percent;

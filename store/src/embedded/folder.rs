@@ -1,15 +1,15 @@
-//! The data folder: who owns it, which format it has, and the lock that keeps other processes out.
+//! The data folder: its owner, its format, and the lock that excludes other processes.
 //!
-//! Invariant: a folder that is not ours, is of another format, is damaged or is in use is not changed in any way.
+//! Invariant: a folder that does not belong to Rowhouse, has another format, is damaged or is in use is never changed.
 //!
-//! A new folder is marked in two steps. First the marker is written under a temporary name, then the database is
-//! created, and when that is complete the marker gets its name. A temporary marker alone means that the folder is
-//! ours and that nothing in it was ever acknowledged, so its database may be deleted and created again.
+//! A new folder is marked in two steps. First the marker is written under a temporary name and the database is created;
+//! once that is complete, the marker is renamed to its final name. A folder that has only a temporary marker belongs to
+//! Rowhouse but never held acknowledged data, so its database may be deleted and created again.
 
 use super::closing::ClosingRecord;
 use super::layout::FORMAT;
 use super::open_error::OpenError;
-use platform::files::{exposure, private_folder, sync_folder};
+use platform::files::{exposure_warning, private_folder, sync_folder};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -21,68 +21,66 @@ const DATABASE: &str = "database";
 const FIRST_LINE: &str = "rowhouse data folder";
 const LAST_LINE: &str = "Written by Rowhouse. Do not edit or delete this file.";
 
-/// Records a database that was closed in order; it is removed before anything is written again.
+/// Records that the database was closed cleanly. The file is removed before anything is written again.
 pub(super) const CLOSED: &str = "rowhouse.closed";
 const NEW_CLOSED: &str = "rowhouse.closed.new";
-/// Longest record of a closing that is read, in bytes; a journal takes at most 80.
+/// The maximum size of this record, in bytes; each journal takes at most 80.
 const CLOSED_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Marks a folder into which a backup is being restored; while it is there, only a restore opens the folder.
+/// Marks a folder into which a backup is being restored. While it exists, only a restore opens the folder.
 const RESTORING: &str = "rowhouse.restoring";
 
-/// Created and removed to find out whether the disk accepts writes.
+/// Created and removed to test whether the disk accepts writes.
 const PROBE: &str = "rowhouse.probe";
-/// How much is written to find that out, in bytes: a smaller file may still fit on a disk that is full.
+/// The size of this file, in bytes. A smaller file might still fit on a full disk.
 const PROBE_BYTES: usize = 1024 * 1024;
 
-/// Longest marker that is read, in bytes.
 const MARKER_BYTES_MAX: u64 = 4096;
 
-/// Entries of a folder that do not make it non-empty: the root of a file system may have this one.
+/// Entries that do not count as contents of a folder. The root of a file system may contain `lost+found`.
 const IGNORED: [&str; 2] = [LOCK, "lost+found"];
 
 /// A data folder that this process owns until the value is dropped.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    /// Held for its lock, which the operating system releases when the file is closed, however the process ends.
+    /// Held for its lock. The operating system releases the lock when the file is closed, however the process ends.
     lock: File,
     is_new: bool,
 }
 
 impl Drop for Folder {
-    /// Closing the file would not release the lock while a child process that is just being started has the file, too.
+    /// Releases the lock. Closing the file would not release it while a child process that is being started also has
+    /// the file.
     fn drop(&mut self) {
-        // Where this fails, closing has to do.
+        // If this fails, closing the file must suffice.
         let _ = self.lock.unlock();
     }
 }
 
-/// How a database was closed in order.
+/// The record of a clean shutdown.
 #[derive(Debug)]
 pub(super) enum Closing {
-    /// By a version that recorded only that everything was synced.
+    /// Written by a version that recorded only that everything was synced.
     Unrecorded,
-    /// With a record of what the journals held.
     Recorded(ClosingRecord),
 }
 
-/// What a folder is, determined without changing it.
+/// The kind of a folder, determined without changing it.
 enum Kind {
-    /// Missing, empty, or from a first start that did not finish.
+    /// Missing, empty, or left by an unfinished first start.
     New,
-    /// A complete data folder of this format.
     Complete,
 }
 
 impl Folder {
-    /// Takes possession of a data folder. A missing or empty one becomes a new data folder.
+    /// Takes ownership of a data folder. A missing or empty folder becomes a new data folder.
     pub(super) fn take(path: &Path) -> Result<Self, OpenError> {
         if let Kind::New = kind(path)? {
             create_private(path)?;
         }
         let lock = lock(path)?;
-        // Another process may have changed it between the first look and the lock.
+        // Another process may have changed the folder between the first check and the lock.
         let is_new = matches!(kind(path)?, Kind::New);
         if is_new {
             prepare(path).map_err(|error| OpenError::io("prepare the folder", path, error))?;
@@ -90,9 +88,9 @@ impl Folder {
         Ok(Self { path: path.to_owned(), lock, is_new })
     }
 
-    /// Takes possession of a complete data folder to read in it, and changes nothing.
+    /// Takes ownership of a complete data folder for reading, without changing anything.
     ///
-    /// A folder that is read-only, or that was copied without its lock file, can be read all the same.
+    /// This also works for a folder that is read-only, or that was copied without its lock file.
     pub(super) fn take_to_read(path: &Path) -> Result<Self, OpenError> {
         if let Kind::New = kind(path)? {
             return Err(OpenError::Missing { folder: path.to_owned() });
@@ -100,7 +98,7 @@ impl Folder {
         let lock_path = path.join(LOCK);
         let lock = match File::open(&lock_path) {
             Ok(lock) => try_lock(lock, path)?,
-            // Without a lock file no process has the folder open. The marker is held open in place of the lock.
+            // Without a lock file, no process has the folder open. Hold the marker open in place of the lock file.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let marker = path.join(MARKER);
                 File::open(&marker).map_err(|error| OpenError::io("open", &marker, error))?
@@ -110,10 +108,10 @@ impl Folder {
         Ok(Self { path: path.to_owned(), lock, is_new: false })
     }
 
-    /// Takes possession of a folder to restore a backup into: a missing or an empty one, or one with the remains of a
-    /// restore that was interrupted, which are deleted.
+    /// Takes ownership of a folder in order to restore a backup into it. The folder may be missing, empty, or contain
+    /// the remains of an interrupted restore, which are deleted.
     ///
-    /// Until [`Self::complete_restore`] nothing but another restore opens the folder.
+    /// Until [`Self::complete_restore`] is called, only another restore opens the folder.
     pub(super) fn take_to_restore(path: &Path) -> Result<Self, OpenError> {
         let check = || match kind(path) {
             Ok(Kind::New) | Err(OpenError::Restoring { .. }) => Ok(()),
@@ -136,7 +134,7 @@ impl Folder {
         Ok(Self { path: path.to_owned(), lock, is_new: true })
     }
 
-    /// Completes a restore of which everything is synced: the folder becomes one like any other that was closed in order.
+    /// Completes a restore whose data are all synced. The folder becomes like any other that was closed cleanly.
     pub(super) fn complete_restore(&mut self, record: &ClosingRecord) -> Result<(), OpenError> {
         self.complete()?;
         self.record_closing(record)?;
@@ -145,7 +143,7 @@ impl Folder {
             .map_err(|error| OpenError::io("complete the restore in", &self.path, error))
     }
 
-    /// Finds out whether the disk accepts writes and syncs, with a file that is removed again.
+    /// Tests whether the disk accepts writes and syncs, with a file that is removed afterwards.
     pub(super) fn probe(&self) -> io::Result<()> {
         let path = self.path.join(PROBE);
         let written = File::create(&path).and_then(|mut file| {
@@ -159,7 +157,8 @@ impl Folder {
         sync_folder(&self.path)
     }
 
-    /// Records that everything was synced and that nothing more will be written. A crash leaves the whole record or none.
+    /// Records that everything is synced and that nothing more will be written. A crash leaves either the whole record
+    /// or none.
     pub(super) fn record_closing(&self, record: &ClosingRecord) -> Result<(), OpenError> {
         let (path, new) = (self.path.join(CLOSED), self.path.join(NEW_CLOSED));
         let write = || -> io::Result<()> {
@@ -172,7 +171,7 @@ impl Folder {
         write().map_err(|error| OpenError::io("write", &path, error))
     }
 
-    /// The record of the last closing; `None` if the database was not closed in order.
+    /// Returns the record of the last shutdown, or `None` if the database was not closed cleanly.
     pub(super) fn closing(&self) -> Result<Option<Closing>, OpenError> {
         let path = self.path.join(CLOSED);
         let mut text = String::new();
@@ -184,13 +183,13 @@ impl Folder {
             Ok(0) => return Ok(Some(Closing::Unrecorded)),
             _ => {}
         }
-        let what = "it is not what Rowhouse wrote when the database was closed; \
-                    deleting it accepts what the journals may have lost since then";
+        let what = "it is not the record that Rowhouse wrote when the database was closed; \
+                    to accept that the journals may have lost data since then, delete it";
         let record = ClosingRecord::from_text(&text).ok_or_else(|| OpenError::damaged(&path, what))?;
         Ok(Some(Closing::Recorded(record)))
     }
 
-    /// Removes the record of the last closing, before anything is written.
+    /// Removes the record of the last shutdown, before anything is written.
     pub(super) fn forget_closing(&self) -> Result<(), OpenError> {
         let path = self.path.join(CLOSED);
         remove_if_there(&self.path.join(NEW_CLOSED))
@@ -199,19 +198,19 @@ impl Folder {
             .map_err(|error| OpenError::io("remove", &path, error))
     }
 
-    /// Where the storage library keeps its files.
+    /// Returns the path of the storage library's files.
     pub(super) fn database(&self) -> PathBuf {
         self.path.join(DATABASE)
     }
 
-    /// Whether the database does not exist yet.
     pub(super) fn is_new(&self) -> bool {
         self.is_new
     }
 
     /// Marks the database as completely created.
     ///
-    /// The storage library does not sync the folder in which it creates those of its keyspaces, so this does.
+    /// The storage library does not sync the folder in which it creates the folders of its keyspaces, so this method
+    /// does.
     pub(super) fn complete(&mut self) -> Result<(), OpenError> {
         sync_folders(&self.database())
             .and_then(|()| fs::rename(self.path.join(NEW_MARKER), self.path.join(MARKER)))
@@ -273,19 +272,19 @@ fn marker_text() -> String {
     format!("{FIRST_LINE}\nformat {FORMAT}\n{LAST_LINE}\n")
 }
 
-/// Creates a folder and its parents, if they are missing, for their owner alone.
+/// Creates a folder and its missing parents, accessible only to their owner.
 fn create_private(path: &Path) -> Result<(), OpenError> {
     let create = private_folder().recursive(true).create(path);
     create.map_err(|error| OpenError::io("create the folder", path, error))
 }
 
-/// Locks a folder that is about to be used, and warns if others may open it.
+/// Locks a folder that is about to be used, and warns if other users can open it.
 fn lock(folder: &Path) -> Result<File, OpenError> {
     let path = folder.join(LOCK);
     let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
     let file = open.map_err(|error| OpenError::io("open the lock file", &path, error))?;
     let lock = try_lock(file, folder)?;
-    if let Some(warning) = exposure(folder) {
+    if let Some(warning) = exposure_warning(folder) {
         tracing::warn!("{warning}");
     }
     Ok(lock)
@@ -318,7 +317,6 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Syncs a folder and the folders in it.
 fn sync_folders(path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
         let entry = entry?;

@@ -1,11 +1,10 @@
-//! The bytes on disk, pinned: `docs/embedded-engine.md` describes them. A change here is a change of the format of data
-//! folders, which later versions must still read.
+//! Pins the bytes on disk, as described in `docs/embedded-engine.md`. A change here is a change to the data folder
+//! format, which later versions must still read.
 
 use super::*;
 use model::{CorsRule, CorsRules, DateTime, EdmValue, KeyText, Permissions, RecordBuilder, StoredAccessPolicy};
 use std::fs;
 
-/// A clock that stands still.
 #[derive(Debug)]
 struct FixedClock;
 
@@ -22,7 +21,7 @@ fn table(name: &str) -> TableKey {
 fn policies() -> StoredAccessPolicies {
     let mut policy = StoredAccessPolicy::new("reader").unwrap();
     policy.start = DateTime::from_ticks(1);
-    policy.permissions = Permissions::of_table("r");
+    policy.permissions = Permissions::parse_table("r");
     StoredAccessPolicies::new(vec![policy]).unwrap()
 }
 
@@ -38,19 +37,20 @@ async fn insert(engine: &Embedded, table: &TableKey, partition: &str, row: &str)
     engine.commit(table, Transaction::single(Mutation::Insert { key, properties })).await.unwrap();
 }
 
-/// Every entry of an engine that has one of each kind: key and value.
+/// All entries, as keys and values, of an engine that contains one entry of each kind.
 const ENTRIES: [(&[u8], &[u8]); 8] = [
     // A table without policies: version, id, creation, name.
     (b"\0\0\0\0\0\0\0\0cacc1\0plain", b"\x01\0\0\0\0\0\0\0\x01\x01\x02\x03\x04\x05\x06\x07\x08\x05Plain"),
-    // A table with policies: version, id, creation, name; their number; id, start, expiry and permissions of the policy.
+    // A table with policies: version, id, creation, name; the number of policies; id, start, expiry and permissions of
+    // each.
     (
         b"\0\0\0\0\0\0\0\0cacc1\0withpolicies",
         b"\x02\0\0\0\0\0\0\0\x03\x01\x02\x03\x04\x05\x06\x07\x08\x0cWithPolicies\
           \x01\x06reader\0\0\0\0\0\0\0\x01\xff\xff\xff\xff\xff\xff\xff\xff\x01r",
     ),
-    // The highest Timestamp given out.
+    // The last Timestamp issued.
     (b"\0\0\0\0\0\0\0\0mlast-stamp", b"\x01\x02\x03\x04\x05\x06\x07\x09"),
-    // The id that the next table gets.
+    // The id of the next table.
     (b"\0\0\0\0\0\0\0\0mnext-table-id", b"\0\0\0\0\0\0\0\x04"),
     // A deleted table.
     (b"\0\0\0\0\0\0\0\0p\0\0\0\0\0\0\0\x02", b"\x01"),
@@ -76,7 +76,7 @@ async fn every_kind_of_key_and_value_is_pinned() {
     engine.update_service_properties(&table("Plain").account, cors()).await.unwrap();
     engine.delete_table(&table("Gone")).await.unwrap();
     insert(&engine, &table("Plain"), "p", "r").await;
-    // In the order of UTF-16 code units, a character beyond the BMP comes before the last ones of the BMP.
+    // In UTF-16 order, a character beyond the BMP sorts before the last characters of the BMP.
     insert(&engine, &table("Plain"), "é\u{1F600}\u{E000}", "").await;
     let storage = engine.shared.storage().unwrap();
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();

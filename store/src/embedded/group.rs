@@ -1,6 +1,6 @@
 //! A group of transactions that are written in one batch and synced once.
 //!
-//! Invariant: a transaction sees the effects of all transactions before it in the group, and none of a refused one.
+//! Invariant: a transaction sees the effects of all earlier transactions in the group, and none of a refused one.
 
 use super::committer::Submitted;
 use super::layout;
@@ -11,24 +11,24 @@ use crate::engine::CommitError;
 use crate::page::damaged;
 use crate::stamp::Stamps;
 use fjall::{OwnedWriteBatch, PersistMode, UserValue};
-use model::{Clock, DateTime, MutationError, Transaction, Written, record};
+use model::{Clock, DateTime, MutationError, MutationResult, Transaction, record};
 use std::sync::atomic::Ordering;
 
-/// The transactions so far.
+/// The transactions added so far.
 pub(super) struct Group<'a> {
     shared: &'a EmbeddedState,
     storage: &'a Storage,
     number: u64,
     recent: &'a mut RecentWrites,
     batch: OwnedWriteBatch,
-    /// Keys and records in the batch, in bytes.
+    /// The size of the keys and records in the batch, in bytes.
     stored_bytes: usize,
-    /// The state of each entity after the batch. A single transaction needs none: it never names an entity twice.
+    /// The state of each entity after the batch. A single transaction needs none, because its entities are distinct.
     overlay: Option<HashedKeyMap<Option<UserValue>>>,
 }
 
 impl<'a> Group<'a> {
-    /// An empty group, for one transaction or for several.
+    /// Creates an empty group for one or more transactions.
     pub(super) fn new(
         shared: &'a EmbeddedState,
         storage: &'a Storage,
@@ -47,13 +47,13 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Adds a transaction, unless it is refused.
+    /// Adds a transaction unless it is refused.
     pub(super) fn apply<C: Clock>(
         &mut self,
         Submitted { table, transaction }: &Submitted,
         prepared: Option<Prepared>,
         stamps: &mut Stamps<C>,
-    ) -> Result<Vec<Written>, CommitError> {
+    ) -> Result<Vec<MutationResult>, CommitError> {
         let id = self.shared.catalog().get(table).ok_or(CommitError::TableNotFound)?.table;
         let prepared = prepared.filter(|prepared| prepared.table == id);
         let mut prepared = prepared.unwrap_or_else(|| Prepared::keys_only(id, transaction, &self.shared.key_hashes));
@@ -73,29 +73,29 @@ impl<'a> Group<'a> {
             let value = value.map(|mut value| {
                 let mut bytes = value.get_mut().expect("nothing else holds the value");
                 let timestamp = record::stamp(&mut bytes, stamp).expect("the record was just built");
-                written.push(Written::Stored(timestamp));
+                written.push(MutationResult::Stored(timestamp));
                 drop(bytes);
                 UserValue::from(value)
             });
             if value.is_none() {
-                written.push(Written::Deleted);
+                written.push(MutationResult::Deleted);
             }
             self.push(key, value);
         }
         Ok(written)
     }
 
-    /// How many entities the batch writes or removes; one that is written twice counts twice.
+    /// Returns the number of entities that the batch writes or removes. An entity written twice counts twice.
     pub(super) fn entities(&self) -> usize {
         self.batch.len()
     }
 
-    /// Keys and records of those entities, in bytes.
+    /// Returns the size of the keys and records of those entities, in bytes.
     pub(super) fn stored_bytes(&self) -> usize {
         self.stored_bytes
     }
 
-    /// Writes the batch, with the durability of the mode, and makes it visible.
+    /// Writes the batch with the durability of the mode, and makes it visible.
     pub(super) fn write(mut self, last_stamp: DateTime, mode: PersistMode) -> fjall::Result<()> {
         if self.batch.is_empty() {
             return Ok(());
@@ -109,8 +109,9 @@ impl<'a> Group<'a> {
         written
     }
 
-    /// Looks up the entities that were not looked up yet, or were written to since. All are read before the first mutation
-    /// is judged, so an entity that cannot be read is a fault even if an earlier mutation would have been refused.
+    /// Looks up the entities that have not been looked up yet, or that have been written since. All of them are read
+    /// before the first mutation is evaluated. An entity that cannot be read is therefore a fault, even if an earlier
+    /// mutation would have been refused.
     fn look_up_changed(&self, transaction: &Transaction, prepared: &mut Prepared) -> Result<(), CommitError> {
         let seen = prepared.seen;
         for (change, mutation) in prepared.changes.iter_mut().zip(transaction.mutations()) {
@@ -125,7 +126,7 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    /// The entity as the transactions before leave it.
+    /// Returns the entity in the state after the earlier transactions.
     fn existing(&self, key: &HashedKey) -> fjall::Result<Option<UserValue>> {
         if self.recent.is_of_current_group(key)
             && let Some(known) = self.overlay.as_ref().and_then(|overlay| overlay.get(key))

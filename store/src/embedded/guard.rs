@@ -1,27 +1,27 @@
-//! The one place where a panic is caught.
+//! The only place where panics are caught.
 //!
-//! Reading an open database is not guarded. Every block of a sorted file has a checksum of 128 bits, and its head another
-//! one, and both are compared before the block is decoded; what the memtables hold was checked when the journals were read.
-//! So damage is an error there, and a panic would be a mistake in the library's code.
+//! Reading an open database is not guarded. Every block of a sorted file and every block header have 128-bit checksums,
+//! and both are verified before the block is decoded. The contents of memtables were verified when the journals were
+//! read. Damage is therefore an error there, and a panic would be a bug in the library.
 //!
 //! Two things are guarded:
 //!
-//! 1. Opening a database. The library decodes names and values of files that it has not checked, and stops with a panic at
-//!    those that it does not expect: a folder in `keyspaces` whose name is no number, a folder that is named like a
-//!    journal, a keyspace without its settings, a memtable whose highest sequence number is not that of its journal. These
-//!    are states of a folder, so the caller gets an error that names the folder.
-//! 2. The committer's work on a group of requests. It is the only thread that writes, so a panic there, be it of the
-//!    library or of this engine, would end all writes to all tables until the next start.
+//! 1. Opening a database. The library decodes names and values of files that it has not verified, and panics if it does
+//!    not expect them: a folder in `keyspaces` whose name is not a number, a folder named like a journal, a keyspace
+//!    without its settings, or a memtable whose highest sequence number does not match its journal. These are states of
+//!    a folder, so the caller gets an error that names the folder.
+//! 2. The committer's work on a group of requests. The committer is the only thread that writes. A panic there, whether
+//!    in the library or in this engine, would end all writes to all tables until the next start.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The guarded code panicked. The panic hook has already printed its message.
+/// The guarded code panicked. The panic hook has already printed the message.
 #[derive(Debug)]
 pub(super) struct Panicked;
 
-/// Runs a closure, and turns a panic into an error.
+/// Runs a closure and turns a panic into an error.
 ///
-/// The caller must make sure that what the closure changes can be used after a panic.
+/// The caller must ensure that everything the closure changes can still be used after a panic.
 pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|_| Panicked)
 }

@@ -1,31 +1,34 @@
-//! Reads the journals of the storage library before the library does, and tells a write that was cut off from damage.
+//! Reads the journals of the storage library before the library does, and tells an incomplete write from damage.
 //!
-//! The library takes the first entry that it cannot read for the end of a journal and cuts the file there. That is right
-//! for the last batch, which a loss of power may have left half written. But it would silently delete everything after a
-//! damaged byte in the middle, although all of that was acknowledged. And where the checksum of the last batch is wrong,
-//! it refuses to start although nothing acknowledged is missing.
+//! The library treats the first entry that it cannot read as the end of a journal, and truncates the file there. That
+//! is right for the last batch, which a power failure may have left half-written. After a damaged byte in the middle,
+//! however, it would silently delete everything that follows, although all of that was acknowledged. Conversely, if the
+//! last batch has a wrong checksum, the library refuses to start, although no acknowledged data are missing.
 //!
-//! What follows the last complete batch is cut off if it holds no complete batch, and damage if it does. But a batch that
-//! was cut off contains the bytes of clients as they are, and these may look like any batch. So a place inside the value
-//! of an entity does not count, as long as it is certain that it is inside one.
+//! If the bytes after the last complete batch contain no complete batch, they are truncated; if they do, they are
+//! damage. An incomplete batch contains clients' bytes as they are, however, and these may look like any batch. A
+//! position inside an entity's value is therefore ignored, provided that it is certain to be inside one.
 //!
 //! Invariants:
 //!
-//! 1. Damage to one place of a journal never hides a complete batch after it, whatever clients store. A value is skipped
-//!    only if the start of its batch and all heads of items up to it can be read, and if their lengths are confirmed: the
-//!    length of a value is stored twice and has a bound, and a key contains no control character except its separator
-//!    and is followed by one (every record, item and end begins with one). Everything after the first doubt counts.
-//! 2. A write of which only the beginning is there is never taken for damage: all its heads are there up to the last value,
-//!    and that one reaches the end. The end of the process, a full disk and most losses of power leave such a write.
-//! 3. The work is in proportion to the number of bytes, whatever they are.
-//! 4. A write that the library repeats is never taken for damage. After a write that failed, the library keeps its buffer and
-//!    writes it again later, so the start of a batch, or all of it, is followed by the same batch. Both begin with the same
-//!    sequence number, so nothing else can be there, and the batch was not acknowledged.
+//! 1. Damage at one position of a journal never hides a complete batch after it, whatever clients store. A value is
+//!    skipped only if the start of its batch and all item heads up to it can be read, and if their lengths are
+//!    confirmed. Three facts confirm them: the length of a value is stored twice and has an upper bound; a key contains
+//!    no control character except its separator; and a control character follows each key, because every record, item
+//!    and end begins with one. Everything after the first doubt is searched.
+//! 2. A write of which only the beginning is present is never mistaken for damage: all its heads are present up to the
+//!    last value, and that value extends to the end. A killed process, a full disk and most power failures leave such a
+//!    write.
+//! 3. The work is proportional to the number of bytes, whatever they are.
+//! 4. A write that the library repeats is never mistaken for damage. After a failed write, the library keeps its buffer
+//!    and writes it again later, so the start of a batch, or all of it, is followed by the same batch. Both begin with
+//!    the same sequence number, so nothing else can be there, and the batch was not acknowledged.
 //!
-//! One case remains: a loss of power that leaves later parts of a write without the start or a head before them, if a value
-//! in these parts contains a batch. It looks like damage and is taken for it, because the opposite would lose data.
+//! One case remains: a power failure that preserves later parts of a write, but not its start or an earlier head. If a
+//! value in these parts contains a batch, the write looks like damage. It is treated as damage, because the opposite
+//! could lose data.
 //!
-//! This module must not know files: it judges bytes. `docs/embedded-engine.md` gives the format of a journal.
+//! This module must not know files: it examines bytes. `docs/embedded-engine.md` specifies the format of a journal.
 
 use model::limits::ENTITY_BYTES_MAX;
 use std::ops::Range;
@@ -37,53 +40,50 @@ const TAG_END: u8 = 3;
 const TAG_CLEAR: u8 = 4;
 const TRAILER: &[u8] = b"FJL\x03";
 
-/// The start of a batch: tag, number of items, sequence number.
+/// The length of a batch start: tag, number of items, sequence number.
 const START_BYTES: usize = 1 + 4 + 8;
-/// The fixed part of an item after its tag: value type, compression, keyspace, three lengths.
+/// The length of the fixed part of an item after its tag: value type, compression, keyspace, three lengths.
 const ITEM_HEADER_BYTES: usize = 1 + 1 + 8 + 2 + 4 + 4;
-/// The only compression that this engine lets the library use in a journal.
+/// The only compression that this engine lets the library use in journals.
 const COMPRESSION_NONE: u8 = 0;
-/// The keyspace of everything that this engine stores.
 const DATA_KEYSPACE: u64 = 1;
-/// The length of the table id at the beginning of the key of an entity.
+/// The length of the table id at the start of an entity's key.
 const TABLE_ID_BYTES: usize = 8;
-/// Separates the partition key from the row key.
 const KEY_SEPARATOR: u8 = 0;
-/// No record of an entity is longer, in bytes: a UTF-16 code unit counts as two bytes and is stored with at most three.
+/// The maximum length of an entity's record, in bytes: a UTF-16 code unit counts as two bytes and is stored in at most
+/// three.
 const RECORD_BYTES_MAX: usize = 2 * ENTITY_BYTES_MAX;
-/// Keys contain no control characters, which are those below this one.
+/// The first character that is not a control character. Keys contain no control characters.
 const FIRST_CHARACTER: u8 = b' ';
 
-/// How many bytes are hashed in about the time that stepping over an item takes.
+/// The number of bytes that are hashed in about the time it takes to step over an item.
 const HASH_STEP_BYTES: usize = 64;
 
-/// The structure of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Journal {
-    /// All bytes before this one are complete batches.
+    /// The number of bytes of complete batches at the start.
     pub(super) valid_bytes: usize,
-    /// What follows them.
+    /// The kind of bytes that follow them.
     pub(super) rest: Rest,
     /// The sequence numbers of the batches; `None` if there are none.
     pub(super) sequence: Option<Sequence>,
 }
 
 impl Journal {
-    /// A journal to which nothing was written.
+    /// A journal to which nothing has been written.
     pub(super) const UNWRITTEN: Self = Self { valid_bytes: 0, rest: Rest::Empty, sequence: None };
 }
 
-/// The sequence numbers of the batches of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sequence {
     pub(super) first: u64,
     pub(super) last: u64,
-    /// Each is higher than the one before it.
+    /// Whether each number is higher than the previous one.
     pub(super) grows: bool,
 }
 
 impl Sequence {
-    /// The sequence with one more number.
+    /// Returns the sequence extended by a number.
     fn and(before: Option<Self>, number: u64) -> Self {
         match before {
             None => Self { first: number, last: number, grows: true },
@@ -92,25 +92,25 @@ impl Sequence {
     }
 }
 
-/// What follows the complete batches of a journal.
+/// The kind of bytes that follow the complete batches of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// Nothing, or the zeros that the file was created with.
+    /// Nothing, or the zeros with which the file was created.
     Empty,
-    /// Bytes that hold no complete batch, or only one that is written again: a write that was cut off.
+    /// Bytes that contain no complete batch, or only one that is a repetition: an incomplete write.
     CutOff,
-    /// Bytes that cannot be read, followed by a complete batch at this place.
+    /// Unreadable bytes, followed by a complete batch at this position.
     BatchAt(usize),
-    /// Bytes that cannot be read, followed by more places that look like a batch than are searched.
+    /// Unreadable bytes, followed by more positions that look like a batch than are searched.
     Unclear,
 }
 
-/// Reads the bytes of a journal.
+/// Determines the structure of a journal.
 pub(super) fn read(bytes: &[u8]) -> Journal {
     let mut valid_bytes = 0;
     let mut rest = bytes;
     let mut sequence = None;
-    // Each batch is read once, so this needs no bound.
+    // Each batch is read once, so no bound is needed.
     let mut unbounded = usize::MAX;
     let mut last_batch: &[u8] = &[];
     while let Some(batch) = Batch::read(rest, &mut unbounded).filter(Batch::is_intact) {
@@ -133,7 +133,8 @@ pub(super) fn read(bytes: &[u8]) -> Journal {
     Journal { valid_bytes, rest, sequence }
 }
 
-/// Whether the bytes are the beginning of a batch, then that batch as a whole, and nothing but zeros.
+/// Returns whether the bytes consist of the beginning of a batch, followed by the same batch in full and then only
+/// zeros.
 ///
 /// The work is bounded as in [`find_batch`].
 fn is_repeated(bytes: &[u8]) -> bool {
@@ -160,7 +161,7 @@ fn is_zero(bytes: &[u8]) -> bool {
     without_zeros_at_end(bytes).iter().all(|byte| *byte == 0)
 }
 
-/// The bytes without the blocks of zeros at their end; journals are created with 64 MiB of zeros.
+/// Returns the bytes without the blocks of zeros at the end. The library creates journals with 64 MiB of zeros.
 fn without_zeros_at_end(bytes: &[u8]) -> &[u8] {
     const BLOCK: [u8; 4096] = [0; 4096];
     let zeros = bytes.rchunks(BLOCK.len()).take_while(|block| BLOCK.starts_with(block));
@@ -168,10 +169,10 @@ fn without_zeros_at_end(bytes: &[u8]) -> &[u8] {
     bytes.get(..length).unwrap_or_default()
 }
 
-/// Looks for the first complete batch that does not begin with the first byte, and is later than `last`.
+/// Finds the first complete batch that does not begin at the first byte and whose number is higher than `last`.
 ///
-/// Bytes can be made so that batches seem to begin at many places and to be long, or to end together. So the number of items
-/// that are stepped over, and of bytes that are hashed, is bounded.
+/// Crafted bytes can make long batches seem to begin at many positions, or to share an end. The number of items stepped
+/// over and of bytes hashed is therefore bounded.
 fn find_batch(bytes: &[u8], last: Option<u64>, steps_left: &mut usize) -> Rest {
     for at in places(bytes, last) {
         let batch = bytes.get(at..).filter(|rest| is_later(rest, last)).and_then(|rest| Batch::read(rest, steps_left));
@@ -188,7 +189,8 @@ fn find_batch(bytes: &[u8], last: Option<u64>, steps_left: &mut usize) -> Rest {
     Rest::CutOff
 }
 
-/// The places after the first byte at which a batch may begin: all that are not certainly in the value of an entity.
+/// Returns the positions after the first byte at which a batch may begin: all positions that are not certain to be
+/// inside an entity's value.
 fn places(bytes: &[u8], last: Option<u64>) -> impl Iterator<Item = usize> {
     let mut between = Vec::new();
     let mut from = 1;
@@ -200,8 +202,8 @@ fn places(bytes: &[u8], last: Option<u64>) -> impl Iterator<Item = usize> {
     between.into_iter().flatten()
 }
 
-/// The values of the entities in a batch that is not complete, as far as their places are certain. The last may reach
-/// beyond the bytes.
+/// Returns the ranges of the entities' values in an incomplete batch, as far as their positions are certain. The last
+/// range may extend beyond the bytes.
 fn values_of_entities(bytes: &[u8], last: Option<u64>) -> Vec<Range<usize>> {
     let mut values = Vec::new();
     let Some(start) = Start::read(bytes).filter(|_| is_later(bytes, last)) else { return values };
@@ -214,26 +216,25 @@ fn values_of_entities(bytes: &[u8], last: Option<u64>) -> Vec<Range<usize>> {
     values
 }
 
-/// The place of the value of an item, if the item is of an entity and its lengths are certain.
+/// Returns the range of an item's value, if the item is an entity and its lengths are certain.
 fn value_of_entity(bytes: &[u8]) -> Option<Range<usize>> {
     let head = Head::read(bytes)?;
     let (table, key) = head.key.split_at_checked(TABLE_ID_BYTES)?;
     let is_of_entity =
         head.keyspace == DATA_KEYSPACE && table.iter().any(|byte| *byte != 0) && head.value_bytes <= RECORD_BYTES_MAX;
-    // A longer key would contain the first byte of the value or of the next entry, and a shorter one would be followed by
-    // a character.
+    // A longer key would contain the first byte of the value or of the next entry, and a shorter one would be followed
+    // by a character that is not a control character.
     let is_key = key.iter().filter(|byte| **byte < FIRST_CHARACTER).eq([&KEY_SEPARATOR])
         && head.after.first().is_some_and(|byte| *byte < FIRST_CHARACTER);
     let start = bytes.len() - head.after.len();
     (is_of_entity && is_key).then(|| start..start + head.value_bytes)
 }
 
-/// Whether the bytes begin as a batch that is later than the last one.
+/// Returns whether the bytes begin like a batch that is later than the last one.
 fn is_later(bytes: &[u8], last: Option<u64>) -> bool {
     Start::read(bytes).is_some_and(|start| last.is_none_or(|last| last < start.number))
 }
 
-/// The start of a batch.
 struct Start<'a> {
     item_count: u32,
     number: u64,
@@ -246,12 +247,11 @@ impl<'a> Start<'a> {
         let (item_count, rest) = rest.split_first_chunk()?;
         let (number, after) = rest.split_first_chunk()?;
         let start = Self { item_count: u32::from_le_bytes(*item_count), number: u64::from_le_bytes(*number), after };
-        // The library writes no batch without items.
+        // The library writes no empty batches.
         (start.item_count > 0).then_some(start)
     }
 }
 
-/// A batch with all its parts.
 struct Batch<'a> {
     number: u64,
     items: &'a [u8],
@@ -260,7 +260,7 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// The batch that the bytes begin with, unless it has more items than there are steps left.
+    /// Reads the batch at the start of the bytes, unless it has more items than there are steps left.
     fn read(bytes: &'a [u8], steps_left: &mut usize) -> Option<Self> {
         let start = Start::read(bytes)?;
         let mut rest = start.after;
@@ -288,7 +288,7 @@ fn after_item(bytes: &[u8]) -> Option<&[u8]> {
     head.after.get(head.value_bytes..)
 }
 
-/// An item without its value, which may not be there.
+/// An item without its value, which may be missing.
 struct Head<'a> {
     keyspace: u64,
     key: &'a [u8],
@@ -301,7 +301,7 @@ impl<'a> Head<'a> {
         let rest = bytes.strip_prefix(&[TAG_ITEM])?;
         let (header, rest) = rest.split_first_chunk::<ITEM_HEADER_BYTES>()?;
         let [_value_type, compression, keyspace @ .., k0, k1, v0, v1, v2, v3, s0, s1, s2, s3] = *header;
-        // What is not compressed is stored with the length it has.
+        // Uncompressed values are stored with their original length.
         if compression != COMPRESSION_NONE || [v0, v1, v2, v3] != [s0, s1, s2, s3] {
             return None;
         }
@@ -316,7 +316,8 @@ mod tests {
     use super::*;
     use fjall::{CompressionType, Database, KeyspaceCreateOptions, PersistMode};
 
-    /// The journal that the library writes for some batches, without the zeros at its end, and where each batch ends.
+    /// Returns the journal that the library writes for a number of batches, without the zeros at its end, and the end
+    /// of each batch.
     fn written(batches: usize) -> (Vec<u8>, Vec<usize>) {
         let folder = tempfile::tempdir().unwrap();
         let db = Database::builder(folder.path()).journal_compression(CompressionType::None).open().unwrap();
@@ -357,7 +358,7 @@ mod tests {
             cut.resize(bytes.len() + 100, 0);
             assert_eq!(extent(&cut), (ends[2], Rest::CutOff), "zeros from {length}");
         }
-        // Parts of a write may reach the disk in any order.
+        // The parts of a write may reach the disk in any order.
         let mut hole = bytes.clone();
         hole[ends[2]..ends[2] + 512].fill(0);
         assert_eq!(extent(&hole), (ends[2], Rest::CutOff));
@@ -372,12 +373,12 @@ mod tests {
                 let is_complete = length == failed.len();
                 let valid_bytes = if is_complete { first.len() + failed.len() } else { first.len() };
                 let mut repeated = [&first, &failed[..length], &failed].concat();
-                assert_eq!(extent(&repeated), (valid_bytes, Rest::CutOff), "{length} bytes, and all of it");
+                assert_eq!(extent(&repeated), (valid_bytes, Rest::CutOff), "{length} bytes, then the whole batch");
                 repeated.resize(repeated.len() + 5000, 0);
                 assert_eq!(extent(&repeated), (valid_bytes, Rest::CutOff), "with zeros");
-                // The library writes nothing after it, so this is damage.
+                // The library writes nothing after a repetition, so this is damage.
                 let later = [&first, &failed[..length], &failed, &batch(3, &[removal("d")])].concat();
-                assert_ne!(extent(&later).1, Rest::CutOff, "{length} bytes, all of it, and a later batch");
+                assert_ne!(extent(&later).1, Rest::CutOff, "{length} bytes, then the whole batch and a later batch");
             }
         }
     }
@@ -389,7 +390,7 @@ mod tests {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x55;
             let journal = read(&damaged);
-            // The sequence number alone is not covered by the checksum.
+            // Only the sequence number is not covered by the checksum.
             let is_in_number = (ends[1] + 5..ends[1] + 13).contains(&at);
             let is_found = if is_in_number {
                 journal.sequence.is_some_and(|sequence| !sequence.grows)
@@ -400,7 +401,7 @@ mod tests {
         }
     }
 
-    /// An item of the entity `p`/`row`, with the record of one that has these bytes.
+    /// Returns an item for the entity with keys `p` and `row`, whose record contains these bytes.
     fn entity(row: &str, bytes: &[u8]) -> Vec<u8> {
         let key = [&7_u64.to_be_bytes()[..], b"p\0", row.as_bytes()].concat();
         item(0, &key, &[&[1; 9], bytes].concat())
@@ -424,7 +425,7 @@ mod tests {
         [&[TAG_START][..], &count, &number.to_le_bytes(), &items, &[TAG_END], &checksum, TRAILER].concat()
     }
 
-    /// The last thing in each batch that has entities.
+    /// Returns the last item of each batch that contains entities.
     fn stamp() -> Vec<u8> {
         item(0, b"\0\0\0\0\0\0\0\0mlast-stamp", &[1; 8])
     }
@@ -442,7 +443,7 @@ mod tests {
             cut.resize(both.len() + 10_000, 0);
             assert_eq!(extent(&cut), (first.len(), Rest::CutOff), "zeros from {length}");
         }
-        // Parts of a value are missing, and its heads are there.
+        // Parts of a value are missing, but its heads are present.
         let second = both.windows(forged.len()).rposition(|bytes| bytes == forged).unwrap();
         for hole in [second - 9..second, second..second + 20, second + forged.len() - 40..both.len()] {
             let mut bytes = both.clone();
@@ -453,7 +454,7 @@ mod tests {
 
     #[test]
     fn no_flipped_bits_hide_the_batch_after_them() {
-        // The last batches are so small that a slightly longer length reaches beyond them.
+        // The last batches are so small that a slightly longer length extends beyond them.
         let forged = batch(9, &[entity("x", &[5; 40])]);
         let first = batch(1, &[entity("a", b"1"), stamp()]);
         let middles = [
@@ -468,7 +469,7 @@ mod tests {
             let good = [first.clone(), middle, batch(3, &[removal("f")])].concat();
             assert_eq!(extent(&good), (good.len(), Rest::Empty));
             let changes = (0..8).map(|bit| 1 << bit).chain([0x03, 0x55, 0xAA, 0xFF]).collect::<Vec<u8>>();
-            // No checksum covers the number of a batch, so another check looks at it.
+            // No checksum covers the number of a batch; another check verifies it.
             let number = first.len() + 5..first.len() + 13;
             for at in (first.len()..end).filter(|at| !number.contains(at)) {
                 for length in [1, 2, 3, 4, 8, 16, 32] {
@@ -492,11 +493,11 @@ mod tests {
         let first = batch(5, &[entity("a", b"1"), stamp()]);
         let head = &entity("x", &[5; 10_000])[..32];
         let last = batch(7, &[removal("f")]);
-        // One flipped bit of the length of the key, and the item seems to end before the client's last 32 bytes.
+        // With one bit of the key length flipped, the item seems to end before the client's last 32 bytes.
         let key = "b".repeat(40);
         let mut of_client = batch(6, &[entity(&key, &[&[5; 100][..], head].concat()), stamp()]);
         of_client[13 + 11] ^= 32;
-        // A block of another time, where a batch was that has an earlier number.
+        // A stale block from a time when a batch with a lower number was stored there.
         let stale = batch(5, &[entity("a", &[5; 10_000])])[..200].to_vec();
         for middle in [of_client, stale] {
             let at = first.len() + middle.len();
@@ -523,9 +524,9 @@ mod tests {
     #[test]
     fn the_work_of_a_search_is_bounded_whatever_the_bytes_are() {
         const BYTES: usize = 4 << 20;
-        // Each start is followed by items to the end, and each item is one of many starts' too.
+        // Each start is followed by items up to the end, and each item is shared by many starts.
         let chain = [TAG_START, 0xFF, 0xFF, 0xFF, TAG_CLEAR, 0, 0, 0, 0].repeat(BYTES / 9);
-        // Each value ends with a start that is followed by all further items, and all of them by one end.
+        // Each value ends with a start that is followed by all further items, which share one end.
         let count = 20_000_u32;
         let nested = (0..count).flat_map(|number| {
             let start = [&[TAG_START][..], &(count - 1 - number).to_le_bytes(), &[0xEE; 8]].concat();
@@ -536,7 +537,7 @@ mod tests {
             let mut steps_left = bytes.len();
             assert_eq!(find_batch(&bytes, None, &mut steps_left), Rest::Unclear);
             assert_eq!(steps_left, 0);
-            // A batch that was cut off in such a value needs no steps.
+            // An incomplete batch in such a value needs no steps.
             let mut items: Vec<_> = bytes.chunks(ENTITY_BYTES_MAX).map(|value| entity("a", value)).collect();
             items.push(stamp());
             let whole = batch(1, &items);

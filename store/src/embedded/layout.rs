@@ -1,7 +1,7 @@
-//! The keys and values of the embedded engine; `docs/embedded-engine.md` has them byte by byte.
+//! The keys and values of the embedded engine; `docs/embedded-engine.md` specifies them byte by byte.
 //!
-//! Bytes come from disk and may be damaged, so every decoding can fail and none panics.
-//! This module must not know the storage library.
+//! The bytes come from disk and may be damaged, so every decoding function can fail, but none panics. This module must
+//! not know the storage library.
 
 use crate::engine::TableKey;
 use crate::policies_value::{self, push_text, take_text, take_time};
@@ -9,71 +9,66 @@ use crate::properties_value;
 use crate::snapshot::SnapshotTable;
 use model::{AccountName, DateTime, EntityKey, ServiceProperties, StoredAccessPolicies, TableName};
 
-/// The format of data folders that this version writes and reads.
+/// The data folder format that this version writes and reads.
 pub(super) const FORMAT: u32 = 1;
 
-/// The one keyspace. Each keyspace would cost about 17 more syncs when a folder is created, and would keep journals
-/// from being deleted until it has been written out too.
+/// The only keyspace. A further keyspace would cost about 17 more syncs when a folder is created. It would also have to
+/// be flushed before journals could be deleted.
 pub(super) const KEYSPACE: &str = "data";
 
-// No table has the id 0, so the keys that begin with it are the engine's own. The next byte is their kind.
+// No table has the id 0, so keys that begin with it are the engine's own. The byte after it is their kind.
 
-/// The key of the id that the next table gets.
 pub(super) const NEXT_TABLE_ID: &[u8] = b"\0\0\0\0\0\0\0\0mnext-table-id";
-/// The key of the highest Timestamp given out.
+/// The key of the last Timestamp issued.
 pub(super) const LAST_STAMP: &[u8] = b"\0\0\0\0\0\0\0\0mlast-stamp";
-/// The prefix of the keys of tables: the catalog.
+/// The prefix of the keys of tables, which form the catalog.
 pub(super) const CATALOG_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0c";
-/// The prefix of the keys of deleted tables whose entities are still to be removed; the table id follows.
+/// The prefix of the keys of deleted tables whose entities are still to be removed. The table id follows.
 pub(super) const PURGE_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0p";
-/// The prefix of the keys of service properties; the name of the account follows.
+/// The prefix of the keys of service properties. The account name follows.
 pub(super) const SERVICE_PROPERTIES_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0s";
 
-/// The version of a value of the catalog, its first byte, for a table without policies.
+/// The version of a catalog value for a table without policies. It is the value's first byte.
 const CATALOG_VALUE_VERSION: u8 = 1;
-/// The same for a table with policies, which follow what the first version has.
+/// The version for a table with policies. These follow the data of the first version.
 const CATALOG_VALUE_VERSION_WITH_POLICIES: u8 = 2;
-/// The value of a deleted table: its version, and nothing else.
+/// The value of a deleted table, which consists only of its version.
 pub(super) const PURGE_VALUE: &[u8] = &[1];
 
 /// Separates the account from the table name; neither can contain it.
 const CATALOG_KEY_SEPARATOR: u8 = 0;
 
-/// Identifies a table for ever: ids are given out in ascending order and never again.
+/// Identifies a table permanently: ids are issued in ascending order and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct TableId(u64);
 
 impl TableId {
-    /// The id of the first table.
     pub(super) const FIRST: Self = Self(1);
 
-    /// The id after this one.
     pub(super) fn next(self) -> Self {
         Self(self.0.checked_add(1).expect("2^64 tables are never created"))
     }
 
-    /// The id before this one; `None` before the first.
+    /// Returns the previous id, or `None` for the first one.
     pub(super) fn before(self) -> Option<Self> {
         Some(Self(self.0.checked_sub(1).filter(|id| *id > 0)?))
     }
 
-    /// The id as it is stored in keys and values.
     pub(super) fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
 
-    /// The id of these bytes.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         Some(Self(u64::from_be_bytes(bytes.try_into().ok()?)))
     }
 }
 
-/// The key of an entity: table id, then its key bytes inside the table.
+/// Returns the key of an entity: the table id, then the key bytes inside the table.
 pub(super) fn entity_key(table: TableId, key: &[u8]) -> Vec<u8> {
     [table.to_bytes().as_slice(), key].concat()
 }
 
-/// The same from the two keys of the entity.
+/// Returns the key of an entity from its partition key and row key.
 pub(super) fn key_of_entity(table: TableId, key: &EntityKey) -> Vec<u8> {
     let (partition, row) = (key.partition.as_str(), key.row.as_str());
     let mut full_key = Vec::with_capacity(size_of::<TableId>() + partition.len() + 1 + row.len());
@@ -82,28 +77,25 @@ pub(super) fn key_of_entity(table: TableId, key: &EntityKey) -> Vec<u8> {
     full_key
 }
 
-/// The key bytes inside the table, of the key of an entity.
+/// Returns the key bytes inside the table from the key of an entity.
 pub(super) fn key_in_table(key: &[u8]) -> Option<&[u8]> {
     key.get(size_of::<TableId>()..)
 }
 
-/// The key of a table in the catalog: prefix, account, separator, folded name.
+/// Returns the key of a table in the catalog: prefix, account, separator, folded name.
 pub(super) fn catalog_key(table: &TableKey) -> Vec<u8> {
     [CATALOG_PREFIX, table.account.as_str().as_bytes(), &[CATALOG_KEY_SEPARATOR], table.name.folded().as_bytes()]
         .concat()
 }
 
-/// The key of a deleted table.
 pub(super) fn purge_key(table: TableId) -> Vec<u8> {
     [PURGE_PREFIX, &table.to_bytes()].concat()
 }
 
-/// The table of a key of a deleted table.
 pub(super) fn decode_purge_key(key: &[u8]) -> Option<TableId> {
     TableId::from_bytes(key.strip_prefix(PURGE_PREFIX)?)
 }
 
-/// The value of a table in the catalog.
 pub(super) fn catalog_value(
     table: &TableKey,
     id: TableId,
@@ -121,7 +113,6 @@ pub(super) fn catalog_value(
     out
 }
 
-/// A decoded entry of the catalog.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CatalogEntry {
     pub(super) table: TableKey,
@@ -131,13 +122,12 @@ pub(super) struct CatalogEntry {
 }
 
 impl CatalogEntry {
-    /// The table as a snapshot has it.
     pub(super) fn into_snapshot(self) -> SnapshotTable {
         SnapshotTable { table: self.table, created: self.created, policies: self.policies }
     }
 }
 
-/// Reads an entry of the catalog; `None` if it is damaged or of a newer version.
+/// Decodes a catalog entry. Returns `None` if it is damaged or of a newer version.
 pub(super) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEntry> {
     let (version, rest) = value.split_first()?;
     let (id, rest) = rest.split_at_checked(size_of::<TableId>())?;
@@ -155,36 +145,31 @@ pub(super) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEn
     is_good.then_some(CatalogEntry { table, id: TableId::from_bytes(id)?, created: created?, policies })
 }
 
-/// An entry of the engine's own.
+/// A decoded entry of the engine itself, as opposed to an entity.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum OwnEntry {
-    /// The id that the next table gets.
     NextTableId(TableId),
-    /// The highest Timestamp given out.
     LastStamp(DateTime),
-    /// A table.
     Table(CatalogEntry),
     /// A deleted table whose entities are still to be removed.
     Purge(TableId),
-    /// The service properties of an account.
     ServiceProperties(AccountName, Box<ServiceProperties>),
 }
 
-/// Why an entry of the engine's own cannot be read.
+/// The reason why an entry of the engine itself cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OwnEntryError {
-    /// It is damaged, or of a newer version; says what cannot be read.
+    /// The entry is damaged or of a newer version. The string describes the entry.
     Damaged(&'static str),
-    /// There is no such kind of key in this version.
     UnknownKind,
 }
 
-/// Reads an entry of the engine's own, whose key begins with zeros.
+/// Decodes an entry of the engine itself, whose key begins with zeros.
 pub(super) fn decode_own_entry(key: &[u8], value: &[u8]) -> Result<OwnEntry, OwnEntryError> {
     let (entry, what) = if key == NEXT_TABLE_ID {
         (TableId::from_bytes(value).map(OwnEntry::NextTableId), "the id of the next table cannot be read")
     } else if key == LAST_STAMP {
-        (decode_stamp(value).map(OwnEntry::LastStamp), "the highest Timestamp given out cannot be read")
+        (decode_stamp(value).map(OwnEntry::LastStamp), "the last Timestamp issued cannot be read")
     } else if key.starts_with(CATALOG_PREFIX) {
         (decode_catalog_entry(key, value).map(OwnEntry::Table), "the entry of a table cannot be read")
     } else if key.starts_with(PURGE_PREFIX) {
@@ -200,22 +185,19 @@ pub(super) fn decode_own_entry(key: &[u8], value: &[u8]) -> Result<OwnEntry, Own
     entry.ok_or(OwnEntryError::Damaged(what))
 }
 
-/// The value of [`LAST_STAMP`].
 pub(super) fn stamp_value(stamp: DateTime) -> [u8; 8] {
     stamp.ticks().to_be_bytes()
 }
 
-/// The stamp of a value of [`LAST_STAMP`].
 fn decode_stamp(value: &[u8]) -> Option<DateTime> {
     DateTime::from_ticks(i64::from_be_bytes(value.try_into().ok()?))
 }
 
-/// The key of the service properties of an account.
+/// Returns the key of the service properties of an account.
 pub(super) fn service_properties_key(account: &AccountName) -> Vec<u8> {
     [SERVICE_PROPERTIES_PREFIX, account.as_str().as_bytes()].concat()
 }
 
-/// The account of a key of service properties.
 fn decode_service_properties_key(key: &[u8]) -> Option<AccountName> {
     AccountName::new(std::str::from_utf8(key.strip_prefix(SERVICE_PROPERTIES_PREFIX)?).ok()?)
 }
@@ -233,7 +215,7 @@ mod tests {
         let mut full = StoredAccessPolicy::new("é1").unwrap();
         full.start = DateTime::from_ticks(1);
         full.expiry = DateTime::from_ticks(2);
-        full.permissions = Permissions::of_table("ur");
+        full.permissions = Permissions::parse_table("ur");
         StoredAccessPolicies::new(vec![full, StoredAccessPolicy::new("x").unwrap()]).unwrap()
     }
 

@@ -1,13 +1,13 @@
 //! The default engine: entities on the local disk, in an LSM tree.
 //!
-//! Writers hand their transactions to one committer thread, which writes and syncs them in groups; readers read
-//! from snapshots and never wait for it. `docs/embedded-engine.md` describes what is on disk.
+//! Writers pass their transactions to one committer thread, which writes and syncs them in groups. Readers read from
+//! snapshots and never wait for the committer. `docs/embedded-engine.md` describes the data on disk.
 //!
 //! Invariants beyond those of [`crate::engine`]:
 //!
-//! 1. One engine owns a data folder at a time, and a folder that cannot be opened is not changed.
-//! 2. Memory is bounded by the options, whatever the load: the cache, the queue of the committer and the number of
-//!    scans that run at one time. What a scan that waits holds is bounded by its caller, who decides how many there are.
+//! 1. A data folder is owned by one engine at a time, and a folder that cannot be opened is not changed.
+//! 2. The options bound the memory, whatever the load: the cache, the committer's queue and the number of running
+//!    scans. The caller bounds the memory of waiting scans by limiting how many there are.
 
 mod background;
 mod check;
@@ -59,7 +59,7 @@ use folder::Folder;
 use model::{
     AccountName, Clock, EntityKey, Mutation, Record, RecordBuilder, ServiceProperties, ServicePropertiesUpdate,
 };
-use model::{StoredAccessPolicies, TableName, Transaction, Written};
+use model::{MutationResult, StoredAccessPolicies, TableName, Transaction};
 use preflight::CutOff;
 use prepared::{Prepared, RecentWrites, depends_on_existing};
 use queue_memory::{MemoryShare, QueueMemory};
@@ -76,34 +76,36 @@ use storage::{OpenSettings, Storage};
 use tokio::sync::oneshot;
 use tokio::task::coop::consume_budget;
 
-/// When an acknowledged write is on disk.
+/// The time at which an acknowledged write is on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// Before it is acknowledged. Nothing acknowledged is ever lost.
+    /// Before it is acknowledged. No acknowledged write is ever lost.
     Sync,
-    /// At most this long after. A crash of the process loses nothing; a crash of the operating system or a loss of
-    /// power loses at most what was acknowledged in the last interval, always the latest transactions and each as
-    /// a whole. Creating and deleting tables is synced at once.
+    /// At most this interval after it is acknowledged. A crash of the process loses nothing. A crash of the operating
+    /// system or a power failure loses at most the writes acknowledged in the last interval: always the latest
+    /// transactions, and each as a whole. Creating and deleting tables is synced immediately.
     Interval(Duration),
 }
 
-/// Scans that run at one time even with one processor: while one waits for the disk, another one can use it.
+/// The minimum number of concurrent scans, even with one processor: while one waits for the disk, another can use the
+/// processor.
 const CONCURRENT_SCANS_MIN: usize = 2;
 
-/// The share of a catalog change in the queue's memory, in bytes: more than policies or properties can have.
+/// The memory in the queue that a catalog change is charged, in bytes: more than policies or properties can have.
 const CATALOG_CHANGE_BYTES: usize = 16 * 1024;
 
-/// How the engine works. No option changes the format of the data folder.
+/// The options of the engine. No option changes the format of the data folder.
 #[derive(Debug, Clone)]
 pub struct EmbeddedOptions {
     /// When an acknowledged write is on disk.
     pub durability: Durability,
-    /// Memory for blocks read from disk, in bytes; allocated as it is needed.
+    /// The size of the cache for blocks read from disk, in bytes. It is allocated as needed.
     pub cache_bytes: u64,
-    /// Most scans that run at one time; each takes a thread. Others wait, and long ones take turns with them.
+    /// The maximum number of concurrent scans; each takes a thread. Other scans wait, and long ones take turns with
+    /// them.
     pub concurrent_scans: usize,
-    /// While the file system of the data folder has less free space than this, in bytes, only deletions are taken. That
-    /// keeps room for what the engine writes by itself. With zero, every write is taken until the disk is full.
+    /// The free space of the data folder's file system, in bytes, below which only deletions are accepted. It reserves
+    /// room for the engine's own background writes. With 0, writes are accepted until the disk is full.
     pub min_free_bytes: u64,
 }
 
@@ -122,7 +124,7 @@ impl Default for EmbeddedOptions {
 
 /// An engine on a data folder.
 ///
-/// Dropping it closes it too, and blocks until its threads have ended.
+/// Dropping it also closes it, and blocks until its threads have ended.
 pub struct Embedded {
     shared: Arc<EmbeddedState>,
     queue: Arc<FairQueue<Request>>,
@@ -132,15 +134,14 @@ pub struct Embedded {
     threads: Arc<Mutex<Threads>>,
 }
 
-/// The threads of the engine, and the channels that end them. The committer ends with its queue.
+/// The threads of the engine, and the channels that end them. The committer ends when its queue does.
 struct Threads {
     committer: Option<JoinHandle<()>>,
-    /// Those that work in the background.
     others: Vec<(std_mpsc::Sender<()>, JoinHandle<()>)>,
 }
 
 impl Embedded {
-    /// Opens a data folder; a missing or empty folder becomes a new one. Blocks while it reads from disk.
+    /// Opens a data folder. A missing or empty folder becomes a new data folder. Blocks while it reads from disk.
     pub fn open<C: Clock>(path: &Path, options: &EmbeddedOptions, clock: C) -> Result<Self, OpenError> {
         let cut_off = match options.durability {
             Durability::Sync => CutOff::LastBatch,
@@ -189,7 +190,7 @@ impl Embedded {
         })
     }
 
-    /// What takes snapshots of this engine, for as long as the engine is open.
+    /// Returns a handle that takes snapshots of this engine while the engine is open.
     pub fn snapshots(&self) -> Arc<dyn Snapshots> {
         Arc::clone(&self.shared) as _
     }
@@ -199,15 +200,17 @@ impl Embedded {
         self.queue.push(request).map_err(|_| Fault::Closed)
     }
 
-    /// The fault of a request that was not answered.
+    /// Returns the fault for a request that received no response.
     fn no_answer(&self) -> Fault {
         match self.shared.check_open() {
             Err(closed) => closed,
-            Ok(()) => Fault::Storage("the committer failed while it served the request; the log says why".into()),
+            Ok(()) => {
+                Fault::Storage("the committer failed while it processed the request; see the log for the reason".into())
+            }
         }
     }
 
-    /// Runs what may wait for the disk on a thread of its own, so that no other task waits with it.
+    /// Runs a closure that may wait for the disk on a separate thread, so that it does not block other tasks.
     async fn on_a_waiting_thread<T: Send + 'static>(
         &self,
         run: impl FnOnce(Arc<EmbeddedState>) -> T + Send + 'static,
@@ -216,17 +219,17 @@ impl Embedded {
         tokio::task::spawn_blocking(move || run(shared)).await.map_err(|error| Fault::Storage(Box::new(error)))
     }
 
-    /// Does the part of the commit that does not depend on the serial order, so that the committer, which every writer waits
-    /// for, has less to do. Memory used here is charged to the transaction's share of the queue.
+    /// Does the part of the commit that does not depend on the serial order. This reduces the work of the committer,
+    /// which every writer waits for. Memory used here is charged to the transaction's share of the queue.
     async fn prepare(
         &self,
         submitted: &Arc<Submitted>,
         mut memory: MemoryShare,
     ) -> Result<(Option<Prepared>, MemoryShare), Fault> {
-        // If nobody waits any more, the memory is kept nevertheless until this has ended.
+        // If the caller is gone, the memory stays charged until this has finished.
         let prepare = move |shared: &EmbeddedState, Submitted { table, transaction }: &Submitted| {
             let before = memory.bytes();
-            // Whoever holds memory must not wait for more. The committer does the work.
+            // Waiting for more memory while holding some could deadlock, so leave the work to the committer.
             let prepared = Prepared::new(shared, table, transaction, |bytes| memory.try_grow_to(before + bytes));
             if prepared.is_none() {
                 memory.shrink_to(before);
@@ -288,7 +291,7 @@ impl Engine for Embedded {
     }
 
     async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
-        // Reading does not wait, so a task that reads in a loop must yield.
+        // Reads do not wait, so yield here in case a task reads in a loop.
         consume_budget().await;
         self.shared.check_open().map_err(ReadError::Fault)?;
         if !self.shared.reads_may_wait(1)
@@ -324,7 +327,7 @@ impl Engine for Embedded {
         }
     }
 
-    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
+    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<MutationResult>, CommitError> {
         let bytes = memory_bytes(&transaction);
         let memory = self.queue_memory.acquire(&table.account, bytes).await;
         let submitted = Arc::new(Submitted { table: table.clone(), transaction });
@@ -363,14 +366,14 @@ impl Engine for Embedded {
     async fn close(&self) -> Result<(), Fault> {
         self.shared.check_open()?;
         self.shared.closing.cancel();
-        // Requests that are already queued are still answered.
+        // Requests that are already queued still get a response.
         self.queue.close();
         let (threads, shared) = (Arc::clone(&self.threads), Arc::clone(&self.shared));
         let ended = tokio::task::spawn_blocking(move || {
             threads.lock().unwrap_or_else(PoisonError::into_inner).join();
             let storage = shared.take_storage().ok_or(Fault::Suspended)?;
             storage.db.persist(PersistMode::SyncAll).map_err(storage::storage_fault)?;
-            // The library's threads may still change the journals, so this is done once they have ended.
+            // The library's threads may still change the journals, so do this only after they have ended.
             storage.record_closing_when_dropped(shared.folder());
             Ok(())
         });
@@ -381,14 +384,14 @@ impl Engine for Embedded {
 impl Drop for Embedded {
     fn drop(&mut self) {
         self.shared.closing.cancel();
-        // The committer ends when its queue is empty.
+        // The committer ends once its queue is empty.
         self.queue.close();
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).join();
     }
 }
 
 impl Threads {
-    /// Begins a thread that works in the background. The sender wakes it; when it ends by itself the others go on.
+    /// Starts a background thread. The sender wakes it; if the thread ends by itself, the others continue.
     fn begin(
         &mut self,
         name: &str,
@@ -401,25 +404,24 @@ impl Threads {
         Ok(wake)
     }
 
-    /// Ends the threads. The committer ends with its queue, which the caller has closed.
+    /// Ends the threads. The committer ends with its queue, which the caller has already closed.
     fn join(&mut self) {
         let stop = |(wake, thread): (std_mpsc::Sender<()>, JoinHandle<()>)| {
             let _already_ended = wake.send(());
             drop(wake);
             thread
         };
-        // The committer wakes the purger, so it ends first.
+        // The committer wakes the purger, so it must end first.
         let committer = self.committer.take().into_iter();
         let others = std::mem::take(&mut self.others).into_iter().map(stop);
         for thread in committer.chain(others) {
             if thread.join().is_err() {
-                tracing::error!("a thread of the engine panicked");
+                tracing::error!("an engine thread panicked");
             }
         }
     }
 }
 
-/// Stops a scan when its future is dropped.
 struct CancelOnDrop(Cancellation);
 
 impl Drop for CancelOnDrop {
@@ -437,9 +439,9 @@ fn spawn(
     std::thread::Builder::new().name(format!("rowhouse {name}")).spawn(move || run(&shared))
 }
 
-/// About how much memory a waiting transaction takes.
+/// Estimates the memory that a waiting transaction takes, in bytes.
 fn memory_bytes(transaction: &Transaction) -> usize {
-    /// Memory of a mutation without its keys and properties.
+    /// The memory of a mutation without its keys and properties, in bytes.
     const MUTATION_BYTES: usize = 256;
     let bytes = |mutation: &Mutation| {
         let key = mutation.key();

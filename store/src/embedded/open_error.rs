@@ -1,24 +1,24 @@
-//! Why a data folder was not opened: what is wrong, where, and what to do about it.
+//! The reasons why a data folder cannot be opened: the problem, where it is, and what to do about it.
 
 use super::layout::FORMAT;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a data folder was not opened. Nothing in it was changed, unless the disk failed half-way.
+/// The reason why a data folder was not opened. The folder is unchanged, unless the disk failed half-way.
 #[derive(Debug)]
 pub enum OpenError {
-    /// Another engine, of this or of another process, has the folder open.
+    /// Another engine, in this process or another one, has the folder open.
     Locked {
         /// The data folder.
         folder: PathBuf,
     },
     /// There is no data folder.
     Missing {
-        /// The path without a data folder.
+        /// The path that contains no data folder.
         folder: PathBuf,
     },
-    /// A backup cannot be restored into the folder, because it holds data already.
+    /// A backup cannot be restored into the folder, because it already contains data.
     InUse {
         /// The data folder.
         folder: PathBuf,
@@ -28,12 +28,12 @@ pub enum OpenError {
         /// The data folder.
         folder: PathBuf,
     },
-    /// The folder holds files, and no marker of a data folder.
+    /// The folder contains files but no data folder marker.
     Foreign {
         /// The folder.
         folder: PathBuf,
     },
-    /// The folder was written by a later version of Rowhouse.
+    /// The folder was written by a newer version of Rowhouse.
     Newer {
         /// The marker file.
         folder_marker: PathBuf,
@@ -44,12 +44,12 @@ pub enum OpenError {
     Damaged {
         /// The file or folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The description of the problem.
         what: String,
     },
     /// A file operation failed.
     Io {
-        /// The operation, as a verb.
+        /// The operation, starting with a verb in the infinitive.
         doing: &'static str,
         /// The file or folder.
         path: PathBuf,
@@ -86,23 +86,23 @@ impl fmt::Display for OpenError {
             Self::Missing { folder } => write!(f, "there is no data folder at {}; check the path", folder.display()),
             Self::InUse { folder } => write!(
                 f,
-                "the data folder {} holds data already; restore into a missing or an empty folder",
+                "the data folder {} already contains data; restore into a missing or empty folder",
                 folder.display()
             ),
             Self::Restoring { folder } => write!(
                 f,
-                "a backup is being restored into {}, or a restore was interrupted; restore it again into the same folder, \
+                "a backup is being restored into {}, or a restore was interrupted; repeat the restore into the same folder, \
                  or delete the folder",
                 folder.display()
             ),
             Self::Foreign { folder } => write!(
                 f,
-                "the folder {} holds files and is not a Rowhouse data folder; choose an empty or a new folder",
+                "the folder {} contains files but is not a Rowhouse data folder; choose an empty or new folder",
                 folder.display()
             ),
             Self::Newer { folder_marker, found } => write!(
                 f,
-                "{} has format {found}, and this version of Rowhouse reads up to format {}; use a newer version of Rowhouse",
+                "{} has format {found}, but this version of Rowhouse reads formats up to {}; use a newer version of Rowhouse",
                 folder_marker.display(),
                 FORMAT
             ),
@@ -113,7 +113,7 @@ impl fmt::Display for OpenError {
             ),
             Self::Io { doing, path, source } => write!(
                 f,
-                "could not {doing} {}: {source}; check that the folder exists, is writable, and that the disk is healthy",
+                "could not {doing} {}: {source}; check that the folder exists and is writable, and that the disk is healthy",
                 path.display()
             ),
             Self::Storage { path, source } => write!(

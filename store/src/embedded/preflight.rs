@@ -1,12 +1,12 @@
-//! Checks the folder of the database before the storage library opens it.
+//! Checks the database folder before the storage library opens it.
 //!
-//! The library repairs what it takes for traces of a crash: it creates missing files, deletes unknown ones and cuts
-//! journals. On a damaged folder that would destroy data, so damage is looked for first.
+//! The library repairs whatever it considers to be traces of a crash: it creates missing files, deletes unknown ones
+//! and truncates journals. On a damaged folder, this would destroy data, so damage is detected first.
 //!
 //! Invariants:
 //!
-//! 1. This module changes only a journal whose last write was cut off, and only if everything else is good.
-//! 2. What is cut off was never acknowledged as synced.
+//! 1. This module changes only a journal whose last write is incomplete, and only if everything else is valid.
+//! 2. Bytes that are truncated were never acknowledged as synced.
 
 use super::closing::{ClosedJournal, ClosingRecord};
 use super::folder::{CLOSED, Closing};
@@ -18,32 +18,31 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
-/// The content of the library's version file for the format that this engine uses.
+/// The contents of the library's version file for the format that this engine uses.
 const LIBRARY_VERSION: &[u8] = b"FJL\x03";
 
-/// The folders of the keyspaces are numbered: 0 is the library's own, 1 is ours.
+/// The numbered folders of the keyspaces: 0 is the library's own, 1 is the engine's.
 pub(super) const KEYSPACE_FOLDERS: [&str; 2] = ["0", "1"];
 
-/// The only kind of checksum there is: XXH3 with 128 bits.
+/// The only checksum kind: XXH3 with 128 bits.
 const KIND_XXH3: &[u8] = &[0];
 
-/// The extension of the copy that replaces a journal.
 const COPY_EXTENSION: &str = "copy";
-/// How much of a journal is read at a time, in bytes.
+/// The number of bytes of a journal that are read at a time.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Which damage at the end of the active journal is taken for writes that were cut off.
+/// The kind of damage at the end of the active journal that is treated as incomplete writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CutOff {
-    /// None: the database was closed in order, so everything was synced.
+    /// None: the database was closed cleanly, so everything was synced.
     Nothing,
     /// Only the last batch: every batch before it was synced.
     LastBatch,
-    /// Everything from the first batch that cannot be read: several batches may not have been synced.
+    /// Everything from the first unreadable batch on: several batches may not have been synced.
     Everything,
 }
 
-/// A journal that ends with a write that was cut off.
+/// A journal that ends with an incomplete write.
 #[derive(Debug)]
 pub(super) struct Cut {
     pub(super) journal: PathBuf,
@@ -51,18 +50,18 @@ pub(super) struct Cut {
     pub(super) valid_bytes: usize,
 }
 
-/// Checks the folder of a complete database, and removes a last write that was cut off.
+/// Checks the folder of a complete database, and removes an incomplete last write.
 pub(super) fn check(database: &Path, closing: Option<&Closing>, cut_off: CutOff) -> Result<(), OpenError> {
     let Some(Cut { journal, valid_bytes }) = inspect(database, closing, cut_off)? else { return Ok(()) };
     tracing::warn!(
         journal = %journal.display(),
-        "the last write before the stop was cut off and is removed; it was not acknowledged as synced"
+        "the last write before the stop was incomplete and is removed; it was not acknowledged as synced"
     );
     truncate(&journal, valid_bytes).map_err(|error| OpenError::io("cut the end of", &journal, error))
 }
 
-/// Checks the folder of a complete database, and changes nothing; returns what is to be cut. After a closing in order, the
-/// journals must hold what they held then, so nothing is accepted as cut off.
+/// Checks the folder of a complete database without changing anything. Returns the journal that must be truncated, if
+/// any. After a clean shutdown, the journals must be the same as they were then, so no incomplete write is accepted.
 pub(super) fn inspect(database: &Path, closing: Option<&Closing>, cut_off: CutOff) -> Result<Option<Cut>, OpenError> {
     let cut_off = if closing.is_some() { CutOff::Nothing } else { cut_off };
     check_version(&database.join("version"))?;
@@ -73,7 +72,7 @@ pub(super) fn inspect(database: &Path, closing: Option<&Closing>, cut_off: CutOf
     let Some((last, sealed)) = journals.split_last() else { return Ok(None) };
     check_sequence(&journals)?;
     for JournalFile { path, journal, .. } in sealed {
-        // A journal is synced as a whole before the next one is made.
+        // A journal is completely synced before the next one is created.
         check_end(path, journal, CutOff::Nothing)?;
     }
     let JournalFile { path, journal, .. } = last;
@@ -85,7 +84,6 @@ pub(super) fn inspect(database: &Path, closing: Option<&Closing>, cut_off: CutOf
     Ok(is_cut.then(|| Cut { journal: path.clone(), valid_bytes: journal.valid_bytes }))
 }
 
-/// What the journals of a closed database hold.
 pub(super) fn closing_record(database: &Path) -> Result<ClosingRecord, OpenError> {
     Ok(ClosingRecord(read_journals(database)?.iter().map(JournalFile::closed).collect()))
 }
@@ -93,18 +91,18 @@ pub(super) fn closing_record(database: &Path) -> Result<ClosingRecord, OpenError
 fn check_record(database: &Path, record: &ClosingRecord, journals: &[JournalFile]) -> Result<(), OpenError> {
     let found: Vec<_> = journals.iter().map(JournalFile::closed).collect();
     let Some((number, what)) = record.difference(&found) else { return Ok(()) };
-    let what = format!("{what}; deleting `{CLOSED}` in the data folder accepts the loss");
+    let what = format!("{what}; to accept the loss, delete `{CLOSED}` in the data folder");
     Err(OpenError::damaged(&journal_path(database, number), what))
 }
 
-/// The complete batches of a journal.
+/// Returns the complete batches of a journal.
 pub(super) fn valid_part(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = read_journal(path).map_err(io::Error::other)?;
     bytes.truncate(journal::read(&bytes).valid_bytes);
     Ok(bytes)
 }
 
-/// The XXH3 checksum of a file with 128 bits, and its length.
+/// Returns the 128-bit XXH3 checksum of a file, and its length.
 pub(super) fn checksum(path: &Path) -> io::Result<(u128, u64)> {
     let (mut file, mut hash, mut length) = (File::open(path)?, Xxh3Default::new(), 0);
     let mut block = vec![0; READ_BYTES];
@@ -118,24 +116,23 @@ pub(super) fn checksum(path: &Path) -> io::Result<(u128, u64)> {
     }
 }
 
-/// The manifest of a keyspace.
 pub(super) struct Manifest(Vec<u8>);
 
 impl Manifest {
-    /// Whether it names a sorted file with this checksum.
+    /// Returns whether the manifest lists a sorted file with this checksum.
     ///
-    /// For each file it has its number (8, little endian), `00`, and its checksum (16, little endian). The rest is not
-    /// decoded here.
+    /// For each file, it contains the file's number (8, little endian), `00`, and its checksum (16, little endian). The
+    /// rest is not decoded here.
     pub(super) fn names(&self, id: u64, checksum: u128) -> bool {
         let entry = [&id.to_le_bytes()[..], KIND_XXH3, &checksum.to_le_bytes()].concat();
         self.0.windows(entry.len()).any(|bytes| bytes == entry)
     }
 }
 
-/// Reads the manifest of a keyspace, and compares its checksum. The library does not, and would delete the sorted files that
-/// a damaged manifest does not name.
+/// Reads the manifest of a keyspace and verifies its checksum. The library does not verify it, and would delete the
+/// sorted files that a damaged manifest does not list.
 pub(super) fn manifest(keyspace: &Path) -> Result<Manifest, OpenError> {
-    // The library would delete a keyspace without this file as one that was never completed.
+    // The library would treat a keyspace without this file as incomplete and delete it.
     let current = keyspace.join("current");
     let (number, checksum) = decode_current(&read(&current)?)
         .ok_or_else(|| OpenError::damaged(&current, "it does not name a manifest and its checksum"))?;
@@ -148,25 +145,25 @@ pub(super) fn manifest(keyspace: &Path) -> Result<Manifest, OpenError> {
     }
 }
 
-/// The batches that this process has acknowledged, as far as the journals alone hold them.
+/// The batches that this process has acknowledged and that exist only in the journals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Acknowledged {
-    /// Every batch up to this sequence number; `None` if sorted files hold all of them.
+    /// Every batch up to this sequence number; `None` if all of them are in sorted files.
     UpTo(Option<u64>),
-    /// It is not known what was synced before it was acknowledged.
+    /// It is not known which batches were synced before they were acknowledged.
     Unknown,
 }
 
-/// Makes sure that the content of the journals is on disk, after a write or a sync has failed in this process.
+/// Ensures that the contents of the journals are on disk, after a write or a sync has failed in this process.
 ///
-/// The operating system may show what it failed to write, and report no error at the next sync. So the last journal that
-/// was written to, the only one with anything that was never synced, is replaced by a copy of its complete batches. If the
-/// acknowledged batches are known, all of them must be in the copy, and whatever follows is cut off: part of a write that
-/// failed, or what the library wrote again of it.
+/// The operating system may show data that it failed to write, and report no error at the next sync. The last journal
+/// that was written to is the only one that can contain unsynced data. It is replaced by a copy of its complete
+/// batches. If the acknowledged batches are known, all of them must be in the copy, and everything after them is
+/// truncated: a partial failed write, or its repetition by the library.
 pub(super) fn rescue(database: &Path, cut_off: CutOff, acknowledged: Acknowledged) -> Result<(), OpenError> {
     let journals = read_journals(database)?;
     check_sequence(&journals)?;
-    // The library may have begun a new journal after the write that failed.
+    // The library may have begun a new journal after the failed write.
     let is_written = |file: &JournalFile| file.journal != Journal::UNWRITTEN;
     let Some(last) = journals.iter().rposition(is_written) else { return Ok(()) };
     let (sealed, rest) = journals.split_at(last);
@@ -195,7 +192,7 @@ pub(super) fn rescue(database: &Path, cut_off: CutOff, acknowledged: Acknowledge
     replace().map_err(|error| OpenError::io("rewrite", path, error))
 }
 
-/// Checks what follows the last batch of a journal that can be read.
+/// Checks the bytes after the last readable batch of a journal.
 fn check_end(path: &Path, journal: &Journal, cut_off: CutOff) -> Result<(), OpenError> {
     let is_accepted = match journal.rest {
         Rest::Empty => true,
@@ -210,24 +207,28 @@ fn check_end(path: &Path, journal: &Journal, cut_off: CutOff) -> Result<(), Open
         _ if cut_off == CutOff::Nothing => "although everything was synced".to_owned(),
         Rest::BatchAt(later) => format!("although a later one at byte {later} can; {}", way_out(at)),
         _ => {
-            format!("and too much of what follows looks like batches to find out whether there is one; {}", way_out(at))
+            format!(
+                "and too many of the following bytes look like batches to determine whether there is a later one; {}",
+                way_out(at)
+            )
         }
     };
     Err(OpenError::damaged(path, format!("the batch at byte {at} cannot be read, {why}")))
 }
 
-/// The way out for an operator who would rather lose a part of the journal than restore a backup.
+/// Returns a remedy for an operator who would rather lose part of the journal than restore a backup.
 fn way_out(at: usize) -> String {
-    format!("a single start with `--durability interval` drops everything from byte {at} on")
+    format!("starting once with `--durability interval` drops everything from byte {at} on")
 }
 
-/// Checks that sequence numbers grow from batch to batch. No checksum covers them, and they decide which value is newer.
+/// Checks that sequence numbers increase from batch to batch. No checksum covers them, and they determine which value
+/// is newer.
 fn check_sequence(journals: &[JournalFile]) -> Result<(), OpenError> {
     let mut last = None;
     for JournalFile { path, journal, .. } in journals {
         let Some(sequence) = &journal.sequence else { continue };
         if !sequence.grows || last.is_some_and(|last| last >= sequence.first) {
-            return Err(OpenError::damaged(path, "the sequence numbers of its batches do not grow"));
+            return Err(OpenError::damaged(path, "the sequence numbers of its batches do not increase"));
         }
         last = Some(sequence.last);
     }
@@ -235,22 +236,22 @@ fn check_sequence(journals: &[JournalFile]) -> Result<(), OpenError> {
 }
 
 fn check_version(path: &Path) -> Result<(), OpenError> {
-    // Without this file the library would create a new database over the existing one.
+    // Without this file, the library would create a new database over the existing one.
     if read(path)? == LIBRARY_VERSION {
         Ok(())
     } else {
-        Err(OpenError::damaged(path, "it is not that of the format 3 of the storage library"))
+        Err(OpenError::damaged(path, "it is not the version file of format 3 of the storage library"))
     }
 }
 
-/// The number of the current manifest of a keyspace, and its checksum.
+/// Decodes the number of a keyspace's current manifest, and its checksum.
 fn decode_current(bytes: &[u8]) -> Option<(u64, u128)> {
     let (manifest, rest) = bytes.split_first_chunk()?;
     let (checksum, kind) = rest.split_first_chunk()?;
     (kind == KIND_XXH3).then(|| (u64::from_le_bytes(*manifest), u128::from_le_bytes(*checksum)))
 }
 
-/// Reads the journals from the oldest to the active one. There is at least one.
+/// Reads the journals from the oldest to the active one. There must be at least one.
 fn read_journals(database: &Path) -> Result<Vec<JournalFile>, OpenError> {
     let numbers = journal_numbers(database)?;
     if numbers.is_empty() {
@@ -266,13 +267,12 @@ fn read_journals(database: &Path) -> Result<Vec<JournalFile>, OpenError> {
     numbers.into_iter().map(read).collect()
 }
 
-/// A journal that was read.
 struct JournalFile {
     /// The number in its name.
     number: u64,
     path: PathBuf,
     journal: Journal,
-    /// Of its complete batches.
+    /// The checksum of its complete batches.
     checksum: u128,
 }
 
@@ -286,7 +286,7 @@ fn journal_path(database: &Path, number: u64) -> PathBuf {
     database.join(format!("{number}.jnl"))
 }
 
-/// The numbers of the journals, from the oldest to the active one.
+/// Returns the numbers of the journals, from the oldest to the active one.
 fn journal_numbers(database: &Path) -> Result<Vec<u64>, OpenError> {
     let list = || -> io::Result<Vec<String>> {
         fs::read_dir(database)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
@@ -298,7 +298,7 @@ fn journal_numbers(database: &Path) -> Result<Vec<u64>, OpenError> {
         ids.push(id.map_err(|_| OpenError::damaged(database, format!("{name}.jnl is not the name of a journal")))?);
     }
     ids.sort_unstable();
-    // Journals are deleted from the oldest on, so there are no gaps.
+    // The oldest journals are deleted first, so there are no gaps.
     let mut neighbours = ids.iter().zip(ids.iter().skip(1));
     if let Some((before, _)) = neighbours.find(|(a, b)| a.checked_add(1) != Some(**b)) {
         return Err(OpenError::damaged(database, format!("the journal after {before}.jnl is missing")));
@@ -310,7 +310,7 @@ fn read(path: &Path) -> Result<Vec<u8>, OpenError> {
     fs::read(path).map_err(|error| read_failure(path, error))
 }
 
-/// The bytes of a journal without zeros at its end: one that is nearly new has 64 MiB of them.
+/// Reads a journal without the zeros at its end; a nearly new journal contains 64 MiB of them.
 fn read_journal(path: &Path) -> Result<Vec<u8>, OpenError> {
     let read = || {
         let mut file = File::open(path)?;
@@ -382,7 +382,7 @@ mod tests {
         let last = journal::read(&good).sequence.unwrap().last;
         let length = good.len() / 4;
         let (before, later) = good.split_at(2 * length);
-        // The third batch cannot be read, and the fourth one can.
+        // The third batch is unreadable, but the fourth one is readable.
         let unreadable = [before, &[0xFF; 7], &later[length..]].concat();
         let rescue = |bytes: &[u8], acknowledged| {
             fs::write(&path, bytes).unwrap();
@@ -398,7 +398,7 @@ mod tests {
             assert!(fs::read(&path).unwrap() == unreadable, "a refused journal is not changed");
         }
         assert!(rescue(&unreadable, Acknowledged::Unknown).unwrap_err().contains("a later one"));
-        // A batch that was written as a whole stays, even if it was not acknowledged.
+        // A complete batch is preserved, even if it was not acknowledged.
         for acknowledged in [last - 1, last] {
             assert!(rescue(&good, Acknowledged::UpTo(Some(acknowledged))).unwrap() == good);
         }
@@ -411,10 +411,10 @@ mod tests {
             check_end(Path::new("0.jnl"), &journal, cut_off).map_err(|error| error.to_string())
         };
         for (rest, expected) in
-            [(Rest::BatchAt(34), "a later one at byte 34 can"), (Rest::Unclear, "looks like batches")]
+            [(Rest::BatchAt(34), "a later one at byte 34 can"), (Rest::Unclear, "look like batches")]
         {
             let error = end(rest, CutOff::LastBatch).unwrap_err();
-            let way_out = "a single start with `--durability interval` drops everything from byte 12 on";
+            let way_out = "starting once with `--durability interval` drops everything from byte 12 on";
             assert!(error.contains(expected) && error.contains(way_out), "{error}");
             assert!(end(rest, CutOff::Nothing).unwrap_err().contains("although everything was synced"));
             assert_eq!(end(rest, CutOff::Everything), Ok(()));

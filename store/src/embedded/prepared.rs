@@ -1,14 +1,15 @@
-//! What of a transaction does not depend on its place in the serial order, done before it takes that place.
+//! The part of a transaction that does not depend on its place in the serial order, done before it gets that place.
 //!
-//! The caller encodes the keys, looks up what the transaction finds, and builds the values. The committer, whose time all
-//! writers share, stamps and writes them. That takes about half of its work off it.
+//! The caller encodes the keys, looks up the existing entities, and builds the values. The committer, whose time all
+//! writers share, stamps and writes them. This removes about half of the committer's work.
 //!
 //! Invariants:
 //!
-//! 1. An outcome that depends on an entity is used only while [`RecentWrites`] shows that nothing was written to that
-//!    entity since the look-up. Otherwise the committer looks it up again.
-//! 2. A prepared value carries the earliest Timestamp that the entity may get; [`model::record::stamp`] only moves it forward.
-//! 3. Preparing reports nothing: what cannot be read is left to the committer.
+//! 1. An outcome that depends on an entity is used only if [`RecentWrites`] shows that the entity has not been written
+//!    since the lookup. Otherwise, the committer looks it up again.
+//! 2. A prepared value has the earliest Timestamp that the entity may get; [`model::record::stamp`] only moves it
+//!    forward.
+//! 3. Preparation reports no errors: whatever cannot be read is left to the committer.
 
 use super::layout::{self, TableId};
 use super::state::EmbeddedState;
@@ -16,38 +17,37 @@ use crate::engine::TableKey;
 use byteview::ByteView;
 use fjall::UserKey;
 use model::mutation::Effect;
-use model::{DateTime, Mutation, MutationError, RecordView, Transaction, Written};
+use model::{DateTime, Mutation, MutationError, MutationResult, RecordView, Transaction};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::sync::atomic::Ordering;
 
-/// How many counters [`RecentWrites`] has: 512 KiB. The more there are, the fewer keys share one.
+/// The number of counters in [`RecentWrites`], which take 512 KiB. The more there are, the fewer keys share one.
 const RECENT_WRITES: usize = 64 * 1024;
 
-/// A transaction as the committer gets it from the caller.
+/// A transaction as prepared by the caller for the committer.
 pub(super) struct Prepared {
-    /// The table that had the name. If another one has it by now, nothing of this is of use.
+    /// The table that had the name during preparation. If another table has it now, none of this is usable.
     pub(super) table: TableId,
-    /// The last group of which the look-ups are sure to have seen everything.
+    /// The last group whose writes are guaranteed to be visible to the lookups.
     pub(super) seen: u64,
-    /// One for each mutation.
     pub(super) changes: Vec<Change>,
-    /// Empty, with room for the answer.
-    pub(super) written: Vec<Written>,
-    /// About how much memory the changes take.
+    /// An empty list with capacity for the response.
+    pub(super) written: Vec<MutationResult>,
+    /// The approximate memory of the changes, in bytes.
     pub(super) bytes: usize,
 }
 
-/// What one mutation changes.
 pub(super) struct Change {
     pub(super) key: HashedKey,
-    /// `None` before the entity was looked up.
+    /// `None` until the entity has been looked up.
     pub(super) outcome: Option<Outcome>,
-    /// Whether the outcome depends on the entity that the mutation finds.
+    /// Whether the outcome depends on the existing entity.
     pub(super) depends_on_existing: bool,
 }
 
-/// The new value of an entity, not yet stamped, and `None` if the entity is deleted; or why the mutation is refused.
+/// The new value of an entity, not yet stamped; `None` if the entity is deleted. The error is the reason why the
+/// mutation is refused.
 pub(super) type Outcome = Result<Option<ByteView>, MutationError>;
 
 /// The key of an entity in the database, with a hash that is computed once.
@@ -58,7 +58,7 @@ pub(super) struct HashedKey {
 }
 
 impl Prepared {
-    /// The keys of a transaction, and nothing looked up.
+    /// Returns the keys of a transaction without any lookups.
     pub(super) fn keys_only(table: TableId, transaction: &Transaction, hashes: &KeyHashes) -> Self {
         let change = |mutation: &Mutation| Change {
             key: hashes.key(layout::key_of_entity(table, mutation.key())),
@@ -69,25 +69,25 @@ impl Prepared {
         Self { table, seen: 0, written: Vec::with_capacity(changes.len()), changes, bytes: 0 }
     }
 
-    /// Prepares what can be prepared at this moment; `None` if the table is not to be found, or if there is no memory for it.
-    /// `reserve` gets the memory that it takes so far, in bytes, and tells whether it may have that much.
+    /// Prepares as much as possible at this moment. Returns `None` if the table does not exist or there is not enough
+    /// memory. `reserve` is called with the memory used so far, in bytes, and returns whether that much is available.
     pub(super) fn new(
         shared: &EmbeddedState,
         table: &TableKey,
         transaction: &Transaction,
         mut reserve: impl FnMut(usize) -> bool,
     ) -> Option<Self> {
-        // Before the look-ups: they may see more than this group, never less.
+        // Read this before the lookups: they may see more than this group, but never less.
         let seen = shared.visible_group.load(Ordering::Acquire);
         let storage = shared.storage().ok()?;
         let id = shared.catalog().get(table)?.table;
         let mut prepared = Self { seen, ..Self::keys_only(id, transaction, &shared.key_hashes) };
         for (change, mutation) in prepared.changes.iter_mut().zip(transaction.mutations()) {
             let existing = if change.depends_on_existing { storage.data.get(&change.key.key) } else { Ok(None) };
-            // The committer meets the same error, and reports it.
+            // The committer encounters the same error and reports it.
             let outcome = existing.map(|existing| outcome(mutation, existing.as_deref()));
             change.outcome = outcome.ok().filter(|outcome| !matches!(outcome, Err(MutationError::DamagedRecord)));
-            // A few bytes may be merged into a large entity, so this is not known beforehand.
+            // A few bytes may be merged into a large entity, so the size is not known in advance.
             prepared.bytes += change.memory_bytes();
             if !reserve(prepared.bytes) {
                 return None;
@@ -98,7 +98,6 @@ impl Prepared {
 }
 
 impl Change {
-    /// About how much memory it takes.
     fn memory_bytes(&self) -> usize {
         let value_bytes = match &self.outcome {
             Some(Ok(Some(value))) => value.len(),
@@ -108,15 +107,15 @@ impl Change {
     }
 }
 
-/// Whether the outcome of a mutation depends on the entity that it finds.
+/// Returns whether the outcome of a mutation depends on the existing entity.
 ///
-/// An upsert that replaces needs nothing of it, not even its Timestamp, because that of the transaction is later than every
-/// one before it. Not reading it is what keeps blind writes fast.
+/// An upsert that replaces does not depend on it, not even on its Timestamp, because the transaction's Timestamp is
+/// later than all earlier ones. Skipping this read keeps blind writes fast.
 pub(super) fn depends_on_existing(mutation: &Mutation) -> bool {
     !matches!(mutation, Mutation::InsertOrReplace { .. })
 }
 
-/// What a mutation makes of the record of the entity that it finds.
+/// Computes the outcome of a mutation from the record of the existing entity.
 pub(super) fn outcome(mutation: &Mutation, existing: Option<&[u8]>) -> Outcome {
     let existing = existing.map(RecordView::new).transpose().map_err(|_| MutationError::DamagedRecord)?;
     mutation.apply(existing, DateTime::MIN).map(|effect| match effect {
@@ -125,7 +124,7 @@ pub(super) fn outcome(mutation: &Mutation, existing: Option<&[u8]>) -> Outcome {
     })
 }
 
-/// Computes the hashes of keys. Clients choose keys, so the hashes are seeded.
+/// Computes the hashes of keys. They are seeded, because clients choose the keys.
 #[derive(Debug, Default)]
 pub(super) struct KeyHashes(RandomState);
 
@@ -149,16 +148,16 @@ impl Hash for HashedKey {
     }
 }
 
-/// A map by keys that does not hash them again.
+/// A map of keys that does not hash them again.
 pub(super) type HashedKeyMap<T> = HashMap<HashedKey, T, BuildHasherDefault<KnownHash>>;
 
-/// Takes the hash of a [`HashedKey`] as it is.
+/// Uses the hash of a [`HashedKey`] unchanged.
 #[derive(Debug, Default)]
 pub(super) struct KnownHash(u64);
 
 impl Hasher for KnownHash {
     fn write(&mut self, bytes: &[u8]) {
-        // Only `write_u64` is used. This would be slow, and right.
+        // Only `write_u64` is used. This fallback would be slow but correct.
         for byte in bytes {
             self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
         }
@@ -173,26 +172,26 @@ impl Hasher for KnownHash {
     }
 }
 
-/// Which group last wrote to an entity. Several keys share a counter, so it may be an earlier group than it says.
+/// The group that last wrote to each entity. Keys that share a counter may show a later group than their own.
 pub(super) struct RecentWrites {
-    /// The group that is being made up, counted from 1 on.
+    /// The current group, counted from 1.
     group: u64,
     groups: Box<[u64]>,
 }
 
 impl RecentWrites {
-    /// Before the first group.
+    /// Creates the state before the first group.
     pub(super) fn new() -> Self {
         Self { group: 0, groups: vec![0; RECENT_WRITES].into_boxed_slice() }
     }
 
-    /// Begins the next group, and returns its number. A number is not used again, even if its group fails.
+    /// Begins the next group and returns its number. A number is not reused, even if its group fails.
     pub(super) fn begin_group(&mut self) -> u64 {
         self.group += 1;
         self.group
     }
 
-    /// Notes that the current group writes to an entity, whether or not that succeeds.
+    /// Records that the current group writes to an entity, whether or not the write succeeds.
     pub(super) fn note(&mut self, key: &HashedKey) {
         let group = self.group;
         if let Some(last) = self.groups.get_mut(counter(key)) {
@@ -200,25 +199,24 @@ impl RecentWrites {
         }
     }
 
-    /// Notes that every entity may have changed, because the database was opened again: with a durability that syncs later,
-    /// what was visible before may be lost.
+    /// Records that every entity may have changed, because the database was reopened: with the durability `Interval`,
+    /// writes that were visible before may be lost.
     pub(super) fn note_all(&mut self) {
         let group = self.begin_group();
         self.groups.fill(group);
     }
 
-    /// Whether nothing was written to an entity since a group became visible.
+    /// Returns whether an entity has not been written since a group became visible.
     pub(super) fn is_unchanged_since(&self, seen: u64, key: &HashedKey) -> bool {
         self.groups.get(counter(key)).is_some_and(|last| *last <= seen)
     }
 
-    /// Whether the current group may have written to an entity.
+    /// Returns whether the current group may have written to an entity.
     pub(super) fn is_of_current_group(&self, key: &HashedKey) -> bool {
         self.groups.get(counter(key)) == Some(&self.group)
     }
 }
 
-/// The counter of a key.
 fn counter(key: &HashedKey) -> usize {
     usize::try_from(key.hash % RECENT_WRITES as u64).unwrap_or_default()
 }
@@ -239,7 +237,10 @@ mod tests {
         let first = recent.begin_group();
         recent.note(&written);
         assert!(recent.is_of_current_group(&written) && !recent.is_unchanged_since(first - 1, &written));
-        assert!(!recent.is_unchanged_since(first - 1, &shares_its_counter), "it cannot be told apart");
+        assert!(
+            !recent.is_unchanged_since(first - 1, &shares_its_counter),
+            "keys that share a counter cannot be distinguished"
+        );
         assert!(recent.is_unchanged_since(first - 1, &other) && !recent.is_of_current_group(&other));
         let second = recent.begin_group();
         assert!(!recent.is_of_current_group(&written) && recent.is_unchanged_since(first, &written));

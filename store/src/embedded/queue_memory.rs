@@ -1,14 +1,14 @@
-//! The memory of the committer's queue, and how accounts share it.
+//! The memory of the committer's queue, and its distribution among accounts.
 //!
-//! An account may hold as much as it leaves free. So an account alone may hold half of the memory, two busy accounts end up
-//! with a third each, and however many there are, some memory is left for the next one. An account that finds too little
-//! free waits; accounts that wait take turns.
+//! An account may hold at most as much as it leaves free. A single account may therefore hold half of the memory, and
+//! two busy accounts end up with a third each. However many there are, some memory is left for the next one. An account
+//! that finds too little free memory waits; waiting accounts take turns.
 //!
 //! Invariants:
 //!
-//! 1. At most as much is held as there is.
-//! 2. An account that holds nothing is never passed over: while it is next and waits, no other account acquires anything.
-//!    So it waits only until others have released what is missing.
+//! 1. No more memory is held than exists.
+//! 2. An account that holds nothing is never passed over: while it is next in line, no other account acquires anything.
+//!    It therefore waits only until others have released the missing amount.
 //!
 //! This module must not know what the memory is used for.
 
@@ -17,7 +17,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// A share grows by a multiple of this many bytes, so that one that grows little by little seldom takes the lock.
+/// Shares grow in multiples of this many bytes, so that a share that grows in small steps seldom takes the lock.
 const GROWTH_BYTES: usize = 4 * 1024;
 
 /// Memory that accounts acquire and release, in bytes.
@@ -30,20 +30,19 @@ pub(super) struct QueueMemory {
 #[derive(Debug)]
 struct State {
     free: usize,
-    /// The accounts that hold memory or wait for it.
     holders: HashMap<AccountName, Holder>,
-    /// The accounts that wait, in the order of their turns.
+    /// The accounts that wait, in turn order.
     turns: VecDeque<AccountName>,
 }
 
 #[derive(Debug, Default)]
 struct Holder {
     held: usize,
-    /// What the account waits for.
+    /// The sizes of the account's waiting requests, in bytes, and their channels.
     waiting: VecDeque<(usize, oneshot::Sender<MemoryShare>)>,
 }
 
-/// Memory that an account holds; released when dropped.
+/// Memory held by an account. It is released when this is dropped.
 #[derive(Debug)]
 pub(super) struct MemoryShare {
     memory: Arc<QueueMemory>,
@@ -57,12 +56,11 @@ impl QueueMemory {
         Arc::new(Self { bytes, state: Mutex::new(state) })
     }
 
-    /// How much is held, in bytes.
     pub(super) fn held(&self) -> usize {
         self.bytes - self.state().free
     }
 
-    /// Acquires memory, at least one byte. More than there is counts as all of it.
+    /// Acquires memory, at least one byte. A request for more than exists counts as a request for all of it.
     pub(super) async fn acquire(self: &Arc<Self>, account: &AccountName, bytes: usize) -> MemoryShare {
         let bytes = bytes.clamp(1, self.bytes);
         let granted = {
@@ -72,7 +70,7 @@ impl QueueMemory {
             }
             state.wait(account, bytes)
         };
-        // The sender is kept until it has sent.
+        // The sender is never dropped before it has sent.
         granted.await.unwrap_or_else(|_| self.share(account, 0))
     }
 
@@ -86,7 +84,7 @@ impl QueueMemory {
         state.grant(self);
     }
 
-    /// Nothing can panic in the middle of a change, so a poisoned lock holds good data.
+    /// Returns the state. A change cannot panic half-way, so the data behind a poisoned lock are valid.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,7 +99,7 @@ impl State {
         self.holders.get(account).is_none_or(|holder| holder.waiting.is_empty())
     }
 
-    /// Whether all free memory is for the account that is next.
+    /// Returns whether all free memory is reserved for the account that is next in line.
     fn is_reserved(&self) -> bool {
         self.turns.front().is_some_and(|account| self.held(account) == 0)
     }
@@ -142,7 +140,7 @@ impl State {
         granted
     }
 
-    /// Grants to the accounts that wait what they may have now.
+    /// Grants memory to all waiting accounts that may have it now.
     fn grant(&mut self, memory: &Arc<QueueMemory>) {
         let mut passed_over = 0;
         while passed_over < self.turns.len() {
@@ -170,7 +168,7 @@ impl State {
         }
     }
 
-    /// What the account waits for next. Forgets requests that were abandoned.
+    /// Returns the size of the account's next waiting request. Removes requests that were abandoned.
     fn next_waiter(&mut self, account: &AccountName) -> Option<usize> {
         let waiting = &mut self.holders.get_mut(account)?.waiting;
         while waiting.front().is_some_and(|(_, sender)| sender.is_closed()) {
@@ -179,13 +177,13 @@ impl State {
         waiting.front().map(|(bytes, _)| *bytes)
     }
 
-    /// Sends what was taken for the request that is next.
+    /// Sends the taken memory to the next request.
     fn send(&mut self, account: &AccountName, memory: &Arc<QueueMemory>, bytes: usize) {
         let Some((_, sender)) = self.holders.get_mut(account).and_then(|holder| holder.waiting.pop_front()) else {
             return;
         };
         if let Err(mut abandoned) = sender.send(memory.share(account, bytes)) {
-            // Dropping it as it is would wait for the lock that is held here.
+            // Dropping the share unchanged would wait for the lock that is held here.
             abandoned.bytes = 0;
             self.give_back(account, bytes);
         }
@@ -201,7 +199,7 @@ impl MemoryShare {
         self.bytes
     }
 
-    /// Acquires more, up to about this many bytes in total, if the account may have that much at this moment.
+    /// Acquires more memory, up to about this many bytes in total, if the account may have that much now.
     pub(super) fn try_grow_to(&mut self, bytes: usize) -> bool {
         let missing = bytes.saturating_sub(self.bytes).next_multiple_of(GROWTH_BYTES);
         if missing == 0 {
@@ -215,13 +213,12 @@ impl MemoryShare {
         is_taken
     }
 
-    /// Takes over what another share of the same account holds, so that both are released at once.
+    /// Takes over another share of the same account, so that both are released together.
     pub(super) fn merge(&mut self, mut other: Self) {
         debug_assert!(self.account == other.account, "shares of one account");
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
-    /// Releases what is beyond this many bytes.
     pub(super) fn shrink_to(&mut self, bytes: usize) {
         let excess = self.bytes.saturating_sub(bytes);
         self.bytes -= excess;

@@ -1,38 +1,37 @@
-//! Whether reads have lately loaded blocks from disk.
+//! Tracks whether recent reads had to load blocks from disk.
 //!
-//! A read that finds its blocks in memory takes some microseconds, less than handing it to another thread would. One that
-//! waits for a disk may take a thousand times as long, and every task of its thread waits with it. The library cannot tell
-//! in advance which it will be, but it counts the blocks that it loads, for all reads of all threads: gets, scans, and the
-//! look-ups for writes. So time is divided into periods, and a read runs on its thread while few blocks are loaded, in this
-//! period and the one before. While all data fit into the cache, reads always run on their threads: a block is loaded
-//! once, if at all.
+//! A read that finds its blocks in memory takes a few microseconds, less than passing it to another thread would. A
+//! read that waits for a disk may take a thousand times as long and blocks every other task on its thread. The library
+//! cannot predict which case applies. It does count the blocks that it loads, for all reads on all threads: gets,
+//! scans, and lookups for writes. Time is therefore divided into periods, and a read runs on its own thread as long as
+//! few blocks are loaded in this period and in the previous one. While all data fit into the cache, reads always run on
+//! their own threads: each block is loaded at most once.
 //!
-//! Compactions do not count: they read files as a whole, past the cache.
+//! Compactions do not count: they read entire files and bypass the cache.
 
 use crate::monotonic;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a period is.
 const PERIOD: Duration = Duration::from_secs(1);
-/// A period with fewer reads says nothing about the next.
+/// The number of reads below which a period does not predict the next one.
 const READS_MIN: u64 = 100;
-/// For this many reads, one block may be loaded. To hand a read over takes 10 µs of processor time or more. With one load in
-/// fifty, and a disk that takes 0.5 ms, a read waits as long on average. Inserts beyond the cache load a block for about one
-/// in a hundred, because a filter does not tell; handing all of them over took 60 % more processor time.
+/// The number of reads for each block that may be loaded. Handing over a read takes at least 10 µs of processor time.
+/// With one load in fifty reads, and a disk that takes 0.5 ms, a read waits that long on average. Inserts beyond the
+/// cache size load a block in about one of a hundred cases, because of false positives of the filter. Handing all of
+/// them over took 60 % more processor time.
 const READS_PER_LOAD: u64 = 50;
 
-/// What is known about the reads of a database.
 #[derive(Debug)]
 pub(super) struct RecentReads {
     opened: Instant,
-    /// The number of the period, counted from 1 on.
+    /// The number of the current period, counted from 1.
     period: AtomicU64,
-    /// The reads of this period, counted only if there are more data than cache.
+    /// The number of reads in this period, counted only if there are more data than cache.
     reads: AtomicU64,
-    /// How many blocks had been loaded when it began.
+    /// The number of blocks that had been loaded when the period began.
     loaded: AtomicU64,
-    /// Reads of this period may wait for the disk once this many blocks were loaded.
+    /// The number of loaded blocks from which reads in this period may wait for the disk.
     may_wait_from: AtomicU64,
 }
 
@@ -47,8 +46,8 @@ impl RecentReads {
         }
     }
 
-    /// Whether some reads at this time may wait for the disk. `loaded` is the number of blocks that were loaded so far.
-    /// `fits_cache` tells whether all data fit into the cache; it is called once in a period.
+    /// Returns whether a number of reads at this time may wait for the disk. `loaded` returns the number of blocks
+    /// loaded so far. `fits_cache` returns whether all data fit into the cache; it is called once per period.
     pub(super) fn may_wait(
         &self,
         now: Instant,
@@ -71,7 +70,7 @@ impl RecentReads {
 
     fn begin_period(&self, follows_the_last: bool, loaded: u64, fits_cache: impl FnOnce() -> bool) {
         let reads = self.reads.swap(0, Ordering::Relaxed);
-        // The library counts from zero again after the database was opened again.
+        // The library's count restarts at zero when the database is reopened.
         let loads = loaded.saturating_sub(self.loaded.swap(loaded, Ordering::Relaxed));
         let allowed = reads / READS_PER_LOAD;
         let may_wait_from = if fits_cache() {
@@ -89,8 +88,8 @@ impl RecentReads {
 mod tests {
     use super::*;
 
-    /// Seconds since the database was opened, how many reads are to begin, blocks loaded so far, whether the data fit into
-    /// the cache, and whether the reads may wait.
+    /// Seconds since the database was opened, number of reads about to start, blocks loaded so far, whether the data
+    /// fit into the cache, and whether the reads may wait.
     type Step = (u64, u64, u64, bool, bool);
 
     fn check(name: &str, steps: &[Step]) {
@@ -119,8 +118,8 @@ mod tests {
             ],
         );
         check("quiet", &[(0, 100, 0, false, true), (1, 100, 0, false, false), (3, 100, 0, false, true)]);
-        check("they no longer fit", &[(0, 100, 5, true, false), (1, 1, 9, false, true), (2, 1, 9, true, false)]);
-        check("opened again", &[(0, 100, 9, false, true), (1, 100, 0, false, false), (2, 100, 3, false, true)]);
+        check("no longer all data fit", &[(0, 100, 5, true, false), (1, 1, 9, false, true), (2, 1, 9, true, false)]);
+        check("reopened", &[(0, 100, 9, false, true), (1, 100, 0, false, false), (2, 100, 3, false, true)]);
         check("a late thread", &[(1, 100, 0, false, true), (2, 100, 0, false, false), (1, 100, 0, false, false)]);
     }
 }

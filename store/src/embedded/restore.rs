@@ -1,6 +1,6 @@
-//! Fills a new data folder with what a backup holds.
+//! Fills a new data folder with the contents of a backup.
 //!
-//! Invariant: until [`Restore::finish`] has returned, nothing but another restore opens the folder.
+//! Invariant: until [`Restore::finish`] has returned, only another restore opens the folder.
 
 use super::folder::Folder;
 use super::layout::{self, TableId};
@@ -13,9 +13,9 @@ use fjall::{OwnedWriteBatch, PersistMode};
 use model::{AccountName, DateTime, ServiceProperties};
 use std::path::Path;
 
-/// Memory for blocks of a folder that is only written, in bytes.
+/// The cache size for a folder that is only written, in bytes.
 const CACHE_BYTES: u64 = 16 * 1024 * 1024;
-/// A batch is written once its keys and values have this many bytes.
+/// The size of keys and values at which a batch is written, in bytes.
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
 /// A data folder that is being filled.
@@ -24,12 +24,12 @@ pub struct RestoredFolder {
     batch: OwnedWriteBatch,
     batch_bytes: usize,
     next_table_id: TableId,
-    // Dropped last, so that no other process takes the folder while the database is still being closed.
+    // Dropped last, so that no other process opens the folder while the database is still being closed.
     folder: Folder,
 }
 
 impl RestoredFolder {
-    /// Creates the folder, which must be missing, empty, or from a restore that was interrupted.
+    /// Creates the folder, which must be missing, empty, or left by an interrupted restore.
     pub fn begin(path: &Path) -> Result<Self, OpenError> {
         let folder = Folder::take_to_restore(path)?;
         let settings = OpenSettings { cache_bytes: CACHE_BYTES, cut_off: CutOff::Nothing };
@@ -81,7 +81,7 @@ impl Restore for RestoredFolder {
         self.write()?;
         self.storage.db.persist(PersistMode::SyncAll).map_err(|source| self.failure(source))?;
         let Self { storage, batch, mut folder, .. } = self;
-        // Closed first: its threads must not write after the folder is complete.
+        // Close this first: its threads must not write after the folder is complete.
         drop(batch);
         let record = storage.close(&folder)?;
         folder.complete_restore(&record)

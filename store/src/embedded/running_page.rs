@@ -1,4 +1,4 @@
-//! A page of entities while it is read: what a scan keeps while it waits for its next turn.
+//! A page of entities that is being read: the state that a scan keeps while it waits for its next turn.
 
 use super::layout::{self, TableId};
 use super::scans::Place;
@@ -13,37 +13,34 @@ use std::sync::Arc;
 use std::time::Instant;
 use std::vec;
 
-/// How many entities are read between two looks at whether the place must be given up.
+/// The number of entities read between two checks whether the place must be given up.
 const ENTITIES_BETWEEN_CHECKS: u32 = 64;
 
-/// A page that has begun.
 pub(super) struct RunningPage<S> {
     page: PageBuilder<S>,
     deadline: Instant,
     id: TableId,
-    /// The ranges that follow the one that is being read.
     ranges: vec::IntoIter<KeyRange>,
     /// The next entity, if the scan had to stop before it.
     held: Option<(UserKey, UserValue)>,
-    /// The key at or after which an entity could not be read.
+    /// The last key that was read, for reporting an entity that cannot be read.
     last_key: Vec<u8>,
     entries: Option<Iter>,
     snapshot: fjall::Snapshot,
-    // Dropped after what was read from it.
+    // Dropped after everything that was read from it.
     storage: Arc<Storage>,
-    // Dropped last, since it keeps the folder locked.
+    // Dropped last, because it keeps the folder locked.
     shared: Arc<EmbeddedState>,
 }
 
-/// What a page has come to when it gives up its place.
+/// The state of a page when it gives up its place.
 pub(super) enum Step<S> {
     Finished(S, ScanEnd),
-    /// Others wait; the page goes on later.
+    /// Others wait; the page resumes later.
     Paused(Box<RunningPage<S>>),
 }
 
 impl<S: EntitySink> RunningPage<S> {
-    /// Takes a snapshot for a page.
     pub(super) fn begin(
         shared: Arc<EmbeddedState>,
         table: &TableKey,
@@ -52,7 +49,7 @@ impl<S: EntitySink> RunningPage<S> {
         abandoned: Cancellation,
     ) -> Result<Self, ReadError> {
         shared.check_open().map_err(ReadError::Fault)?;
-        // The snapshot comes before the table for the reason given in `EmbeddedState::get`.
+        // Take the snapshot before looking up the table, for the reason given in `EmbeddedState::get`.
         let View { snapshot, storage } = shared.view().map_err(ReadError::Fault)?;
         let id = shared.table_id(table)?;
         let (ranges, deadline) = (ranges_to_visit(&scan).into_iter(), scan.deadline);
@@ -62,7 +59,8 @@ impl<S: EntitySink> RunningPage<S> {
         Ok(Self { page, deadline, id, ranges, held, last_key, entries, snapshot, storage, shared })
     }
 
-    /// Reads until the page is finished or its place must be given up. It must not run on a thread that serves other tasks.
+    /// Reads until the page is finished or its place must be given up. It must not run on a thread that also runs other
+    /// tasks.
     pub(super) fn run(mut self, place: &Place) -> Result<Step<S>, ReadError> {
         let mut until_check = ENTITIES_BETWEEN_CHECKS;
         while let Some((full_key, record)) = self.next()? {
@@ -85,12 +83,11 @@ impl<S: EntitySink> RunningPage<S> {
         Ok(Step::Finished(sink, end))
     }
 
-    /// The instant at which the page ends wherever it is.
+    /// Returns the deadline at which the page ends, wherever it is.
     pub(super) fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Ends a page that was paused before the entity that would be next.
     pub(super) fn end(mut self) -> Result<(S, ScanEnd), ReadError> {
         if let Some((full_key, _)) = self.held.take() {
             let _ended = self.page.end_before(layout::key_in_table(&full_key).unwrap_or_default());
@@ -98,7 +95,6 @@ impl<S: EntitySink> RunningPage<S> {
         self.finish()
     }
 
-    /// The next entity of the ranges.
     fn next(&mut self) -> Result<Option<(UserKey, UserValue)>, ReadError> {
         if let Some(held) = self.held.take() {
             return Ok(Some(held));
@@ -119,7 +115,7 @@ impl<S: EntitySink> RunningPage<S> {
     }
 
     fn finish(self) -> Result<(S, ScanEnd), ReadError> {
-        // A page that was cut short by the engine would look like one that ended by itself.
+        // A page that the engine cut short would look like one that ended by itself.
         self.shared.check_open().map_err(ReadError::Fault)?;
         if self.storage.retired.is_cancelled() {
             return Err(ReadError::Fault(Fault::Suspended));

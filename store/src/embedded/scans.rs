@@ -1,16 +1,16 @@
-//! How many scans run at one time, and for how long before others have their turn.
+//! Limits the number of concurrent scans, and the time before a scan gives others a turn.
 //!
-//! A scan needs a processor and little else, so as many run as there are places, about one for each processor: more would
-//! not be faster, and would take processor time from the threads that serve all other requests. A page of a thousand
-//! entities takes a millisecond or two. A filter that finds nothing may take seconds, so a scan that has had its place for
-//! a slice of time gives it up if others wait, and continues later where it was.
+//! A scan needs a processor and little else, so the number of places is about one per processor. More would not be
+//! faster, and would take processor time from the threads that run all other requests. A page of a thousand entities
+//! takes a millisecond or two, but a filter without matches may take seconds. A scan that has had its place for a time
+//! slice therefore gives it up if others wait, and resumes later.
 //!
 //! Invariants:
 //!
-//! 1. A scan that waits holds no thread.
-//! 2. A scan that begins waits for those that began to wait before it, and for at most as many that continue as there are
-//!    places, each for one slice: those that continue wait for each other first.
-//! 3. Among those that continue, each gets its turn in order.
+//! 1. A waiting scan holds no thread.
+//! 2. A new scan waits for the scans that started waiting before it, and for at most as many resuming scans as there
+//!    are places, each for one slice. Further resuming scans wait for each other first.
+//! 3. Resuming scans get their turns in order.
 
 use crate::engine::Fault;
 use crate::monotonic;
@@ -19,21 +19,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long a scan has its place while others wait: some pages of a thousand entities, and many times what it costs to
-/// go on later.
+/// The time for which a scan keeps its place while others wait: enough for several pages of a thousand entities, and
+/// many times the cost of resuming later.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// The places for scans.
 pub(super) struct Scans {
     places: Arc<Semaphore>,
-    /// As many as there are places: the scans that may wait for a place to continue, or have one.
+    /// As many permits as there are places, for resuming scans that wait for a place or have one.
     turns: Arc<Semaphore>,
     places_max: usize,
     slice: Duration,
     waiting: Arc<AtomicUsize>,
 }
 
-/// The place of a scan, which it has until this is dropped.
+/// A scan's place, which it holds until this is dropped.
 pub(super) struct Place {
     _permit: OwnedSemaphorePermit,
     _turn: Option<OwnedSemaphorePermit>,
@@ -48,13 +47,13 @@ impl Scans {
         Self { places: semaphore(), turns: semaphore(), places_max, slice: SLICE, waiting: Arc::default() }
     }
 
-    /// A place for a scan that begins.
+    /// Waits for a place for a new scan.
     pub(super) async fn begin(&self) -> Result<Place, Fault> {
         let _waiting = Waiting::begin(&self.waiting);
         Ok(self.place(acquire(&self.places).await?, None))
     }
 
-    /// A place for a scan that has given up its own; `None` if there is none before the deadline.
+    /// Waits for a place for a scan that has given up its own. Returns `None` if there is none before the deadline.
     pub(super) async fn go_on(&self, deadline: Instant) -> Result<Option<Place>, Fault> {
         let _waiting = Waiting::begin(&self.waiting);
         let place = async {
@@ -64,17 +63,16 @@ impl Scans {
         tokio::time::timeout_at(deadline.into(), place).await.ok().transpose()
     }
 
-    /// How many scans run.
     pub(super) fn running(&self) -> usize {
         self.places_max.saturating_sub(self.places.available_permits())
     }
 
-    /// How many scans wait for a place.
+    /// Returns the number of scans that wait for a place.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Lets every scan give up its place as soon as others wait, so that a test does not depend on [`SLICE`].
+    /// Makes every scan give up its place as soon as others wait, so that tests do not depend on [`SLICE`].
     #[cfg(test)]
     pub(super) fn without_slices(&mut self) {
         self.slice = Duration::ZERO;
@@ -87,7 +85,7 @@ impl Scans {
 }
 
 impl Place {
-    /// Whether the scan must give up its place: it has had it long enough, and others wait.
+    /// Returns whether the scan must give up its place because its time slice is over and others wait.
     pub(super) fn is_over(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0 && monotonic::now() >= self.slice_end
     }
@@ -97,7 +95,7 @@ async fn acquire(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Fau
     Arc::clone(semaphore).acquire_owned().await.map_err(|_| Fault::Closed)
 }
 
-/// Counts a scan that waits, until it is dropped.
+/// Counts a waiting scan until it is dropped.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -137,7 +135,7 @@ mod tests {
                 order.lock().unwrap().push(name);
                 drop(place);
             }));
-            // On one thread, so a task has come to its wait when this goes on.
+            // On a single thread, the task has reached its wait before the test continues.
             tokio::task::yield_now().await;
             assert_eq!((waits.waiting(), waits.running()), (waiting, 1));
         }

@@ -1,7 +1,7 @@
 //! Snapshots of the embedded engine.
 //!
-//! Invariant beyond those of [`crate::snapshot`]: a reader of a snapshot stops soon when the engine closes or must open
-//! its database again, because neither is possible before.
+//! Invariant beyond those of [`crate::snapshot`]: a reader of a snapshot stops soon when the engine closes or must
+//! reopen its database, because neither is possible while it reads.
 
 use super::layout::{self, OwnEntry, OwnEntryError, TableId};
 use super::state::{EmbeddedState, View};
@@ -13,7 +13,7 @@ use fjall::Readable;
 use model::DateTime;
 use std::sync::Arc;
 
-/// How many entities are read between two checks whether reading must end.
+/// The number of entities read between two checks whether reading must stop.
 const ENTITIES_BETWEEN_CHECKS: usize = 64;
 
 impl Snapshots for EmbeddedState {
@@ -25,12 +25,12 @@ impl Snapshots for EmbeddedState {
     }
 }
 
-/// Everything that the engine held at one instant. It keeps what it shows from being removed from disk.
+/// The contents of the engine at one instant. It prevents them from being removed from disk.
 pub(super) struct EmbeddedSnapshot {
     pub(super) contents: SnapshotContents,
-    /// Those of the tables, in their order.
+    /// The ids of the tables, in the order of the tables.
     pub(super) ids: Vec<TableId>,
-    // Dropped before the database that it belongs to.
+    // Dropped before the database to which it belongs.
     pub(super) snapshot: fjall::Snapshot,
     pub(super) storage: Arc<Storage>,
     pub(super) closing: Cancellation,

@@ -1,20 +1,19 @@
-//! The free space of the file system that keeps the data folder.
+//! The free space of the data folder's file system.
 //!
-//! The engine stops before the disk is full: what it writes by itself, such as sorted files that replace others, needs
-//! room, and so do deletions, by which an operator makes room.
+//! The engine refuses writes before the disk is full. Its background writes need room, for example for sorted files
+//! that replace others. So do deletions, with which an operator makes room.
 
 use crate::monotonic;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a figure of the file system is used. At a gigabyte a second, 100 MB are written meanwhile.
+/// Time for which a reading of the file system is reused. At a gigabyte per second, 100 MB are written in that time.
 const ANSWER_AGE_MAX: Duration = Duration::from_millis(100);
-/// Once space was low, this share of the reserve must be free on top of it, so that the engine does not switch with
-/// every file that comes or goes.
+/// After space was low, this fraction of the reserve must be free in addition to it. This hysteresis keeps the engine
+/// from switching with every file that is created or deleted.
 const MARGIN_DIVISOR: u64 = 16;
 
-/// Watches the free space of a folder.
 #[derive(Debug)]
 pub(super) struct FreeSpace {
     folder: PathBuf,
@@ -24,12 +23,12 @@ pub(super) struct FreeSpace {
 }
 
 impl FreeSpace {
-    /// Watches that this many bytes stay free.
+    /// Watches whether at least this many bytes are free.
     pub(super) fn new(folder: &Path, reserve_bytes: u64) -> Self {
         Self { folder: folder.to_owned(), reserve_bytes, checked_at: None, is_low: false }
     }
 
-    /// Whether there is less free space than there should be. Asks the file system at most ten times a second.
+    /// Returns whether there is less free space than the reserve. Queries the file system at most ten times per second.
     pub(super) fn is_low(&mut self) -> bool {
         if self.reserve_bytes == 0 {
             return false;
@@ -44,7 +43,7 @@ impl FreeSpace {
         self.is_low
     }
 
-    /// Notes the free space, and logs when that changes which writes are taken.
+    /// Records the free space, and logs when this changes which writes are accepted.
     fn note(&mut self, free_bytes: u64) {
         let margin = if self.is_low { self.reserve_bytes / MARGIN_DIVISOR } else { 0 };
         let is_low = free_bytes < self.reserve_bytes.saturating_add(margin);
@@ -54,9 +53,9 @@ impl FreeSpace {
         self.is_low = is_low;
         let (folder, reserve_bytes) = (self.folder.display(), self.reserve_bytes);
         if is_low {
-            tracing::error!(%folder, free_bytes, reserve_bytes, "the disk is almost full, so only deletions are taken; make room on it");
+            tracing::error!(%folder, free_bytes, reserve_bytes, "the disk is almost full, so only deletions are accepted; free some disk space");
         } else {
-            tracing::info!(%folder, free_bytes, reserve_bytes, "the disk has free space again, so all writes are taken");
+            tracing::info!(%folder, free_bytes, reserve_bytes, "the disk has free space again, so all writes are accepted");
         }
     }
 }

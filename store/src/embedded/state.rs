@@ -1,4 +1,4 @@
-//! The state that the threads and the callers of the embedded engine share.
+//! The state shared by the threads and the callers of the embedded engine.
 
 use super::counts::{CommitterCounts, MergeCounts};
 use super::folder::Folder;
@@ -20,35 +20,33 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-/// How often it is looked whether the last reader of a database is done.
+/// Polling interval while waiting for the last reader to finish.
 const LAST_READER_POLL: Duration = Duration::from_millis(1);
 
-/// The database and what is known about it in memory.
+/// The database and the in-memory state that belongs to it.
 pub(super) struct EmbeddedState {
-    /// `None` while the database is closed because a write failed, and after the engine was closed. Changed by the committer
-    /// alone, and after its end.
+    /// `None` while the database is closed because a write failed, and after the engine is closed. Changed only by the
+    /// committer, and after the committer's end.
     storage: RwLock<Option<Arc<Storage>>>,
     settings: OpenSettings,
     recent_reads: RecentReads,
-    /// Changed by the committer alone, after the change is durable.
+    /// Changed only by the committer, after the change is durable.
     catalog: RwLock<Catalog<TableId>>,
-    /// Changed by the committer alone, after the change is durable.
+    /// Changed only by the committer, after the change is durable.
     properties: RwLock<PropertiesOfAccounts>,
-    /// The engine accepts no more work; long work stops soon.
+    /// Set when the engine accepts no more operations; long-running work then stops soon.
     pub(super) closing: Cancellation,
-    /// Something that was acknowledged is not synced yet; only with the durability `Interval`.
+    /// Whether an acknowledged write is not yet synced. Used only with the durability `Interval`.
     pub(super) is_unsynced: AtomicBool,
-    /// The last group that readers see; it becomes visible as a whole and is noted here afterwards.
+    /// The last group that readers see. It is recorded here after the whole group has become visible.
     pub(super) visible_group: AtomicU64,
     pub(super) key_hashes: KeyHashes,
-    /// What the committer counts.
     pub(super) counts: CommitterCounts,
-    /// Merges of sorted files that the engine asked for.
     pub(super) merges: MergeCounts,
-    /// The purger begins no step while a test holds this.
+    /// A test holds this to keep the purger from starting a step.
     #[cfg(test)]
     pub(super) purges_held: tokio::sync::Mutex<()>,
-    // Dropped last, so that no other process takes the folder while the database is still being closed.
+    // Dropped last, so that no other process opens the folder while the database is still being closed.
     folder: Arc<Folder>,
 }
 
@@ -78,33 +76,32 @@ impl EmbeddedState {
         }
     }
 
-    /// The database. The caller drops it soon: as long as it is held the database cannot be opened again.
+    /// Returns the database. The caller must drop it soon, because the database cannot be reopened while it is held.
     pub(super) fn storage(&self) -> Result<Arc<Storage>, Fault> {
         let storage = self.storage.read().unwrap_or_else(PoisonError::into_inner);
         storage.clone().ok_or_else(|| self.check_open().err().unwrap_or(Fault::Suspended))
     }
 
-    /// Takes the database from all later callers, to close it; `None` if it is closed because a write failed. It closes once
-    /// the last reader is done.
+    /// Takes the database away from later callers in order to close it. Returns `None` if it is closed because a write
+    /// failed. The database closes when the last reader finishes.
     pub(super) fn take_storage(&self) -> Option<Arc<Storage>> {
         self.storage.write().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The data folder.
     pub(super) fn folder(&self) -> &Arc<Folder> {
         &self.folder
     }
 
-    /// Closes the database, if it is open, and opens it again, so that writes are possible after one has failed.
+    /// Closes the database, if it is open, and opens it again, so that writes are possible after a failed write.
     ///
-    /// Meanwhile nothing can be read either. What was read from the database before stays valid. What was acknowledged when
-    /// the database was closed is kept for the next attempt.
+    /// While it is closed, nothing can be read. Data read earlier stay valid. The acknowledged batches at the time of
+    /// closing are kept for the next attempt.
     pub(super) fn open_again(&self, acknowledged: &mut Acknowledged) -> Result<(), OpenError> {
         if let Some(mut shared) = self.take_storage() {
             shared.retired.cancel();
-            // The library keeps its lock until the last reader is done; scans were just asked to end. A reader must not
-            // close the database, because closing waits for the library's threads. So this polls until the reference
-            // of the committer is the last one.
+            // The library holds its lock until the last reader finishes; scans have just been requested to stop. A
+            // reader must not be the one that closes the database, because closing waits for the library's threads.
+            // Therefore poll until the committer's reference is the last one.
             let storage = loop {
                 match Arc::try_unwrap(shared) {
                     Ok(storage) => break storage,
@@ -115,9 +112,9 @@ impl EmbeddedState {
             *acknowledged = storage.acknowledged(self.settings.cut_off);
         }
         let storage = Storage::open_again(&self.folder, self.settings, *acknowledged)?;
-        // The library may write out what the journals hold from now on.
+        // From now on, the library may flush the contents of the journals.
         *acknowledged = storage.acknowledged(self.settings.cut_off);
-        // Now it is known what of the failed write is on disk.
+        // It is now known which parts of the failed write are on disk.
         let Recovered { catalog, properties, .. } = storage.recover()?;
         *self.catalog_mut() = catalog;
         self.properties_mut().replace_all(properties);
@@ -126,7 +123,7 @@ impl EmbeddedState {
     }
 
     pub(super) fn catalog(&self) -> RwLockReadGuard<'_, Catalog<TableId>> {
-        // Nothing can panic in the middle of a change of the catalog, so a poisoned lock holds good data.
+        // A change to the catalog cannot panic half-way, so the data behind a poisoned lock are valid.
         self.catalog.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,36 +139,36 @@ impl EmbeddedState {
         self.properties.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses work when the engine is closing.
     pub(super) fn check_open(&self) -> Result<(), Fault> {
         if self.closing.is_cancelled() { Err(Fault::Closed) } else { Ok(()) }
     }
 
-    /// Whether some reads that are about to begin are likely to wait for the disk.
+    /// Returns whether a number of reads that are about to start are likely to wait for the disk.
     pub(super) fn reads_may_wait(&self, reads: usize) -> bool {
         let storage = || self.storage().ok();
         let loaded = || storage().map_or(0, |storage| storage.blocks_loaded());
-        // Without a database there is nothing to wait for.
+        // Without a database, there is nothing to wait for.
         let fits_cache = || storage().is_none_or(|storage| storage.data.disk_space() <= self.settings.cache_bytes);
         self.recent_reads.may_wait(monotonic::now(), reads as u64, loaded, fits_cache)
     }
 
-    /// A view of the latest state. It may wait for the batch that is being written, so it must not run on a thread that serves
-    /// other tasks.
+    /// Returns a view of the latest state. It may wait for the batch that is being written, so it must not run on a
+    /// thread that also runs other tasks.
     pub(super) fn view(&self) -> Result<View, Fault> {
         let storage = self.storage()?;
         Ok(View { snapshot: storage.snapshot(), storage })
     }
 
-    /// A view of the latest state; `None` if [`Self::view`] would have to wait.
+    /// Returns a view of the latest state, or `None` if [`Self::view`] would have to wait.
     pub(super) fn view_now(&self) -> Result<Option<View>, Fault> {
         let storage = self.storage()?;
         Ok(storage.snapshot_now().map(|snapshot| View { snapshot, storage }))
     }
 
-    /// The record of one entity. Where [`Self::reads_may_wait`], it must not run on a thread that serves other tasks.
+    /// Returns the record of an entity. If [`Self::reads_may_wait`], it must not run on a thread that also runs other
+    /// tasks.
     pub(super) fn get(&self, view: &View, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
-        // The view was taken before the table is looked up: a table that still exists had not been purged then.
+        // The view was taken before this lookup: a table that still exists had not been purged at that time.
         let id = self.table_id(table)?;
         let full_key = layout::key_of_entity(id, key);
         let value = view.snapshot.get(&view.storage.data, &full_key).map_err(|error| read_fault(error, &full_key))?;
@@ -183,20 +180,19 @@ impl EmbeddedState {
         }
     }
 
-    /// The id of a table that is there.
     pub(super) fn table_id(&self, table: &TableKey) -> Result<TableId, ReadError> {
         Ok(self.catalog().get(table).ok_or(ReadError::TableNotFound)?.table)
     }
 }
 
-/// The state of the database at one instant, which shows every batch whole or not at all.
+/// The state of the database at one instant. It contains either all of a batch or none of it.
 pub(super) struct View {
-    // Dropped before the database that it belongs to.
+    // Dropped before the database to which it belongs.
     pub(super) snapshot: fjall::Snapshot,
     pub(super) storage: Arc<Storage>,
 }
 
-/// Logs what could not be read. Keys are data of the user, so they go to the log and nowhere else.
+/// Logs data that could not be read. Keys are user data, so they are written only to the log.
 pub(super) fn read_fault(error: fjall::Error, key: &[u8]) -> ReadError {
     tracing::error!(%error, at_or_after_key = %key.escape_ascii(), "the database could not be read");
     ReadError::Fault(storage_fault(error))

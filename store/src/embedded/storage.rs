@@ -1,4 +1,4 @@
-//! The database of the embedded engine: how it is opened and tuned, and what the start reads from it.
+//! The database of the embedded engine: how it is opened and tuned, and what is read from it at startup.
 //!
 //! This module must not know requests or threads.
 
@@ -25,70 +25,70 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Size of a block of entities on disk and in the cache, in bytes. A block ends with the entity that reaches it, and the
-/// allocator rounds up to the next of 28, 32, 40 KiB.
+/// The size of a block of entities on disk and in the cache, in bytes. A block ends with the entity that reaches this
+/// size. The allocator rounds up to the next of 28, 32 and 40 KiB.
 const ENTITY_BLOCK_BYTES: u32 = 30 * 1024;
-/// Entities in memory before they are written to a sorted file, in bytes. While one memtable is being written out, writers fill
-/// the next one, and the library keeps the one before.
+/// The size at which a memtable is written to a sorted file, in bytes. While one memtable is being flushed, writers
+/// fill the next one, and the library keeps the previous one.
 const MEMTABLE_BYTES: u64 = 16 * 1024 * 1024;
-/// The same as the library sees it. It is never reached: the engine writes out memtables itself ([`Storage::wait_for_room`]).
+/// The memtable size that is passed to the library. It is never reached, because the engine flushes memtables itself
+/// ([`Storage::wait_for_room`]).
 const LIBRARY_MEMTABLE_BYTES: u64 = 64 * 1024 * 1024;
-/// Files of the uppermost level before the library merges them by itself. Mostly the engine does so before (`compaction`).
+/// The number of files in the uppermost level at which the library merges them. Usually the engine does so earlier
+/// (`compaction`).
 const UPPERMOST_FILES: u8 = 12;
-/// Once the full journals have this many bytes, entries that are only in them are written out so that they can be deleted.
-/// It is the smallest size that the library accepts: a start reads all journals.
+/// The size of full journals at which entries that exist only in them are flushed so that they can be deleted, in
+/// bytes. It is the minimum that the library accepts, because a start reads all journals.
 const JOURNALS_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Memory for blocks of a database that is read once, in bytes.
+/// The cache size for a database that is read once, in bytes.
 const CHECK_CACHE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Sealed memtables that wait to be written out before writers wait: one less than the library allows.
+/// The number of sealed memtables that wait to be flushed at which writers wait: one less than the library allows.
 const SEALED_MEMTABLES_MAX: usize = 3;
-/// Runs of the uppermost level before writers wait: fewer than the library allows.
+/// The number of runs in the uppermost level at which writers wait: fewer than the library allows.
 const UPPERMOST_RUNS_MAX: usize = 28;
-/// How often a waiting writer checks again.
+/// Polling interval of a waiting writer.
 const ROOM_POLL: Duration = Duration::from_millis(2);
 
-/// Threads of the library that write out memtables and compact. With one (its default on one core) it can come to a
-/// standstill, and with two (its default on two) one of them spins while the other compacts: measured, four take a
-/// fifth less CPU for batches of 100.
+/// The number of library threads that flush memtables and compact. With one thread (the library's default on one core),
+/// it can stall. With two (its default on two cores), one spins while the other compacts. In measurements with batches
+/// of 100, four threads took a fifth less CPU time.
 const LIBRARY_THREADS: usize = 4;
 
-/// How a database is opened.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpenSettings {
     pub(super) cache_bytes: u64,
     pub(super) cut_off: CutOff,
 }
 
-/// The open database.
 pub(super) struct Storage {
     pub(super) db: Database,
     pub(super) data: Keyspace,
     visibility: Visibility,
-    /// The database is about to be closed and reopened; long reads stop soon.
+    /// Cancelled when the database is about to be closed and reopened; long-running reads then stop soon.
     pub(super) retired: Cancellation,
     // Dropped last, after the library's threads have ended.
     closing: OnceLock<RecordOnDrop>,
 }
 
-/// Records in its folder that the database was closed in order, when it is dropped.
+/// When dropped, records in the folder that the database was closed cleanly.
 struct RecordOnDrop(Arc<Folder>);
 
 impl Drop for RecordOnDrop {
     fn drop(&mut self) {
         if let Err(error) = record_closing(&self.0) {
-            tracing::warn!(%error, "the data folder was closed in order, but the record of that could not be written");
+            tracing::warn!(%error, "the data folder was closed cleanly, but the record of the shutdown could not be written");
         }
     }
 }
 
-/// Records what the journals of a closed database hold. Everything in them is synced.
+/// Records the contents of a closed database's journals, all of which are synced.
 fn record_closing(folder: &Folder) -> Result<(), OpenError> {
     folder.record_closing(&preflight::closing_record(&folder.database())?)
 }
 
-/// What the engine keeps in memory of the database.
+/// The state that the engine keeps in memory, as read from the database.
 pub(super) struct Recovered {
     pub(super) catalog: Catalog<TableId>,
     pub(super) properties: PropertiesOfAccounts,
@@ -97,7 +97,7 @@ pub(super) struct Recovered {
 }
 
 impl Storage {
-    /// Opens the database of a data folder, and creates it if the folder is new.
+    /// Opens the database of a data folder. Creates it if the folder is new.
     pub(super) fn open(folder: &mut Folder, settings: OpenSettings) -> Result<Self, OpenError> {
         if folder.is_new() {
             let storage = Self::open_database(folder, settings)?;
@@ -115,12 +115,12 @@ impl Storage {
         opened
     }
 
-    /// Creates the database of a folder that a restore fills and completes.
+    /// Creates the database in a folder for a restore to fill and complete.
     pub(super) fn create(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
         Self::open_database(folder, settings)
     }
 
-    /// Reopens the database after a write failed, once the old one is closed.
+    /// Reopens the database after a failed write, once the old one is closed.
     pub(super) fn open_again(
         folder: &Folder,
         settings: OpenSettings,
@@ -130,32 +130,32 @@ impl Storage {
         Self::open_database(folder, settings)
     }
 
-    /// Opens a copy of a database that is only read: no background work.
+    /// Opens a copy of a database only for reading, without background work.
     pub(super) fn open_to_read(database: &Path) -> Result<Self, OpenError> {
         let db = opened(database, || {
             Database::builder(database)
                 .cache_size(CHECK_CACHE_BYTES)
                 .journal_compression(CompressionType::None)
                 .max_journaling_size(JOURNALS_BYTES)
-                // They would write out and compact what is to be read.
+                // The threads would flush and compact the data that are to be read.
                 .worker_threads_unchecked(0)
                 .open()
         })?;
         Self::with_keyspace(db, database)
     }
 
-    /// Closes the database of a folder that a restore has filled, and returns what its journals hold.
+    /// Closes the database in a folder that a restore has filled, and returns the contents of its journals.
     pub(super) fn close(self, folder: &Folder) -> Result<ClosingRecord, OpenError> {
         drop(self);
         preflight::closing_record(&folder.database())
     }
 
-    /// Has it recorded that everything was synced and that nothing more will be written, when the last reader is done.
+    /// When the last reader finishes, records that everything is synced and that nothing more will be written.
     pub(super) fn record_closing_when_dropped(&self, folder: &Arc<Folder>) {
         self.closing.get_or_init(|| RecordOnDrop(Arc::clone(folder)));
     }
 
-    /// The names of all sorted files that belong to the database.
+    /// Returns the names of all sorted files that belong to the database.
     pub(super) fn sorted_files(&self) -> HashSet<OsString> {
         let version = self.data.tree.current_version();
         version.iter_tables().filter_map(|table| Some(table.path.file_name()?.to_owned())).collect()
@@ -172,8 +172,9 @@ impl Storage {
     fn open_database(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
         let path = folder.database();
         let db = opened(&path, || {
-            // Values are compressed in the sorted files. In the journal it would cost every commit, and the checksum
-            // of a journal covers compressed bytes, which another version of the compressor might not reproduce.
+            // Values are compressed in the sorted files, but not in the journal. There, compression would slow down
+            // every commit. Moreover, the checksum of a journal covers compressed bytes, which another version of the
+            // compressor might not reproduce.
             Database::builder(&path)
                 .cache_size(settings.cache_bytes)
                 .journal_compression(CompressionType::None)
@@ -187,13 +188,13 @@ impl Storage {
         Self::with_keyspace(db, &path)
     }
 
-    /// Whether the library refuses all writes, because one has failed.
+    /// Returns whether the library refuses all writes because an earlier write failed.
     pub(super) fn refuses_writes(&self) -> bool {
         self.db.persist(PersistMode::Buffer).is_err()
     }
 
-    /// What was acknowledged and is only in the journals. The library enters a batch into a memtable once it is written and,
-    /// with the durability `Sync`, synced; and a batch that failed, never. Nobody may be writing.
+    /// Returns the acknowledged batches that are only in the journals. The library adds a batch to a memtable once it
+    /// is written and, with the durability `Sync`, synced. It never adds a failed batch. No writer may be active.
     pub(super) fn acknowledged(&self, cut_off: CutOff) -> Acknowledged {
         match cut_off {
             CutOff::Everything => Acknowledged::Unknown,
@@ -206,12 +207,14 @@ impl Storage {
         self.visibility.write(|| self.db.seqno(), || batch.commit())
     }
 
-    /// A snapshot that shows every batch whole or not at all; `None` if it cannot be had before a batch is written.
+    /// Returns a snapshot that shows either all of each batch or none of it, or `None` if that is impossible until the
+    /// current batch is written.
     pub(super) fn snapshot_now(&self) -> Option<fjall::Snapshot> {
         self.visibility.snapshot(|| self.db.snapshot(), || self.db.visible_seqno())
     }
 
-    /// A snapshot that shows every batch whole or not at all. It may wait for a batch that is being written.
+    /// Returns a snapshot that shows either all of each batch or none of it. It may wait for a batch that is being
+    /// written.
     pub(super) fn snapshot(&self) -> fjall::Snapshot {
         loop {
             if let Some(snapshot) = self.snapshot_now() {
@@ -221,16 +224,16 @@ impl Storage {
         }
     }
 
-    /// Makes room in memory for the next group: seals a memtable that is full, unless the one before is still being written
-    /// out. Waits while there is no room, and while the library would make the writer wait.
+    /// Makes room in memory for the next group: seals a full memtable, unless the previous one is still being flushed.
+    /// Waits while there is no room, and while the library would block the writer.
     ///
-    /// The library's own wait never ends if writing out has failed. This one ends with a failure.
+    /// If a flush has failed, the library's own wait never ends, but this one returns.
     pub(super) fn wait_for_room(&self) {
         let tree = &self.data.tree;
         let is_full = || tree.active_memtable().size() >= MEMTABLE_BYTES;
         let must_wait = || match tree.sealed_memtable_count() {
             0 => false,
-            // A folder of an earlier version may have memtables that the library writes out before they are full.
+            // A folder of an earlier version may have memtables that the library flushes before they are full.
             sealed => is_full() || sealed >= SEALED_MEMTABLES_MAX,
         };
         while must_wait() || tree.l0_run_count() >= UPPERMOST_RUNS_MAX {
@@ -240,23 +243,22 @@ impl Storage {
             std::thread::sleep(ROOM_POLL);
         }
         if is_full() {
-            // If it fails, so does the write that follows.
+            // If this fails, so does the write that follows.
             let _rotated = self.data.rotate_memtable();
         }
     }
 
-    /// How many blocks all reads have loaded from disk, or from the cache of the operating system, since the database was
-    /// opened.
+    /// Returns the number of blocks that reads have loaded from disk, or from the operating system's cache, since the
+    /// database was opened.
     pub(super) fn blocks_loaded(&self) -> u64 {
         self.data.metrics().block_load_io_count() as u64
     }
 
-    /// The engine's own entries of a snapshot.
+    /// Returns the engine's own entries of a snapshot.
     pub(super) fn own_entries(&self, snapshot: &fjall::Snapshot) -> impl Iterator<Item = fjall::Guard> {
         snapshot.range(&self.data, ..TableId::FIRST.to_bytes())
     }
 
-    /// Reads what the engine keeps in memory.
     pub(super) fn recover(&self) -> Result<Recovered, OpenError> {
         let path = self.data.path();
         let mut recovered = Recovered {
@@ -279,7 +281,7 @@ impl Storage {
                 }
                 Ok(OwnEntry::Purge(id)) => highest_id = highest_id.max(Some(id)),
                 Ok(OwnEntry::ServiceProperties(account, set)) => recovered.properties.insert(&account, *set),
-                // A later version may have added this kind.
+                // A newer version may have added this kind.
                 Err(OwnEntryError::UnknownKind) => {}
                 Err(OwnEntryError::Damaged(what)) => {
                     return Err(OpenError::damaged(path, format!("the key {}: {what}", key.escape_ascii())));
@@ -287,18 +289,19 @@ impl Storage {
             }
         }
         if highest_id.is_some_and(|highest| highest >= recovered.next_table_id) {
-            return Err(OpenError::damaged(path, "the id of the next table is missing or was already given out"));
+            return Err(OpenError::damaged(path, "the id of the next table is missing or was already issued"));
         }
         Ok(recovered)
     }
 }
 
-/// The library keeps the block size of a keyspace for ever, and with it every other figure that is not set here.
+/// Returns the options of the keyspace. The library fixes a keyspace's block size, and every other option that is not
+/// set here, when the keyspace is created.
 ///
-/// Measured with entities of 1 KiB: blocks of 16 KiB scan about as fast as larger ones, and a get that misses the
-/// cache reads four times less than with 64 KiB. Compression is the library's default: none in the two levels that
-/// are written most, LZ4 below. Filters stay on in the last level (`expect_point_read_hits` is off), because an
-/// insert asks for a key that is not there, and would have to read a block from disk to know.
+/// Measured with entities of 1 KiB: blocks of 16 KiB scan about as fast as larger ones, and a get that misses the cache
+/// reads a quarter as much as with 64 KiB. Compression is the library's default: none in the two levels that are
+/// written most, LZ4 below. Filters stay enabled in the last level (`expect_point_read_hits` is off). An insert looks
+/// up a missing key and would otherwise have to read a block from disk.
 fn keyspace_options() -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
         .data_block_size_policy(BlockSizePolicy::all(ENTITY_BLOCK_BYTES))
@@ -306,19 +309,20 @@ fn keyspace_options() -> KeyspaceCreateOptions {
         .max_memtable_size(LIBRARY_MEMTABLE_BYTES)
 }
 
-/// Runs a part of the opening of the database at a path.
+/// Runs one step of opening the database at a path.
 fn opened<T>(path: &Path, open: impl FnOnce() -> fjall::Result<T>) -> Result<T, OpenError> {
     match guarded(open) {
         Ok(Ok(opened)) => Ok(opened),
         Ok(Err(fjall::Error::Locked)) => Err(OpenError::Locked { folder: path.to_owned() }),
         Ok(Err(source)) => Err(OpenError::Storage { path: path.to_owned(), source }),
-        Err(Panicked) => {
-            Err(OpenError::damaged(path, "the storage library stopped at an inconsistency; the log says where"))
-        }
+        Err(Panicked) => Err(OpenError::damaged(
+            path,
+            "the storage library stopped at an inconsistency; see the log for its location",
+        )),
     }
 }
 
-/// A failure of the storage library as a caller gets it.
+/// Converts an error of the storage library to a fault.
 pub(super) fn storage_fault(error: fjall::Error) -> Fault {
     Fault::Storage(Box::new(error))
 }

@@ -1,4 +1,4 @@
-//! Tests that look inside the embedded engine: what is on disk, and what happens when something goes wrong.
+//! Tests of the internals of the embedded engine: the data on disk, and the behaviour on failures.
 
 use super::layout::TableId;
 use super::*;
@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Instant;
 use tempfile::TempDir;
 
-/// How long a test waits for what must happen before it fails.
+/// The time that a test waits for an expected event before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A clock that is set by hand, and can be made to panic.
+/// A clock that is set manually and can be made to panic.
 #[derive(Debug, Clone, Default)]
 struct TestClock(Arc<(AtomicI64, AtomicBool)>);
 
 impl Clock for TestClock {
     fn now(&self) -> DateTime {
-        assert!(!self.0.1.load(Ordering::SeqCst), "the test wants the clock to panic");
+        assert!(!self.0.1.load(Ordering::SeqCst), "the test makes the clock panic");
         DateTime::from_ticks(self.0.0.load(Ordering::SeqCst)).unwrap()
     }
 }
@@ -31,7 +31,6 @@ impl TestClock {
     }
 }
 
-/// Keeps nothing.
 struct Count(usize);
 
 impl EntitySink for Count {
@@ -71,11 +70,11 @@ async fn fill(engine: &Embedded, count: usize) {
     }
 }
 
-async fn commit(engine: &Embedded, mutation: Mutation) -> Result<Vec<Written>, CommitError> {
+async fn commit(engine: &Embedded, mutation: Mutation) -> Result<Vec<MutationResult>, CommitError> {
     engine.commit(&table(), Transaction::single(mutation)).await
 }
 
-/// A mutation with what its caller does before the committer gets it.
+/// Returns a mutation after the preparation that its caller does.
 fn prepare(engine: &Embedded, mutation: Mutation) -> (Arc<Submitted>, Option<Prepared>) {
     prepare_for(engine, table(), mutation)
 }
@@ -86,11 +85,10 @@ fn prepare_for(engine: &Embedded, table: TableKey, mutation: Mutation) -> (Arc<S
     (submitted, prepared)
 }
 
-/// Puts a mutation into the queue of the committer.
 async fn send(
     engine: &Embedded,
     (submitted, prepared): (Arc<Submitted>, Option<Prepared>),
-) -> oneshot::Receiver<Result<Vec<Written>, CommitError>> {
+) -> oneshot::Receiver<Result<Vec<MutationResult>, CommitError>> {
     let memory = engine.queue_memory.acquire(&submitted.table.account, 1).await;
     let (answer, answered) = oneshot::channel();
     let bytes = memory_bytes(&submitted.transaction);
@@ -99,8 +97,8 @@ async fn send(
     answered
 }
 
-/// Holds the lock of the catalog on another thread until the sender releases it. The thread returns whether it was released in
-/// time.
+/// Holds the lock of the catalog on another thread until the sender releases it. The thread returns whether it was
+/// released in time.
 fn hold_catalog(engine: &Embedded) -> (JoinHandle<bool>, std_mpsc::Sender<()>) {
     let shared = Arc::clone(&engine.shared);
     let (is_held, held) = std_mpsc::channel();
@@ -129,18 +127,18 @@ pub(super) fn scan_all() -> Scan {
     }
 }
 
-/// Waits until the purge is done, and returns how many entities are left on disk, of any table.
+/// Waits until the purge is done, and returns the number of entities left on disk, in all tables.
 async fn stored_after_purge(engine: &Embedded) -> usize {
     let storage = engine.shared.storage().unwrap();
     let began = Instant::now();
     while storage.data.prefix(layout::PURGE_PREFIX).next().is_some() {
-        assert!(began.elapsed() < PATIENCE, "the purge does not come to an end");
+        assert!(began.elapsed() < PATIENCE, "the purge does not end");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     stored(&storage)
 }
 
-/// How many entities are on disk, of any table.
+/// Returns the number of entities on disk, in all tables.
 fn stored(storage: &Storage) -> usize {
     storage.data.range(TableId::FIRST.to_bytes()..).count()
 }
@@ -170,9 +168,9 @@ async fn timestamps_grow_across_a_restart_with_the_clock_set_back() {
         let clock = TestClock::at(ticks);
         let engine = Embedded::open(folder.path(), &EmbeddedOptions::default(), clock).unwrap();
         drop(engine.create_table(&table()).await);
-        // A deletion is the last thing that carries a stamp before the restart.
+        // A deletion is the last write with a stamp before the restart.
         for mutation in [upsert(1), upsert(2), Mutation::Delete { key: key(2), condition: Condition::Any }] {
-            if let [Written::Stored(stamp)] = commit(&engine, mutation).await.unwrap()[..] {
+            if let [MutationResult::Stored(stamp)] = commit(&engine, mutation).await.unwrap()[..] {
                 assert!(stamp > last, "{stamp:?} after {last:?}");
                 last = stamp;
             }
@@ -195,7 +193,7 @@ async fn the_entities_of_a_deleted_table_are_removed() {
         "deleting a table touches no entity"
     );
     drop(held);
-    assert_eq!(stored_after_purge(&engine).await, 1, "what is left belongs to the new table");
+    assert_eq!(stored_after_purge(&engine).await, 1, "the remaining entity belongs to the new table");
     assert_eq!(count(&engine).await.unwrap(), 1);
 }
 
@@ -210,7 +208,7 @@ async fn a_purge_goes_on_after_a_restart() {
     let closing = close_beside(&engine).await;
     drop(held);
     closing.await.unwrap();
-    assert!(stored(&storage) >= 5000 - 1024, "close waits for one step only");
+    assert!(stored(&storage) >= 5000 - 1024, "close waits only for one step");
     drop((engine, storage));
     let engine = open(&folder);
     assert!(engine.table(&table()).await.unwrap().is_none());
@@ -243,7 +241,7 @@ async fn a_damaged_record_is_reported_and_never_skipped() {
     assert!(matches!(count(&engine).await, Err(ReadError::Fault(Fault::Damaged(_)))));
     assert!(matches!(engine.get(&table(), &key(5)).await, Err(ReadError::Fault(Fault::Damaged(_)))));
     assert!(matches!(commit(&engine, merge(5)).await, Err(CommitError::Fault(Fault::Damaged(_)))));
-    // Nothing of the old entity is needed to replace it.
+    // Replacing the entity requires nothing of the old one.
     commit(&engine, upsert(5)).await.unwrap();
     assert_eq!(count(&engine).await.unwrap(), 10);
 }
@@ -258,7 +256,7 @@ async fn a_panic_of_the_committer_leaves_no_caller_waiting() {
     let (first, second) = tokio::join!(commit(&engine, upsert(1)), commit(&engine, upsert(2)));
     assert!(matches!(first, Err(CommitError::Fault(Fault::Storage(_)))));
     assert!(matches!(second, Err(CommitError::Fault(Fault::Storage(_)))));
-    assert_eq!(count(&engine).await.unwrap(), 10, "reads go on");
+    assert_eq!(count(&engine).await.unwrap(), 10, "reads continue");
     clock.0.1.store(false, Ordering::SeqCst);
     commit(&engine, upsert(11)).await.unwrap();
     engine.close().await.unwrap();
@@ -269,8 +267,8 @@ async fn a_failed_write_is_a_fault_until_its_cause_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(&folder);
     fill(&engine, 10).await;
-    // Writing a sorted file fails when its folder is none, after which the library refuses all further writes, and
-    // cannot be opened again either.
+    // Writing a sorted file fails when its folder is a file. After that, the library refuses all further writes and
+    // cannot be reopened either.
     let storage = engine.shared.storage().unwrap();
     let tables = storage.data.path().join("tables");
     std::fs::remove_dir_all(&tables).unwrap();
@@ -280,7 +278,7 @@ async fn a_failed_write_is_a_fault_until_its_cause_is_gone() {
     let began = Instant::now();
     let answer = loop {
         match commit(&engine, upsert(1)).await {
-            Ok(_) => assert!(began.elapsed() < PATIENCE, "the failure is never noticed"),
+            Ok(_) => assert!(began.elapsed() < PATIENCE, "the failure is never detected"),
             Err(error) => break error,
         }
     };
@@ -293,10 +291,10 @@ async fn a_failed_write_is_a_fault_until_its_cause_is_gone() {
     assert_eq!(figures.refusal, Some(Refusal::Outage));
     assert!(figures.committer.unwrap().outages > 0);
     std::fs::remove_file(&tables).unwrap();
-    // The engine comes back without being asked for anything.
+    // The engine recovers without a request.
     let began = Instant::now();
     while count(&engine).await.is_err() {
-        assert!(began.elapsed() < PATIENCE, "the engine does not come back");
+        assert!(began.elapsed() < PATIENCE, "the engine does not recover");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(count(&engine).await.unwrap(), 10);
@@ -322,7 +320,7 @@ async fn a_full_disk_takes_deletions_only() {
     assert!(matches!(engine.create_table(&other).await, Err(CatalogError::Fault(Fault::Full))));
     let policies = StoredAccessPolicies::default();
     assert!(matches!(engine.set_policies(&table(), policies).await, Err(CatalogError::Fault(Fault::Full))));
-    assert_eq!(count(&engine).await.unwrap(), 10, "reads go on");
+    assert_eq!(count(&engine).await.unwrap(), 10, "reads continue");
     commit(&engine, delete(3)).await.unwrap();
     assert_eq!(count(&engine).await.unwrap(), 9);
     engine.delete_table(&table()).await.unwrap();
@@ -343,7 +341,7 @@ async fn setting_properties_does_not_hold_up_transactions() {
     let update = engine.update_service_properties(&account, ServicePropertiesUpdate::default());
     let (updated, ()) = tokio::join!(biased; update, async { release.send(()).unwrap() });
     updated.unwrap();
-    assert!(second.try_recv().unwrap().is_ok(), "it came before");
+    assert!(second.try_recv().unwrap().is_ok(), "it came first");
     first.await.unwrap().unwrap();
     assert!(holder.join().unwrap());
 }
@@ -362,28 +360,28 @@ fn merge_of(number: usize, name: &str) -> Mutation {
     Mutation::Merge { key: key(number), properties, condition: Condition::Any }
 }
 
-/// The names of an entity's properties; `None` if there is no such entity.
+/// Returns the names of an entity's properties, or `None` if the entity does not exist.
 async fn names(engine: &Embedded, number: usize) -> Option<Vec<String>> {
     let record = engine.get(&table(), &key(number)).await.unwrap()?;
     let properties = record.view().unwrap().properties();
     Some(properties.map(|property| property.unwrap().name().unwrap().to_owned()).collect())
 }
 
-/// What was looked up beforehand has no effect once it is not so any more, whether the change came in an earlier group or in
-/// the same.
+/// A lookup done in advance is ignored once it is outdated, whether the change came in an earlier group or in the same
+/// one.
 #[tokio::test]
 async fn what_was_prepared_gives_way_to_what_was_written_since() {
     type Case<'a> = (&'a str, [fn() -> Mutation; 2], Option<MutationError>, Option<&'a [&'a str]>);
-    let refused = |answer: Result<Vec<Written>, CommitError>| match answer {
+    let refused = |answer: Result<Vec<MutationResult>, CommitError>| match answer {
         Ok(_) => None,
         Err(CommitError::Refused(0, error)) => Some(error),
         Err(error) => panic!("{error:?}"),
     };
     let exists = Some(MutationError::AlreadyExists);
     let missing = Some(MutationError::NotFound);
-    // Entity 1 exists, and entity 2 does not. The second mutation is prepared before the first is committed.
+    // Entity 1 exists, but entity 2 does not. The second mutation is prepared before the first is committed.
     let cases: [Case<'_>; 7] = [
-        ("insert, taken since", [|| upsert(2), || insert(2)], exists, Some(&["value"])),
+        ("insert, inserted since", [|| upsert(2), || insert(2)], exists, Some(&["value"])),
         ("insert, deleted since", [|| delete(1), || insert(1)], None, Some(&[])),
         ("merge, merged since", [|| merge_of(1, "a"), || merge_of(1, "b")], None, Some(&["a", "b", "value"])),
         ("merge, deleted since", [|| delete(1), || merge_of(1, "b")], missing, None),
@@ -421,7 +419,7 @@ async fn what_was_prepared_gives_way_to_what_was_written_since() {
     }
 }
 
-/// A table that was deleted and created again has another id, and other entities.
+/// A table that was deleted and created again has another id and other entities.
 #[tokio::test]
 async fn what_was_prepared_for_a_table_is_not_written_to_the_next_of_its_name() {
     let folder = tempfile::tempdir().unwrap();
@@ -438,7 +436,7 @@ async fn what_was_prepared_for_a_table_is_not_written_to_the_next_of_its_name() 
     assert_eq!(count(&engine).await.unwrap(), 1);
 }
 
-/// A few bytes that are merged into a large entity make a large value.
+/// Merging a few bytes into a large entity creates a large value.
 #[tokio::test]
 async fn preparing_ends_where_the_memory_for_it_ends() {
     const VALUE_BYTES: usize = 30_000;
@@ -466,24 +464,24 @@ async fn preparing_ends_where_the_memory_for_it_ends() {
     assert_eq!(prepare(asked[2]), (false, asked[..4].to_vec()));
 }
 
-/// Without memory for what it prepared, a caller leaves the work to the committer.
+/// A caller without memory for preparation leaves the work to the committer.
 #[tokio::test]
 async fn a_full_queue_memory_does_not_stop_a_caller_that_already_has_its_part() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(&folder);
     fill(&engine, 10).await;
     let other = AccountName::new("other").unwrap();
-    // A merge takes less, and what is prepared of it more.
+    // The merge itself needs less than this, but its preparation needs more.
     let all_but_little = engine.queue_memory.acquire(&other, QUEUE_BYTES_MAX - 1024).await;
     commit(&engine, merge_of(4, "b")).await.unwrap();
     drop(all_but_little);
     assert_eq!(names(&engine, 4).await.unwrap(), ["b", "value"]);
-    // The committer releases the share after it has answered.
+    // The committer releases the share after it has responded.
     let all = tokio::time::timeout(PATIENCE, engine.queue_memory.acquire(&other, QUEUE_BYTES_MAX));
-    assert!(all.await.is_ok(), "all is given back");
+    assert!(all.await.is_ok(), "all memory is released");
 }
 
-/// On one thread, where the read would hold up all other tasks.
+/// Runs on a single thread, where the read would block all other tasks.
 #[tokio::test]
 async fn a_read_that_may_wait_for_the_disk_holds_up_no_task() {
     let folder = tempfile::tempdir().unwrap();
@@ -494,24 +492,24 @@ async fn a_read_that_may_wait_for_the_disk_holds_up_no_task() {
     drop(engine);
     let options = EmbeddedOptions { cache_bytes: 1024, ..EmbeddedOptions::default() };
     let engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
-    assert!(engine.shared.reads_may_wait(1), "more data than cache, and nothing is known about reads yet");
-    // The lock of the catalog, which every read takes, stands for a slow disk.
+    assert!(engine.shared.reads_may_wait(1), "more data than cache, and no reads have been observed yet");
+    // The catalog lock, which every read takes, stands for a slow disk.
     let (disk, release) = hold_catalog(&engine);
     let (table, key) = (table(), key(7));
     let (record, ()) = tokio::join!(engine.get(&table, &key), async { release.send(()).unwrap() });
     assert!(record.unwrap().is_some());
-    assert!(disk.join().unwrap(), "the read kept the thread");
-    // What a write looks up is a read, too.
+    assert!(disk.join().unwrap(), "the read blocked the thread");
+    // The lookup for a write is a read, too.
     for mutation in [insert(1001), merge(7), delete(8)] {
         let (disk, release) = hold_catalog(&engine);
         let (written, ()) = tokio::join!(commit(&engine, mutation), async { release.send(()).unwrap() });
         written.unwrap();
-        assert!(disk.join().unwrap(), "the look-up kept the thread");
+        assert!(disk.join().unwrap(), "the lookup blocked the thread");
     }
     assert!(matches!(commit(&engine, merge(1002)).await, Err(CommitError::Refused(0, _))));
 }
 
-/// The committer's own look-ups would hold up all writers.
+/// The committer's own lookups would delay all writers.
 #[tokio::test]
 async fn a_load_that_only_writes_finds_out_that_its_look_ups_load_blocks() {
     let folder = tempfile::tempdir().unwrap();
@@ -526,7 +524,7 @@ async fn a_load_that_only_writes_finds_out_that_its_look_ups_load_blocks() {
     assert!(loaded() > before);
 }
 
-/// A sink that says when it has got the first entity, and takes no more before it is let go on.
+/// A sink that signals when it has received the first entity, and accepts no more until it is told to continue.
 struct Halting {
     has_begun: Option<oneshot::Sender<()>>,
     /// Ends when the other side is dropped.
@@ -545,7 +543,8 @@ impl EntitySink for Halting {
     }
 }
 
-/// The sink, what says that it has begun, what lets it go on when it is dropped, and the number of entities it got.
+/// Returns the sink, a signal that it has begun, a handle that lets it continue when dropped, and the number of
+/// entities received.
 fn halting() -> (Halting, oneshot::Receiver<()>, std_mpsc::Sender<()>, Arc<AtomicUsize>) {
     let (has_begun, begun) = oneshot::channel();
     let (go_on, halt) = std_mpsc::channel();
@@ -553,7 +552,7 @@ fn halting() -> (Halting, oneshot::Receiver<()>, std_mpsc::Sender<()>, Arc<Atomi
     (Halting { has_begun: Some(has_begun), halt, entities: Arc::clone(&entities) }, begun, go_on, entities)
 }
 
-/// Begins to close an engine that still has something to do; once this is answered, it knows.
+/// Starts to close an engine that is still busy. When this returns, the engine has been told.
 async fn close_beside(engine: &Arc<Embedded>) -> tokio::task::JoinHandle<()> {
     let closing = Arc::clone(engine);
     let closed = tokio::spawn(async move { closing.close().await.unwrap() });
@@ -573,13 +572,13 @@ async fn an_abandoned_scan_makes_room_for_the_next() {
     fill(&engine, 20_000).await;
     let (table, (sink, begun, go_on, entities)) = (table(), halting());
     tokio::select! {
-        _ = engine.scan(&table, scan_all(), sink) => panic!("it has not been let go on"),
+        _ = engine.scan(&table, scan_all(), sink) => panic!("it has not been told to continue"),
         begun = begun => begun.unwrap(),
     }
     drop(go_on);
-    // There is no place before the abandoned one has ended.
+    // There is no place until the abandoned scan has ended.
     assert_eq!(count(&engine).await.unwrap(), 20_000);
-    assert!(entities.load(Ordering::SeqCst) < 20_000, "the abandoned scan went on to the end");
+    assert!(entities.load(Ordering::SeqCst) < 20_000, "the abandoned scan ran to completion");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -597,7 +596,8 @@ async fn a_scan_that_runs_into_the_closing_answers_closed() {
     assert!(matches!(scan.await.unwrap(), Err(ReadError::Fault(Fault::Closed))));
 }
 
-/// Shows when it gets the first entity, and goes on after it and after the one with that number when it is told so.
+/// Signals when it receives the first entity, and waits to be told to continue after it and after the entity with that
+/// number.
 struct HaltingTwice {
     first: Halting,
     second_at: usize,
@@ -614,7 +614,8 @@ impl EntitySink for HaltingTwice {
     }
 }
 
-/// An engine with this many entities on which one scan runs at a time, and gives up its place as soon as others wait.
+/// Returns an engine with this many entities that runs one scan at a time. A scan gives up its place as soon as others
+/// wait.
 async fn engine_of_one_place(folder: &TempDir, entities: usize) -> Arc<Embedded> {
     let options = EmbeddedOptions { concurrent_scans: 1, ..EmbeddedOptions::default() };
     let mut engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
@@ -623,7 +624,6 @@ async fn engine_of_one_place(folder: &TempDir, entities: usize) -> Arc<Embedded>
     Arc::new(engine)
 }
 
-/// Waits until this many scans wait for a place.
 async fn until_waiting(engine: &Embedded, scans: u64) {
     let began = Instant::now();
     while engine.figures().tree.unwrap().scans_waiting != scans {
@@ -658,16 +658,15 @@ async fn a_long_scan_gives_its_place_to_others_and_goes_on_where_it_was() {
     others_are_done.send(()).unwrap();
     let (_, end) = long.await.unwrap().unwrap();
     assert_eq!((end.examined, end.next), (2000, None));
-    assert_eq!(entities.load(Ordering::SeqCst), 2000, "each entity is shown once");
+    assert_eq!(entities.load(Ordering::SeqCst), 2000, "each entity is passed once");
     assert_eq!(engine.figures().tree.unwrap().scans_running, 0);
 }
 
-/// A scan that has given up the only place, and waits for its next turn unless it ends meanwhile.
+/// A scan that has given up the only place, and waits for its next turn unless it ends first.
 struct Paused {
     scan: Scanned<Halting>,
-    /// How many entities it got.
     entities: Arc<AtomicUsize>,
-    /// Another one, which has the place until `let_go` is dropped.
+    /// Another scan, which has the place until `let_go` is dropped.
     holding: Scanned<Halting>,
     let_go: std_mpsc::Sender<()>,
 }
@@ -699,7 +698,7 @@ async fn a_scan_that_waits_for_its_next_turn_ends_at_its_deadline() {
     holding.await.unwrap().unwrap();
     let rest = Scan { from: end.next, ..scan_all() };
     let (Count(rest), _) = engine.scan(&table(), rest, Count(0)).await.unwrap();
-    assert_eq!(examined + rest, 2000, "the next page begins where this one ended");
+    assert_eq!(examined + rest, 2000, "the next page starts where this one ended");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -730,7 +729,7 @@ async fn a_scan_that_waits_for_its_next_turn_answers_closed_when_the_engine_clos
     }
 }
 
-/// An entity of 512 KiB.
+/// Returns an entity of 512 KiB.
 fn large(number: usize) -> Mutation {
     let mut properties = RecordBuilder::default();
     for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
@@ -743,12 +742,12 @@ fn large(number: usize) -> Mutation {
 async fn until_taken(engine: &Embedded) {
     let began = Instant::now();
     while engine.queue.len() > 0 {
-        assert!(began.elapsed() < PATIENCE, "the committer takes nothing");
+        assert!(began.elapsed() < PATIENCE, "the committer takes nothing from its queue");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
-/// A merge of a few bytes writes all of its entity.
+/// A merge of a few bytes rewrites its whole entity.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_ends_at_the_bytes_that_it_writes() {
     const ENTITIES: usize = 64;
@@ -759,11 +758,11 @@ async fn a_group_ends_at_the_bytes_that_it_writes() {
         commit(&engine, large(number)).await.unwrap();
     }
     let groups = |engine: &Embedded| engine.figures().committer.unwrap().group_transactions.counts.iter().sum::<u64>();
-    // What was not prepared is known to be large only when it is applied.
+    // Without preparation, a mutation is known to be large only when it is applied.
     for is_prepared in [true, false] {
         let before = groups(&engine);
         let prepared: Vec<_> = (0..ENTITIES).map(|number| prepare(&engine, merge(number))).collect();
-        // The committer takes the first one, and waits; the others come together.
+        // The committer takes the first one and waits; the others arrive together.
         let (holder, release) = hold_catalog(&engine);
         let mut answers = Vec::new();
         for (submitted, prepared) in prepared {
@@ -776,11 +775,12 @@ async fn a_group_ends_at_the_bytes_that_it_writes() {
         assert!(holder.join().unwrap());
         let mut last = DateTime::MIN;
         for answer in answers {
-            let Written::Stored(stamp) = answer.await.unwrap().unwrap()[0] else { panic!("a merge stores") };
+            let MutationResult::Stored(stamp) = answer.await.unwrap().unwrap()[0] else { panic!("a merge stores") };
             assert!(stamp > last, "the order of the account");
             last = stamp;
         }
-        // 32 MiB, of which a group has at most 8 and one entity more. By what was sent, there would be two groups.
+        // These are 32 MiB, and a group has at most 8 MiB and one entity more. By the size of the requests, there would
+        // be two groups.
         let groups = groups(&engine) - before;
         assert!((5..10).contains(&groups), "{groups}");
     }
@@ -807,20 +807,22 @@ async fn large_transactions_of_an_account_do_not_delay_those_of_another() {
         }
     }
     let small = send(&engine, small).await;
-    // A change of the catalog comes after the write before it, and waits for as little.
+    // A catalog change comes after the write before it, and waits for no more than that write does.
     let account = other_table.account.clone();
     let update = engine.update_service_properties(&account, ServicePropertiesUpdate::default());
     let (updated, ()) = tokio::join!(biased; update, async { release.send(()).unwrap() });
     updated.unwrap();
     assert!(holder.join().unwrap());
     let mut answered_small = small;
-    let Written::Stored(stamp) = answered_small.try_recv().unwrap().unwrap()[0] else { panic!("an upsert stores") };
+    let MutationResult::Stored(stamp) = answered_small.try_recv().unwrap().unwrap()[0] else {
+        panic!("an upsert stores")
+    };
     let mut earlier = 0;
     for answer in answers {
-        let Written::Stored(of_large) = answer.await.unwrap().unwrap()[0] else { panic!("an upsert stores") };
+        let MutationResult::Stored(of_large) = answer.await.unwrap().unwrap()[0] else { panic!("an upsert stores") };
         earlier += usize::from(of_large < stamp);
     }
-    // The one that was being committed. A turn does not pay for the next one.
+    // Only the one that was being committed: one turn is not enough for the next.
     assert_eq!(earlier, 1);
     engine.close().await.unwrap();
 }

@@ -1,13 +1,14 @@
-//! Snapshots that show each batch whole or not at all.
+//! Snapshots that show either all of each batch or none of it.
 //!
-//! The library gives a batch its sequence number, syncs it, enters its items into the memtable one by one, and then makes
-//! the number visible. When it has written out a memtable or merged files meanwhile, it takes a later number for the new list
-//! of files and makes that visible, and with it the part of the batch that was entered so far: a snapshot taken then shows
-//! more and more of the batch. So the committer announces its batches here, and a snapshot is used only if it cannot contain
-//! a number of the batch that is being written. `docs/upstream.md` names the change that would make this unnecessary.
+//! The library assigns a sequence number to a batch, syncs it, adds its items to the memtable one by one, and then
+//! makes the number visible. If it flushes a memtable or merges files in the meantime, it takes a later number for the
+//! new list of files and makes that visible. This also makes visible the part of the batch that has been added so far:
+//! a snapshot taken then shows more and more of the batch. The committer therefore announces its batches here, and a
+//! snapshot is used only if it cannot contain a number of the current batch. `docs/upstream.md` names the change that
+//! would make this unnecessary.
 //!
-//! Invariant: the numbers that a snapshot may contain are below the floor of every batch that was being written when the
-//! snapshot was taken, or such a batch had been written entirely when the floor was compared.
+//! Invariant: a snapshot contains only numbers below the floor of every batch that was being written when it was taken.
+//! The exception is a batch that was completely written before the floor was compared.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -15,13 +16,13 @@ use std::sync::{Condvar, Mutex, PoisonError};
 /// The floor while no batch is being written.
 const NO_BATCH: u64 = u64::MAX;
 
-/// The batch that is being written by the committer. The batches of the purger need not be announced: nobody can read the
+/// The batch that the committer is writing. The purger need not announce its batches, because no reader can see the
 /// entities of a deleted table.
 #[derive(Debug)]
 pub(super) struct Visibility {
     /// The lowest sequence number that the batch may have.
     floor: AtomicU64,
-    /// How many readers wait for the end of the batch.
+    /// The number of readers that wait for the end of the batch.
     waiting: AtomicUsize,
     lock: Mutex<()>,
     ended: Condvar,
@@ -37,15 +38,15 @@ impl Visibility {
         }
     }
 
-    /// Writes a batch. `next_number` is called first, and gives the lowest sequence number that the batch may have.
+    /// Writes a batch. `next_number` is called first and returns the lowest sequence number that the batch may have.
     pub(super) fn write<T>(&self, next_number: impl FnOnce() -> u64, write: impl FnOnce() -> T) -> T {
-        /// Ends the batch also if writing it panics.
+        /// Ends the batch, even if writing it panics.
         struct End<'a>(&'a Visibility);
         impl Drop for End<'_> {
             fn drop(&mut self) {
                 self.0.floor.store(NO_BATCH, Ordering::SeqCst);
                 if self.0.waiting.load(Ordering::SeqCst) > 0 {
-                    // A reader is either before its look at the floor, or waits.
+                    // Each reader has either not yet read the floor, or is waiting.
                     drop(self.0.lock.lock().unwrap_or_else(PoisonError::into_inner));
                     self.0.ended.notify_all();
                 }
@@ -56,20 +57,21 @@ impl Visibility {
         write()
     }
 
-    /// A snapshot, unless it may show a part of a batch. `visible` gives the number below which everything is visible.
+    /// Returns a snapshot, unless it may show only a part of a batch. `visible` returns the number below which
+    /// everything is visible.
     pub(super) fn snapshot<S>(&self, take: impl FnOnce() -> S, visible: impl FnOnce() -> u64) -> Option<S> {
         let snapshot = take();
-        // It is read after the snapshot was taken, so the snapshot shows at most as much.
+        // Read this after taking the snapshot, so that the snapshot shows no more than this.
         let visible = visible();
         (visible <= self.floor.load(Ordering::SeqCst)).then_some(snapshot)
     }
 
-    /// Waits until the batch that is being written is visible as a whole.
+    /// Waits until the current batch is entirely visible.
     pub(super) fn wait(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         let floor = self.floor.load(Ordering::SeqCst);
-        // A later batch has a higher floor, and need not be waited for.
+        // A later batch has a higher floor and need not be awaited.
         while floor != NO_BATCH && self.floor.load(Ordering::SeqCst) == floor {
             guard = self.ended.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
@@ -99,7 +101,7 @@ mod tests {
         visibility.write(
             || 10,
             || {
-                assert!(snapshot(10), "everything below 10 is visible, and the batch has 10 or more");
+                assert!(snapshot(10), "everything below 10 is visible, and the batch has numbers from 10");
                 assert!(!snapshot(11));
             },
         );
@@ -131,7 +133,6 @@ mod tests {
         });
     }
 
-    /// Sets all entities to a value.
     fn transaction(value: i32) -> Transaction {
         let upsert = |number| {
             let mut properties = RecordBuilder::default();
@@ -148,7 +149,7 @@ mod tests {
         }
     }
 
-    /// Keeps the value of each entity.
+    /// Collects the value of each entity.
     struct Values(Vec<i32>);
 
     impl EntitySink for Values {
@@ -160,7 +161,7 @@ mod tests {
 
     const ENTITIES: usize = 50;
 
-    /// Whenever the library has a new list of files, a part of what is being written would be visible.
+    /// Without the protection, a partial write would become visible whenever the library has a new list of files.
     #[tokio::test(flavor = "multi_thread")]
     async fn no_page_shows_a_part_of_a_transaction_while_files_are_merged() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Reads every key and value of a database, and reports what is damaged and what does not belong there.
+//! Reads every key and value of a database, and reports damage and entries that do not belong there.
 
 use super::layout::{self, OwnEntry, OwnEntryError, TableId};
 use super::snapshot::EmbeddedSnapshot;
@@ -13,7 +13,7 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Checks a database. `database` is what the report calls it; for `read` see [`check_snapshot`].
+/// Checks a database. The report refers to it by `database`; for `read`, see [`check_snapshot`].
 pub(super) fn check(storage: &Arc<Storage>, database: &Path, report: &mut CheckReport, read: &dyn Fn(u64) -> bool) {
     let contents = SnapshotContents { last_stamp: DateTime::MIN, properties: Vec::new(), tables: Vec::new() };
     let tables = EmbeddedSnapshot {
@@ -31,14 +31,13 @@ pub(super) fn check(storage: &Arc<Storage>, database: &Path, report: &mut CheckR
     }
 }
 
-/// A check under way.
 struct Walk<'a> {
-    /// What the report calls the database.
+    /// The path by which the report refers to the database.
     database: &'a Path,
     report: &'a mut CheckReport,
-    /// The tables whose entries can be read.
+    /// The tables whose catalog entries are readable.
     tables: EmbeddedSnapshot,
-    /// The ids of tables, deleted ones included.
+    /// The ids of tables, including deleted ones.
     ids: BTreeSet<TableId>,
     /// The deleted tables whose entities are still to be removed.
     purged: BTreeSet<TableId>,
@@ -46,7 +45,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Gives the entries of a range to the visitor, which returns whether to continue, until one cannot be read.
+    /// Passes the entries in a range to the visitor, which returns whether to continue. Stops at the first unreadable
+    /// entry.
     fn range(
         &mut self,
         range: (Bound<[u8; 8]>, Bound<[u8; 8]>),
@@ -58,7 +58,7 @@ impl Walk<'_> {
                 Ok(entry) => entry,
                 Err(error) => {
                     let after = match last {
-                        Some(last) => format!("what follows the key {}", last.escape_ascii()),
+                        Some(last) => format!("the data after the key {}", last.escape_ascii()),
                         None => "the first key of a range".to_owned(),
                     };
                     let place = format_args!("{}: {after}", self.database.display());
@@ -83,7 +83,7 @@ impl Walk<'_> {
         if self.ids.last().is_some_and(|highest| *highest >= next) {
             let key = layout::NEXT_TABLE_ID.escape_ascii();
             self.report
-                .problem(format_args!("the key {key}"), "the id of the next table is missing or was already given out");
+                .problem(format_args!("the key {key}"), "the id of the next table is missing or was already issued");
         }
     }
 
@@ -104,24 +104,24 @@ impl Walk<'_> {
             }
             Err(OwnEntryError::Damaged(what)) => {
                 if key == layout::LAST_STAMP {
-                    // Without it every Timestamp would be reported.
+                    // Otherwise, every Timestamp would be reported.
                     contents.last_stamp = DateTime::MAX;
                 }
                 return Err(what);
             }
-            Err(OwnEntryError::UnknownKind) => return Err("this version of Rowhouse knows no such kind of key"),
+            Err(OwnEntryError::UnknownKind) => return Err("this version of Rowhouse does not know this kind of key"),
         }
         Ok(())
     }
 
     fn take_id(&mut self, id: TableId) -> Result<(), &'static str> {
         if id < TableId::FIRST {
-            return Err("it has an id that no table has");
+            return Err("no table has its id");
         }
-        if self.ids.insert(id) { Ok(()) } else { Err("its id is that of another table") }
+        if self.ids.insert(id) { Ok(()) } else { Err("another table has the same id") }
     }
 
-    /// Reads the entities of deleted tables, and reports those of no table.
+    /// Reads the entities of deleted tables, and reports entities that belong to no table.
     fn outside_tables(&mut self, read: &dyn Fn(u64) -> bool) {
         let mut from = Bound::Included(TableId::FIRST.to_bytes());
         for id in std::mem::take(&mut self.ids) {
@@ -136,7 +136,7 @@ impl Walk<'_> {
         self.strangers(from, Bound::Unbounded);
     }
 
-    /// Reads the entities of a deleted table. Whether the check goes on.
+    /// Reads the entities of a deleted table. Returns whether the check continues.
     fn purged_entities(&mut self, range: (Bound<[u8; 8]>, Bound<[u8; 8]>), read: &dyn Fn(u64) -> bool) -> bool {
         let last_stamp = self.tables.contents.last_stamp;
         let (mut entities, mut goes_on) = (0_u64, true);

@@ -1,13 +1,14 @@
-//! Checkpoints: states that a test keeps, and to which it returns the engine.
+//! Checkpoints: saved states to which a test can return the engine.
 //!
-//! Keeping a state and returning to it take time for each table and none for its entities, because those are shared.
+//! Saving and restoring a state take time proportional to the number of tables, not of entities, because entities are
+//! shared.
 //!
 //! Invariants:
 //!
-//! 1. A call of the engine sees the state before a return or the one after it, never both: a transaction that was committed
-//!    before is lost as a whole, and one that is committed after it finds the state of the checkpoint.
-//! 2. After a return, stamps continue after the last one that was given out, so that no ETag from before comes again. They
-//!    begin anew only where a test begins anew.
+//! 1. A call to the engine sees the state before or after a return, never a mixture. A transaction committed before the
+//!    return is lost as a whole; one committed after it applies to the checkpoint's state.
+//! 2. After a return, stamps continue after the last issued one, so that no earlier ETag is repeated. They restart only
+//!    when a test restarts.
 
 use super::stamps::MemoryStamps;
 use super::{Contents, MemoryState, Table};
@@ -16,7 +17,7 @@ use crate::properties::PropertiesOfAccounts;
 use model::{AccountName, Clock};
 use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 
-/// Everything that the engine held at one instant: tables, entities, policies and service properties of all accounts.
+/// The engine's contents at one instant: tables, entities, policies and service properties of all accounts.
 #[derive(Debug, Clone)]
 pub struct MemoryCheckpoint {
     catalog: Catalog<Table>,
@@ -25,7 +26,7 @@ pub struct MemoryCheckpoint {
 }
 
 impl MemoryCheckpoint {
-    /// Removes everything that an account has.
+    /// Removes all data of an account.
     pub fn clear_account(&mut self, account: &AccountName) {
         let Self { catalog, properties, stamps } = self;
         drop(catalog.remove_account(account));
@@ -34,7 +35,7 @@ impl MemoryCheckpoint {
     }
 }
 
-/// What keeps states of a memory engine and returns it to them.
+/// Saves states of a memory engine and returns the engine to them.
 #[derive(Debug)]
 pub struct MemoryCheckpoints<C>(Arc<MemoryState<C>>);
 
@@ -49,47 +50,47 @@ impl<C: Clock> MemoryCheckpoints<C> {
         Self(shared)
     }
 
-    /// Keeps the present state.
+    /// Saves the current state.
     pub fn take(&self) -> MemoryCheckpoint {
         let Contents { catalog, properties, stamps, .. } = &*self.read();
         MemoryCheckpoint { catalog: catalog.clone(), properties: properties.clone(), stamps: stamps.clone() }
     }
 
-    /// Returns to a state, which may be that of another engine. Timestamps grow on from the latest that was given out.
+    /// Returns to a state, which may come from another engine. Timestamps continue after the last issued one.
     pub fn return_to(&self, checkpoint: &MemoryCheckpoint) {
         drop(self.replace(checkpoint.clone(), false));
     }
 
-    /// Returns to a state as if nothing had happened since: Timestamps grow on from that state.
+    /// Returns to a state as if nothing had happened since. Timestamps continue from that state.
     pub fn begin_again(&self, checkpoint: &MemoryCheckpoint) {
         drop(self.replace(checkpoint.clone(), true));
     }
 
-    /// Removes everything that an account has.
+    /// Removes all data of an account.
     pub fn clear_account(&self, account: &AccountName) {
         let mut state = self.write();
         let removed = state.catalog.remove_account(account);
         state.properties.remove(account);
         state.stamps.forget(account);
-        // What takes a while is freed without the lock.
+        // Free the table outside the lock, because this can take a while.
         drop(state);
         drop(removed);
     }
 
-    /// Puts a state into the place of the present one, which is returned, to be freed without the lock.
+    /// Replaces the current state. Returns the previous tables, so that they can be freed outside the lock.
     fn replace(&self, checkpoint: MemoryCheckpoint, with_stamps: bool) -> Catalog<Table> {
         let mut state = self.write();
         state.properties.replace_all(checkpoint.properties);
         if with_stamps {
             state.stamps = checkpoint.stamps;
         } else {
-            // The state may be that of another engine, or have an account that was removed since.
+            // The state may come from another engine, or contain an account that has been removed since.
             state.stamps.skip_those_of(&checkpoint.stamps);
         }
         std::mem::replace(&mut state.catalog, checkpoint.catalog)
     }
 
-    // The engine may be closed: then nobody sees what happens here.
+    // The engine may be closed. In that case, changes made here are never seen.
 
     fn read(&self) -> RwLockReadGuard<'_, Contents<C>> {
         self.0.state.read().unwrap_or_else(PoisonError::into_inner)

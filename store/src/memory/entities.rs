@@ -1,23 +1,24 @@
-//! The entities of a table, in chunks that copies share, so that keeping a table as it is now costs the same for a large
-//! table as for a small one.
+//! The entities of a table, in chunks that are shared among copies. Copying a table therefore costs the same whatever
+//! its size.
 //!
-//! A copy is one pointer. The first change after a copy copies the list of chunks, and each change the one chunk that it
-//! falls into, if that is still shared.
+//! A copy is one pointer. The first change after a copy duplicates the list of chunks. Each change also duplicates the
+//! chunk that it affects, if that chunk is still shared.
 //!
 //! Invariants:
 //!
-//! 1. A chunk has the entities from the key by which it is listed up to the key of the next chunk.
-//! 2. There is no chunk without entities.
+//! 1. A chunk holds the entities from its own listed key up to the key of the next chunk.
+//! 2. No chunk is empty.
 
 use model::{KeyRange, Record};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Most entities of a chunk. More make copying a chunk slower, fewer the list of chunks longer.
+/// The maximum number of entities in a chunk. A larger value makes copying a chunk slower; a smaller one lengthens the
+/// list of chunks.
 const CHUNK_ENTITIES_MAX: usize = 256;
 
-/// Entities that follow each other, by their key bytes. Copies of a chunk share the records.
+/// Consecutive entities by key bytes. Copies of a chunk share the records.
 type Chunk = BTreeMap<Vec<u8>, Arc<Record>>;
 
 /// The entities of one table by their key bytes.
@@ -25,19 +26,17 @@ type Chunk = BTreeMap<Vec<u8>, Arc<Record>>;
 pub(super) struct Entities(Arc<BTreeMap<Vec<u8>, Arc<Chunk>>>);
 
 impl Entities {
-    /// The record of a key.
     pub(super) fn get(&self, key: &[u8]) -> Option<&Record> {
         let (_, chunk) = self.0.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back()?;
         chunk.get(key).map(|record| &**record)
     }
 
-    /// Stores a record, in place of the one that the key has.
     pub(super) fn insert(&mut self, key: Vec<u8>, record: Record) {
         let chunks = Arc::make_mut(&mut self.0);
         let record = Arc::new(record);
         let up_to_key = (Bound::Unbounded, Bound::Included(key.as_slice()));
         let Some((_, chunk)) = chunks.range_mut::<[u8], _>(up_to_key).next_back() else {
-            // It is the first of all, so the chunk that was first is listed by its key from now on.
+            // The key sorts before all others, so list the first chunk under this key from now on.
             let mut chunk = chunks.pop_first().map(|(_, chunk)| chunk).unwrap_or_default();
             Arc::make_mut(&mut chunk).insert(key.clone(), record);
             let upper = split(&mut chunk);
@@ -51,7 +50,7 @@ impl Entities {
         }
     }
 
-    /// Removes the entity of a key, if there is one.
+    /// Removes the entity with this key, if there is one.
     pub(super) fn remove(&mut self, key: &[u8]) {
         if self.get(key).is_none() {
             return;
@@ -61,38 +60,36 @@ impl Entities {
         let Some((first, chunk)) = chunks.range_mut::<[u8], _>(up_to_key).next_back() else { return };
         let chunk = Arc::make_mut(chunk);
         chunk.remove(key);
-        // A chunk that loses its first entity stays listed by the key of that.
+        // A chunk that loses its first entity stays listed under that entity's key.
         if chunk.is_empty() {
             let first = first.clone();
             chunks.remove(&first);
         }
     }
 
-    /// The entities of a range, in the order of their keys.
     pub(super) fn range<'a>(&'a self, range: &'a KeyRange) -> impl Iterator<Item = (&'a [u8], &'a Record)> {
         let start = range.start.as_slice();
-        // A map panics at an end before the start.
+        // A map panics if a range ends before it starts.
         let end = range.end.as_deref().map_or(Bound::Unbounded, |end| Bound::Excluded(end.max(start)));
-        // The chunk before the first one that begins in the range may reach into it.
+        // The last chunk that begins before the range may extend into it.
         let before = self.0.range::<[u8], _>((Bound::Unbounded, Bound::Excluded(start))).next_back();
         let following = self.0.range::<[u8], _>((Bound::Included(start), end));
         let chunks = before.into_iter().chain(following);
         chunks.flat_map(move |(_, chunk)| chunk.range::<[u8], _>((Bound::Included(start), end))).map(borrowed)
     }
 
-    /// Whether both are the same list of chunks, so that nothing was copied.
+    /// Returns whether both share the same list of chunks, so that nothing has been copied.
     #[cfg(test)]
     pub(super) fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// All entities, in the order of their keys.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &Record)> {
         self.0.values().flat_map(|chunk| chunk.iter()).map(borrowed)
     }
 }
 
-/// The upper half of a chunk that became too large, with its first key.
+/// Splits off the upper half of a chunk that is too large. Returns it with its first key.
 fn split(chunk: &mut Arc<Chunk>) -> Option<(Vec<u8>, Arc<Chunk>)> {
     if chunk.len() <= CHUNK_ENTITIES_MAX {
         return None;
@@ -123,7 +120,7 @@ mod tests {
         entities
     }
 
-    /// How many chunks of the one are not those of the other.
+    /// Returns the number of chunks that the two do not share.
     fn copied_chunks(one: &Entities, other: &Entities) -> usize {
         let is_shared = |chunk| other.0.values().any(|known| Arc::ptr_eq(known, chunk));
         one.0.values().filter(|chunk| !is_shared(chunk)).count()
@@ -139,7 +136,7 @@ mod tests {
         assert_eq!(copied_chunks(&entities, &kept), 1);
         entities.remove(&50_001_u32.to_be_bytes());
         entities.remove(&200_000_u32.to_be_bytes());
-        assert_eq!(copied_chunks(&entities, &kept), 1, "the chunk is its own by now");
+        assert_eq!(copied_chunks(&entities, &kept), 1, "the chunk is no longer shared");
         entities.remove(&7_u32.to_be_bytes());
         assert_eq!(copied_chunks(&entities, &kept), 2);
         assert_eq!(kept.iter().count(), 100_000);
@@ -153,7 +150,7 @@ mod tests {
         let (mut entities, mut map) = (Entities::default(), BTreeMap::new());
         let mut kept = Vec::new();
         for round in 0..40_000_u32 {
-            // Few keys at times, so that chunks become empty, and many at others, so that they are divided.
+            // Alternate between few keys, so that chunks become empty, and many, so that they are split.
             let keys = if round / 4000 % 2 == 0 { 3000 } else { 300 };
             let key = u16::try_from(random.below(keys)).unwrap().to_be_bytes().to_vec();
             if random.below(5) < 3 {

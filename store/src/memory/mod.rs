@@ -1,9 +1,9 @@
-//! The reference engine: ordered maps in memory under one lock, stored nowhere else.
+//! The reference engine: ordered maps in memory under one lock, without persistence.
 //!
-//! It is as simple as the contract allows, so that its correctness is obvious; the other engines are compared with it.
-//! Isolation comes from the lock: a transaction holds it for as long as it runs, and a page until it has a copy of its
-//! table, which shares the entities with it. Nothing here waits for input or output, so calls that may come in a loop yield
-//! by themselves.
+//! It is as simple as the contract allows, so that it is obviously correct; the other engines are compared with it.
+//! Isolation comes from the lock. A transaction holds it while it runs; a page holds it only until it has a copy of its
+//! table, which shares the entities. Nothing here waits for I/O, so calls that are likely to run in a loop yield
+//! explicitly.
 
 mod checkpoint;
 mod entities;
@@ -23,12 +23,12 @@ use crate::snapshot::Snapshots;
 use entities::Entities;
 use model::mutation::Effect;
 use model::{AccountName, Clock, DateTime, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
-use model::{StoredAccessPolicies, TableName, Transaction, Written};
+use model::{MutationResult, StoredAccessPolicies, TableName, Transaction};
 use stamps::MemoryStamps;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::task::coop::consume_budget;
 
-/// An engine that forgets everything when it is dropped.
+/// An engine that loses all data when it is dropped.
 #[derive(Debug)]
 pub struct Memory<C> {
     shared: Arc<MemoryState<C>>,
@@ -56,13 +56,13 @@ struct Table {
 }
 
 impl<C: Clock> Memory<C> {
-    /// An engine without tables.
+    /// Creates an engine without tables.
     pub fn new(clock: C) -> Self {
         Self::with_stamps(clock, MemoryStamps::one_sequence())
     }
 
-    /// An engine without tables for a clock that tests move: each account has Timestamps of its own, so after the clock was
-    /// set back, those of other accounts are not ahead of it.
+    /// Creates an engine without tables for a clock that tests move. Each account has its own sequence of Timestamps.
+    /// After one test sets the clock back, Timestamps in other accounts are therefore not ahead of it.
     pub fn for_tests(clock: C) -> Self {
         Self::with_stamps(clock, MemoryStamps::by_account())
     }
@@ -73,17 +73,17 @@ impl<C: Clock> Memory<C> {
         Self { shared: Arc::new(MemoryState { state, closed: Cancellation::default() }) }
     }
 
-    /// What takes snapshots of this engine, for as long as the engine is open.
+    /// Returns a handle that takes snapshots of this engine while the engine is open.
     pub fn snapshots(&self) -> Arc<dyn Snapshots> {
         Arc::clone(&self.shared) as _
     }
 
-    /// What returns this engine to earlier states.
+    /// Returns a handle that saves states of this engine and returns to them.
     pub fn checkpoints(&self) -> MemoryCheckpoints<C> {
         MemoryCheckpoints::new(Arc::clone(&self.shared))
     }
 
-    /// What fills this engine, which has no tables yet.
+    /// Starts a restore into this engine, which must not contain tables.
     pub fn restore(&self) -> RestoredMemory<C> {
         RestoredMemory::new(Arc::clone(&self.shared))
     }
@@ -95,7 +95,7 @@ impl<C> MemoryState<C> {
     }
 
     fn read(&self) -> Result<RwLockReadGuard<'_, Contents<C>>, Fault> {
-        // A panic cannot leave the maps half changed, so a poisoned lock holds good data.
+        // A panic cannot leave the maps half-changed, so the data behind a poisoned lock are valid.
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         self.check_open().map(|()| state)
     }
@@ -120,7 +120,7 @@ impl<C: Clock> Engine for Memory<C> {
     async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError> {
         let removed = self.shared.write().map_err(CatalogError::Fault)?.catalog.remove(table);
         let table = removed.ok_or(CatalogError::NotFound)?;
-        // Freeing a large table takes a while, so it happens without the lock, and the caller does not wait for it.
+        // Freeing a large table takes a while, so do it outside the lock and without delaying the caller.
         drop(tokio::task::spawn_blocking(move || drop(table)));
         Ok(())
     }
@@ -166,7 +166,7 @@ impl<C: Clock> Engine for Memory<C> {
         page.await.map_err(|error| ReadError::Fault(Fault::Storage(Box::new(error))))?
     }
 
-    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
+    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<MutationResult>, CommitError> {
         consume_budget().await;
         let mut state = self.shared.write().map_err(CommitError::Fault)?;
         let Contents { clock, catalog, stamps, .. } = &mut *state;
@@ -214,7 +214,7 @@ impl<C: Clock> Engine for Memory<C> {
     }
 
     async fn close(&self) -> Result<(), Fault> {
-        // Under the lock, so that no transaction is under way when this returns.
+        // Take the lock, so that no transaction is in progress when this returns.
         let _state = self.shared.write()?;
         self.shared.closed.cancel();
         Ok(())

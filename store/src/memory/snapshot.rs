@@ -1,4 +1,4 @@
-//! Snapshots of the memory engine, which share the entities with it, and restores into one.
+//! Snapshots of the memory engine, which share its entities, and restores into one.
 
 use super::entities::Entities;
 use super::{Contents, MemoryState, Table};
@@ -9,7 +9,7 @@ use model::{AccountName, Clock, DateTime, Record, ServiceProperties};
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError};
 
-/// How many entities are read between two checks whether the engine was closed.
+/// The number of entities read between two checks whether the engine was closed.
 const ENTITIES_BETWEEN_CHECKS: usize = 64;
 
 impl<C: Clock> Snapshots for MemoryState<C> {
@@ -27,10 +27,9 @@ impl<C: Clock> Snapshots for MemoryState<C> {
     }
 }
 
-/// Everything as it was.
 struct MemorySnapshot {
     contents: SnapshotContents,
-    /// Those of the tables, in their order.
+    /// The entities of each table, in the order of the tables.
     entities: Vec<Entities>,
     closed: Cancellation,
 }
@@ -56,7 +55,7 @@ impl Snapshot for MemorySnapshot {
     }
 }
 
-/// A restore into a memory engine. The data become visible when it is finished.
+/// A restore into a memory engine. The data become visible when the restore finishes.
 pub struct RestoredMemory<C> {
     shared: Arc<MemoryState<C>>,
     properties: Vec<(AccountName, ServiceProperties)>,

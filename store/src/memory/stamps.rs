@@ -1,38 +1,36 @@
-//! The stamps of the memory engine: one sequence, as the other engines have, or one for each account, so that tests in
-//! different accounts do not notice that another one moved the clock.
+//! The stamps of the memory engine: either one sequence, as in the other engines, or one per account. With one per
+//! account, tests in different accounts do not notice that another test moved the clock.
 //!
-//! Invariant: every stamp of an account is later than all stamps of the account before it, even if the clock stands still or
-//! goes back.
+//! Invariant: every stamp of an account is later than all its previous stamps, even if the clock stands still or moves
+//! backwards.
 
 use model::{AccountName, DateTime};
 use std::collections::HashMap;
 
-/// The last stamps that were given out.
 #[derive(Debug, Clone)]
 pub(super) struct MemoryStamps {
-    /// The last one of each account that has one, if each account has its own sequence.
+    /// The last stamp of each account that has one. `None` if all accounts share one sequence.
     by_account: Option<HashMap<AccountName, DateTime>>,
-    /// Every stamp is later: with one sequence the last stamp.
+    /// The lower bound of all new stamps. With one sequence, this is the last stamp.
     floor: DateTime,
 }
 
 impl MemoryStamps {
-    /// One sequence for all accounts.
     pub(super) fn one_sequence() -> Self {
         Self { by_account: None, floor: DateTime::MIN }
     }
 
-    /// A sequence for each account.
     pub(super) fn by_account() -> Self {
         Self { by_account: Some(HashMap::new()), floor: DateTime::MIN }
     }
 
-    /// The next stamp of an account: the present time, or 100 ns after its last stamp if that is later.
+    /// Returns the next stamp of an account: the current time, or 100 ns after the account's last stamp if that is
+    /// later.
     pub(super) fn propose(&self, account: &AccountName, now: DateTime) -> DateTime {
         now.max(self.last_of(account).next())
     }
 
-    /// Gives out a proposed stamp. The stamp of a refused transaction is only proposed.
+    /// Issues a proposed stamp. A refused transaction's stamp is proposed but never issued.
     pub(super) fn give_out(&mut self, account: &AccountName, stamp: DateTime) {
         debug_assert!(stamp > self.last_of(account), "stamps grow");
         match &mut self.by_account {
@@ -41,17 +39,16 @@ impl MemoryStamps {
         }
     }
 
-    /// The last stamp of any account.
     pub(super) fn last(&self) -> DateTime {
         self.by_account.iter().flat_map(HashMap::values).copied().fold(self.floor, DateTime::max)
     }
 
-    /// Continues after this stamp in every account.
+    /// Makes all new stamps later than `floor`, in every account.
     pub(super) fn skip_to(&mut self, floor: DateTime) {
         self.floor = self.floor.max(floor);
     }
 
-    /// Continues after the stamps that are in another state, too.
+    /// Makes all new stamps later than the stamps of another state.
     pub(super) fn skip_those_of(&mut self, other: &Self) {
         self.skip_to(other.floor);
         let by_account = other.by_account.iter().flatten();
@@ -64,7 +61,7 @@ impl MemoryStamps {
         }
     }
 
-    /// Forgets the last stamp of an account that has its own sequence.
+    /// Removes the last stamp of an account that has its own sequence.
     pub(super) fn forget(&mut self, account: &AccountName) {
         if let Some(by_account) = &mut self.by_account {
             by_account.remove(account);

@@ -1,7 +1,7 @@
-//! What a failure of the database means, and when an operation is tried again.
+//! Classifies failures of the database and decides when an operation is retried.
 //!
-//! Invariant: [`Trouble::Again`] and [`Trouble::Elsewhere`] mean that nothing happened. If that is not certain, the failure is a
-//! [`Trouble::Fault`].
+//! Invariant: [`Trouble::Again`] and [`Trouble::Elsewhere`] mean that nothing happened. If that is not certain, the
+//! failure is a [`Trouble::Fault`].
 
 use super::counts::{PostgresCounts, Retry};
 use crate::engine::Fault;
@@ -14,29 +14,30 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
 
-/// How long an operation is tried again before it fails because the database is not available.
+/// The duration for which an operation is retried before it fails because the database is unavailable.
 pub(super) const ATTEMPTS_TIME_MAX: Duration = Duration::from_secs(limits::STORE_ATTEMPTS_SECONDS_MAX);
-/// How long the database may work on one statement, waits for locks included. The session says so to the database.
+/// The timeout for one statement, including waits for locks. The session sets it in the database.
 pub(super) const STATEMENT_TIME_MAX: Duration = Duration::from_secs(limits::STORE_STATEMENT_SECONDS_MAX);
-/// How long one attempt may take before its connection counts as lost.
+/// The timeout for one attempt, after which its connection counts as lost.
 pub(super) const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(limits::STORE_ATTEMPT_SECONDS_MAX);
-/// The shortest and the longest wait between two attempts, before chance takes up to half of it.
+/// The minimum and maximum wait between two attempts, before jitter reduces it by up to half.
 const WAIT_MIN: Duration = Duration::from_millis(2);
 const WAIT_MAX: Duration = Duration::from_millis(250);
 
-/// Why an attempt did not succeed.
+/// The reason why an attempt did not succeed.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// Nothing happened, and another attempt may succeed.
+    /// Nothing happened, and a retry may succeed.
     Again(Box<dyn Error + Send + Sync>),
-    /// The same over another connection: this one is gone, or leads to a database that does not write any more.
+    /// Nothing happened, and a retry over another connection may succeed: this one is broken, or leads to a database
+    /// that no longer accepts writes.
     Elsewhere(Box<dyn Error + Send + Sync>),
-    /// Another attempt is useless, or it is not known what happened.
+    /// A retry is useless, or it is not known what happened.
     Fault(Fault),
 }
 
 impl Trouble {
-    /// The trouble with a statement that has no effect before a commit that was not sent yet.
+    /// Classifies the failure of a statement that has no effect until a commit that has not been sent yet.
     pub(super) fn before_commit(error: &tokio_postgres::Error) -> Self {
         let retry = match error.code() {
             Some(&(SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED)) => Retry::Timeout,
@@ -48,19 +49,19 @@ impl Trouble {
             Some(code) if PASSING.contains(code) => Self::Again(reason),
             Some(_) if is_of_connection(error) => Self::Elsewhere(reason),
             Some(_) => Self::Fault(Fault::Storage(reason)),
-            // No answer: the connection broke.
+            // There is no response: the connection broke.
             None => Self::Elsewhere(reason),
         }
     }
 
-    /// The trouble with a statement that takes effect by itself, or with a commit.
+    /// Classifies the failure of a commit, or of a statement that takes effect by itself.
     pub(super) fn at_commit(error: &tokio_postgres::Error) -> Self {
         match error.code() {
             // The database reports that it rolled the transaction back.
             Some(&(SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED)) => {
                 Self::Again(Box::new(Reason { text: describe(error), retry: Retry::Conflict }))
             }
-            // It does not write any more, so it did not write this either.
+            // The database no longer accepts writes, so it did not perform this one either.
             Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => {
                 Self::Elsewhere(Box::new(Reason { text: describe(error), retry: Retry::Connection }))
             }
@@ -69,8 +70,9 @@ impl Trouble {
         }
     }
 
-    /// The trouble with a statement that changes entities and is a transaction by itself. If the node that was asked passed it on,
-    /// an answer about a connection or about time says nothing about the node that worked on it.
+    /// Classifies the failure of a statement that changes entities and is a transaction by itself. The contacted node
+    /// may have forwarded it. In that case, an error about a connection or a timeout says nothing about the node that
+    /// executed it.
     pub(super) fn at_call(error: &tokio_postgres::Error) -> Self {
         match error.code() {
             Some(code) if UNDONE.contains(code) => Self::before_commit(error),
@@ -80,7 +82,7 @@ impl Trouble {
         }
     }
 
-    /// The trouble with a change that may be made twice.
+    /// Reclassifies the failure of a change that may be repeated.
     pub(super) fn repeatable(self) -> Self {
         match self {
             Self::Fault(Fault::Unknown(reason)) => Self::Elsewhere(reason),
@@ -88,32 +90,33 @@ impl Trouble {
         }
     }
 
-    /// The database does not answer a request that takes effect.
+    /// Returns the fault for a request with an effect to which the database does not respond.
     pub(super) fn no_answer_to(what: &str) -> Self {
-        Self::Fault(Fault::Unknown(format!("the database does not answer {what}").into()))
+        Self::Fault(Fault::Unknown(format!("the database does not respond to {what}").into()))
     }
 
-    /// The table of a known id is deleted; there may be another one of its name. On Citus, nodes show a deletion one after the other.
+    /// Returns the failure for a cached table id whose table has been deleted; the name may belong to another table
+    /// now. On Citus, the nodes show a deletion one after another.
     pub(super) fn table_deleted() -> Self {
         Self::again(Retry::Conflict, "the table was deleted")
     }
 
-    /// Another attempt is needed for a reason of the engine's own.
+    /// Requests a retry for a reason within the engine.
     pub(super) fn again(retry: Retry, reason: &'static str) -> Self {
         Self::Again(Box::new(Reason { text: reason.to_owned(), retry }))
     }
 }
 
-/// Reasons for which a statement is refused that may be gone at the next attempt.
+/// SQL states of transient errors: the statement may succeed when retried.
 const PASSING: [SqlState; 5] = [
     SqlState::T_R_SERIALIZATION_FAILURE,
     SqlState::T_R_DEADLOCK_DETECTED,
     SqlState::LOCK_NOT_AVAILABLE,
     SqlState::QUERY_CANCELED,
-    // Two inserts of one key, and the other one was first.
+    // Two inserts of one key, of which the other was first.
     SqlState::UNIQUE_VIOLATION,
 ];
-/// Those that the database gives when it has undone the transaction.
+/// SQL states that mean that the database has rolled back the transaction.
 const UNDONE: [SqlState; 5] = [
     SqlState::T_R_SERIALIZATION_FAILURE,
     SqlState::T_R_DEADLOCK_DETECTED,
@@ -121,28 +124,28 @@ const UNDONE: [SqlState; 5] = [
     SqlState::UNIQUE_VIOLATION,
     SqlState::READ_ONLY_SQL_TRANSACTION,
 ];
-/// Those for which the next attempt needs another connection.
+/// SQL states of errors for which the retry needs another connection.
 const PASSING_ELSEWHERE: [SqlState; 6] = [
     SqlState::ADMIN_SHUTDOWN,
     SqlState::CRASH_SHUTDOWN,
     SqlState::CANNOT_CONNECT_NOW,
     SqlState::TOO_MANY_CONNECTIONS,
     SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-    // The database was made a replica, and another one took its place.
+    // The database became a replica, and another one took its place.
     SqlState::READ_ONLY_SQL_TRANSACTION,
 ];
 
-/// What Citus says instead of a code when its node dies while it waits for another one.
+/// The message that Citus gives instead of a code if a node shuts down while it waits for another one.
 const NODE_DIES: &str = "postmaster was shut down, exiting";
 
-/// Whether a node of Citus could not pass a statement on because nothing listens at the address of the other node.
+/// Returns whether a Citus node could not forward a statement because nothing listens at the other node's address.
 fn is_refusal_to_node(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|error| {
         *error.code() == SqlState::CONNECTION_FAILURE && error.message().contains("Connection refused")
     })
 }
 
-/// Whether another connection may serve a statement for which the database gave this error.
+/// Returns whether a statement that failed with this error may succeed over another connection.
 fn is_of_connection(error: &tokio_postgres::Error) -> bool {
     let Some(error) = error.as_db_error() else { return false };
     let code = error.code();
@@ -151,7 +154,6 @@ fn is_of_connection(error: &tokio_postgres::Error) -> bool {
         || (*code == SqlState::INTERNAL_ERROR && error.message() == NODE_DIES)
 }
 
-/// The attempts of one operation.
 pub(super) struct Attempts {
     began: Instant,
     wait: Duration,
@@ -163,11 +165,11 @@ impl Attempts {
         Self { began: monotonic::now(), wait: WAIT_MIN, counts: Arc::clone(counts) }
     }
 
-    /// Waits before the next attempt; an error says why there is none.
+    /// Waits before the next attempt. The error is the reason why there is none.
     pub(super) async fn next(&mut self, trouble: Trouble) -> Result<(), Fault> {
         let (reason, retry) = match trouble {
             Trouble::Fault(fault) => return Err(fault),
-            // Without a reason of its own it was a failure to get a connection.
+            // A failure without a recorded reason is a failure to get a connection.
             Trouble::Again(reason) => {
                 let retry = reason.downcast_ref::<Reason>().map_or(Retry::Connection, |reason| reason.retry);
                 (reason, retry)
@@ -178,29 +180,28 @@ impl Attempts {
             return Err(Fault::Unavailable(reason));
         }
         self.counts.retry(retry);
-        tracing::debug!(%reason, "another attempt is made");
+        tracing::debug!(%reason, "retrying");
         tokio::time::sleep(jittered(self.wait)).await;
         self.wait = (self.wait * 2).min(WAIT_MAX);
         Ok(())
     }
 }
 
-/// A random time between half of this and all of it, so that requests that collided do not collide again.
+/// Returns a random duration between half of this and all of it, so that colliding requests do not collide again.
 pub(super) fn jittered(time: Duration) -> Duration {
     time / 2 + time.mul_f64(f64::from(u32::try_from(random_below(1024)).unwrap_or(0)) / 2048.0)
 }
 
-/// A random number below this one; zero if that is zero.
+/// Returns a random number below this one, or zero if it is zero.
 pub(super) fn random_below(bound: usize) -> usize {
     let random = usize::try_from(RandomState::new().build_hasher().finish() >> 33).unwrap_or(0);
     random.checked_rem(bound).unwrap_or(0)
 }
 
-/// The text of a failure, for the log.
+/// The description of a failure, for the log.
 #[derive(Debug)]
 struct Reason {
     text: String,
-    /// Why another attempt would be made.
     retry: Retry,
 }
 
@@ -212,7 +213,7 @@ impl fmt::Display for Reason {
 
 impl Error for Reason {}
 
-/// What went wrong, without the details in which the database quotes data.
+/// Describes an error without the details, in which the database may quote data.
 pub(super) fn describe(error: &tokio_postgres::Error) -> String {
     if let Some(refusal) = error.as_db_error() {
         return format!("{} (SQLSTATE {})", refusal.message(), refusal.code().code());

@@ -1,7 +1,7 @@
-//! Tables, their policies, and single entities: operations of one statement or two.
+//! Operations that need one or two statements: on tables, their policies, and single entities.
 //!
-//! The catalog is read each time, so that the changes of other servers are seen at once. Only the id of a table is kept in
-//! memory, and each use of it also checks whether the table still exists.
+//! The catalog is read each time, so that changes by other servers are visible immediately. Only the id of a table is
+//! cached, and each use of it also checks whether the table still exists.
 
 use super::attempt::{ATTEMPT_TIME_MAX, Attempts, Trouble};
 use super::counts::Retry;
@@ -19,14 +19,14 @@ use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-/// A table of the catalog.
+/// A table in the catalog.
 pub(super) struct ListedTable {
     pub(super) id: DatabaseTableId,
     pub(super) name: TableName,
     pub(super) policies: StoredAccessPolicies,
 }
 
-/// Runs one statement that reads, with a time limit.
+/// Runs a read-only statement with a timeout.
 pub(super) async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Trouble> {
     let rows = timeout(ATTEMPT_TIME_MAX, async {
         let statement = lease.prepare_cached(sql).await?;
@@ -38,7 +38,7 @@ pub(super) async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)
     rows.await.map_err(|_| no_answer())?.map_err(|error| Trouble::before_commit(&error))
 }
 
-/// Runs one statement that writes, and is a transaction by itself; returns how many rows it changed.
+/// Runs a write statement that is a transaction by itself. Returns the number of changed rows.
 pub(super) async fn write(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, Trouble> {
     let statement = timeout(ATTEMPT_TIME_MAX, lease.prepare_cached(sql)).await.map_err(|_| no_answer())?;
     let statement = statement.map_err(|error| Trouble::before_commit(&error))?;
@@ -52,16 +52,16 @@ pub(super) async fn write(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync
 }
 
 pub(super) fn no_answer() -> Trouble {
-    Trouble::again(Retry::Timeout, "the database does not answer")
+    Trouble::again(Retry::Timeout, "the database does not respond")
 }
 
-/// Reads a column of a row; an error means that its type is not that of the schema.
+/// Reads a column of a row. Fails if its type does not match the schema.
 pub(super) fn column<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Fault> {
     row.try_get(index).map_err(|error| Fault::Damaged(format!("a value from the database cannot be read: {error}")))
 }
 
 impl<C: Clock> PostgresState<C> {
-    /// The table of a name, as it is now.
+    /// Looks up the current table with this name.
     pub(super) async fn look_up(&self, table: &TableKey) -> Result<Option<ListedTable>, Fault> {
         let (account, folded) = names(table);
         let rows = self
@@ -85,7 +85,7 @@ impl<C: Clock> PostgresState<C> {
         Ok(Some(ListedTable { id, name, policies }))
     }
 
-    /// The id of a table, which may be deleted by now if it was known before.
+    /// Returns the id of a table. If it comes from the cache, the table may have been deleted since.
     pub(super) async fn id(&self, table: &TableKey) -> Result<Option<DatabaseTableId>, Fault> {
         match self.known_id(table) {
             Some(id) => Ok(Some(id)),
@@ -113,7 +113,7 @@ impl<C: Clock> PostgresState<C> {
         rows.iter().map(|row| TableName::stored(column(row, 0)?).map_err(damaged)).collect()
     }
 
-    /// The accounts that have tables, and those that have set service properties.
+    /// Returns the accounts that have tables or have set service properties.
     pub(super) async fn accounts(&self) -> Result<Vec<AccountName>, Fault> {
         let rows = self
             .persist(async || {
@@ -142,7 +142,7 @@ impl<C: Clock> PostgresState<C> {
         }
     }
 
-    /// The id of the new table; `None` if there is one of this name.
+    /// Creates a table and returns its id, or `None` if a table with this name exists.
     async fn try_create_table(&self, table: &TableKey) -> Result<Option<DatabaseTableId>, Trouble> {
         let (account, folded) = names(table);
         let lease = self.pool.take().await?;
@@ -161,7 +161,7 @@ impl<C: Clock> PostgresState<C> {
         let statement = statement.map_err(|error| Trouble::before_commit(&error))?;
         let inserted = timeout(ATTEMPT_TIME_MAX, lease.execute(&statement, values)).await.map_err(|_| no_answer())?;
         if inserted.map_err(|error| Trouble::before_commit(&error))? == 0 {
-            // Another server created a table of this name first.
+            // Another server created a table with this name first.
             control(&lease, "ROLLBACK").await?;
             lease.give_back();
             return Ok(None);
@@ -190,7 +190,7 @@ impl<C: Clock> PostgresState<C> {
         self.change(statements::SET_POLICIES, &[&account, &folded, &value]).await
     }
 
-    /// Changes the one row of a table, if there is such a table.
+    /// Changes the row of a table, if the table exists.
     async fn change(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<(), CatalogError> {
         let changed = self
             .persist(async || {
@@ -209,7 +209,7 @@ impl<C: Clock> PostgresState<C> {
             let id = self.id(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
             let found = self.persist(async || self.try_get(id, key).await).await.map_err(ReadError::Fault)?;
             let Some(found) = found else {
-                // Deleted, and perhaps created again under another id.
+                // The table was deleted, and perhaps created again under another id.
                 self.forget(table);
                 attempts.next(Trouble::table_deleted()).await.map_err(ReadError::Fault)?;
                 continue;
@@ -221,12 +221,12 @@ impl<C: Clock> PostgresState<C> {
         }
     }
 
-    /// An entity of a table; `None` if the table is gone.
+    /// Returns an entity, or the outer `None` if the table no longer exists.
     async fn try_get(&self, id: DatabaseTableId, key: &EntityKey) -> Result<Option<Option<Record>>, Trouble> {
         let (partition, row) = columns(id, key);
         let lease = self.pool.take_for(&partition).await?;
         let (lives, rows) = if self.names.is_distributed {
-            // Citus plans two simple statements faster than one that joins.
+            // Citus plans two simple statements faster than one with a join.
             self.read_of_table(&lease, id, statements::RECORD, &[&partition, &row]).await?
         } else {
             let rows = read(&lease, statements::RECORD_OF_TABLE, &[&partition, &row, &id.0]).await?;
@@ -240,8 +240,8 @@ impl<C: Clock> PostgresState<C> {
         Ok(Some(record.map(Record::from_bytes)))
     }
 
-    /// The rows of a statement about entities, and whether their table exists. The table is read last: if it exists, it did when the
-    /// entities were read, and its purge had not begun.
+    /// Returns the rows of a statement about entities, and whether their table exists. The table is checked last: if it
+    /// exists, it also existed when the entities were read, and its purge had not begun.
     pub(super) async fn read_of_table(
         &self,
         lease: &Lease,
@@ -273,7 +273,6 @@ pub(super) async fn control(lease: &Lease, sql: &str) -> Result<(), Trouble> {
     done.map_err(|error| Trouble::before_commit(&error))
 }
 
-/// Commits a transaction.
 pub(super) async fn end(lease: &Lease) -> Result<(), Trouble> {
     let began = monotonic::now();
     let done = timeout(ATTEMPT_TIME_MAX, lease.batch_execute("COMMIT")).await;
@@ -284,7 +283,7 @@ pub(super) async fn end(lease: &Lease) -> Result<(), Trouble> {
     }
 }
 
-/// The account and the folded name of a table as bytes, so that no collation decides their order.
+/// Returns the account and the folded name of a table as bytes, so that no collation affects their order.
 fn names(table: &TableKey) -> (&[u8], &[u8]) {
     (table.account.as_str().as_bytes(), table.name.folded().as_bytes())
 }

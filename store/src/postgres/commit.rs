@@ -1,9 +1,10 @@
-//! Transactions: one call of a function in the database (`function`), whatever the number of mutations.
+//! Transactions: one call to a function in the database (`function`), whatever the number of mutations.
 //!
-//! What a mutation does is decided by `Mutation::apply` alone. Most mutations do not depend on what an entity holds: they are
-//! applied to what they expect, and the function checks the expectation. A merge depends on it, so the entities are read first,
-//! and are expected to be as they were read. If an expectation does not hold, the function returns what it found instead: the
-//! mutation is refused for it, or is applied to it in another attempt. After a few attempts the entities are locked.
+//! Only `Mutation::apply` determines the effect of a mutation. Most mutations do not depend on the contents of an
+//! entity: they are applied to the expected state, and the function checks the expectation. A merge does depend on
+//! them, so the entities are read first and are expected to be unchanged. If an expectation does not hold, the function
+//! returns the actual entity instead. The mutation is then refused, or applied to that entity in another attempt. After
+//! several attempts, the entities are locked.
 
 use super::attempt::{ATTEMPT_TIME_MAX, Attempts, Trouble};
 use super::catalog::{column, control, end, no_answer, read};
@@ -17,37 +18,38 @@ use crate::engine::{CommitError, Fault, TableKey};
 use crate::monotonic;
 use crate::page::damaged;
 use model::mutation::Effect;
-use model::{Clock, Condition, DateTime, Mutation, MutationError, RecordBuilder, RecordView, Transaction, Written};
+use model::{
+    Clock, Condition, DateTime, Mutation, MutationError, MutationResult, RecordBuilder, RecordView, Transaction,
+};
 use std::collections::HashMap;
 use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
-/// How often a transaction is attempted without locks, if others change its entities meanwhile.
+/// The number of attempts without locks, for a transaction whose entities others keep changing.
 const ATTEMPTS_WITHOUT_LOCKS: u32 = 4;
 
-/// How an attempt ended.
 enum Ended {
-    Committed(Vec<Written>),
+    Committed(Vec<MutationResult>),
     Refused(usize, MutationError),
     TableGone,
-    /// An entity was not as expected, and the transaction is possible nevertheless.
+    /// An entity was not as expected, but the transaction is still possible.
     Changed,
 }
 
-/// The rows that a transaction names.
+/// The rows of a transaction's entities.
 struct Named {
     table: DatabaseTableId,
     partition: Vec<u8>,
-    /// In the order of the mutations.
+    /// The row keys, in the order of the mutations.
     rows: Vec<Vec<u8>>,
-    /// The mutation with the longest row key.
+    /// The index of the mutation with the longest row key.
     longest: usize,
 }
 
 impl Named {
-    fn of(table: DatabaseTableId, transaction: &Transaction) -> Self {
+    fn new(table: DatabaseTableId, transaction: &Transaction) -> Self {
         let mut named = Self { table, partition: Vec::new(), rows: Vec::new(), longest: 0 };
         let mut longest_bytes = 0;
         for (index, mutation) in transaction.mutations().iter().enumerate() {
@@ -61,7 +63,6 @@ impl Named {
         named
     }
 
-    /// Reads the record of an entity.
     fn view<'r>(&self, index: usize, record: &'r [u8]) -> Result<RecordView<'r>, Fault> {
         RecordView::new(record).map_err(|_| self.damaged(index))
     }
@@ -73,10 +74,11 @@ impl Named {
     }
 }
 
-/// What is known of the entities of a transaction.
+/// The known state of a transaction's entities.
 #[derive(Default)]
 struct Known {
-    /// The record of each that exists, in the order of the mutations, as all of them were at one instant or were found since.
+    /// The record of each existing entity, in the order of the mutations. All were read at one instant, or found by
+    /// later calls.
     records: Option<Vec<Option<Vec<u8>>>>,
     /// The latest Timestamp that was found.
     latest: Option<DateTime>,
@@ -99,7 +101,7 @@ impl Known {
         Ok(())
     }
 
-    /// Notes what the function found of an entity.
+    /// Records the actual state of an entity, as returned by the function.
     fn note(&mut self, index: usize, record: Option<&[u8]>, timestamp: Option<DateTime>) {
         self.latest = self.latest.max(timestamp);
         if let Some(known) = self.records.as_mut().and_then(|records| records.get_mut(index)) {
@@ -108,25 +110,26 @@ impl Known {
     }
 }
 
-/// The changes of a transaction, and what must be true for them.
+/// The changes of a transaction, and the conditions for them.
 struct Changes {
     expectations: Vec<Expectation>,
     effects: Vec<Effect>,
-    /// The effects as the caller is told.
-    written: Vec<Written>,
+    /// The effects reported to the caller.
+    written: Vec<MutationResult>,
 }
 
 impl Changes {
-    /// Whether everything that is stored has this stamp. What is expected to be later would have the next one after that.
+    /// Returns whether all stored entities have this stamp. An entity with a later expected Timestamp would instead get
+    /// the instant after it.
     fn have_stamp(&self, stamp: DateTime) -> bool {
         self.written.iter().all(|written| match written {
-            Written::Stored(stored) => *stored == stamp,
-            Written::Deleted => true,
+            MutationResult::Stored(stored) => *stored == stamp,
+            MutationResult::Deleted => true,
         })
     }
 }
 
-/// Whether a mutation can be applied only to what there is.
+/// Returns whether a mutation can be applied only to the actual entity.
 fn needs_record(mutation: &Mutation) -> bool {
     match mutation {
         Mutation::Merge { .. } | Mutation::InsertOrMerge { .. } => true,
@@ -137,7 +140,7 @@ fn needs_record(mutation: &Mutation) -> bool {
     }
 }
 
-/// What a mutation expects of its entity, and the record that it is applied to.
+/// Returns a mutation's expectation of its entity, and the record to which the mutation is applied.
 fn expect(mutation: &Mutation, known: Option<&Option<Vec<u8>>>) -> (Expectation, Option<Vec<u8>>) {
     let has = |timestamp: DateTime| Expectation::Has(timestamp.ticks().to_be_bytes());
     let record = known.cloned().flatten();
@@ -145,7 +148,7 @@ fn expect(mutation: &Mutation, known: Option<&Option<Vec<u8>>>) -> (Expectation,
         Mutation::Insert { .. } => (Expectation::Absent, record),
         Mutation::InsertOrReplace { .. } => (Expectation::Anything, None),
         Mutation::Merge { .. } | Mutation::InsertOrMerge { .. } => {
-            // A record that cannot be read is refused when the mutation is applied to it.
+            // A damaged record is refused when the mutation is applied to it.
             let found = record.as_deref().and_then(|record| RecordView::new(record).ok());
             (found.map_or(Expectation::Absent, |found| has(found.timestamp())), record)
         }
@@ -157,7 +160,6 @@ fn expect(mutation: &Mutation, known: Option<&Option<Vec<u8>>>) -> (Expectation,
     }
 }
 
-/// Applies a transaction to what is known and expected.
 #[allow(clippy::type_complexity, reason = "a refusal is no fault, and both end the attempt")]
 fn apply(
     named: &Named,
@@ -185,13 +187,17 @@ fn apply(
 }
 
 impl<C: Clock> PostgresState<C> {
-    pub(super) async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
+    pub(super) async fn commit(
+        &self,
+        table: &TableKey,
+        transaction: Transaction,
+    ) -> Result<Vec<MutationResult>, CommitError> {
         let mut attempts = Attempts::new(&self.pool.counts);
         let (mut known, mut changed) = (Known::default(), 0);
         loop {
             self.check_open().map_err(CommitError::Fault)?;
             let id = self.id(table).await.map_err(CommitError::Fault)?.ok_or(CommitError::TableNotFound)?;
-            let named = Named::of(id, &transaction);
+            let named = Named::new(id, &transaction);
             let ended = if changed < ATTEMPTS_WITHOUT_LOCKS {
                 self.try_commit(&named, &transaction, &mut known).await
             } else {
@@ -205,9 +211,9 @@ impl<C: Clock> PostgresState<C> {
                     self.pool.counts.retry(Retry::Conflict);
                     continue;
                 }
-                Ok(Ended::Changed) => Trouble::again(Retry::Conflict, "the entities change all the time"),
+                Ok(Ended::Changed) => Trouble::again(Retry::Conflict, "the entities change too often"),
                 Ok(Ended::TableGone) => {
-                    // Deleted, and perhaps created again under another id.
+                    // The table was deleted, and perhaps created again under another id.
                     self.forget(table);
                     known = Known::default();
                     Trouble::table_deleted()
@@ -218,7 +224,6 @@ impl<C: Clock> PostgresState<C> {
         }
     }
 
-    /// One attempt without locks.
     async fn try_commit(&self, named: &Named, transaction: &Transaction, known: &mut Known) -> Result<Ended, Trouble> {
         let mut is_read = known.records.is_some() || transaction.mutations().iter().any(needs_record);
         if is_read && known.records.is_none() && !self.read_named(named, known).await? {
@@ -227,11 +232,13 @@ impl<C: Clock> PostgresState<C> {
         let changes = loop {
             let stamp = self.stamp(known.latest.unwrap_or(DateTime::MIN)).await?;
             match apply(named, transaction, known, stamp) {
-                // A client may have named any Timestamp, and only one that exists moves those of this server.
+                // A client may have specified any Timestamp, but only one that exists may advance the stamps of this
+                // server.
                 Ok(changes) if is_read || changes.have_stamp(stamp) => break changes,
                 Err(Ok((index, error))) if is_read => return Ok(Ended::Refused(index, error)),
                 Err(Err(fault)) => return Err(Trouble::Fault(fault)),
-                // Whether there is such a Timestamp, or an earlier mutation would be refused, depends on what there is.
+                // Whether that Timestamp exists, or an earlier mutation would be refused, depends on the actual
+                // entities.
                 Ok(_) | Err(Ok(_)) => {
                     is_read = true;
                     if !self.read_named(named, known).await? {
@@ -246,7 +253,7 @@ impl<C: Clock> PostgresState<C> {
         Ok(ended)
     }
 
-    /// One attempt that locks the entities which exist before it looks at them.
+    /// Makes one attempt that locks the existing entities before examining them.
     async fn try_commit_locked(&self, named: &Named, transaction: &Transaction) -> Result<Ended, Trouble> {
         let lease = self.pool.take_for(&named.partition).await?;
         control(&lease, "BEGIN ISOLATION LEVEL READ COMMITTED").await?;
@@ -254,7 +261,7 @@ impl<C: Clock> PostgresState<C> {
         let rows = read(&lease, statements::LOCK_RECORDS, &[&named.partition, &named.rows]).await?;
         known.read(named, &rows).map_err(Trouble::Fault)?;
         let above = known.latest.unwrap_or(DateTime::MIN);
-        // Not while this has a connection and locks: stamps are reserved over another connection.
+        // Do not reserve stamps while holding a connection and locks, because reserving needs another connection.
         let Some(stamp) = self.reserved_stamp(above) else {
             control(&lease, "ROLLBACK").await?;
             lease.give_back();
@@ -275,7 +282,7 @@ impl<C: Clock> PostgresState<C> {
         Ok(ended)
     }
 
-    /// Reads the entities of a transaction; returns whether the table exists.
+    /// Reads the entities of a transaction. Returns whether the table exists.
     async fn read_named(&self, named: &Named, known: &mut Known) -> Result<bool, Trouble> {
         let lease = self.pool.take_for(&named.partition).await?;
         let values: &[&(dyn ToSql + Sync)] = &[&named.partition, &named.rows];
@@ -286,7 +293,7 @@ impl<C: Clock> PostgresState<C> {
     }
 }
 
-/// Calls the function. What it finds is noted.
+/// Calls the function and records the state of the entities that it returns.
 async fn call(
     lease: &Lease,
     named: &Named,
@@ -312,7 +319,7 @@ async fn call(
         Ok(Err(error)) => {
             return match error.code() {
                 Some(code) if code.code() == TABLE_GONE => Ok(Ended::TableGone),
-                // The keys are longer than the database can find again.
+                // The keys are longer than the database's index allows.
                 Some(&SqlState::PROGRAM_LIMIT_EXCEEDED) => {
                     Ok(Ended::Refused(named.longest, MutationError::EntityTooLarge))
                 }
@@ -324,7 +331,7 @@ async fn call(
     let Some(found) = column::<Option<&[u8]>>(&answer, 0).map_err(Trouble::Fault)? else {
         return Ok(Ended::Committed(changes.written));
     };
-    let damaged_answer = || Trouble::Fault(Fault::Damaged("the answer to a commit cannot be read".to_owned()));
+    let damaged_answer = || Trouble::Fault(Fault::Damaged("the response to a commit cannot be read".to_owned()));
     let (index, record) = found.split_first_chunk().ok_or_else(damaged_answer)?;
     let index = usize::try_from(u32::from_be_bytes(*index)).map_err(|_| damaged_answer())?;
     let mutation = transaction.mutations().get(index).ok_or_else(damaged_answer)?;

@@ -1,25 +1,22 @@
-//! What the engine on a database counts.
+//! The counters of the engine on a database.
 
 use crate::figures::{Distribution, STORAGE_TIME_BOUNDS};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Why another attempt is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Retry {
-    /// Another transaction changed the same rows at the same time.
+    /// Another transaction changed the same rows concurrently.
     Conflict,
-    /// The database did not answer in time, or a lock was held for too long.
+    /// The database did not respond in time, or a lock was held for too long.
     Timeout,
-    /// There is no connection, or it broke, or it leads to a database that does not write.
+    /// There is no connection, or it broke, or it leads to a database that does not accept writes.
     Connection,
 }
 
-/// What the connections to a node count.
 #[derive(Debug)]
 pub(super) struct NodeCounts {
-    /// How long requests waited for a connection.
     pub(super) wait_time: Distribution,
-    /// How long the node took to answer a step.
+    /// The time that the node took to respond to a step.
     pub(super) step_time: Distribution,
 }
 
@@ -29,13 +26,13 @@ impl NodeCounts {
     }
 }
 
-/// What attempts count.
+/// The counters of retries and purges.
 #[derive(Debug)]
 pub(super) struct PostgresCounts {
     conflicts: AtomicU64,
     timeouts: AtomicU64,
     connections: AtomicU64,
-    /// Deleted tables when they were last counted; negative before the first time.
+    /// The number of deleted tables when last counted; negative before the first count.
     purge_backlog: AtomicI64,
 }
 
@@ -49,7 +46,6 @@ impl PostgresCounts {
         }
     }
 
-    /// Counts another attempt.
     pub(super) fn retry(&self, reason: Retry) {
         let counter = match reason {
             Retry::Conflict => &self.conflicts,
@@ -59,18 +55,17 @@ impl PostgresCounts {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Number of repeated attempts, by reason.
     pub(super) fn retries(&self) -> [(&'static str, u64); 3] {
         [("conflict", &self.conflicts), ("timeout", &self.timeouts), ("connection", &self.connections)]
             .map(|(reason, counter)| (reason, counter.load(Ordering::Relaxed)))
     }
 
-    /// Stores the number of deleted tables that was just read.
+    /// Stores the number of deleted tables that has just been read.
     pub(super) fn note_purge_backlog(&self, count: i64) {
         self.purge_backlog.store(count, Ordering::Relaxed);
     }
 
-    /// The number of deleted tables when they were last counted, if they were.
+    /// Returns the number of deleted tables when last counted, or `None` before the first count.
     pub(super) fn purge_backlog(&self) -> Option<u64> {
         u64::try_from(self.purge_backlog.load(Ordering::Relaxed)).ok()
     }

@@ -1,28 +1,30 @@
-//! The databases that speak the protocol, as far as they differ for this engine.
+//! The differences between databases that speak the protocol, as far as they affect this engine.
 
 use super::StoreError;
 use tokio_postgres::Client;
 
-/// The kinds of databases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     PostgreSql,
-    /// `PostgreSQL` that may distribute tables over other servers.
+    /// `PostgreSQL` with an extension that can distribute tables over other servers.
     Citus,
     YugabyteDb,
 }
 
 impl Dialect {
-    /// Asks the database.
-    pub(super) async fn of(client: &Client, place: &str) -> Result<Self, StoreError> {
-        let row = client.query_one("SELECT version()", &[]).await.map_err(|error| StoreError::of(place, &error))?;
-        let version: String = row.try_get(0).map_err(|error| StoreError::of(place, &error))?;
+    /// Queries the database for its kind.
+    pub(super) async fn detect(client: &Client, place: &str) -> Result<Self, StoreError> {
+        let row = client
+            .query_one("SELECT version()", &[])
+            .await
+            .map_err(|error| StoreError::from_postgres(place, &error))?;
+        let version: String = row.try_get(0).map_err(|error| StoreError::from_postgres(place, &error))?;
         let dialect = Self::named(&version);
         if dialect != Self::PostgreSql {
             return Ok(dialect);
         }
         let citus = client.query_opt("SELECT 1 FROM pg_extension WHERE extname = 'citus'", &[]).await;
-        let citus = citus.map_err(|error| StoreError::of(place, &error))?;
+        let citus = citus.map_err(|error| StoreError::from_postgres(place, &error))?;
         Ok(if citus.is_some() { Self::Citus } else { dialect })
     }
 
@@ -30,14 +32,14 @@ impl Dialect {
         if version.contains("-YB-") { Self::YugabyteDb } else { Self::PostgreSql }
     }
 
-    /// Whether the settings of PostgreSQL's planner exist and are right. Citus finds the shards of a statement by its values, so
-    /// it must not use a generic plan; and its workers do not get the settings.
+    /// Returns whether PostgreSQL's planner settings exist and are suitable. Citus finds the shards of a statement by
+    /// its values, so it must not use a generic plan. Moreover, its workers do not receive the settings.
     pub(super) fn has_planner_settings(self) -> bool {
         self == Self::PostgreSql
     }
 
-    /// How a column of a primary key is declared so that its order is that of scans. `YugabyteDB` would distribute the first
-    /// one by its hash.
+    /// Returns the declaration of a primary key column whose order must match the order of scans. By default,
+    /// `YugabyteDB` would distribute the first column by its hash.
     pub(super) fn ascending(self) -> &'static str {
         if self == Self::YugabyteDb { " ASC" } else { "" }
     }

@@ -1,35 +1,32 @@
-//! The function in the database that makes the changes of a transaction: one call, and on Citus on the one node that has the
-//! partition.
+//! The database function that makes the changes of a transaction in one call. On Citus, the call runs on the one node
+//! that has the partition.
 //!
-//! It knows nothing of what a mutation does. A caller says for each entity what must be true of it, its *expectation*, and
-//! what it becomes; the function makes all the changes if every expectation holds, and otherwise none.
+//! The function does not depend on the semantics of mutations. For each entity, the caller passes a required state, the
+//! *expectation*, and the new state. The function makes all changes if every expectation holds, and none otherwise.
 //!
 //! Invariants:
 //!
-//! 1. **Nothing is decided on what may change.** A single change decides in the statement that makes it. Several lock what
-//!    exists in the order of the keys before they look at it; what does not exist is stored by an `INSERT` that fails, and with
-//!    it the whole call, if the key was taken meanwhile.
-//! 2. **The Timestamp of an entity that exists grows.** A record is not stored over one whose Timestamp is not before its own.
-//! 3. **The catalog is read last, and not locked.** By then the call has a transaction id, if it changes anything. So a call that
-//!    finds a table which is being deleted is among the transactions that the purge waits for (`purge`).
+//! 1. **No decision is based on data that may change.** A single change is decided in the statement that makes it.
+//!    Several changes lock the existing entities in key order before examining them. A missing entity is stored by an
+//!    `INSERT`, which fails, and with it the whole call, if the key has been inserted since.
+//! 2. **The Timestamp of an existing entity grows.** A record never replaces one whose Timestamp is not earlier than
+//!    its own.
+//! 3. **The catalog is read last and not locked.** By then, a call that changes anything has a transaction id. A call
+//!    that still finds a table being deleted is therefore among the transactions that the purge waits for (`purge`).
 
 use super::schema::Names;
 
-/// What must be true of an entity, as the function takes it: null for nothing, and bytes otherwise.
+/// The required state of an entity, as the function receives it: null for no requirement, and bytes otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expectation {
-    /// It may exist or not.
     Anything,
-    /// It must not exist.
     Absent,
-    /// It must exist.
     Exists,
-    /// It must exist and have this Timestamp, as its record holds it.
+    /// It must exist and have this Timestamp, in the encoding of its record.
     Has([u8; 8]),
 }
 
 impl Expectation {
-    /// The parameter of the function.
     pub(super) fn parameter(&self) -> Option<&[u8]> {
         match self {
             Self::Anything => None,
@@ -40,19 +37,19 @@ impl Expectation {
     }
 }
 
-/// `SQLSTATE` of a call whose table is deleted.
+/// The `SQLSTATE` of a call whose table has been deleted.
 pub(super) const TABLE_GONE: &str = "RH001";
 
-/// The types of its parameters: partition, table id, rows, expectations, and records, which are null for deletions.
+/// The signature: partition, table id, rows, expectations, and records, which are null for deletions.
 pub(super) const SIGNATURE: &str = "rowhouse_commit(bytea, bigint, bytea[], bytea[], bytea[])";
 
-/// The statement that creates the function, or replaces it.
+/// Returns the statement that creates or replaces the function.
 ///
-/// It returns null if it made the changes. Otherwise it returns the index of the first entity, in the order of the call, that is
-/// not as expected, in four bytes, and then its record, if it exists. A record whose Timestamp is not before the new one is
-/// not as expected either.
+/// The function returns null if it made the changes. Otherwise, it returns the index of the first entity that is not as
+/// expected, in the order of the call and as four bytes, followed by the entity's record, if it exists. A record whose
+/// Timestamp is not earlier than the new one is not as expected either.
 ///
-/// The `INSERT` of several rows is an `EXECUTE`: Citus cannot plan it with the variables of a function.
+/// The `INSERT` of several rows is an `EXECUTE`, because Citus cannot plan it with the variables of a function.
 pub(super) fn definition(names: &Names) -> String {
     let (entities, catalog) = (&names.entities, &names.catalog);
     format!(

@@ -1,36 +1,36 @@
-//! How tables and keys are stored in the database, and how ranges of keys become bounds of statements.
+//! The storage of tables and keys in the database, and the conversion of key ranges into bounds of statements.
 //!
-//! An entity has two columns of bytes: `partition`, which is the id of its table (8 bytes, big-endian) and the encoded
-//! partition key, and `row`, the encoded row key. Their order as a pair is the order of the key bytes of the model,
-//! where a separator stands between the two that sorts before every byte of a key.
+//! An entity has two key columns of bytes: `partition`, which contains the id of its table (8 bytes, big-endian)
+//! followed by the encoded partition key, and `row`, the encoded row key. Their order as a pair is the order of the
+//! model's key bytes. In these, the two are separated by a byte that sorts before every byte of a key.
 //!
 //! This module must not know the client library.
 
 use model::key::{KEY_SEPARATOR, encode_ordinal};
 use model::{EntityKey, KeyRange};
 
-/// Identifies a table for ever: ids are given out in ascending order and never again.
+/// Identifies a table permanently: ids are issued in ascending order and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DatabaseTableId(pub(super) i64);
 
 impl DatabaseTableId {
-    /// The prefix of all partitions of the table.
+    /// Returns the prefix of all partitions of the table.
     fn prefix(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
 
-    /// Sorts after all partitions of the table.
+    /// Returns the end of the table's partitions: sorts after all of them.
     fn end(self) -> [u8; 8] {
         Self(self.0 + 1).prefix()
     }
 
-    /// The column `partition` of a partition key's encoding.
+    /// Returns the value of the column `partition` for an encoded partition key.
     fn partition(self, key: &[u8]) -> Vec<u8> {
         [&self.prefix(), key].concat()
     }
 }
 
-/// The two columns of an entity.
+/// Returns the values of both key columns of an entity.
 pub(super) fn columns(table: DatabaseTableId, key: &EntityKey) -> (Vec<u8>, Vec<u8>) {
     let mut partition = table.prefix().to_vec();
     encode_ordinal(key.partition.as_str(), &mut partition);
@@ -39,7 +39,7 @@ pub(super) fn columns(table: DatabaseTableId, key: &EntityKey) -> (Vec<u8>, Vec<
     (partition, row)
 }
 
-/// Puts the key bytes inside the table together from the two columns.
+/// Combines the two columns into the key bytes inside the table.
 pub(super) fn key_bytes(partition: &[u8], row: &[u8], out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(partition.get(size_of::<DatabaseTableId>()..).unwrap_or_default());
@@ -47,7 +47,7 @@ pub(super) fn key_bytes(partition: &[u8], row: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(row);
 }
 
-/// The bytes before and after the first separator; without one, all are before.
+/// Returns the bytes before and after the first separator; without one, all bytes are before it.
 fn split(key: &[u8]) -> (&[u8], &[u8]) {
     match key.iter().position(|byte| *byte == KEY_SEPARATOR) {
         Some(at) => {
@@ -57,18 +57,18 @@ fn split(key: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// A range of entities as a statement takes it: inclusive from, exclusive to.
+/// A range of entities as passed to a statement, with an inclusive start and an exclusive end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Bounds {
-    /// Rows of one partition.
+    /// Rows in one partition.
     Rows { partition: Vec<u8>, from: Vec<u8>, to: Option<Vec<u8>> },
     /// All rows between two pairs of partition and row.
     Pairs { from: (Vec<u8>, Vec<u8>), to: (Vec<u8>, Vec<u8>) },
 }
 
 impl Bounds {
-    /// The bounds of a range of key bytes of a table.
-    pub(super) fn of(table: DatabaseTableId, range: &KeyRange) -> Self {
+    /// Returns the bounds for a range of key bytes in a table.
+    pub(super) fn new(table: DatabaseTableId, range: &KeyRange) -> Self {
         let (first, row) = split(&range.start);
         let has_row = first.len() < range.start.len();
         let from = (table.partition(first), row.to_vec());
@@ -79,21 +79,20 @@ impl Bounds {
         if has_row && last == first && last.len() < end.len() {
             return Self::Rows { partition: from.0, from: from.1, to: Some(to_row.to_vec()) };
         }
-        // The least bytes after all rows of the partition: no partition key lies between.
+        // These are the smallest bytes after all rows of the partition, and no partition key lies in between.
         if has_row && end.strip_prefix(first) == Some(&[KEY_SEPARATOR + 1]) {
             return Self::Rows { partition: from.0, from: from.1, to: None };
         }
         Self::Pairs { from, to: (table.partition(last), to_row.to_vec()) }
     }
 
-    /// The same range by pairs.
     pub(super) fn into_pairs(self) -> Self {
         match self {
             Self::Rows { partition, from, to: Some(to) } => {
                 Self::Pairs { from: (partition.clone(), from), to: (partition, to) }
             }
             Self::Rows { partition, from, to: None } => {
-                // The least bytes after those of the partition.
+                // The smallest bytes after the partition's own.
                 let next = [&partition[..], &[0]].concat();
                 Self::Pairs { from: (partition, from), to: (next, Vec::new()) }
             }
@@ -101,9 +100,9 @@ impl Bounds {
         }
     }
 
-    /// The part of the range after an entity.
+    /// Returns the part of the range after an entity.
     pub(super) fn after(self, partition: &[u8], row: &[u8]) -> Self {
-        // No row key holds the separator, so a row key with it appended is the next possible one.
+        // No row key contains the separator, so a row key with it appended is the next possible row key.
         let next = [row, &[KEY_SEPARATOR]].concat();
         match self {
             Self::Rows { partition, to, .. } => Self::Rows { partition, from: next, to },
@@ -155,7 +154,7 @@ mod tests {
                 let key = EntityKey { partition: KeyText::new(partition).unwrap(), row: KeyText::new(row).unwrap() };
                 let (bytes, columns) = (key.encode(), columns(TABLE, &key));
                 for range in &ranges {
-                    let bounds = Bounds::of(TABLE, range);
+                    let bounds = Bounds::new(TABLE, range);
                     assert_eq!(contains(&bounds, &columns), range.contains(&bytes), "{key:?} in {range:?}: {bounds:?}");
                     let pairs = bounds.into_pairs();
                     assert_eq!(contains(&pairs, &columns), range.contains(&bytes), "{key:?} in {range:?}: {pairs:?}");
@@ -169,7 +168,7 @@ mod tests {
 
     #[test]
     fn ranges_of_one_partition_name_it() {
-        let rows = |range: &KeyRange| matches!(Bounds::of(TABLE, range), Bounds::Rows { .. });
+        let rows = |range: &KeyRange| matches!(Bounds::new(TABLE, range), Bounds::Rows { .. });
         assert!(rows(&KeyRange::rows("p", Bound::Unbounded, Bound::Unbounded)));
         assert!(rows(&KeyRange::rows("p", Bound::Included("r"), Bound::Included("r"))));
         assert!(!rows(&KeyRange::all()));
@@ -178,7 +177,7 @@ mod tests {
 
     #[test]
     fn other_tables_are_out_of_bounds() {
-        let all = Bounds::of(TABLE, &KeyRange::all());
+        let all = Bounds::new(TABLE, &KeyRange::all());
         for (id, expected) in [(0x0101, false), (0x0102, true), (0x0103, false)] {
             let key = EntityKey { partition: KeyText::new("").unwrap(), row: KeyText::new("").unwrap() };
             assert_eq!(contains(&all, &columns(DatabaseTableId(id), &key)), expected, "{id}");

@@ -1,15 +1,17 @@
-//! Stamps that no two servers give out, and who purges.
+//! Issues stamps that are unique across servers, and determines which server purges.
 //!
-//! A server holds one of [`SLOTS`] slots, a row of `rowhouse_leases`, and the low bits of all its stamps are the number of the
-//! slot. In the row it reserves stamps in advance: it gives out none from `reserved` on. Whoever takes the slot over begins
-//! there. So the servers that had a slot one after the other never gave out one stamp twice, whatever their clocks say, and
-//! even if one that was believed dead still writes: it holds what it reserved, and reserves no more.
+//! A server holds one of [`SLOTS`] slots, a row in `rowhouse_leases`. The low bits of all its stamps are the slot's
+//! number. In that row, it reserves stamps in advance and issues none from `reserved` on. A server that takes over the
+//! slot starts there. Successive holders of a slot therefore never issue the same stamp, whatever their clocks show.
+//! This is true even if a server that was presumed dead still writes: it uses the stamps that it reserved, and reserves
+//! no more.
 //!
 //! Invariants:
 //!
-//! 1. Stamps of one server grow, even if its clock stands still or goes back.
-//! 2. A stamp below `reserved` of a slot is given out only by the server that reserved it.
-//! 3. Whether a server is believed dead decides only how soon its slot is taken over, by the clock of the database.
+//! 1. The stamps of one server grow, even if its clock stands still or moves backwards.
+//! 2. A stamp below a slot's `reserved` is issued only by the server that reserved it.
+//! 3. The presumption that a server is dead only affects how soon its slot is taken over, according to the database's
+//!    clock.
 
 use super::attempt::{Trouble, jittered, random_below};
 use super::catalog::{column, no_answer, read};
@@ -23,44 +25,41 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 
-/// How many servers there are at most. The number of a slot is in the low bits of its stamps.
+/// The maximum number of servers. The number of a slot is in the low bits of its stamps.
 pub(super) const SLOTS: i16 = 64;
-/// The lease of the server that purges.
 pub(super) const PURGE_LEASE: i16 = SLOTS;
-/// How far in advance stamps are reserved, in ticks of 100 ns: ten seconds.
+/// The distance for which stamps are reserved in advance, in ticks of 100 ns: ten seconds.
 const RESERVED_TICKS: i64 = 100_000_000;
-/// How often a lease is renewed. After half a minute (`statements::TAKE_LEASE`) without it the server is believed dead.
+/// The interval between renewals of a lease. After half a minute without one (`statements::TAKE_LEASE`), the server is
+/// presumed dead.
 const RENEWAL: Duration = Duration::from_secs(3);
-/// How long a change of a lease may take: a node that does not answer must not use up the time for which stamps are reserved.
+/// The timeout for a change to a lease: an unresponsive node must not use up the time for which stamps are reserved.
 const LEASE_TIME_MAX: Duration = Duration::from_secs(2);
-/// How many leases are tried that cannot be taken because the database fails.
+/// The maximum number of leases that are tried and cannot be taken because of database failures.
 const FAILURES_MAX: usize = 4;
-/// How long a request waits for stamps to be reserved.
+/// The maximum time that a request waits for stamps to be reserved.
 const RESERVING_TIME_MAX: Duration = Duration::from_secs(4);
 
-/// Other servers have all slots.
+/// All slots belong to other servers.
 #[derive(Debug)]
 pub(super) struct NoSlot;
 
 impl fmt::Display for NoSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "64 servers use this database already, and a server that ends without notice counts for half a minute",
+            "64 servers already use this database; a server that stops without returning its slot counts for half a minute",
         )
     }
 }
 
 impl std::error::Error for NoSlot {}
 
-/// The stamps of this server.
 #[derive(Debug)]
 pub(super) struct Slot<C> {
     clock: C,
-    /// The number of the slot, if one is held.
+    /// The number of the slot, if this server holds one.
     number: Option<i16>,
-    /// The last stamp.
     last: i64,
-    /// The end of what is reserved.
     reserved: i64,
 }
 
@@ -69,18 +68,18 @@ impl<C: Clock> Slot<C> {
         Self { clock, number: None, last: 0, reserved: 0 }
     }
 
-    /// The first instant that may be a stamp: that of the clock, or after the last stamp and after `above`.
+    /// Returns the earliest possible stamp: the current time, or the instant after both the last stamp and `above`.
     fn earliest(&self, above: i64) -> i64 {
         self.clock.now().ticks().max(self.last + 1).max(above + 1)
     }
 
-    /// Takes the place of another server, which only a test may do.
+    /// Takes the slot of another server, which only tests may do.
     #[cfg(test)]
     pub(super) fn imitate<D>(&mut self, other: &Slot<D>) {
         (self.number, self.last, self.reserved) = (other.number, other.last, other.reserved);
     }
 
-    /// The next stamp, if it is reserved.
+    /// Returns the next stamp if it is reserved.
     fn next(&mut self, above: i64) -> Option<DateTime> {
         let number = i64::from(self.number?);
         let earliest = self.earliest(above);
@@ -93,21 +92,20 @@ impl<C: Clock> Slot<C> {
     }
 }
 
-/// Renews the lease of the slot until the engine is closed.
+/// Renews the slot's lease until the engine is closed.
 pub(super) async fn renew_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
     loop {
         tokio::time::sleep(jittered(RENEWAL)).await;
         match shared.reserve(None).await {
             Ok(()) => {}
             Err(Trouble::Fault(Fault::Closed)) => return,
-            // Writes that need it try again, and say so if it fails.
-            Err(trouble) => tracing::debug!(?trouble, "the lease of the stamps could not be renewed"),
+            // Writes that need the lease retry, and report the failure.
+            Err(trouble) => tracing::debug!(?trouble, "the lease for Timestamps could not be renewed"),
         }
     }
 }
 
 impl<C: Clock> PostgresState<C> {
-    /// A stamp later than `above`.
     pub(super) async fn stamp(&self, above: DateTime) -> Result<DateTime, Trouble> {
         loop {
             if let Some(stamp) = self.reserved_stamp(above) {
@@ -117,12 +115,13 @@ impl<C: Clock> PostgresState<C> {
         }
     }
 
-    /// The same, if it is reserved already.
+    /// Returns a stamp later than `above` if it is already reserved.
     pub(super) fn reserved_stamp(&self, above: DateTime) -> Option<DateTime> {
         self.slot().next(above.ticks())
     }
 
-    /// Reserves stamps later than `above`, in the slot that is held or in another one. Without it, renews what is reserved.
+    /// Reserves stamps later than `above`, in the current slot or in another one. Without `above`, renews the
+    /// reservation.
     pub(super) async fn reserve(&self, above: Option<i64>) -> Result<(), Trouble> {
         timeout(RESERVING_TIME_MAX, self.try_reserve(above)).await.map_err(|_| no_answer())?
     }
@@ -135,7 +134,7 @@ impl<C: Clock> PostgresState<C> {
             (slot.number, slot.earliest(above.unwrap_or(0)), slot.reserved)
         };
         let Some(number) = number else { return self.take_slot(earliest).await };
-        // Another request may have done it meanwhile.
+        // Another request may have reserved them in the meantime.
         if above.is_some() && earliest + i64::from(SLOTS) < reserved {
             return Ok(());
         }
@@ -145,16 +144,17 @@ impl<C: Clock> PostgresState<C> {
                 return Ok(());
             }
             Ok(None) => "another server took it over",
-            // The node that has its row may be gone for long; what is reserved lasts until then.
+            // The node with the slot's row may be down for long, but the reserved stamps last until then.
             Err(trouble) if earliest + RESERVED_TICKS / 2 < reserved => return Err(trouble),
             Err(_) => "it cannot be renewed",
         };
         tracing::warn!(number, lost, "this server takes another slot for its Timestamps");
-        // Until it has one, it gives out what is reserved in this one.
+        // Until it has another slot, it issues the stamps reserved in this one.
         self.take_slot(earliest).await
     }
 
-    /// Takes a slot: one whose stamps lie before the clock, if there is one, so that its next ones are not ahead of it.
+    /// Takes a slot. Prefers one whose reserved stamps are before the current time, so that the next stamps are not
+    /// ahead of it.
     async fn take_slot(&self, earliest: i64) -> Result<(), Trouble> {
         let first = i16::try_from(random_below(SLOTS.unsigned_abs().into())).unwrap_or(0);
         let mut failures = Vec::new();
@@ -172,7 +172,7 @@ impl<C: Clock> PostgresState<C> {
                     }
                     Ok(None) => {}
                     Err(Trouble::Fault(fault)) => return Err(Trouble::Fault(fault)),
-                    // The node that has this row may be gone; others are not.
+                    // The node with this row may be down, but others are not.
                     Err(trouble) => failures.push(trouble),
                 }
             }
@@ -180,8 +180,8 @@ impl<C: Clock> PostgresState<C> {
         Err(failures.pop().unwrap_or_else(|| Trouble::Again(Box::new(NoSlot))))
     }
 
-    /// Takes a lease if nobody holds it. Returns the end of what is reserved then: so many ticks after `earliest`, or after what
-    /// was reserved before.
+    /// Takes a lease if it is free. Returns the new end of the reservation: this many ticks after `earliest`, or after
+    /// the previous end.
     async fn take_lease(
         &self,
         number: i16,
@@ -193,7 +193,7 @@ impl<C: Clock> PostgresState<C> {
         self.change_lease(statements::TAKE_LEASE, &values).await
     }
 
-    /// Renews a lease that is held. Returns the end of what is reserved then; `None` if it is not held.
+    /// Renews a lease. Returns the new end of the reservation, or `None` if this server does not hold the lease.
     async fn renew_lease(&self, number: i16, reserved: i64) -> Result<Option<i64>, Trouble> {
         self.change_lease(statements::RENEW_LEASE, &[&number, &self.holder, &reserved]).await
     }
@@ -205,7 +205,7 @@ impl<C: Clock> PostgresState<C> {
         rows.first().map(|row| column(row, 0).map_err(Trouble::Fault)).transpose()
     }
 
-    /// Takes the lease of the purge, or renews it; returns whether this server has it.
+    /// Takes or renews the purge lease. Returns whether this server holds it.
     pub(super) async fn may_purge(&self) -> Result<bool, Trouble> {
         if self.renew_lease(PURGE_LEASE, 0).await?.is_some() {
             return Ok(true);
@@ -213,7 +213,7 @@ impl<C: Clock> PostgresState<C> {
         Ok(self.take_lease(PURGE_LEASE, 0, 0, i64::MAX).await?.is_some())
     }
 
-    /// Gives the leases back, so that others can have them at once. Those that could not be given back expire.
+    /// Returns the leases, so that other servers can take them immediately. Leases that could not be returned expire.
     pub(super) async fn return_leases(&self) {
         let _one_at_a_time = self.reserving.lock().await;
         let held = {
@@ -248,12 +248,12 @@ mod tests {
         let mut next = |above| slot.next(above).map(DateTime::ticks);
         assert_eq!(next(0), Some(1029));
         assert_eq!(next(0), Some(1093), "the clock stands still");
-        assert_eq!(next(1157), Some(1221), "after the stamp that was found");
+        assert_eq!(next(1157), Some(1221), "after a Timestamp that was found");
         assert_eq!(next(1156), Some(1285));
         assert_eq!(next(0), None, "no more is reserved");
         slot.clock.0.store(10, Ordering::SeqCst);
         slot.reserved = 2000;
-        assert_eq!(slot.next(0).map(DateTime::ticks), Some(1349), "the clock went back");
+        assert_eq!(slot.next(0).map(DateTime::ticks), Some(1349), "the clock moved backwards");
         slot.clock.0.store(1600, Ordering::SeqCst);
         assert_eq!(slot.next(0).map(DateTime::ticks), Some(1605));
     }

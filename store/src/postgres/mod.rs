@@ -1,20 +1,21 @@
-//! The engine on a database that speaks the protocol of PostgreSQL. Any number of servers may share one database: a server
-//! keeps nothing that another one needs.
+//! The engine on a database that speaks the PostgreSQL protocol. Any number of servers may share one database, because
+//! a server stores nothing locally that another one needs.
 //!
 //! Invariants beyond those of [`crate::engine`]:
 //!
-//! 1. **A transaction is one call** of a function in the database, which makes its changes if every entity is as expected, and
-//!    none otherwise (`function`). What a mutation does is decided here; what it needs to find is said in the call. On Citus the
-//!    call runs on the one node that has the partition.
-//! 2. **A page is one snapshot**: a read-only transaction at REPEATABLE READ. On Citus it is one of each node.
-//! 3. **No stamp comes twice.** Each server gives out stamps of its own, which no other gives out, whatever the clocks say
-//!    (`leases`). The Timestamp of an entity that exists grows, whichever server writes.
-//! 4. **No write goes into a table that is gone.** The catalog is read with each commit, and not locked; a table is purged to the
-//!    end only when no commit that found it can still run (`purge`).
-//! 5. **An unknown outcome is reported as unknown.** A failure before the call is sent leads to another attempt, for a
-//!    bounded time; a later one is a [`Fault::Unknown`], unless the database says that nothing happened.
+//! 1. **A transaction is one call** to a function in the database, which makes its changes if every entity is as
+//!    expected, and none otherwise (`function`). The effect of a mutation is determined here; the call contains the
+//!    required state. On Citus, the call runs on the one node that has the partition.
+//! 2. **A page is one snapshot**: a read-only transaction at REPEATABLE READ. On Citus, there is one such snapshot per
+//!    node.
+//! 3. **No stamp is repeated.** Each server issues its own stamps, which no other server issues, whatever the clocks
+//!    show (`leases`). The Timestamp of an existing entity grows, whichever server writes.
+//! 4. **No write goes to a deleted table.** The catalog is read with each commit but not locked. A table's purge is
+//!    completed only when no commit that found the table can still be running (`purge`).
+//! 5. **An unknown outcome is reported as unknown.** A failure before the call is sent is retried, for a bounded time.
+//!    A later failure is a [`Fault::Unknown`], unless the database reports that nothing happened.
 //!
-//! `docs/scaling.md` says how it is run, ADR 13 why it is so.
+//! `docs/scaling.md` describes how to run it, and ADR 13 explains the design.
 
 mod attempt;
 mod catalog;
@@ -52,23 +53,24 @@ use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadEr
 use crate::figures::{DatabaseFigures, Figures, Refusal};
 use leases::Slot;
 use model::{AccountName, Clock, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
-use model::{StoredAccessPolicies, TableName, Transaction, Written};
+use model::{MutationResult, StoredAccessPolicies, TableName, Transaction};
 use pool::Pool;
 use settings::Settings;
 use state::PostgresState;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinHandle;
 
-/// How the engine reaches its database.
+/// The settings with which the engine reaches its database.
 #[derive(Clone)]
 pub struct PostgresOptions {
-    /// `postgres://USER@HOST:PORT/DATABASE`, with the options of the client library, `sslmode` and `sslrootcert`.
+    /// The address: `postgres://USER@HOST:PORT/DATABASE`, with the options of the client library, `sslmode` and
+    /// `sslrootcert`.
     pub url: String,
-    /// The password, if the address has none.
+    /// The password, if the address contains none.
     pub password: Option<String>,
-    /// Most connections to the database at a time. Requests that need one wait.
+    /// The maximum number of concurrent connections to the database. Requests that need one wait.
     pub connections_max: usize,
-    /// Spread the entities over the workers of Citus.
+    /// Whether to distribute the entities over the workers of Citus.
     pub distribute: bool,
 }
 
@@ -82,16 +84,15 @@ impl std::fmt::Debug for PostgresOptions {
 #[derive(Debug)]
 pub struct Postgres<C> {
     shared: Arc<PostgresState<C>>,
-    /// The tasks that work in the background.
     tasks: Mutex<Vec<JoinHandle<()>>>,
     place: String,
     connections_max: u64,
 }
 
 impl<C: Clock> Postgres<C> {
-    /// Connects, creates or upgrades the schema, and starts the work in the background.
+    /// Connects, creates or upgrades the schema, and starts the background tasks.
     ///
-    /// A database that does not answer is tried again for ten seconds.
+    /// An unresponsive database is retried for ten seconds.
     pub async fn open(options: &PostgresOptions, clock: C) -> Result<Self, StoreError> {
         let settings = Settings::new(&options.url, options.password.as_deref())?;
         let (dialect, names) = Box::pin(opening::prepare(&settings, options.distribute)).await?;
@@ -117,7 +118,7 @@ impl<C: Clock> Postgres<C> {
         Ok(Self { shared, tasks: Mutex::new(tasks), place: settings.place, connections_max })
     }
 
-    /// Hosts, ports and database, for messages.
+    /// Returns the hosts, ports and database, for messages.
     pub fn place(&self) -> &str {
         &self.place
     }
@@ -165,11 +166,11 @@ impl<C: Clock> Engine for Postgres<C> {
         self.shared.scan(table, scan, sink).await
     }
 
-    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<Written>, CommitError> {
+    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<MutationResult>, CommitError> {
         self.shared.commit(table, transaction).await
     }
 
-    /// Not older than [`PROPERTIES_VISIBLE_WITHIN`] while the database answers.
+    /// Returns properties that are at most [`PROPERTIES_VISIBLE_WITHIN`] old while the database responds.
     fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
         self.shared.check_open()?;
         Ok(self.shared.properties().get(account))
@@ -210,7 +211,7 @@ impl<C: Clock> Engine for Postgres<C> {
             let _aborted = task.await;
         }
         self.shared.return_leases().await;
-        // Connections that are in use are closed when they are given back.
+        // Connections in use are closed when they are returned.
         self.shared.pool.close();
         Ok(())
     }

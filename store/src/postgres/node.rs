@@ -1,12 +1,12 @@
-//! One node of the database: its connections, and whether it answers.
+//! One node of the database: its connections, and whether it responds.
 //!
 //! Invariants:
 //!
-//! 1. A connection is given back only when its work has ended. If the work was dropped half-way, or failed, the connection is
-//!    closed, and with it its transaction: the next request that takes a connection has a fresh session.
+//! 1. A connection is returned to the pool only when its work has completed. If the work was abandoned or failed, the
+//!    connection is closed, and its transaction with it. The next request therefore gets a clean session.
 //! 2. The wait for a connection is bounded.
-//! 3. Of several nodes, one that does not answer gets requests only if no other one answers. Whether it answers again is found
-//!    out by a connection of its own, not by a request.
+//! 3. If there are several nodes, an unresponsive one gets requests only if no other node responds. A separate
+//!    connection, not a request, determines whether it responds again.
 
 use super::attempt::{STATEMENT_TIME_MAX, Trouble, describe, jittered};
 use super::counts::{NodeCounts, Retry};
@@ -30,40 +30,40 @@ use tokio::time::timeout;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-/// How long a request waits for one of the connections.
+/// The maximum time that a request waits for a connection.
 const POOL_WAIT_MAX: Duration = Duration::from_secs(limits::STORE_CONNECTION_WAIT_SECONDS_MAX);
-/// Lets the database check, while it works on a statement, whether the client is still connected: a request that was given up
-/// must not hold locks. Not every database and system can.
+/// Makes the database check, while it executes a statement, whether the client is still connected: an abandoned request
+/// must not hold locks. Not every database and operating system supports this.
 const WATCH_CLIENT: &str = "SET client_connection_check_interval = '2s'";
-/// The wait between two attempts to reach a node that does not answer, and the least time between two checks.
+/// The pause between two attempts to reach an unresponsive node, and the minimum time between two checks.
 const CHECK_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// The longest time between two checks: a node may be silent without a failure.
+/// The maximum time between two checks: a node may become unresponsive without a failure.
 const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(5);
-/// The value for a group that is not known. Those of Citus are not negative.
+/// The value for an unknown group. Groups of Citus are not negative.
 const NO_GROUP: i32 = -1;
 
-/// Why a node that answers gets no requests.
+/// The reason why a node that responds gets no requests.
 const STRANGER: &str = "it does not belong to the cluster of Citus (pg_dist_node)";
 
-/// A node and the connections to it: a bounded number, each taken for one piece of work and given back.
+/// A node and its connections: a bounded number, each of which is taken for one piece of work and then returned.
 pub(super) struct Node {
     settings: NodeSettings,
     tls: Tls,
     dialect: Dialect,
     pool: deadpool_postgres::Pool,
     pub(super) counts: NodeCounts,
-    /// The group of a node of Citus, as the last new connection found it.
+    /// The node's Citus group, as determined by the last new connection.
     group: Arc<AtomicI32>,
-    /// Whether there are checks. Otherwise each request finds out anew whether the node answers.
+    /// Whether the node is checked regularly. Otherwise, each request finds out for itself whether the node responds.
     is_watched: bool,
-    /// Its last check or the last new connection failed.
+    /// Whether the last check or the last new connection failed.
     is_down: AtomicBool,
-    /// Something failed that may mean that the node does not answer.
+    /// Notified when a failure may mean that the node does not respond.
     suspected: Notify,
 }
 
 impl Node {
-    /// A node without connections; they are opened as they are needed.
+    /// Creates a node without connections; they are opened as needed.
     pub(super) fn new(settings: &Settings, node: &NodeSettings, dialect: Dialect, connections_max: usize) -> Self {
         let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_config(node.config.clone(), settings.tls.clone(), config);
@@ -96,7 +96,7 @@ impl Node {
             settings: node.clone(),
             tls: settings.tls.clone(),
             dialect,
-            pool: pool.expect("the runtime that the time limits need is named"),
+            pool: pool.expect("the runtime required for timeouts is set"),
             counts: NodeCounts::new(),
             group,
             is_watched: settings.has_equal_nodes,
@@ -105,26 +105,25 @@ impl Node {
         }
     }
 
-    /// Host and port, as [`NodeSettings::name`].
+    /// Returns the host and port; see [`NodeSettings::name`].
     pub(super) fn name(&self) -> &str {
         &self.settings.name
     }
 
-    /// Whether the node answered when it was last asked.
+    /// Returns whether the node responded when last checked.
     pub(super) fn is_up(&self) -> bool {
         !self.is_down.load(Ordering::Relaxed)
     }
 
-    /// Whether it is of this group of Citus nodes.
     pub(super) fn is_of(&self, group: i32) -> bool {
         self.group.load(Ordering::Relaxed) == group
     }
 
-    /// Takes a connection; waits for one if all are taken.
+    /// Takes a connection, and waits for one if all are in use.
     pub(super) async fn take(self: &Arc<Self>) -> Result<Lease, Trouble> {
         let began = monotonic::now();
         let taken = self.pool.get().await;
-        // Waits that were given up count too: they are the longest.
+        // Count abandoned waits too, because they are the longest.
         self.counts.wait_time.record_time(began.elapsed());
         let trouble = match taken {
             Ok(object) => {
@@ -135,14 +134,14 @@ impl Node {
             }
             Err(PoolError::Closed) => return Err(Trouble::Fault(Fault::Closed)),
             Err(PoolError::Timeout(TimeoutType::Wait)) => {
-                let text = "all connections to the database are taken";
+                let text = "all connections to the database are in use";
                 return Err(Trouble::Fault(Fault::Unavailable(text.into())));
             }
             Err(PoolError::Timeout(_)) => {
-                Trouble::again(Retry::Connection, "the database does not answer a new connection")
+                Trouble::again(Retry::Connection, "the database does not respond to a new connection")
             }
             Err(PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error))) => {
-                // A login that is refused now may succeed soon: passwords change.
+                // A login that is refused now may soon succeed, because passwords change.
                 Trouble::Again(describe(&error).into())
             }
             Err(error) => Trouble::Again(error.to_string().into()),
@@ -152,19 +151,19 @@ impl Node {
         Err(trouble)
     }
 
-    /// Checks the node at intervals, earlier when something failed, and more often while it does not answer.
+    /// Checks the node at intervals: earlier after a failure, and more often while it does not respond.
     pub(super) async fn watch(self: Arc<Self>) {
         let mut is_reported = !self.is_up();
         loop {
             tokio::time::sleep(jittered(CHECK_INTERVAL_MIN)).await;
             if self.is_up() {
-                // Nothing failed if the time is over, but the node may be silent.
+                // If the timeout elapses, nothing failed, but the node may still be unresponsive.
                 let _failed = timeout(jittered(CHECK_INTERVAL_MAX), self.suspected.notified()).await;
             }
             match self.check().await {
                 Ok(()) => {
                     if std::mem::replace(&mut is_reported, false) {
-                        tracing::info!(node = self.name(), "the node of the database answers again");
+                        tracing::info!(node = self.name(), "the database node responds again");
                     }
                 }
                 Err(what) => {
@@ -172,7 +171,7 @@ impl Node {
                         tracing::warn!(
                             node = self.name(),
                             what,
-                            "a node of the database does not answer; other nodes get its requests"
+                            "a database node does not respond; its requests go to other nodes"
                         );
                     }
                 }
@@ -180,7 +179,7 @@ impl Node {
         }
     }
 
-    /// Connects to the node, beside the connections of requests: those may all be waiting for it.
+    /// Connects to the node without using the pool, because all pooled connections may be waiting for the node.
     pub(super) async fn check(&self) -> Result<(), String> {
         let checked = match timeout(self.settings.connect_time_max, self.connect()).await {
             Ok(Ok(group)) => {
@@ -188,16 +187,15 @@ impl Node {
                 let is_stranger = group == NO_GROUP && self.dialect == Dialect::Citus;
                 if is_stranger { Err(STRANGER.to_owned()) } else { Ok(()) }
             }
-            // That is an answer; the connections of requests are among those.
+            // This counts as a response: requests hold all the connections.
             Ok(Err(error)) if error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS) => Ok(()),
             Ok(Err(error)) => Err(describe(&error)),
-            Err(_) => Err("no answer in time".to_owned()),
+            Err(_) => Err("no response in time".to_owned()),
         };
         self.is_down.store(checked.is_err(), Ordering::Relaxed);
         checked
     }
 
-    /// Connects, and returns the group.
     async fn connect(&self) -> Result<i32, tokio_postgres::Error> {
         let (client, connection) = self.settings.config.connect(self.tls.clone()).await?;
         let asked = async move {
@@ -206,12 +204,11 @@ impl Node {
                 _other => client.batch_execute("").await.map(|()| NO_GROUP),
             }
         };
-        // The connection ends once the client is dropped, which is when the answer is there.
+        // The connection ends when the client is dropped, which happens once the response has arrived.
         let (group, _ended) = tokio::join!(asked, connection);
         group
     }
 
-    /// The figures of the node for operators.
     pub(super) fn figures(&self) -> NodeFigures {
         let status = self.pool.status();
         NodeFigures {
@@ -225,13 +222,13 @@ impl Node {
         }
     }
 
-    /// Closes the connections that are not in use, and the others when they are given back.
+    /// Closes idle connections immediately, and the others when they are returned.
     pub(super) fn close(&self) {
         self.pool.close();
     }
 }
 
-/// The group of Citus nodes to which a connection leads; [`NO_GROUP`] if it leads elsewhere.
+/// Returns the Citus group to which a connection leads, or [`NO_GROUP`] if it leads elsewhere.
 async fn group_of(client: &Client) -> Result<i32, tokio_postgres::Error> {
     match client.query_opt(OWN_GROUP, &[]).await {
         Ok(row) => Ok(row.and_then(|row| row.try_get(0).ok()).unwrap_or(NO_GROUP)),
@@ -240,11 +237,11 @@ async fn group_of(client: &Client) -> Result<i32, tokio_postgres::Error> {
     }
 }
 
-/// A connection that was taken. Dropped without [`Lease::give_back`], it is closed.
+/// A connection that is in use. If it is dropped without [`Lease::give_back`], it is closed.
 pub(super) struct Lease {
     object: Option<Object>,
     node: Arc<Node>,
-    /// What is held as long as the connection is.
+    /// A permit that is held as long as the connection.
     permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -254,13 +251,13 @@ impl Lease {
         self
     }
 
-    /// Ends the work, so that another request may take the connection.
+    /// Ends the work and returns the connection, so that another request may take it.
     pub(super) fn give_back(mut self) {
         drop(self.object.take());
     }
 
-    /// Counts the time that the database needed to answer a step. It is not wrapped around the step, since that would
-    /// hold its future twice, and those of commits are large.
+    /// Records the time that the database took to respond to a step. This does not wrap the step, because that would
+    /// hold its future twice, and the futures of commits are large.
     pub(super) fn note_step(&self, began: Instant) {
         self.node.counts.step_time.record_time(began.elapsed());
     }
@@ -270,7 +267,7 @@ impl Deref for Lease {
     type Target = ClientWrapper;
 
     fn deref(&self) -> &ClientWrapper {
-        self.object.as_ref().expect("a lease has its connection until it is given back")
+        self.object.as_ref().expect("a lease holds its connection until it is returned")
     }
 }
 
@@ -278,13 +275,13 @@ impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(object) = self.object.take() {
             drop(Object::take(object));
-            // Perhaps the node did not answer.
+            // The node may be unresponsive.
             self.node.suspected.notify_one();
         }
     }
 }
 
-/// The settings of every session.
+/// Returns the statements that configure every session.
 fn session(dialect: Dialect) -> String {
     let mut text = format!(
         "SET default_transaction_isolation = 'read committed'; SET lock_timeout = '{}s'; SET statement_timeout = '{}s'; SET idle_in_transaction_session_timeout = '{}s';",
@@ -293,8 +290,8 @@ fn session(dialect: Dialect) -> String {
         limits::STORE_IDLE_TRANSACTION_SECONDS_MAX
     );
     if dialect.has_planner_settings() {
-        // Every statement names its rows by the beginning of a primary key, so the one good plan is its index. Without
-        // statistics, on a table that was just filled, the planner may choose another one.
+        // Every statement identifies its rows by a prefix of a primary key, so the only good plan uses its index.
+        // Without statistics, for example on a newly filled table, the planner may choose another plan.
         text.push_str(
             "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; \
              SET plan_cache_mode = force_generic_plan;",

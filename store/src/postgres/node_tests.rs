@@ -1,4 +1,5 @@
-//! The engine with several equal nodes: which node gets a request, and what happens when one does not answer.
+//! Tests the engine with several equivalent nodes: the choice of the node for a request, and the behaviour when a node
+//! fails.
 
 use super::pool::Lease;
 use super::{PostgresOptions, Settings};
@@ -12,12 +13,12 @@ use test_support::{Random, TIMEOUT};
 type Opened = Postgres<SystemClock>;
 
 async fn open(url: String, distribute: bool) -> Opened {
-    // As many as what waits for a silent node may hold.
+    // As many connections as may wait for an unresponsive node.
     let options = PostgresOptions { url, password: None, connections_max: 30, distribute };
     Postgres::open(&options, SystemClock).await.unwrap()
 }
 
-/// A database whose entities are distributed, on a cluster of two workers.
+/// Returns a database whose entities are distributed over a cluster of two workers.
 async fn distributed(cluster: &CitusCluster) -> String {
     let database = cluster.database();
     open(cluster.coordinator(&database), true).await;
@@ -28,7 +29,7 @@ async fn own_group(lease: &Lease) -> i32 {
     lease.query_one("SELECT groupid FROM pg_dist_local_group", &[]).await.unwrap().get(0)
 }
 
-/// Partitions of all lengths.
+/// Returns partitions of all lengths.
 fn partitions(count: usize) -> Vec<Vec<u8>> {
     let mut random = Random::new(7);
     (0..count).map(|length| (0..length % 90).map(|_| u8::try_from(random.below(256)).unwrap()).collect()).collect()
@@ -55,11 +56,11 @@ async fn partitions_are_known_to_be_where_citus_has_them() {
         assert_eq!(Some(own_group(&lease).await), shards.group_of(&partition));
         lease.give_back();
     }
-    for (lease, group) in pool.take_for_shards(&shards).await.unwrap().expect("there is a node of each group") {
+    for (lease, group) in pool.take_for_shards(&shards).await.unwrap().expect("there is a node for each group") {
         assert_eq!(own_group(&lease).await, group);
         lease.give_back();
     }
-    // The table is not distributed here, and nothing is known of shards.
+    // The table is not distributed here, so no shards are known.
     let database = cluster.database();
     let plain = open(cluster.coordinator(&database), false).await;
     let balanced = open(format!("{}?load_balance_hosts=random", cluster.coordinator(&database)), false).await;
@@ -114,13 +115,13 @@ async fn a_node_that_does_not_answer_is_left_out_until_it_does() {
     let lease = pool.take_for(&partition).await.unwrap();
     assert_eq!(own_group(&lease).await, 2);
     lease.give_back();
-    // It takes connections and is silent.
+    // A frozen node accepts connections but does not respond.
     let frozen = cluster.freeze(2);
     becomes([true, true, false]).await;
     elsewhere().await;
     drop(frozen);
     becomes([true; 3]).await;
-    // One that is down at the opening does not prevent it.
+    // A node that is down at startup does not prevent opening.
     cluster.kill(2);
     let other = open(cluster.url_of_several(&[2, 1, 0], &database), false).await;
     assert!(other.shared.pool.take_for(&partition).await.is_ok());
@@ -149,7 +150,7 @@ async fn connections_are_shared_fairly_among_equal_nodes() {
         let figures = engine.shared.pool.nodes().iter().map(|node| node.figures()).collect::<Vec<_>>();
         assert_eq!(figures.iter().map(|node| node.connections).collect::<Vec<_>>(), [each; 2]);
         assert!(figures.iter().all(|node| node.is_up && node.connections_idle == 0), "{figures:?}");
-        assert!(engine.shared.pool.take().await.is_err(), "no node has another one");
+        assert!(engine.shared.pool.take().await.is_err(), "no node has another connection");
         leases.into_iter().for_each(Lease::give_back);
     }
 }

@@ -1,6 +1,7 @@
-//! Why an engine on a PostgreSQL database was not opened: what is wrong, where, and what to do about it.
+//! The reasons why an engine on a PostgreSQL database cannot be opened: the problem, where it is, and what to do about
+//! it.
 //!
-//! No text holds a password: an address is named by its hosts, ports and database only.
+//! No message contains a password: an address is shown only as its hosts, ports and database.
 
 use super::attempt::describe;
 use super::leases::NoSlot;
@@ -8,86 +9,86 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use tokio_postgres::error::SqlState;
 
-/// Why the database was not opened.
+/// The reason why the database was not opened.
 #[derive(Debug)]
 pub enum StoreError {
     /// The address is malformed.
     Address {
-        /// What is wrong with it.
+        /// The description of the problem.
         what: String,
     },
-    /// A file that the address names cannot be used.
+    /// A file named in the address cannot be used.
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The description of the problem.
         what: String,
     },
-    /// No server answers.
+    /// No server responds.
     Unreachable {
         /// Hosts, ports and database.
         place: String,
         /// The reason.
         what: String,
     },
-    /// The database answers, and TLS with it failed.
+    /// The database responds, but TLS with it failed.
     Tls {
         /// Hosts, ports and database.
         place: String,
         /// The reason.
         what: String,
     },
-    /// The database refuses this user.
+    /// The database refuses to log in this user.
     LoginRefused {
         /// Hosts, ports and database.
         place: String,
-        /// The reason of the database.
+        /// The reason given by the database.
         what: String,
     },
-    /// There is no database of this name.
+    /// There is no database with this name.
     NoDatabase {
         /// Hosts, ports and database.
         place: String,
     },
-    /// The schema is of a later version of Rowhouse.
+    /// The schema was created by a newer version of Rowhouse.
     NewerSchema {
         /// Hosts, ports and database.
         place: String,
         /// The version of the schema.
         found: i64,
-        /// The latest version of the schema that this code knows.
+        /// The latest schema version that this code supports.
         known: i64,
     },
-    /// The option to distribute tables was given, and the database is not Citus.
+    /// The option to distribute tables was given, but the database is not Citus.
     NotCitus {
         /// Hosts, ports and database.
         place: String,
     },
-    /// As many servers use the database as can.
+    /// The maximum number of servers already use the database.
     NoSlot {
         /// Hosts, ports and database.
         place: String,
     },
-    /// The node knows no other one, and the address names several.
+    /// The address contains several nodes, but the contacted node knows of no other one.
     NoWorkers {
         /// Hosts, ports and database.
         place: String,
     },
-    /// The node is a worker of Citus, and the tables are not distributed.
+    /// The node is a Citus worker, but the tables are not distributed.
     Worker {
         /// Hosts, ports and database.
         place: String,
     },
-    /// The tables must be created or upgraded, and the coordinator of Citus, which alone can do that, is not known.
+    /// The tables must be created or upgraded, but the Citus coordinator, the only node that can do so, is unknown.
     NoCoordinator {
         /// Hosts, ports and database.
         place: String,
     },
-    /// A statement failed while the schema was read or created.
+    /// A statement failed while the schema was being read or created.
     Statement {
         /// Hosts, ports and database.
         place: String,
-        /// The reason of the database.
+        /// The reason given by the database.
         what: String,
     },
 }
@@ -101,8 +102,8 @@ impl StoreError {
         Self::File { path: path.to_owned(), what: what.to_string() }
     }
 
-    /// The error for a connection that was not made, or a statement of the opening that failed.
-    pub(super) fn of(place: &str, error: &tokio_postgres::Error) -> Self {
+    /// Returns the error for a failed connection, or for a failed statement during opening.
+    pub(super) fn from_postgres(place: &str, error: &tokio_postgres::Error) -> Self {
         let (place, what) = (place.to_owned(), describe(error));
         match error.code() {
             Some(&(SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION)) => {
@@ -112,13 +113,13 @@ impl StoreError {
             Some(&(SqlState::CANNOT_CONNECT_NOW | SqlState::TOO_MANY_CONNECTIONS)) => Self::Unreachable { place, what },
             Some(_) => Self::Statement { place, what },
             None if what.contains("TLS") => Self::Tls { place, what },
-            // The library has no error code for a password that was required and not given.
+            // The library has no error code for a required password that was not given.
             None if what.contains("password") => Self::LoginRefused { place, what },
             None => Self::Unreachable { place, what },
         }
     }
 
-    /// Whether the database may still be starting, or its nodes being added.
+    /// Returns whether retrying may help: the database may still be starting, or not all its nodes may have been added.
     pub(super) fn may_pass(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::NoWorkers { .. })
     }
@@ -127,21 +128,20 @@ impl StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Address { what } => write!(
-                f,
-                "the address of the database cannot be used: {what}; it looks like postgres://USER@HOST:5432/DATABASE"
-            ),
+            Self::Address { what } => {
+                write!(f, "the database address is not valid: {what}; its form is postgres://USER@HOST:5432/DATABASE")
+            }
             Self::File { path, what } => write!(f, "{}: {what}", path.display()),
             Self::Unreachable { place, what } => write!(
                 f,
-                "cannot connect to the database {place}: {what}; check that PostgreSQL runs there, that host and port \
-                 are right, and that no firewall is between"
+                "cannot connect to the database {place}: {what}; check that PostgreSQL is running there, that the host and port \
+                 are correct, and that no firewall blocks the connection"
             ),
             Self::Tls { place, what } => write!(
                 f,
-                "there is no TLS with the database {place} as the address asks for it: {what}; check that the database \
-                 has ssl = on, that sslrootcert names the authority of its certificate, and that with verify-full the \
-                 certificate is for this host"
+                "TLS to the database {place} failed: {what}; check that the database \
+                 has ssl = on, that sslrootcert contains the authority of its certificate, and that with verify-full the \
+                 certificate is valid for this host"
             ),
             Self::LoginRefused { place, what } => write!(
                 f,
@@ -149,37 +149,37 @@ impl fmt::Display for StoreError {
                  password in --store-password-file, in PGPASSWORD or in ROWHOUSE_STORE"
             ),
             Self::NoDatabase { place } => {
-                write!(f, "there is no database {place}; create it, for instance with createdb")
+                write!(f, "there is no database {place}; create it, for example with createdb")
             }
             Self::NewerSchema { place, found, known } => write!(
                 f,
-                "the database {place} has schema {found}, and this version of Rowhouse knows up to schema {known}; \
+                "the database {place} has schema {found}, but this version of Rowhouse supports schemas up to {known}; \
                  nothing was changed; use the newer version of Rowhouse that upgraded the schema"
             ),
             Self::NotCitus { place } => write!(
                 f,
-                "--distribute was given, and the database {place} has no Citus; install it and run CREATE EXTENSION \
+                "--distribute was given, but the database {place} does not have Citus; install it and run CREATE EXTENSION \
                  citus in the database, or omit --distribute: PostgreSQL and YugabyteDB do not need it"
             ),
-            Self::NoSlot { place } => write!(f, "the database {place} takes no further server: {NoSlot}"),
+            Self::NoSlot { place } => write!(f, "the database {place} accepts no more servers: {NoSlot}"),
             Self::NoWorkers { place } => write!(
                 f,
-                "a node of the database {place} knows no workers, so that the tables cannot be distributed over them; run \
-                 SELECT citus_add_node('HOST', PORT) on the coordinator for each worker first"
+                "the tables cannot be distributed, because a node of the database {place} knows no workers; first run \
+                 SELECT citus_add_node('HOST', PORT) on the coordinator for each worker"
             ),
             Self::Worker { place } => write!(
                 f,
-                "the address leads to a worker of Citus, {place}, which has no tables of Rowhouse; add --distribute, so that \
+                "{place} is a Citus worker without Rowhouse tables; add --distribute, so that \
                  the tables are distributed over the nodes, or give the address of the coordinator"
             ),
             Self::NoCoordinator { place } => write!(
                 f,
-                "the tables in the database {place} must be created or upgraded, and its nodes do not know the coordinator of \
+                "the tables in the database {place} must be created or upgraded, but its nodes do not know the coordinator of \
                  Citus; run SELECT citus_set_coordinator_host('HOST', PORT) on it"
             ),
             Self::Statement { place, what } => write!(
                 f,
-                "the schema in the database {place} could not be read or created: {what}; the first start needs the right \
+                "the schema in the database {place} could not be read or created: {what}; the first start needs permission \
                  to create tables"
             ),
         }

@@ -1,8 +1,8 @@
-//! The opening of an engine: finds out what database it is, and creates, upgrades or distributes the tables, over connections of
-//! its own.
+//! Opens an engine: determines the kind of database, and creates, upgrades or distributes the tables, over separate
+//! connections.
 //!
-//! On Citus every node answers the questions, and only the coordinator changes the tables. It is asked only if something has to be
-//! changed, so that a server can be started while it is gone.
+//! On Citus, every node responds to queries, but only the coordinator changes the tables. It is contacted only if
+//! something must be changed, so that a server can be started while the coordinator is down.
 
 use super::StoreError;
 use super::dialect::Dialect;
@@ -13,20 +13,19 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Config};
 
-/// How long the opening waits for a database that does not answer yet.
+/// The time that opening waits for a database that does not respond yet.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(10);
-/// The wait between two attempts of the opening.
 const OPEN_WAIT: Duration = Duration::from_millis(500);
 
-/// The group of this node; that of the coordinator is 0.
+/// The group of this node. The coordinator's group is 0.
 const GROUP: &str = "SELECT groupid FROM pg_dist_local_group";
 const OTHERS: &str = "SELECT count(*) FROM pg_dist_node WHERE groupid <> 0";
 const COORDINATOR: &str = "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid = 0";
 
-/// The number is any that nobody else uses.
+/// The lock's number must not be used by anything else.
 const TAKE_TURNS: &str = "SELECT pg_advisory_lock(hashtextextended('rowhouse schema', 0))";
 
-/// Prepares the database. If it does not answer, it is tried again for ten seconds.
+/// Prepares the database. An unresponsive database is retried for ten seconds.
 pub(super) async fn prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, Names), StoreError> {
     let (began, mut is_said) = (monotonic::now(), false);
     loop {
@@ -44,10 +43,10 @@ pub(super) async fn prepare(settings: &Settings, distribute: bool) -> Result<(Di
 
 async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, Names), StoreError> {
     let place = &settings.place;
-    let error = |error| StoreError::of(place, &error);
+    let error = |error| StoreError::from_postgres(place, &error);
     let session = Session::open(settings, &settings.config).await?;
     let client = &session.client;
-    let dialect = Dialect::of(client, place).await?;
+    let dialect = Dialect::detect(client, place).await?;
     if distribute && dialect != Dialect::Citus {
         return Err(StoreError::NotCitus { place: place.clone() });
     }
@@ -67,12 +66,12 @@ async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, 
         let row = row.ok_or_else(|| StoreError::NoCoordinator { place: place.clone() })?;
         let (host, port): (&str, i32) = (row.try_get(0).map_err(error)?, row.try_get(1).map_err(error)?);
         let coordinator = settings.at(host, u16::try_from(port).unwrap_or_default());
-        tracing::info!(host, port, "the tables are created or upgraded on the coordinator of Citus");
+        tracing::info!(host, port, "creating or upgrading the tables on the Citus coordinator");
         let session = Session::open(settings, &coordinator).await?;
         change(&session.client, dialect, is_to_be_distributed, settings).await?;
         session.close().await;
     }
-    let names = Names::of(client, dialect).await.map_err(error)?;
+    let names = Names::query(client, dialect).await.map_err(error)?;
     if let Ok(row) = client.query_one("SHOW synchronous_commit", &[]).await
         && row.try_get(0).is_ok_and(|value: &str| value == "off")
     {
@@ -84,11 +83,11 @@ async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, 
     Ok((dialect, names))
 }
 
-/// Creates, upgrades and distributes the tables, as far as they are not.
+/// Creates, upgrades and distributes the tables as needed.
 async fn change(client: &Client, dialect: Dialect, distribute: bool, settings: &Settings) -> Result<(), StoreError> {
     let place = &settings.place;
-    let error = |error| StoreError::of(place, &error);
-    // A worker that was not added yet takes itself for a coordinator, and would get tables of its own.
+    let error = |error| StoreError::from_postgres(place, &error);
+    // A worker that has not been added yet considers itself a coordinator, and would get its own tables.
     if distribute && settings.nodes.len() > 1 {
         let others: i64 = client.query_one(OTHERS, &[]).await.and_then(|row| row.try_get(0)).map_err(error)?;
         if others == 0 {
@@ -96,8 +95,8 @@ async fn change(client: &Client, dialect: Dialect, distribute: bool, settings: &
         }
     }
     if dialect != Dialect::YugabyteDb {
-        // Until the end of the session: servers that start together take turns. The locks of tables alone would have them wait for
-        // each other on Citus, or look for what another has just removed.
+        // Hold the lock until the session ends, so that servers that start together take turns. With only table locks,
+        // they could deadlock on Citus, or look for something that another server has just removed.
         client.execute(TAKE_TURNS, &[]).await.map_err(error)?;
     }
     schema::migrate(client, dialect, place).await?;
@@ -107,7 +106,6 @@ async fn change(client: &Client, dialect: Dialect, distribute: bool, settings: &
     Ok(())
 }
 
-/// A connection of the opening.
 struct Session {
     client: Client,
     connection: JoinHandle<()>,
@@ -119,12 +117,12 @@ impl Session {
         let (client, connection) = connected
             .map_err(|_| StoreError::Unreachable {
                 place: settings.place.clone(),
-                what: "no answer in time".to_owned(),
+                what: "no response in time".to_owned(),
             })?
-            .map_err(|error| StoreError::of(&settings.place, &error))?;
+            .map_err(|error| StoreError::from_postgres(&settings.place, &error))?;
         let connection = tokio::spawn(async move {
             if let Err(error) = connection.await {
-                tracing::debug!(%error, "the connection of the opening broke");
+                tracing::debug!(%error, "the connection used for opening broke");
             }
         });
         Ok(Self { client, connection })
@@ -132,7 +130,7 @@ impl Session {
 
     async fn close(self) {
         drop(self.client);
-        // It ends once the client is dropped.
+        // The connection ends when the client is dropped.
         let _ended = self.connection.await;
     }
 }

@@ -1,16 +1,16 @@
 //! Connections to the nodes of the database.
 //!
-//! An address usually leads to one server that takes writes, which is one node here. With `load_balance_hosts=random` each of
-//! its hosts is a node that takes any request, as those of Citus do, and a request that is about one partition goes to the
-//! node that has it, as far as that is known and the node answers.
+//! An address usually leads to one server that accepts writes, which is one node here. With
+//! `load_balance_hosts=random`, each of its hosts is a node that accepts any request, as Citus nodes do. A request
+//! about one partition then goes to the node that has the partition, provided that the node is known and responds.
 //!
 //! Invariants beyond those of [`super::node`]:
 //!
-//! 1. No more connections are open than `--store-connections` allows, rounded up so that each node has as many as the others,
-//!    and at least one.
-//! 2. What other nodes are to forward to one that does not answer has a quarter of the connections at most: it may wait there until
-//!    its time is over, and what they can do themselves must go on.
-//! 3. Whoever takes connections of several nodes takes them in the order of the nodes, so no two wait for each other.
+//! 1. At most as many connections are open as `--store-connections` allows, rounded up so that every node has the same
+//!    number and at least one.
+//! 2. Requests to forward to an unresponsive node use at most a quarter of the connections. They may wait there until
+//!    they time out, while requests that other nodes can serve themselves must continue.
+//! 3. Connections to several nodes are always taken in the order of the nodes, so no two requests wait for each other.
 
 use super::attempt::{Trouble, jittered, random_below};
 use super::catalog::{column, read};
@@ -28,22 +28,22 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// How often it is read where partitions are.
+/// The interval between two reads of the partitions' locations.
 const SHARDS_REFRESH: Duration = Duration::from_secs(5);
 
 pub(super) struct Pool {
     nodes: Vec<Arc<Node>>,
-    /// Where partitions are, if the database distributes them and there is a choice of nodes.
+    /// The locations of partitions, if the database distributes them and there is a choice of nodes.
     shards: RwLock<Option<Arc<ShardMap>>>,
     has_shards: bool,
     has_equal_nodes: bool,
-    /// One for each connection that may wait for a node which does not answer.
+    /// One permit for each connection that may wait for an unresponsive node.
     forwards: Arc<Semaphore>,
     pub(super) counts: Arc<PostgresCounts>,
 }
 
 impl Pool {
-    /// A pool without connections; they are opened as they are needed.
+    /// Creates a pool without connections; they are opened as needed.
     pub(super) fn new(settings: &Settings, dialect: Dialect, connections_max: usize) -> Self {
         let each = connections_max.div_ceil(settings.nodes.len().max(1)).max(1);
         let nodes = settings.nodes.iter().map(|node| Arc::new(Node::new(settings, node, dialect, each)));
@@ -57,17 +57,16 @@ impl Pool {
         }
     }
 
-    /// The nodes of the address.
     pub(super) fn nodes(&self) -> &[Arc<Node>] {
         &self.nodes
     }
 
-    /// The nodes that must be watched: those that have others beside them.
+    /// Returns the nodes to check regularly: those that are not the only one.
     pub(super) fn nodes_to_watch(&self) -> impl Iterator<Item = Arc<Node>> {
         self.nodes.iter().filter(|_| self.has_equal_nodes).map(Arc::clone)
     }
 
-    /// Finds out which nodes answer, and what each of them has.
+    /// Determines which nodes respond, and the partitions that each of them has.
     pub(super) async fn explore(&self) {
         if self.has_equal_nodes {
             for (node, checked) in self.nodes.iter().zip(join_all(self.nodes.iter().map(|node| node.check())).await) {
@@ -75,7 +74,7 @@ impl Pool {
                     tracing::warn!(
                         node = node.name(),
                         what,
-                        "a node of the database does not answer; other nodes get its requests"
+                        "a database node does not respond; its requests go to other nodes"
                     );
                 }
             }
@@ -85,12 +84,12 @@ impl Pool {
         }
     }
 
-    /// Takes a connection to any node; waits for one if all of that node are taken.
+    /// Takes a connection to any node, and waits for one if all connections of that node are in use.
     pub(super) async fn take(&self) -> Result<Lease, Trouble> {
         self.any_node()?.take().await
     }
 
-    /// Takes a connection to the node that has a partition, or to any if that is not known or does not answer.
+    /// Takes a connection to the node that has a partition, or to any node if that one is unknown or does not respond.
     pub(super) async fn take_for(&self, partition: &[u8]) -> Result<Lease, Trouble> {
         let Some(group) = self.shards().and_then(|shards| shards.group_of(partition)) else { return self.take().await };
         match self.node_of(group) {
@@ -99,7 +98,7 @@ impl Pool {
         }
     }
 
-    /// Takes a connection to any node, for statements about any partitions.
+    /// Takes a connection to any node, for statements that span partitions.
     pub(super) async fn take_for_all(&self) -> Result<Lease, Trouble> {
         match self.shards() {
             Some(shards) => self.take_to_forward(shards.groups()).await,
@@ -109,18 +108,18 @@ impl Pool {
 
     /// Takes a connection to any node, for statements that it forwards to these groups.
     async fn take_to_forward(&self, groups: impl IntoIterator<Item = i32>) -> Result<Lease, Trouble> {
-        // Nodes that the address does not name are none that do not answer.
+        // A node that the address omits is not an unreachable node.
         let is_silent = |group| self.nodes.iter().any(|node| node.is_of(group)) && self.node_of(group).is_none();
         if !groups.into_iter().any(is_silent) {
             return self.take().await;
         }
         let permit = Arc::clone(&self.forwards).try_acquire_owned();
-        let permit = permit.map_err(|_| Trouble::again(Retry::Connection, "a node of the database does not answer"))?;
+        let permit = permit.map_err(|_| Trouble::again(Retry::Connection, "a database node does not respond"))?;
         Ok(self.take().await?.with_permit(permit))
     }
 
-    /// Takes a connection to one node of each group that has shards, in the order of the nodes; beside it is the group. `None` if
-    /// the address names no node of a group, or none that answers.
+    /// Takes a connection to one node of each group that has shards, in the order of the nodes, and returns each with
+    /// its group. Returns `None` if some group has no node in the address, or none that responds.
     pub(super) async fn take_for_shards(&self, shards: &ShardMap) -> Result<Option<Vec<(Lease, i32)>>, Trouble> {
         let mut chosen = Vec::new();
         for group in shards.groups() {
@@ -134,28 +133,28 @@ impl Pool {
         Ok(Some(leases.into_iter().zip(chosen).map(|(lease, (_, group))| (lease, group)).collect()))
     }
 
-    /// A node that answers, of several at random.
+    /// Returns a random node that responds.
     fn any_node(&self) -> Result<&Arc<Node>, Trouble> {
         let up: Vec<_> = match self.nodes.as_slice() {
             [_one] => Vec::new(),
             nodes => nodes.iter().filter(|node| node.is_up()).collect(),
         };
-        // If none answers, a request finds out as early as a check whether one does again.
+        // If no node responds, a request detects as early as a check whether one responds again.
         let node = up.get(random_below(up.len())).copied().or_else(|| self.nodes.get(random_below(self.nodes.len())));
         node.ok_or_else(|| Trouble::Fault(Fault::Closed))
     }
 
-    /// A node of a group that answers.
+    /// Returns a node of a group that responds.
     fn node_of(&self, group: i32) -> Option<&Arc<Node>> {
         self.nodes.iter().find(|node| node.is_of(group) && node.is_up())
     }
 
-    /// Where partitions are, as far as it is known.
+    /// Returns the locations of partitions, as far as they are known.
     pub(super) fn shards(&self) -> Option<Arc<ShardMap>> {
         self.shards.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads again where partitions are.
+    /// Reads the locations of partitions again.
     pub(super) async fn refresh_shards(&self) -> Result<(), Trouble> {
         if !self.has_shards {
             return Ok(());
@@ -171,13 +170,13 @@ impl Pool {
         let map = rows.iter().map(shard).collect::<Option<Vec<_>>>().and_then(ShardMap::new);
         let mut known = self.shards.write().unwrap_or_else(PoisonError::into_inner);
         if known.as_deref() != map.as_ref() {
-            tracing::debug!(?map, "the shards are elsewhere now");
+            tracing::debug!(?map, "the locations of the shards changed");
             *known = map.map(Arc::new);
         }
         Ok(())
     }
 
-    /// Closes the connections that are not in use, and the others when they are given back.
+    /// Closes idle connections immediately, and the others when they are returned.
     pub(super) fn close(&self) {
         for node in &self.nodes {
             node.close();
@@ -200,12 +199,12 @@ async fn take_all(nodes: impl Iterator<Item = &Arc<Node>>) -> Result<Vec<Lease>,
     Ok(leases)
 }
 
-/// Reads again and again where partitions are, until the engine is closed.
+/// Reads the locations of partitions at intervals until the engine is closed.
 pub(super) async fn refresh_shards_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
     loop {
         tokio::time::sleep(jittered(SHARDS_REFRESH)).await;
         if let Err(trouble) = shared.pool.refresh_shards().await {
-            // What was read before stays in use; it costs nothing but speed.
+            // The previous locations stay in use; outdated ones affect only speed.
             tracing::debug!(?trouble, "the shards could not be read");
         }
     }

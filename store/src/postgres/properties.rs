@@ -1,8 +1,8 @@
-//! The service properties of all accounts: kept in memory, because every request needs them, and read again at intervals,
-//! because another server may have changed them.
+//! The service properties of all accounts. They are kept in memory, because every request needs them, and re-read at
+//! intervals, because another server may have changed them.
 //!
-//! The protocol has notifications of changes, but not every database that speaks it supports them. Reading a few rows each
-//! second costs next to nothing and works everywhere.
+//! The protocol has notifications of changes, but not every database that speaks it supports them. Reading a few rows
+//! every second costs almost nothing and works everywhere.
 
 use super::attempt::{Trouble, jittered};
 use super::catalog::{column, control, end, read};
@@ -16,12 +16,12 @@ use model::{AccountName, Clock, ServicePropertiesUpdate};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the service properties are read again.
+/// The interval at which the service properties are re-read.
 pub const PROPERTIES_REFRESH: Duration = Duration::from_secs(1);
-/// After this time at the latest a change by one server is in force on every server, while the database answers.
+/// The maximum time until a change by one server takes effect on all servers, while the database responds.
 pub const PROPERTIES_VISIBLE_WITHIN: Duration = Duration::from_secs(3);
 
-/// Reads the properties again and again until the engine is closed.
+/// Re-reads the properties at intervals until the engine is closed.
 pub(super) async fn refresh_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
     let mut is_stale = false;
     loop {
@@ -29,13 +29,13 @@ pub(super) async fn refresh_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>
         match shared.refresh_properties().await {
             Ok(()) if is_stale => {
                 is_stale = false;
-                tracing::info!("the service properties could be read again");
+                tracing::info!("reading the service properties succeeds again");
             }
             Ok(()) => {}
             Err(Fault::Closed) => return,
             Err(error) if !is_stale => {
                 is_stale = true;
-                tracing::warn!(%error, "the service properties could not be read; the last ones that were read stay in use");
+                tracing::warn!(%error, "the service properties could not be read; the last known ones stay in use");
             }
             Err(_) => {}
         }
@@ -81,7 +81,7 @@ impl<C: Clock> PostgresState<C> {
         let account = account.as_str().as_bytes();
         let lease = self.pool.take().await?;
         control(&lease, "BEGIN").await?;
-        // There must be a row to lock, so that updates have one order.
+        // There must be a row to lock, so that updates are serialized.
         let fresh = properties_value::encode(&self.properties().fresh());
         read(&lease, statements::FRESH_PROPERTIES, &[&account, &fresh]).await?;
         let rows = read(&lease, statements::LOCK_PROPERTIES, &[&account]).await?;

@@ -2,13 +2,14 @@
 //!
 //! Invariants:
 //!
-//! 1. One server purges at a time, the holder of a lease. If it dies, another takes the lease and continues; and if both work
-//!    for a moment, no harm is done.
-//! 2. A table is purged to the end only when no commit that found it can still run. A commit reads the catalog when it has a
-//!    transaction id already (`function`). So one that found the table is among the transactions that ran on its node when the
-//!    node showed that the table is deleted. Which it does, on every node, once all transactions have ended that ran when the first
-//!    one did: the deletion is among those where it is not completed yet. So the purge waits twice.
-//! 3. The row of the table is deleted after the last entity.
+//! 1. Only one server purges at a time: the holder of a lease. If it dies, another server takes the lease and
+//!    continues. If both purge for a moment, no harm is done.
+//! 2. A table's purge is completed only when no commit that found the table can still be running. A commit reads the
+//!    catalog when it already has a transaction id (`function`). A commit that found the table is therefore among the
+//!    transactions that were running on its node when the node first showed the table as deleted. Every node shows the
+//!    deletion once all transactions have ended that were running when the first node showed it, because the deletion
+//!    is one of them wherever it is not yet complete. The purge therefore waits twice.
+//! 3. The row of the table is deleted after its last entity.
 
 use super::attempt::{Trouble, jittered};
 use super::catalog::{column, read, write};
@@ -22,45 +23,46 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most entities that one step removes.
 const STEP_ENTITIES_MAX: i64 = 1000;
-/// How long a deleted table waits at most until a server looks for it.
+/// The maximum time until a server notices a deleted table.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// How long a server waits for transactions that ran when a table was deleted, before it looks again.
+/// The pause before checking again whether the transactions that were running when a table was deleted have ended.
 const BUSY_WAIT: Duration = Duration::from_millis(200);
-/// How often it does so before it waits for the next look.
+/// The maximum number of such pauses before the server waits for the next regular check.
 const BUSY_WAITS_MAX: u32 = 10;
 
 /// The transactions of each node at one instant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Transactions(BTreeMap<i64, Node>);
 
-/// What is known of a deleted table.
+/// The state of a deleted table.
 #[derive(Debug)]
 struct Seen {
     /// Whether every node shows that the table is deleted.
     is_everywhere: bool,
-    /// The transactions that ran when it was first seen to be deleted, or when every node had shown it.
+    /// The transactions that were running when the table was first seen as deleted, or when every node had shown the
+    /// deletion.
     then: Transactions,
 }
 
-/// The transactions of a node.
+/// The transactions of a node at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Node {
-    /// The first that still ran.
+    /// The first transaction that was still running.
     first: u64,
-    /// The first that had not begun.
+    /// The first transaction that had not started.
     next: u64,
 }
 
 impl Transactions {
-    /// Whether all that ran at the earlier instant have ended. A node that was added since had none of them.
+    /// Returns whether all transactions that were running at the earlier instant have ended. A node that was added
+    /// since had none of them.
     fn have_ended(&self, earlier: &Self) -> bool {
         earlier.0.iter().all(|(node, then)| self.0.get(node).is_none_or(|now| now.first >= then.next))
     }
 }
 
-/// Purges until the engine is closed.
+/// Purges deleted tables until the engine is closed.
 pub(super) async fn purge<C: Clock>(shared: Arc<PostgresState<C>>) {
     let mut seen = BTreeMap::new();
     let mut busy_waits = 0;
@@ -75,13 +77,13 @@ pub(super) async fn purge<C: Clock>(shared: Arc<PostgresState<C>>) {
                 Err(Fault::Closed) => return,
                 Err(error) => {
                     busy_waits = BUSY_WAITS_MAX;
-                    tracing::warn!(%error, "the entities of a deleted table could not be removed; tried again later");
+                    tracing::warn!(%error, "the entities of a deleted table could not be removed; the purge will be retried");
                 }
             },
             Err(Fault::Closed) => return,
             Err(error) => {
                 busy_waits = BUSY_WAITS_MAX;
-                tracing::warn!(%error, "the deleted tables could not be read; tried again later");
+                tracing::warn!(%error, "the deleted tables could not be read; the purge will be retried");
             }
         }
         if busy_waits < BUSY_WAITS_MAX {
@@ -95,7 +97,7 @@ pub(super) async fn purge<C: Clock>(shared: Arc<PostgresState<C>>) {
 }
 
 impl<C: Clock> PostgresState<C> {
-    /// The deleted tables that are still to be purged, by any server.
+    /// Returns the deleted tables that still have to be purged, by any server.
     async fn deleted_tables(&self) -> Result<Vec<DatabaseTableId>, Trouble> {
         let lease = self.pool.take().await?;
         let rows = read(&lease, statements::DELETED_TABLES, &[]).await?;
@@ -105,7 +107,8 @@ impl<C: Clock> PostgresState<C> {
         ids.collect()
     }
 
-    /// Removes the entities of deleted tables, and those tables to which nothing more can be written. `seen` has what is known of each.
+    /// Removes the entities of deleted tables, and the tables to which nothing can be written any more. `seen` contains
+    /// the state of each.
     async fn purge_tables(&self, deleted: &[DatabaseTableId], seen: &mut BTreeMap<i64, Seen>) -> Result<(), Fault> {
         if !self.persist(async || self.may_purge().await).await? {
             return Ok(());
@@ -113,7 +116,7 @@ impl<C: Clock> PostgresState<C> {
         let now = self.persist(async || self.transactions().await).await?;
         seen.retain(|id, _| deleted.iter().any(|deleted| deleted.0 == *id));
         for id in deleted {
-            // Read after the table was seen to be deleted.
+            // `now` was read after the table was seen as deleted.
             let known = seen.entry(id.0).or_insert_with(|| Seen { is_everywhere: false, then: now.clone() });
             let has_ended = now.have_ended(&known.then);
             let is_last = has_ended && known.is_everywhere;
@@ -132,9 +135,9 @@ impl<C: Clock> PostgresState<C> {
         Ok(())
     }
 
-    /// Removes some entities of a table; returns whether there may be more.
+    /// Removes some entities of a table. Returns whether there may be more.
     async fn remove_entities(&self, id: DatabaseTableId) -> Result<bool, Trouble> {
-        let Bounds::Pairs { from, to } = Bounds::of(id, &KeyRange::all()) else { return Ok(false) };
+        let Bounds::Pairs { from, to } = Bounds::new(id, &KeyRange::all()) else { return Ok(false) };
         let began = monotonic::now();
         let lease = self.pool.take().await?;
         let rows = read(&lease, statements::ENTITY_AT, &[&from.0, &from.1, &to.0, &to.1, &STEP_ENTITIES_MAX]).await?;
@@ -143,17 +146,16 @@ impl<C: Clock> PostgresState<C> {
             None => to,
         };
         let removed = write(&lease, statements::DELETE_BETWEEN, &[&from.0, &from.1, &end.0, &end.1]).await;
-        // It may be repeated, so it does not matter whether it happened.
+        // The deletion may be repeated, so it does not matter whether it happened.
         let removed = removed.map_err(Trouble::repeatable)?;
         lease.give_back();
         if removed > 0 {
-            // Half of the time is left to requests that wait for the disk.
+            // Leave half of the time to requests that wait for the disk.
             tokio::time::sleep(began.elapsed()).await;
         }
         Ok(!rows.is_empty())
     }
 
-    /// The transactions of each node at this instant.
     async fn transactions(&self) -> Result<Transactions, Trouble> {
         let lease = self.pool.take().await?;
         let rows = read(&lease, &self.names.transactions, &[]).await?;
@@ -193,9 +195,9 @@ mod tests {
     #[test]
     fn transactions_have_ended_when_the_first_that_runs_began_later() {
         let then = at(&[(1, 5, 9), (2, 7, 7)]);
-        assert!(!at(&[(1, 8, 20), (2, 7, 7)]).have_ended(&then), "number 8 may have run then");
+        assert!(!at(&[(1, 8, 20), (2, 7, 7)]).have_ended(&then), "number 8 may have been running then");
         assert!(!at(&[(1, 9, 20), (2, 6, 9)]).have_ended(&then));
         assert!(at(&[(1, 9, 20), (2, 7, 7), (3, 1, 2)]).have_ended(&then));
-        assert!(at(&[(1, 10, 20)]).have_ended(&then), "a node that is gone runs nothing");
+        assert!(at(&[(1, 10, 20)]).have_ended(&then), "a removed node runs nothing");
     }
 }

@@ -1,21 +1,24 @@
-//! Pages: rows in key order, given to the page as they arrive.
+//! Pages: rows in key order, passed to the page as they arrive.
 //!
-//! A page of one partition is read over one connection, to the node that has the partition if that is known. So is one over
-//! many partitions, unless the database is a Citus cluster to whose nodes the server has connections: through Citus each chunk
-//! would be read from every shard as if it were the only one. There a page is read over one connection to each node that has
-//! shards, of the node's own shards, and the rows of the nodes are merged: each node is asked for its share of the page and a
-//! little more. With 32 shards on two nodes that costs the database 2.4 µs of processor time an entity of 1 KiB in pages of 1000,
-//! instead of 280; one PostgreSQL needs 1.1.
+//! A page of one partition is read over one connection, to the node that has the partition if it is known. A page over
+//! many partitions is also read over one connection, unless the database is a Citus cluster to whose nodes the server
+//! has connections. Through Citus, each chunk would be read from every shard as if it were the only one. In that case,
+//! a page is instead read over one connection to each node that has shards, from that node's own shards. Each node is
+//! asked for its share of the page and a little more, and the rows of the nodes are merged. With 32 shards on two nodes
+//! and pages of 1000 entities, this costs the database 2.4 µs of processor time per entity of 1 KiB, instead of 280; a
+//! single PostgreSQL needs 1.1.
 //!
 //! Invariants:
 //!
-//! 1. All rows that one connection brings to a page come from one read-only transaction at REPEATABLE READ, in which the table
-//!    still existed. So a page over one connection is one snapshot, and on a Citus cluster what it has of each node is one.
-//! 2. A page over several nodes has every shard exactly once. What a node says in the transaction about its own shards must be
-//!    what the map of shards says, which has every shard once. A shard that is being moved is seen in both places or in none if
-//!    the transactions of the two nodes began before and after it moved; then the page begins again with a new map.
-//! 3. Memory is bounded: see `scan_part`.
-//! 4. Once an entity has been given to the sink there is no further attempt: a page that breaks is a fault.
+//! 1. All rows that one connection contributes to a page come from one read-only transaction at REPEATABLE READ, in
+//!    which the table still existed. A page over one connection is therefore one snapshot, and on a Citus cluster, the
+//!    part from each node is one.
+//! 2. A page over several nodes contains every shard exactly once. Each node's list of its own shards, read in the
+//!    transaction, must match the shard map, which contains every shard once. A shard that is being moved appears in
+//!    both places or in none if the transactions of the two nodes began on different sides of the move. In that case,
+//!    the page restarts with a new map.
+//! 3. Memory is bounded; see `scan_part`.
+//! 4. Once an entity has been passed to the sink, there is no retry: a page that breaks off is a fault.
 
 use super::attempt::{ATTEMPT_TIME_MAX, Attempts, Trouble};
 use super::catalog::no_answer;
@@ -36,21 +39,21 @@ use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
-/// The same for statements that name shards. Citus has no part in their plans, so they may be made once for all values. The one good
-/// plan merges the indexes of the shards.
+/// Begins a transaction for statements that name shards. Citus does not take part in planning them, so a plan may be
+/// made once for all values. The only good plan merges the indexes of the shards.
 const BEGIN_ON_SHARDS: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = off; \
      SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; SET LOCAL jit = off; \
      SET LOCAL plan_cache_mode = force_generic_plan";
-/// How often a page over several nodes begins again because shards are elsewhere than expected, before it goes through Citus.
+/// The number of times that a page over several nodes restarts because shards are not at their expected locations,
+/// before it goes through Citus.
 const SHARD_ATTEMPTS_MAX: u32 = 4;
 
-/// How the beginning of a page ended, if it did not fail.
+/// The outcome of starting a page, if it did not fail.
 enum Begun {
-    /// The first chunks of the first range are requested.
+    /// The first chunks of the first range have been requested.
     Requested(Vec<Part>),
-    /// The table is gone.
     Gone,
-    /// A shard is not where it was expected.
+    /// A shard is not at its expected location.
     ShardsMoved,
 }
 
@@ -62,16 +65,16 @@ impl<C: Clock> PostgresState<C> {
         sink: S,
     ) -> Result<(S, ScanEnd), ReadError> {
         let ranges = ranges_to_visit(&scan);
-        let mut size = ChunkSize::of(&scan, self.known_row_bytes(table));
+        let mut size = ChunkSize::new(&scan, self.known_row_bytes(table));
         let mut attempts = Attempts::new(&self.pool.counts);
         let mut shard_attempts = 0;
         let (mut parts, mut bounds) = loop {
             self.check_open().map_err(ReadError::Fault)?;
             let id = self.id(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
-            let bounds: VecDeque<_> = ranges.iter().map(|range| Bounds::of(id, range)).collect();
+            let bounds: VecDeque<_> = ranges.iter().map(|range| Bounds::new(id, range)).collect();
             match self.begin(id, &bounds, &mut size, shard_attempts < SHARD_ATTEMPTS_MAX).await {
                 Ok(Begun::Requested(parts)) => break (parts, bounds),
-                // Deleted, and perhaps created again under another id.
+                // The table was deleted, and perhaps created again under another id.
                 Ok(Begun::Gone) => {
                     self.forget(table);
                     attempts.next(Trouble::table_deleted()).await.map_err(ReadError::Fault)?;
@@ -99,14 +102,14 @@ impl<C: Clock> PostgresState<C> {
         if let Some(average) = size.average() {
             self.know_row_bytes(table, average);
         }
-        // Nothing was written, so a failure here does not matter to the page.
+        // Nothing was written, so a failure here does not affect the page.
         end(parts, "COMMIT").await;
         // A page that was cut short because the engine is closing would look like one that ended by itself.
         self.check_open().map_err(ReadError::Fault)?;
         Ok(page.finish())
     }
 
-    /// Begins the transactions of a page and asks for the first chunks.
+    /// Begins the transactions of a page and requests the first chunks.
     async fn begin(
         &self,
         id: DatabaseTableId,
@@ -138,7 +141,7 @@ impl<C: Clock> PostgresState<C> {
         Ok(if is_gone { Begun::Gone } else { Begun::ShardsMoved })
     }
 
-    /// Takes the connections of a page. If they are to several nodes, each is for the shards beside it.
+    /// Takes the connections of a page. If they lead to several nodes, each is returned with the shards it reads.
     async fn connect(
         &self,
         bounds: &VecDeque<Bounds>,
@@ -163,7 +166,7 @@ impl<C: Clock> PostgresState<C> {
         Ok((vec![Part::new(lease, None)], Vec::new()))
     }
 
-    /// The statement for a chunk of some shards, with the values of [`super::statements::PAIRS_BETWEEN`].
+    /// Returns the statement for a chunk of some shards, with the parameters of [`super::statements::PAIRS_BETWEEN`].
     fn statement_of(&self, shards: &[i64]) -> String {
         let mut text = "SELECT partition, row, record FROM (".to_owned();
         for (n, shard) in shards.iter().enumerate() {
@@ -179,7 +182,7 @@ impl<C: Clock> PostgresState<C> {
     }
 }
 
-/// Gives the rows of a range to the page, in the order of their keys. `Break`: the page has ended.
+/// Passes the rows of a range to the page, in key order. Returns `Break` if the page has ended.
 async fn visit<S: EntitySink>(
     parts: &mut [Part],
     size: &mut ChunkSize,
@@ -189,7 +192,7 @@ async fn visit<S: EntitySink>(
         part.advance(size).await?;
     }
     loop {
-        // Rows that are already here come without waiting, so this must yield to other tasks.
+        // Rows that have already arrived need no waiting, so yield to other tasks here.
         consume_budget().await;
         let with_rows = parts.iter_mut().filter(|part| part.key().is_some());
         let Some(first) = with_rows.min_by(|a, b| a.key().cmp(&b.key())) else {
@@ -205,7 +208,6 @@ async fn visit<S: EntitySink>(
     }
 }
 
-/// Ends the transactions of a page.
 async fn end(parts: Vec<Part>, sql: &str) {
     join_all(parts.into_iter().map(|part| part.end(sql))).await;
 }

@@ -1,7 +1,7 @@
-//! The share of one connection in a page: chunks of rows in key order, whose rows are taken one by one as they arrive.
+//! The part of a page that one connection reads: chunks of rows in key order, consumed one by one as they arrive.
 //!
-//! Invariant: a chunk has a bounded number of rows, chosen from what the page needs and from the average size of the rows, and
-//! at most one row of it is held here. So memory is bounded whatever the size of the rows is.
+//! Invariant: the number of rows in a chunk is bounded, based on what the page needs and on the average row size, and
+//! at most one of its rows is held here. Memory is therefore bounded, whatever the size of the rows.
 
 use super::attempt::{ATTEMPT_TIME_MAX, Trouble};
 use super::catalog::{column, control};
@@ -16,60 +16,63 @@ use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row, RowStream};
 
-/// Most rows of the first chunk of a page, while their size is not known.
+/// The maximum number of rows in the first chunk of a page, while the row size is unknown.
 const CHUNK_ROWS_FIRST: usize = 64;
 const CHUNK_ROWS_MIN: usize = 4;
 const CHUNK_ROWS_MAX: usize = 4096;
-/// Most statements that a connection keeps prepared when it is to read shards; there are about thirty others.
+/// The maximum number of prepared statements that a connection keeps when it starts to read shards. About thirty of
+/// them are for other purposes.
 const STATEMENTS_MAX: usize = 64;
-/// About the most that is requested at a time of what the page takes in any case: rows of a page without a filter.
+/// The approximate maximum that is requested at once of what the page is certain to need: the rows of a page without a
+/// filter.
 const NEEDED_BYTES_MAX: usize = 4 * STORE_CHUNK_BYTES;
 
 const _: () = assert!(CHUNK_ROWS_MIN * ENTITY_BYTES_MAX <= NEEDED_BYTES_MAX);
 
-/// How large the next chunk is.
+/// Determines the size of the next chunk.
 pub(super) struct ChunkSize {
     rows: usize,
     bytes: usize,
-    /// The average size of the rows of the table, if an earlier page has found it.
+    /// The average row size of the table, if known from an earlier page.
     known_average: Option<usize>,
-    /// How many rows the page can need, if every row matches.
+    /// The number of rows that the page can need, if every row matches.
     rows_needed: usize,
-    /// About how many bytes the page takes, if that is known.
+    /// The approximate number of bytes in the page, or [`usize::MAX`] if it is unknown.
     bytes_expected: usize,
     has_filter: bool,
-    /// How many connections share the page.
+    /// The number of connections that share the page.
     parts: usize,
 }
 
 impl ChunkSize {
-    /// A page without a filter needs as many rows as its limit, and one more.
-    pub(super) fn of(scan: &Scan, known_average: Option<usize>) -> Self {
+    /// Creates the chunk sizes for a scan. A page without a filter needs as many rows as its limit, and one more.
+    pub(super) fn new(scan: &Scan, known_average: Option<usize>) -> Self {
         let has_filter = scan.filter.is_some();
         let rows_needed = if has_filter { usize::MAX } else { scan.limit.saturating_add(1) };
         let bytes_expected = scan.bytes_expected;
         Self { rows: 0, bytes: 0, known_average, rows_needed, bytes_expected, has_filter, parts: 1 }
     }
 
-    /// From here on as many connections share the page.
+    /// From now on, splits the page among this many connections.
     pub(super) fn share(&mut self, parts: usize) {
         self.parts = parts.max(1);
     }
 
-    /// The average size of the rows so far, unless there are none.
+    /// Returns the average row size so far, or `None` if there are no rows.
     pub(super) fn average(&self) -> Option<usize> {
         self.bytes.checked_div(self.rows)
     }
 
-    /// How many rows to request over one of the connections, which was asked for `before` rows in this range so far.
+    /// Returns the number of rows to request over one connection, from which `before` rows in this range have been
+    /// requested so far.
     fn next(&self, before: usize) -> usize {
         let average = if self.rows < CHUNK_ROWS_FIRST { self.known_average } else { None };
         let whole = match average.or(self.average()) {
             None => CHUNK_ROWS_FIRST,
             Some(average) if self.has_filter => STORE_CHUNK_BYTES / average.max(1),
             Some(average) => {
-                // One more row than the page takes, in bytes as in number. A page that takes more than expected continues in
-                // chunks of the usual size.
+                // Request one more row than the page needs, both in bytes and in number. A page that needs more than
+                // expected continues in chunks of the usual size.
                 let left = self.bytes_expected.checked_sub(self.bytes).filter(|left| *left > 0);
                 let needed = left.unwrap_or(STORE_CHUNK_BYTES) / average.max(1);
                 needed.saturating_add(2).min(NEEDED_BYTES_MAX / average.max(1))
@@ -80,58 +83,58 @@ impl ChunkSize {
         if self.parts == 1 {
             return whole;
         }
-        // Partitions are spread by chance, so the shares differ by about the root of their size. A share that was used up
-        // although the page is not full was larger than expected, for instance because it has one large partition.
+        // Partitions are distributed randomly, so the shares differ by about the square root of their size. If a share
+        // is used up although the page is not full, it was larger than expected, for example because it contains a
+        // large partition.
         let share = whole / self.parts;
         (share + 2 * share.isqrt() + 1).max(2 * before).min(whole)
     }
 
-    /// Counts a row that the page examined.
+    /// Counts a row that the page has examined.
     pub(super) fn count(&mut self, bytes: usize) {
         self.rows += 1;
         self.bytes += bytes;
     }
 }
 
-/// What a node said when the transaction began.
+/// A node's response at the beginning of the transaction.
 pub(super) struct Beginning {
-    /// The table exists.
     pub(super) lives: bool,
-    /// The ids of the shards that the node has, ascending, if it was asked.
+    /// The ids of the shards that the node has, ascending, if they were requested.
     pub(super) shards: Option<Vec<i64>>,
 }
 
-/// One connection, in the transaction of the page.
+/// One connection, within the page's transaction.
 pub(super) struct Part {
     lease: Lease,
-    /// The statement of the shards that this connection reads; without one it reads the table.
+    /// The statement for the shards that this connection reads; `None` if it reads the table.
     shards: Option<String>,
     rows: Option<Pin<Box<RowStream>>>,
-    /// How many rows were requested of this range.
+    /// The number of rows requested from this range.
     requested: usize,
-    /// How many of them with the last chunk.
+    /// The number of rows requested with the last chunk.
     asked: usize,
-    /// How many rows of that chunk have come.
+    /// The number of rows of that chunk that have arrived.
     count: usize,
-    /// What the range has after this chunk, if anything.
+    /// The rest of the range after this chunk, if any.
     rest: Option<Bounds>,
-    /// The first row that was not taken, and its key bytes.
+    /// The first row that has not been consumed, and its key bytes.
     head: Option<Row>,
     key: Vec<u8>,
 }
 
 impl Part {
-    /// Reads the table, or only the shards that a statement names.
+    /// Creates a part that reads the table, or only the shards that a statement names.
     pub(super) fn new(lease: Lease, shards: Option<String>) -> Self {
-        // Each time a shard is moved there is another statement, and the database keeps its plan.
+        // Each time a shard is moved, the statement changes, but the database keeps the plan of the old one.
         if shards.is_some() && lease.statement_cache.size() > STATEMENTS_MAX {
             lease.statement_cache.clear();
         }
         Self { lease, shards, rows: None, requested: 0, asked: 0, count: 0, rest: None, head: None, key: Vec::new() }
     }
 
-    /// Begins the transaction, asks whether a table exists and which shards the node has, and requests the first rows of a range:
-    /// all at once. The shards are those of the answer to `shards`, if that is to be asked.
+    /// Begins the transaction and requests three things together: whether a table exists, which shards the node has,
+    /// and the first rows of a range. The shards are queried with the statement `shards`, if there is one.
     pub(super) async fn begin(
         &mut self,
         begin: &str,
@@ -184,7 +187,7 @@ impl Part {
         Ok(())
     }
 
-    /// A range as the statements of this connection take it.
+    /// Returns a range in the form that the statements of this connection accept.
     fn bounds(&self, range: &Bounds) -> Bounds {
         if self.shards.is_some() { range.clone().into_pairs() } else { range.clone() }
     }
@@ -215,23 +218,23 @@ impl Part {
         (self.asked, self.count, self.rest, self.head) = (asked, 0, Some(range), None);
     }
 
-    /// The key bytes of the first row that was not taken, if there is one.
+    /// Returns the key bytes of the first row that has not been consumed, if there is one.
     pub(super) fn key(&self) -> Option<&[u8]> {
         self.head.as_ref().map(|_| self.key.as_slice())
     }
 
-    /// The record of the same row.
+    /// Returns the record of that row.
     pub(super) fn record(&self) -> Result<Option<&[u8]>, ReadError> {
         self.head.as_ref().map(|head| column(head, 2)).transpose().map_err(ReadError::Fault)
     }
 
-    /// Goes on to the next row of the range, if there is one.
+    /// Advances to the next row of the range, if there is one.
     pub(super) async fn advance(&mut self, size: &ChunkSize) -> Result<(), ReadError> {
         self.head = None;
         while let Some(rows) = &mut self.rows {
             let row = timeout(ATTEMPT_TIME_MAX, rows.try_next()).await;
             let row = row.map_err(|_| {
-                ReadError::Fault(Fault::Unavailable("the database stopped answering in the middle of a page".into()))
+                ReadError::Fault(Fault::Unavailable("the database stopped responding in the middle of a page".into()))
             })?;
             if let Some(row) = row.map_err(|error| broken(&error))? {
                 let partition: &[u8] = column(&row, 0).map_err(ReadError::Fault)?;
@@ -245,7 +248,7 @@ impl Part {
                 return Ok(());
             }
             self.rows = None;
-            // Fewer rows than requested are all that the range has.
+            // If fewer rows arrive than requested, the range has no more.
             let rest = self.rest.take().filter(|_| self.count == self.asked);
             if let Some(rest) = rest {
                 let asked = size.next(self.requested);
@@ -256,8 +259,8 @@ impl Part {
         Ok(())
     }
 
-    /// Ends the transaction, in which nothing was written, and gives the connection back; what was requested and is not here yet
-    /// is forgotten.
+    /// Ends the transaction, in which nothing was written, and returns the connection. Requested rows that have not
+    /// arrived are discarded.
     pub(super) async fn end(mut self, sql: &str) {
         drop(self.rows.take());
         if control(&self.lease, sql).await.is_ok() {
@@ -266,7 +269,7 @@ impl Part {
     }
 }
 
-/// The fault of a page that broke off. A read changes nothing, so the client may repeat it.
+/// Returns the fault for a page that broke off. A read changes nothing, so the client may repeat it.
 fn broken(error: &Error) -> ReadError {
     ReadError::Fault(match Trouble::before_commit(error) {
         Trouble::Again(reason) | Trouble::Elsewhere(reason) => Fault::Unavailable(reason),
@@ -286,7 +289,7 @@ mod tests {
     }
 
     fn size(limit: usize, has_filter: bool) -> ChunkSize {
-        ChunkSize::of(&scan(limit, has_filter), None)
+        ChunkSize::new(&scan(limit, has_filter), None)
     }
 
     #[test]
@@ -307,23 +310,23 @@ mod tests {
 
     #[test]
     fn a_known_size_lets_one_chunk_be_the_page() {
-        assert_eq!(ChunkSize::of(&scan(1000, false), Some(1100)).next(0), 1001);
+        assert_eq!(ChunkSize::new(&scan(1000, false), Some(1100)).next(0), 1001);
         let bounded = Scan { bytes_expected: 11_000, ..scan(1000, false) };
-        assert_eq!(ChunkSize::of(&bounded, Some(1100)).next(0), 12, "as many as expected, and one more");
-        let mut longer = ChunkSize::of(&bounded, None);
+        assert_eq!(ChunkSize::new(&bounded, Some(1100)).next(0), 12, "as many as expected, and one more");
+        let mut longer = ChunkSize::new(&bounded, None);
         (0..64).for_each(|_| longer.count(STORE_CHUNK_BYTES / 16));
         assert_eq!(longer.next(64), 18, "a chunk of the usual size, once the page takes more than expected");
-        assert_eq!(ChunkSize::of(&scan(1000, false), Some(ENTITY_BYTES_MAX)).next(0), 4);
-        assert_eq!(ChunkSize::of(&scan(1000, true), Some(1024)).next(0), 1024);
-        let mut wrong = ChunkSize::of(&scan(4000, false), Some(1));
+        assert_eq!(ChunkSize::new(&scan(1000, false), Some(ENTITY_BYTES_MAX)).next(0), 4);
+        assert_eq!(ChunkSize::new(&scan(1000, true), Some(1024)).next(0), 1024);
+        let mut wrong = ChunkSize::new(&scan(4000, false), Some(1));
         assert_eq!(wrong.next(0), 4001);
         (0..64).for_each(|_| wrong.count(64 * 1024));
-        assert_eq!(wrong.next(0), 64, "what was read counts more");
+        assert_eq!(wrong.next(0), 64, "the rows that were read count more");
     }
 
     #[test]
     fn connections_share_a_page_and_one_that_has_more_of_it_is_asked_for_more() {
-        let mut shared = ChunkSize::of(&scan(1000, false), Some(1000));
+        let mut shared = ChunkSize::new(&scan(1000, false), Some(1000));
         shared.share(4);
         assert_eq!(shared.next(0), 250 + 2 * 15 + 1);
         assert_eq!(shared.next(281), 562);

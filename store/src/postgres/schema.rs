@@ -1,7 +1,7 @@
-//! The tables in the database, and how they are created: in numbered steps, each done once, by the server that is first.
+//! The tables in the database, and their creation in numbered steps. Each step is done once, by the first server.
 //!
-//! Servers that start at the same time take turns by locking one row, which every database of this protocol can. Every
-//! step can be repeated, because not every database rolls a change of tables back with its transaction.
+//! Servers that start at the same time take turns by locking one row, which every database with this protocol supports.
+//! Every step can be repeated, because not every database rolls back a change of tables with its transaction.
 
 use super::StoreError;
 use super::attempt::jittered;
@@ -14,18 +14,17 @@ use std::time::Duration;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
-/// The version that this code creates and reads.
+/// The schema version that this code creates and reads.
 pub(super) const SCHEMA_VERSION: i64 = 3;
-/// How often the creation of the tables is tried again when other servers do the same.
+/// The maximum number of attempts to create the tables while other servers are doing the same.
 const ATTEMPTS_MAX: u32 = 40;
-/// The wait between two attempts.
 const ATTEMPT_WAIT: Duration = Duration::from_millis(200);
 
 const META: &str = "CREATE TABLE IF NOT EXISTS rowhouse_meta (name text PRIMARY KEY, value bigint NOT NULL)";
 const READ_VERSION: &str = "SELECT value FROM rowhouse_meta WHERE name = 'schema-version'";
 
-/// The first version. `rowhouse_tables` keeps a deleted table until the last of its entities is gone; names are unique
-/// among the tables that are not deleted.
+/// Returns the statements of the first version. `rowhouse_tables` keeps a deleted table until its last entity is gone.
+/// Names are unique among the tables that are not deleted.
 fn first(dialect: Dialect) -> Vec<String> {
     let ascending = dialect.ascending();
     vec![
@@ -52,9 +51,10 @@ fn first(dialect: Dialect) -> Vec<String> {
     ]
 }
 
-/// The second version: every stamp of a table is at least its `stamp_floor` and below its `stamp_ceiling`. The upper bound of a
-/// deleted table is kept in `rowhouse_floors` for the next one of its name. Stamps from the time before a table had an upper
-/// bound are not below it until the table is written to again.
+/// Returns the statements of the second version: every stamp of a table is at least its `stamp_floor` and below its
+/// `stamp_ceiling`. A deleted table's upper bound is kept in `rowhouse_floors` for the next table with its name. If a
+/// table has stamps from before it had an upper bound, they are not below the bound until the table is written to
+/// again.
 fn second(dialect: Dialect) -> Vec<String> {
     let ascending = dialect.ascending();
     vec![
@@ -67,10 +67,11 @@ fn second(dialect: Dialect) -> Vec<String> {
     ]
 }
 
-/// The third version: the leases of servers take the place of what kept stamps apart before. Every slot begins after all stamps
-/// of the versions before.
+/// Returns the statements of the third version: the leases of servers replace the previous mechanisms that kept stamps
+/// unique. Every slot starts after all stamps of earlier versions.
 fn third(dialect: Dialect) -> Vec<String> {
-    // What an older server has begun ends first, and one that still runs cannot write any more. YugabyteDB has no such lock.
+    // The lock waits for operations that an older server has begun, and keeps one that is still running from writing
+    // any more. YugabyteDB has no such lock.
     let lock = "LOCK TABLE rowhouse_tables, rowhouse_graves, rowhouse_floors IN ACCESS EXCLUSIVE MODE";
     vec![
         if dialect == Dialect::YugabyteDb { String::new() } else { lock.to_owned() },
@@ -91,24 +92,24 @@ fn third(dialect: Dialect) -> Vec<String> {
     ]
 }
 
-/// The names under which the statements find what differs between databases.
+/// The names and statements that differ between databases.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
-    /// The schema of the tables.
     pub(super) schema: String,
     pub(super) entities: String,
-    /// The catalog where the node has it: on Citus its copy on each node, which needs no plan of Citus.
+    /// The name of the catalog on the node. On Citus, this is its copy on each node, which requires no planning by
+    /// Citus.
     pub(super) catalog: String,
     /// Whether the entities are distributed over the nodes of Citus.
     pub(super) is_distributed: bool,
-    /// The statement that says whether a table still exists.
+    /// The statement that returns whether a table still exists.
     pub(super) table_lives: String,
-    /// The statement for the transactions of each node: node, `first next`, and whether it could be asked.
+    /// The statement for the transactions of each node: the node, `first next`, and whether the node could be queried.
     pub(super) transactions: String,
 }
 
 impl Names {
-    /// The names in a database that is not distributed.
+    /// Returns the names in a database that is not distributed.
     async fn undistributed(client: &Client) -> Result<Self, Error> {
         let schema: String = client.query_one("SELECT quote_ident(current_schema())", &[]).await?.try_get(0)?;
         let catalog = format!("{schema}.rowhouse_tables");
@@ -122,8 +123,8 @@ impl Names {
         })
     }
 
-    /// Asks the database.
-    pub(super) async fn of(client: &Client, dialect: Dialect) -> Result<Self, Error> {
+    /// Queries the database for the names.
+    pub(super) async fn query(client: &Client, dialect: Dialect) -> Result<Self, Error> {
         let names = Self::undistributed(client).await?;
         if dialect != Dialect::Citus {
             return Ok(names);
@@ -146,13 +147,13 @@ fn table_lives(catalog: &str) -> String {
     format!("SELECT id FROM {catalog} WHERE id = $1 AND NOT is_deleted")
 }
 
-/// Whether the entities and the leases are distributed. The leases are the last.
+/// Returns whether the entities and the leases are distributed. The leases are distributed last.
 const DISTRIBUTED: &str = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_entities')), \
      EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_leases'))";
-/// The one shard of a table that every node of Citus has.
+/// Returns the single shard of a table that every Citus node has.
 const CATALOG_SHARD: &str = "SELECT shardid FROM pg_dist_shard WHERE logicalrelid = to_regclass($1::text)";
 
-/// Creates or upgrades the tables, unless they are up to date.
+/// Creates or upgrades the tables unless they are up to date.
 pub(super) async fn migrate(client: &Client, dialect: Dialect, place: &str) -> Result<(), StoreError> {
     let mut attempt = 0;
     loop {
@@ -163,7 +164,7 @@ pub(super) async fn migrate(client: &Client, dialect: Dialect, place: &str) -> R
                 let _no_transaction = client.batch_execute("ROLLBACK").await;
                 attempt += 1;
                 if attempt == ATTEMPTS_MAX || !is_a_race(&error) {
-                    return Err(StoreError::of(place, &error));
+                    return Err(StoreError::from_postgres(place, &error));
                 }
                 tokio::time::sleep(jittered(ATTEMPT_WAIT)).await;
             }
@@ -218,7 +219,8 @@ async fn try_migrate(client: &Client, dialect: Dialect, place: &str) -> Result<R
     Ok(Ok(()))
 }
 
-/// Begins a transaction that changes tables. Citus would use several connections to a node, which do not see each other's changes.
+/// Begins a transaction that changes tables. By default, Citus would use several connections to a node, which do not
+/// see each other's changes.
 fn begin(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Citus => "BEGIN; SET LOCAL citus.multi_shard_modify_mode = sequential",
@@ -226,7 +228,7 @@ fn begin(dialect: Dialect) -> &'static str {
     }
 }
 
-/// Whether a statement failed because another server did the same at the same time.
+/// Returns whether a statement failed because another server did the same at the same time.
 fn is_a_race(error: &Error) -> bool {
     const RACES: [SqlState; 7] = [
         SqlState::UNIQUE_VIOLATION,
@@ -240,12 +242,12 @@ fn is_a_race(error: &Error) -> bool {
     error.code().is_some_and(|code| RACES.contains(code))
 }
 
-/// Whether there are tables, of any version.
+/// Returns whether the tables exist, in any version.
 pub(super) async fn exists(client: &Client) -> Result<bool, Error> {
     client.query_one("SELECT to_regclass('rowhouse_meta') IS NOT NULL", &[]).await?.try_get(0)
 }
 
-/// Whether the tables have the version of this code.
+/// Returns whether the tables have this code's version.
 pub(super) async fn is_current(client: &Client) -> Result<bool, Error> {
     if !exists(client).await? {
         return Ok(false);
@@ -254,17 +256,19 @@ pub(super) async fn is_current(client: &Client) -> Result<bool, Error> {
     Ok(version.map(|row| row.try_get(0)).transpose()? == Some(SCHEMA_VERSION))
 }
 
-/// Whether the tables are to be distributed and are not: the option asks for it, or a version before this one did it.
+/// Returns whether the tables must be distributed but are not: either the option requests it, or an earlier version
+/// distributed them.
 pub(super) async fn is_to_be_distributed(client: &Client, is_asked_for: bool) -> Result<bool, Error> {
     let row = client.query_one(DISTRIBUTED, &[]).await?;
     let (entities, leases): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
     Ok((is_asked_for || entities) && !leases)
 }
 
-/// Distributes the entities over the workers of Citus by their partition, and the leases by their number, so that they need no
-/// coordinator. The small tables are copied to every node. Tables that are already distributed stay as they are. Servers take turns.
+/// Distributes the entities over the Citus workers by their partition, and the leases by their number, so that they do
+/// not depend on the coordinator. The small tables are copied to every node. Tables that are already distributed are
+/// not changed. Servers take turns.
 pub(super) async fn distribute(client: &Client, place: &str) -> Result<(), StoreError> {
-    let error = |error| StoreError::of(place, &error);
+    let error = |error| StoreError::from_postgres(place, &error);
     client.batch_execute(begin(Dialect::Citus)).await.map_err(error)?;
     let steps = [
         ("rowhouse_tables", "SELECT create_reference_table('rowhouse_tables')"),
@@ -280,10 +284,10 @@ pub(super) async fn distribute(client: &Client, place: &str) -> Result<(), Store
         let known = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = $1::text::regclass";
         if client.query_opt(known, &[&table]).await.map_err(error)?.is_none() {
             client.batch_execute(step).await.map_err(error)?;
-            tracing::info!(table, "the table was distributed over the nodes of Citus");
+            tracing::info!(table, "the table was distributed over the Citus nodes");
         }
     }
-    let names = Names::of(client, Dialect::Citus).await.map_err(error)?;
+    let names = Names::query(client, Dialect::Citus).await.map_err(error)?;
     client.batch_execute(&function::definition(&names)).await.map_err(error)?;
     let distributed = format!(
         "SELECT create_distributed_function('{}.{}', '_partition', colocate_with => 'rowhouse_entities')",

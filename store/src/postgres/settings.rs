@@ -1,6 +1,6 @@
-//! The address of a database: the options that the client library understands, and those that only this engine does.
+//! The address of a database: the options that the client library supports, and those that only this engine supports.
 //!
-//! The library knows `sslmode` up to `require` and no `sslrootcert`; these two are read here.
+//! The library supports `sslmode` only up to `require`, and does not support `sslrootcert`. Both are parsed here.
 
 use super::StoreError;
 use super::tls::{Tls, Verification};
@@ -12,46 +12,45 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs};
 
-/// How long one host may take to accept a connection: less when there are others to try.
+/// The timeout for connecting to one host. It is short because there may be other hosts to try.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
 const CONNECT_TIME_OF_SEVERAL_MAX: Duration = Duration::from_millis(1500);
-/// How long the rest of a new connection may take: name look-up, TLS and login.
+/// The timeout for the rest of a new connection: name resolution, TLS and login.
 const LOGIN_TIME_MAX: Duration = Duration::from_secs(3);
-/// After which silence a connection counts as lost although it was not closed.
+/// The time without a response after which a connection counts as lost, even though it was not closed.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
-/// The option with the password, in an address and in the form `key=value`.
+/// The option that contains the password, in an address and in the form `key=value`.
 const PASSWORD_OPTION: &str = "password=";
 
-/// How to reach a database.
 #[derive(Clone)]
 pub(super) struct Settings {
-    /// All hosts, of which a connection takes the first that answers.
+    /// The settings with all hosts. A connection uses the first one that responds.
     pub(super) config: Config,
     pub(super) tls: Tls,
-    /// How long a new connection may take at most, if all hosts but the last are silent.
+    /// The maximum duration of connecting, if all hosts but the last are unresponsive.
     pub(super) connect_time_max: Duration,
-    /// Hosts, ports and database, for messages; never a password.
+    /// Hosts, ports and database, for messages; never contains a password.
     pub(super) place: String,
-    /// The nodes that take requests. With `load_balance_hosts=random` each host is one; otherwise all hosts together are one,
-    /// since only one of them takes writes.
+    /// The nodes to which requests are sent. With `load_balance_hosts=random`, each host is a node. Otherwise, all
+    /// hosts together are one node, because only one of them accepts writes.
     pub(super) nodes: Vec<NodeSettings>,
-    /// Each host is a node that takes any request.
+    /// Whether each host is a node that accepts any request.
     pub(super) has_equal_nodes: bool,
 }
 
-/// How to reach one node of a database.
+/// The settings for reaching one node of a database.
 #[derive(Clone)]
 pub(super) struct NodeSettings {
-    /// Host and port; all of them, with a comma between, if the node is whichever of several hosts takes writes.
+    /// Host and port. If the node is whichever of several hosts accepts writes, all of them, separated by commas.
     pub(super) name: String,
     pub(super) config: Config,
-    /// As [`Settings::connect_time_max`].
+    /// See [`Settings::connect_time_max`].
     pub(super) connect_time_max: Duration,
 }
 
 impl Settings {
-    /// Reads an address. The separate password is used if the address has none.
+    /// Parses an address. The separate password is used if the address contains none.
     pub(super) fn new(url: &str, password: Option<&str>) -> Result<Self, StoreError> {
         check_address(url)?;
         let (address, query) = url.split_once('?').unwrap_or((url, ""));
@@ -72,12 +71,10 @@ impl Settings {
         }
         let config = Config::from_str(&format!("{address}{kept}"));
         let mut config = config.map_err(|error| {
-            // The reason of the library names the option at fault, not its value. But after a password, what looks like the
-            // name of an option may be the end of the password.
+            // The library's reason contains the name of the invalid option, not its value. After a password, however,
+            // what looks like the name of an option may be the end of the password.
             if percent_decode_str(query).decode_utf8_lossy().contains(PASSWORD_OPTION) {
-                StoreError::address(
-                    "its port or one of its options is not understood; write an & in the password as %26",
-                )
+                StoreError::address("its port or one of its options is not valid; write & in the password as %26")
             } else {
                 StoreError::address(super::attempt::describe(&error))
             }
@@ -89,7 +86,7 @@ impl Settings {
         let root = root.filter(|root| root != "system");
         let tls = Tls::new(verification, root.as_deref().map(Path::new))?;
         if is_any {
-            // Of several hosts all except one are replicas, and a single host may become a replica.
+            // All but one of several hosts are replicas, and a single host may become a replica.
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
         let hosts = config.get_hosts().len();
@@ -116,7 +113,7 @@ impl Settings {
 }
 
 impl Settings {
-    /// How to reach another node of the same cluster.
+    /// Returns the settings for another node of the same cluster.
     pub(super) fn at(&self, host: &str, port: u16) -> Config {
         let mut node = without_hosts(&self.config);
         node.host(host).port(port);
@@ -124,17 +121,20 @@ impl Settings {
     }
 }
 
-/// The hosts of an address as nodes. A connection that leads to a replica is refused, as with hosts that are tried in turn.
+/// Returns the hosts of an address as nodes. A connection that leads to a replica is refused, as it is for hosts that
+/// are tried in turn.
 fn nodes(config: &Config, connect_time_max: Duration) -> Result<Vec<NodeSettings>, StoreError> {
     let names = names(config);
     let addresses = config.get_hostaddrs();
     if !addresses.is_empty() && addresses.len() != names.len() {
-        return Err(StoreError::address("it has not as many values in hostaddr as it has hosts"));
+        return Err(StoreError::address("the number of values in hostaddr differs from the number of hosts"));
     }
     let mut nodes: Vec<NodeSettings> = Vec::with_capacity(names.len());
     for (index, (host, name)) in config.get_hosts().iter().zip(names).enumerate() {
         if nodes.iter().any(|node| node.name == name) {
-            return Err(StoreError::address("it names a host twice; with load_balance_hosts=random each is a node"));
+            return Err(StoreError::address(
+                "it contains a host twice; with load_balance_hosts=random, each host is a node",
+            ));
         }
         let mut node = without_hosts(config);
         match host {
@@ -149,12 +149,12 @@ fn nodes(config: &Config, connect_time_max: Duration) -> Result<Vec<NodeSettings
         nodes.push(NodeSettings { name, config: node, connect_time_max });
     }
     if nodes.is_empty() {
-        return Err(StoreError::address("with load_balance_hosts=random it needs the names of the hosts"));
+        return Err(StoreError::address("with load_balance_hosts=random, it must contain host names"));
     }
     Ok(nodes)
 }
 
-/// Everything of a configuration that does not say which host.
+/// Returns a copy of a configuration without its hosts.
 fn without_hosts(config: &Config) -> Config {
     let mut rest = Config::new();
     if let Some(user) = config.get_user() {
@@ -193,7 +193,7 @@ fn without_hosts(config: &Config) -> Config {
     rest
 }
 
-/// Whether a text that is meant as an address contains a password, however the rest of it looks.
+/// Returns whether a string that is meant to be an address contains a password, whatever the rest of it looks like.
 pub fn has_password(url: &str) -> bool {
     let is_with_user = || {
         let (_, rest) = url.split_once("://")?;
@@ -204,8 +204,8 @@ pub fn has_password(url: &str) -> bool {
     decoded.contains(PASSWORD_OPTION) || is_with_user().unwrap_or(false)
 }
 
-/// Refuses what is not an address, and one in which it is not certain where the password ends: a part of it would be taken
-/// for the host, and the host is shown. No error shows anything of the address.
+/// Rejects a string that is not an address, or in which it is unclear where the password ends. In that case, part of
+/// the password would be treated as the host, and the host is shown. The error never contains any part of the address.
 pub fn check_address(url: &str) -> Result<(), StoreError> {
     let Some(rest) = SCHEMES.iter().find_map(|scheme| url.strip_prefix(scheme)) else {
         return Err(StoreError::address("it does not begin with postgres://"));
@@ -215,12 +215,12 @@ pub fn check_address(url: &str) -> Result<(), StoreError> {
         return Ok(());
     }
     Err(StoreError::address(
-        "it is not certain where its user and password end: in them and in the options, write @ as %40, / as %2F and ? as \
+        "it is unclear where its user and password end; in them and in the options, write @ as %40, / as %2F and ? as \
          %3F, or put the password into a file and name that",
     ))
 }
 
-/// What the mode demands of the certificate, and sets the mode of the library. As with the library of PostgreSQL itself,
+/// Returns what the mode requires of the certificate, and sets the library's mode. As in PostgreSQL's own library,
 /// `require` with a root certificate verifies the certificate.
 fn verification(mode: Option<&str>, has_root: bool, config: &mut Config) -> Result<Verification, StoreError> {
     let (mode, verification) = match mode {
@@ -231,7 +231,7 @@ fn verification(mode: Option<&str>, has_root: bool, config: &mut Config) -> Resu
         Some("verify-ca") => (SslMode::Require, Verification::Authority),
         Some("verify-full") => (SslMode::Require, Verification::AuthorityAndName),
         Some(_) => {
-            return Err(StoreError::address("sslmode is disable, prefer, require, verify-ca or verify-full"));
+            return Err(StoreError::address("sslmode must be disable, prefer, require, verify-ca or verify-full"));
         }
     };
     config.ssl_mode(mode);
@@ -243,7 +243,7 @@ fn place(config: &Config) -> String {
     format!("'{database}' at {}", names(config).join(","))
 }
 
-/// The hosts with their ports.
+/// Returns the hosts with their ports.
 fn names(config: &Config) -> Vec<String> {
     let hosts = config.get_hosts().iter().enumerate().map(|(index, host)| {
         let port = port(config, index);
@@ -346,7 +346,7 @@ mod tests {
             assert_eq!(node.connect_time_max, Duration::from_secs(2) + LOGIN_TIME_MAX);
             let mut expected = settings(&url.replace("a,b:7,c", &node.name).replace("random", "disable")).config;
             expected.load_balance_hosts(node.config.get_load_balance_hosts());
-            assert_eq!(node.config, expected, "a node has every other option of the address");
+            assert_eq!(node.config, expected, "a node keeps every other option of the address");
             assert_eq!(node.config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
         }
         for bad in [

@@ -1,52 +1,52 @@
-//! Which node of a Citus cluster has a partition.
+//! Maps partitions to the nodes of a Citus cluster.
 //!
-//! Citus spreads the partitions over shards by a hash of the column `partition`, each shard having a range of hashes, and a
-//! group of nodes having each shard. Every node of the cluster knows all of it; here it is kept in memory and read again at
-//! intervals. A map that is out of date costs little: any node forwards a statement to the one that has the shard. So nothing
-//! but speed may depend on it; a scan that reads shards directly looks again, see `scan`.
+//! Citus distributes the partitions over shards by a hash of the column `partition`. Each shard has a range of hashes,
+//! and each is stored by a group of nodes. Every node of the cluster has this map. Here, it is cached in memory and
+//! re-read at intervals. An outdated map does little harm, because any node forwards a statement to the node that has
+//! the shard. Therefore, nothing but speed may depend on the map. A scan that reads shards directly checks their
+//! locations again; see `scan`.
 //!
 //! This module must not know connections.
 
 use std::collections::BTreeSet;
 use std::num::Wrapping;
 
-/// The shards of the entities: their ids, the least and the greatest hash of each, and the group that has it.
+/// Returns the shards of the entities: their ids, the lowest and highest hash of each, and the group that has it.
 pub(super) const SHARDS: &str = "SELECT s.shardid, s.shardminvalue, s.shardmaxvalue, p.groupid \
      FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid \
      WHERE s.logicalrelid = 'rowhouse_entities'::regclass AND p.shardstate = 1";
-/// The ids of the shards that the node that is asked has.
+/// Returns the ids of the shards on the queried node.
 pub(super) const OWN_SHARDS: &str = "SELECT array_agg(s.shardid ORDER BY s.shardid) \
      FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid \
      WHERE s.logicalrelid = 'rowhouse_entities'::regclass AND p.shardstate = 1 \
      AND p.groupid = (SELECT groupid FROM pg_dist_local_group)";
-/// The group of the node that is asked.
+/// Returns the group of the queried node.
 ///
-/// There is none if the node was never made a part of a cluster.
+/// There is none if the node was never part of a cluster.
 pub(super) const OWN_GROUP: &str = "SELECT groupid FROM pg_dist_local_group \
      WHERE EXISTS (SELECT FROM pg_dist_node WHERE pg_dist_node.groupid = pg_dist_local_group.groupid)";
 
-/// A part of the entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shard {
-    /// The least hash of its partitions.
+    /// The lowest hash of its partitions.
     pub(super) first: i32,
-    /// The greatest hash of its partitions.
+    /// The highest hash of its partitions.
     pub(super) last: i32,
     pub(super) id: i64,
-    /// The group of nodes that has it: a worker, and perhaps its standby.
+    /// The group of nodes that has the shard: a worker, and perhaps its standby.
     pub(super) group: i32,
 }
 
 /// The shards of a distributed table. Every hash belongs to exactly one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ShardMap {
-    /// In the order of their hashes.
+    /// The shards in the order of their hashes.
     shards: Vec<Shard>,
 }
 
 impl ShardMap {
-    /// `None` unless every hash belongs to exactly one of the shards: the table is not distributed by hash, or a shard has
-    /// several copies.
+    /// Creates a map. Returns `None` unless every hash belongs to exactly one of the shards: the table may not be
+    /// distributed by hash, or a shard may have several copies.
     pub(super) fn new(mut shards: Vec<Shard>) -> Option<Self> {
         shards.sort_unstable_by_key(|shard| shard.first);
         let mut next = Some(i32::MIN);
@@ -59,19 +59,17 @@ impl ShardMap {
         (next.is_none() && !shards.is_empty()).then_some(Self { shards })
     }
 
-    /// The group that has a partition.
     pub(super) fn group_of(&self, partition: &[u8]) -> Option<i32> {
         let hash = hash(partition);
         let at = self.shards.partition_point(|shard| shard.last < hash);
         self.shards.get(at).map(|shard| shard.group)
     }
 
-    /// The groups that have shards.
     pub(super) fn groups(&self) -> BTreeSet<i32> {
         self.shards.iter().map(|shard| shard.group).collect()
     }
 
-    /// The ids of the shards of a group, ascending.
+    /// Returns the ids of the shards of a group, ascending.
     pub(super) fn shards_of(&self, group: i32) -> Vec<i64> {
         let mut ids: Vec<i64> = self.shards.iter().filter(|shard| shard.group == group).map(|shard| shard.id).collect();
         ids.sort_unstable();
@@ -79,8 +77,9 @@ impl ShardMap {
     }
 }
 
-/// The hash by which PostgreSQL, and so Citus, distributes values of bytes: Bob Jenkins's `lookup3` of 2006, as on a database
-/// whose processor is little-endian. On another one nothing but speed is lost.
+/// Returns the hash by which PostgreSQL, and therefore Citus, distributes byte strings: Bob Jenkins's `lookup3` of
+/// 2006, as computed on a little-endian processor. For a database on a big-endian processor, a wrong hash costs only
+/// speed.
 fn hash(bytes: &[u8]) -> i32 {
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     let mut state = [Wrapping(0x9e37_79b9) + Wrapping(length) + Wrapping(3_923_095); 3];
@@ -94,7 +93,7 @@ fn hash(bytes: &[u8]) -> i32 {
         *to = *from;
     }
     let [x, y, z] = words(&last);
-    // The lowest byte of the third word is left to the length.
+    // The lowest byte of the third word is reserved for the length.
     finish([state[0] + x, state[1] + y, state[2] + (z << 8)])
 }
 
@@ -141,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_that_of_the_database() {
-        // What `worker_hash` of Citus 13 on PostgreSQL 15 says.
+        // These are the results of `worker_hash` in Citus 13 on PostgreSQL 15.
         let bytes: Vec<u8> = (0..41_u32).map(|n| u8::try_from((n * 7 + 3) % 256).unwrap()).collect();
         for (length, expected) in [
             (0, -1_477_818_771),
@@ -179,7 +178,7 @@ mod tests {
         let map = ShardMap::new(shards.clone()).unwrap();
         assert_eq!(map.groups(), BTreeSet::from([1, 2]));
         assert_eq!((map.shards_of(1), map.shards_of(2), map.shards_of(3)), (vec![7, 9], vec![8], vec![]));
-        // The hash of nothing is below zero, the one of the byte 3 above.
+        // The hash of an empty string is below zero, and the hash of the byte 3 is above.
         assert_eq!((map.group_of(b""), map.group_of(b"\x03")), (Some(2), Some(1)));
         for missing in 0..shards.len() {
             let mut less = shards.clone();

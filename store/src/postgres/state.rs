@@ -9,32 +9,33 @@ use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
 use crate::engine::{Fault, TableKey};
 use crate::properties::PropertiesOfAccounts;
-use model::limits::STORE_TABLES_KNOWN_MAX;
+use model::limits::STORE_TABLES_CACHED_MAX;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::Notify;
 
-/// The connections, and what is known without a request to the database.
+/// The connections, and the state that is known without querying the database.
 pub(super) struct PostgresState<C> {
     pub(super) pool: Pool,
     pub(super) names: Names,
-    /// Who holds the leases of this server, a random number.
+    /// The random number that identifies this server as the holder of its leases.
     pub(super) holder: i64,
     slot: Mutex<Slot<C>>,
-    /// Held while stamps are reserved.
+    /// Held while stamps are being reserved.
     pub(super) reserving: tokio::sync::Mutex<()>,
     known: RwLock<KnownTables>,
     properties: RwLock<PropertiesOfAccounts>,
-    /// Held while the properties are read again, so that an older reading never replaces a newer one.
+    /// Held while the properties are being re-read, so that an older result never replaces a newer one.
     pub(super) refreshing: tokio::sync::Mutex<()>,
-    /// A table was deleted here.
+    /// Notified when this server deletes a table.
     pub(super) purges: Notify,
-    /// The engine accepts no more work; long work stops soon.
+    /// Set when the engine accepts no more operations; long-running work then stops soon.
     pub(super) closing: Cancellation,
 }
 
-/// What is known of tables. With each use the database checks whether the table still exists, so an old id does no harm.
+/// The cached state of tables. On each use, the database checks whether the table still exists, so an outdated id does
+/// no harm.
 #[derive(Default)]
 struct KnownTables {
     tables: Catalog<KnownTable>,
@@ -43,7 +44,7 @@ struct KnownTables {
 
 struct KnownTable {
     id: DatabaseTableId,
-    /// The average size of the rows of the last page, in bytes; zero if there was none.
+    /// The average row size in the last page, in bytes; zero if there was no page.
     row_bytes: AtomicUsize,
 }
 
@@ -75,7 +76,6 @@ impl<C> PostgresState<C> {
         self.properties.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses work when the engine is closing.
     pub(super) fn check_open(&self) -> Result<(), Fault> {
         if self.closing.is_cancelled() { Err(Fault::Closed) } else { Ok(()) }
     }
@@ -84,30 +84,28 @@ impl<C> PostgresState<C> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The id that a table had when it was last looked up here.
+    /// Returns the id that a table had when this server last looked it up.
     pub(super) fn known_id(&self, table: &TableKey) -> Option<DatabaseTableId> {
         Some(self.known().tables.get(table)?.table.id)
     }
 
-    /// The average size of the rows of a table, if a page of it was read here.
+    /// Returns the average row size of a table, if this server has read a page of it.
     pub(super) fn known_row_bytes(&self, table: &TableKey) -> Option<usize> {
         Some(self.known().tables.get(table)?.table.row_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }
 
-    /// Keeps the average size of the rows of a table.
     pub(super) fn know_row_bytes(&self, table: &TableKey, bytes: usize) {
         if let Some(listed) = self.known().tables.get(table) {
             listed.table.row_bytes.store(bytes, Ordering::Relaxed);
         }
     }
 
-    /// Keeps the id of a table.
     pub(super) fn know(&self, table: &TableKey, id: DatabaseTableId) {
         if self.known_id(table) == Some(id) {
             return;
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.count >= STORE_TABLES_KNOWN_MAX {
+        if known.count >= STORE_TABLES_CACHED_MAX {
             *known = KnownTables::default();
         }
         if known.tables.remove(table).is_none() {
@@ -116,7 +114,7 @@ impl<C> PostgresState<C> {
         known.tables.insert(table, KnownTable { id, row_bytes: AtomicUsize::new(0) });
     }
 
-    /// Forgets the id of a table that is gone.
+    /// Removes the id of a deleted table from the cache.
     pub(super) fn forget(&self, table: &TableKey) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.tables.remove(table).is_some() {
@@ -124,7 +122,7 @@ impl<C> PostgresState<C> {
         }
     }
 
-    /// Repeats an attempt until it succeeds, or until another one is useless.
+    /// Repeats an attempt until it succeeds, or until retrying is useless.
     pub(super) async fn persist<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T, Fault>
     where
         F: Future<Output = Result<T, Trouble>>,

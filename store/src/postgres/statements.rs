@@ -1,7 +1,7 @@
-//! The statements. They name entities by parameters at the beginning of the primary key, so that a database that
-//! distributes partitions knows the node from the parameters alone.
+//! The SQL statements. They identify entities by parameters for a prefix of the primary key, so that a database that
+//! distributes partitions can determine the node from the parameters alone.
 
-/// The table of a name: id, name as spelled, policies.
+/// Returns the table with a name: id, name as spelled, policies.
 pub(super) const TABLE_BY_NAME: &str =
     "SELECT id, name, policies FROM rowhouse_tables WHERE account = $1 AND folded = $2 AND NOT is_deleted";
 pub(super) const LIST_TABLES: &str = "SELECT name FROM rowhouse_tables WHERE account = $1 AND folded >= $2 \
@@ -17,30 +17,32 @@ pub(super) const SET_POLICIES: &str =
     "UPDATE rowhouse_tables SET policies = $3 WHERE account = $1 AND folded = $2 AND NOT is_deleted";
 
 pub(super) const RECORD: &str = "SELECT record FROM rowhouse_entities WHERE partition = $1 AND row = $2";
-/// The record of an entity, or null, if its table still exists; otherwise no row.
+/// Returns the record of an entity, or null if the entity is missing, provided that its table still exists; otherwise,
+/// returns no row.
 pub(super) const RECORD_OF_TABLE: &str = "SELECT e.record FROM rowhouse_tables AS t \
      LEFT JOIN rowhouse_entities AS e ON e.partition = $1 AND e.row = $2 WHERE t.id = $3 AND NOT t.is_deleted";
-/// The entities that a transaction names.
+/// Returns the entities of a transaction.
 pub(super) const RECORDS: &str = "SELECT row, record FROM rowhouse_entities WHERE partition = $1 AND row = ANY($2)";
-/// The same, locked in the order of their keys.
+/// Returns the entities of a transaction and locks them in key order.
 pub(super) const LOCK_RECORDS: &str =
     "SELECT row, record FROM rowhouse_entities WHERE partition = $1 AND row = ANY($2) ORDER BY row FOR UPDATE";
-/// Makes the changes of a transaction, or says what is in their way; see `function`.
+/// Makes the changes of a transaction, or returns the obstacle; see `function`.
 pub(super) const COMMIT: &str = "SELECT rowhouse_commit($1, $2, $3, $4, $5)";
 
-/// Takes the lease `$1` for `$2` if nobody else holds it and no stamp beyond `$5` was reserved, and reserves `$3` ticks from `$4` on, or
-/// from the end of what was reserved. A holder that did not renew a lease for half a minute is believed dead.
+/// Takes the lease `$1` for `$2` if no other server holds it and no stamp beyond `$5` is reserved. Reserves `$3` ticks
+/// from `$4` on, or from the end of the previous reservation. A holder that has not renewed a lease for half a minute
+/// is presumed dead.
 pub(super) const TAKE_LEASE: &str = "UPDATE rowhouse_leases SET holder = $2, renewed = now(), \
      reserved = GREATEST(reserved, $4::bigint) + $3::bigint \
      WHERE number = $1 AND reserved <= $5 AND (holder IS NULL OR holder = $2 OR renewed < now() - interval '30 s') RETURNING reserved";
-/// Renews a lease, and reserves its stamps before `$3`.
+/// Renews a lease, and extends its reservation to `$3`.
 pub(super) const RENEW_LEASE: &str = "UPDATE rowhouse_leases SET renewed = now(), reserved = GREATEST(reserved, $3::bigint) \
      WHERE number = $1 AND holder = $2 RETURNING reserved";
-/// Gives a lease back, of which no stamp from `$3` on was given out.
+/// Returns a lease of which no stamp from `$3` on has been issued.
 pub(super) const RETURN_LEASE: &str =
     "UPDATE rowhouse_leases SET holder = NULL, reserved = $3 WHERE number = $1 AND holder = $2 RETURNING reserved";
 
-// Chunks of a page.
+// The statements for chunks of a page.
 pub(super) const ROWS_FROM: &str = "SELECT partition, row, record FROM rowhouse_entities \
      WHERE partition = $1 AND row >= $2 ORDER BY partition, row LIMIT $3";
 pub(super) const ROWS_BETWEEN: &str = "SELECT partition, row, record FROM rowhouse_entities \
@@ -54,14 +56,14 @@ pub(super) const FRESH_PROPERTIES: &str =
 pub(super) const LOCK_PROPERTIES: &str = "SELECT value FROM rowhouse_service_properties WHERE account = $1 FOR UPDATE";
 pub(super) const SET_PROPERTIES: &str = "UPDATE rowhouse_service_properties SET value = $2 WHERE account = $1";
 
-/// Tables that are deleted and not purged yet.
+/// Returns the tables that are deleted but not purged yet.
 pub(super) const DELETED_TABLES: &str = "SELECT id FROM rowhouse_tables WHERE is_deleted ORDER BY id";
-/// The entity before which a range has `$5` entities.
+/// Returns the entity before which a range contains `$5` entities.
 pub(super) const ENTITY_AT: &str = "SELECT partition, row FROM rowhouse_entities \
      WHERE (partition, row) >= ($1, $2) AND (partition, row) < ($3, $4) ORDER BY partition, row OFFSET $5 LIMIT 1";
 pub(super) const DELETE_BETWEEN: &str =
     "DELETE FROM rowhouse_entities WHERE (partition, row) >= ($1, $2) AND (partition, row) < ($3, $4)";
 pub(super) const END_PURGE: &str = "DELETE FROM rowhouse_tables WHERE id = $1";
-/// The first transaction that still runs, and the first that has not begun.
+/// Returns the first transaction that is still running, and the first that has not started.
 pub(super) const TRANSACTIONS: &str =
     "SELECT txid_snapshot_xmin(s) || ' ' || txid_snapshot_xmax(s) FROM txid_current_snapshot() s";

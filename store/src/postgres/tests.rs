@@ -1,13 +1,13 @@
-//! What needs to look inside the engine: slots, the upgrade of the schema, connections, and the plans of the statements, which must go
-//! by the primary key, whatever the size of a table.
+//! Tests of the engine's internals: slots, schema upgrades, connections, and the plans of the statements. Plans must
+//! use the primary key, whatever the size of a table.
 
 use super::statements as sql;
 use super::{PostgresOptions, Settings, StoreError};
 use crate::{CatalogError, Engine, Fault, Postgres, TableKey};
 use model::clock::SystemClock;
 use model::{
-    AccountName, Clock, Condition, DateTime, EntityKey, KeyText, Mutation, RecordBuilder, TableName, Transaction,
-    Written,
+    AccountName, Clock, Condition, DateTime, EntityKey, KeyText, Mutation, MutationResult, RecordBuilder, TableName,
+    Transaction,
 };
 use std::fmt::Write;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use test_support::TIMEOUT;
 use test_support::cluster::Cluster;
 use tokio::time::timeout;
 
-/// A clock that stands still, as those of two servers may.
+/// A clock that stands still, as the clocks of two servers may.
 #[derive(Debug)]
 struct StoppedClock;
 
@@ -60,7 +60,7 @@ async fn a_slot_that_changes_hands_goes_on_after_what_its_former_server_may_have
     let held = "SELECT number FROM rowhouse_leases WHERE holder IS NOT NULL";
     let number = cluster.sql(&options.url, held);
     let reserved = first.shared.stamp(DateTime::MIN).await.unwrap();
-    // All others are taken for long, and this one is believed to be given up.
+    // All other slots are taken for a long time, and this one appears to have been abandoned.
     cluster.sql(
         &options.url,
         &format!(
@@ -70,7 +70,7 @@ async fn a_slot_that_changes_hands_goes_on_after_what_its_former_server_may_have
     );
     let second = Postgres::open(&options, StoppedClock).await.unwrap();
     let begins = second.shared.stamp(DateTime::MIN).await.unwrap();
-    // The former server still gives out what it reserved, and no more than that.
+    // The former holder still issues the stamps that it reserved, but no more.
     let mut last = reserved;
     for _ in 0..100 {
         last = first.shared.stamp(last).await.unwrap();
@@ -93,7 +93,7 @@ async fn the_first_schema_is_upgraded_with_what_is_in_it() {
     engine.create_table(&table).await.unwrap();
     engine.close().await.unwrap();
     cluster.sql(&options.url, TO_THE_FIRST_SCHEMA);
-    // A table that was not written to since has entities, and no upper bound of their Timestamps.
+    // A table that has not been written to since has entities, but no upper bound of their Timestamps.
     let far = DateTime::parse("2130-01-02T03:04:05Z").unwrap();
     let record = RecordBuilder::default().finish(far);
     let mut hex = String::new();
@@ -110,13 +110,13 @@ async fn the_first_schema_is_upgraded_with_what_is_in_it() {
     let key = EntityKey { partition: KeyText::new("q").unwrap(), row: KeyText::new("r").unwrap() };
     let insert = Mutation::Insert { key, properties: RecordBuilder::default() };
     let written = engine.commit(&table, Transaction::single(insert)).await.unwrap();
-    let [Written::Stored(stamp)] = written[..] else { panic!("{written:?}") };
+    let [MutationResult::Stored(stamp)] = written[..] else { panic!("{written:?}") };
     assert!(stamp > far, "{stamp:?}");
     engine.delete_table(&table).await.unwrap();
     engine.create_table(&table).await.unwrap();
 }
 
-/// What made the third version of the schema of the first, taken back.
+/// Reverts the changes from the first to the third version of the schema.
 const TO_THE_FIRST_SCHEMA: &str = "DROP TABLE rowhouse_leases; \
     DROP FUNCTION rowhouse_commit(bytea, bigint, bytea[], bytea[], bytea[]); \
     ALTER TABLE rowhouse_tables ADD COLUMN created bigint NOT NULL DEFAULT 0; \
@@ -133,7 +133,7 @@ async fn every_statement_about_entities_goes_by_the_primary_key_in_its_order() {
     let engine = Postgres::open(&options, SystemClock).await.unwrap();
     let table = TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Planned").unwrap() };
     engine.create_table(&table).await.unwrap();
-    // Many rows of which the planner has no statistics, as after an import.
+    // Insert many rows without planner statistics, as after an import.
     cluster.sql(
         &options.url,
         "INSERT INTO rowhouse_entities SELECT decode(lpad(to_hex(n % 3), 18, '0'), 'hex'), decode(md5(n::text), 'hex'), \
@@ -194,13 +194,13 @@ async fn a_request_that_is_given_up_leaves_no_session_waiting_in_the_database() 
     });
     let began = Instant::now();
     while waiting() == 0 {
-        assert!(began.elapsed() < TIMEOUT, "the read does not wait");
+        assert!(began.elapsed() < TIMEOUT, "the read does not start to wait");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     request.abort();
     let given_up = Instant::now();
     while waiting() > 0 {
-        // Well before the statement runs out of time.
+        // This is well before the statement times out.
         assert!(given_up.elapsed() < Duration::from_secs(6));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -217,7 +217,7 @@ async fn a_wait_for_a_connection_that_is_too_long_is_without_effect() {
     let account = AccountName::new("account1").unwrap();
     let began = Instant::now();
     assert!(matches!(engine.list_tables(&account, "", 1).await, Err(Fault::Unavailable(_))));
-    // The one that there is has not been given back.
+    // The only connection has not been returned.
     assert!(began.elapsed() < TIMEOUT, "{:?}", began.elapsed());
     lease.give_back();
     assert!(engine.list_tables(&account, "", 1).await.unwrap().is_empty());

@@ -1,7 +1,7 @@
-//! TLS to the database, with the library and the cryptography that the server itself uses.
+//! TLS to the database, with the same library and cryptography as the server itself.
 //!
-//! The adapter crates bring a parser of certificates for channel binding, which is not used here; without it this file is
-//! all that remains.
+//! The available adapter crates include a certificate parser for channel binding, which is not used here. Without it,
+//! only this file remains.
 
 use super::StoreError;
 use rustls::client::WebPkiServerVerifier;
@@ -20,18 +20,17 @@ use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream}
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream as RustlsStream;
 
-/// What is verified about the certificate of the database.
+/// The checks on the database's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verification {
-    /// Nothing: the connection is encrypted, but the other end is not authenticated.
+    /// None: the connection is encrypted, but the other end is not authenticated.
     None,
-    /// That a trusted authority signed it.
+    /// A trusted authority must have signed it.
     Authority,
-    /// That a trusted authority signed it for the requested host.
+    /// A trusted authority must have signed it for the requested host.
     AuthorityAndName,
 }
 
-/// Makes TLS connections.
 #[derive(Clone)]
 pub(super) struct Tls {
     config: Arc<ClientConfig>,
@@ -39,7 +38,7 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    /// Trusts the authorities of a PEM file, or those of the system without one.
+    /// Trusts the authorities in a PEM file or, without a file, those of the system.
     pub(super) fn new(verification: Verification, root: Option<&Path>) -> Result<Self, StoreError> {
         let provider = Arc::new(ring::default_provider());
         let inner = if verification == Verification::None {
@@ -52,7 +51,7 @@ impl Tls {
         let verifier = Verifier { verification, inner, provider: Arc::clone(&provider) };
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .expect("the cryptography offers the versions of TLS")
+            .expect("the cryptography provider supports the TLS versions")
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier))
             .with_no_client_auth();
@@ -83,7 +82,7 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore, StoreError> {
         roots.add(certificate).map_err(|error| StoreError::file(path, error))?;
     }
     if roots.is_empty() {
-        return Err(StoreError::file(path, "there is no certificate in it"));
+        return Err(StoreError::file(path, "it contains no certificate"));
     }
     Ok(roots)
 }
@@ -91,9 +90,9 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore, StoreError> {
 #[derive(Debug)]
 struct Verifier {
     verification: Verification,
-    /// The verifier of certificates, if they are verified. Without it signatures are not verified either: that the other end has the
-    /// key of a certificate for which nobody vouches proves nothing, and the library does not read every certificate, such as those of
-    /// X.509 version 1 that Citus makes for its nodes.
+    /// The certificate verifier, if certificates are verified. Without it, signatures are not verified either: proof
+    /// that the other end has the key of an untrusted certificate is worthless. Moreover, the library cannot read all
+    /// certificates, such as the X.509 version 1 certificates that Citus creates for its nodes.
     inner: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
 }
@@ -155,13 +154,13 @@ where
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<Handshake> {
-        // A socket in the file system has no name, and never uses TLS.
+        // A Unix socket has no host name, and never uses TLS.
         let name = ServerName::try_from(host.to_owned()).ok();
         Ok(Handshake { connector: TlsConnector::from(Arc::clone(&self.config)), name })
     }
 }
 
-/// A handshake that is about to begin.
+/// A handshake that has not started yet.
 pub(super) struct Handshake {
     connector: TlsConnector,
     name: Option<ServerName<'static>>,
@@ -177,15 +176,12 @@ where
 
     fn connect(self, stream: S) -> Self::Future {
         Box::pin(async move {
-            let name = self
-                .name
-                .ok_or_else(|| io::Error::other("the host name is not one that a certificate can be issued for"))?;
+            let name = self.name.ok_or_else(|| io::Error::other("no certificate can be issued for this host name"))?;
             Ok(Encrypted(self.connector.connect(name, stream).await?))
         })
     }
 }
 
-/// An encrypted stream.
 pub(super) struct Encrypted<S>(RustlsStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Encrypted<S> {

@@ -1,15 +1,14 @@
-//! What an upgrade of the schema has to find out from the entities, in bounded steps before the tables change.
+//! Collects the information from the entities that a schema upgrade needs, in bounded steps, before the tables change.
 //!
-//! The stamps of schema 3 begin after all stamps of the versions before. Each table has had an upper bound of its stamps since
-//! schema 2, but for tables that were not written to since schema 1: their entities are read once. What was found is stored
-//! table by table, so an upgrade that is interrupted goes on with the next table.
+//! The stamps of schema 3 start after all stamps of earlier versions. Since schema 2, each table has an upper bound of
+//! its stamps, except for tables that have not been written to since schema 1. The entities of these tables are read
+//! once. The result is stored table by table, so an interrupted upgrade continues with the next table.
 
 use model::RecordView;
 use model::key::KEY_SEPARATOR;
 use model::record::HEADER_BYTES;
 use tokio_postgres::{Client, Error};
 
-/// How many entities a step reads.
 const STEP_ENTITIES: i64 = 10_000;
 
 const TABLES_WITHOUT_BOUND: &str = "SELECT id FROM rowhouse_tables WHERE stamp_ceiling = 0 ORDER BY id";
@@ -23,12 +22,12 @@ pub(super) async fn bound_stamps(client: &Client) -> Result<(), Error> {
         let id: i64 = table.try_get(0)?;
         let bound = bound_of(client, id).await?;
         client.execute(SET_BOUND, &[&id, &bound]).await?;
-        tracing::info!(table = id, "the Timestamps of a table were read for the upgrade of the schema");
+        tracing::info!(table = id, "read the Timestamps of a table for the schema upgrade");
     }
     Ok(())
 }
 
-/// The end of the stamps of a table's entities; 1 without entities.
+/// Returns the upper bound of the stamps of a table's entities, or 1 if it has none.
 async fn bound_of(client: &Client, id: i64) -> Result<i64, Error> {
     let header_bytes = i32::try_from(HEADER_BYTES).expect("the header is short");
     let (mut bound, end) = (1, (id + 1).to_be_bytes());
@@ -38,7 +37,7 @@ async fn bound_of(client: &Client, id: i64) -> Result<i64, Error> {
             [&last.0, &last.1, &end.as_slice(), &STEP_ENTITIES, &header_bytes];
         let rows = client.query(SOME_HEADERS, &values).await?;
         for row in &rows {
-            // A damaged record has no Timestamp that could come again.
+            // A damaged record has no Timestamp that could be repeated.
             if let Ok(record) = RecordView::new(row.try_get(2)?) {
                 bound = bound.max(record.timestamp().ticks() + 1);
             }
@@ -46,7 +45,7 @@ async fn bound_of(client: &Client, id: i64) -> Result<i64, Error> {
         match rows.last() {
             Some(row) if i64::try_from(rows.len()) == Ok(STEP_ENTITIES) => {
                 let row_key: Vec<u8> = row.try_get(1)?;
-                // No row key holds this byte, so this is the next possible one.
+                // No row key contains this byte, so this is the next possible row key.
                 last = (row.try_get(0)?, [row_key.as_slice(), &[KEY_SEPARATOR]].concat());
             }
             _ => return Ok(bound),

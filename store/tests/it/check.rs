@@ -1,6 +1,7 @@
-//! The check of a data folder: it finds what is damaged, counts what is there, and changes nothing.
+//! The check of a data folder: it finds damage, counts the contents, and changes nothing.
 //!
-//! A run is determined by its seed, which is printed; `ROWHOUSE_SEED` replays one, `ROWHOUSE_FLIPS` makes it longer.
+//! A run is determined by its seed, which is printed. `ROWHOUSE_SEED` replays a run, and `ROWHOUSE_FLIPS` sets its
+//! length.
 
 use crate::support::*;
 use model::{EdmValue, Mutation, RecordBuilder, StoredAccessPolicies, StoredAccessPolicy, Transaction};
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 const FLIPS_DEFAULT: u64 = 40;
-/// Enough that some are in sorted files.
+/// Enough that some entities are in sorted files.
 const ENTITIES: usize = 4000;
 const VALUE_BYTES: usize = 20_000;
 
@@ -25,7 +26,7 @@ fn check(folder: &Path) -> Result<CheckReport, OpenError> {
     check_folder(folder, scratch.path(), &|_| true)
 }
 
-/// Every file below a folder, with its content and when it was changed.
+/// Returns every file below a folder, with its contents and modification time.
 fn content(folder: &Path) -> BTreeMap<PathBuf, (u64, Option<SystemTime>)> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -49,7 +50,7 @@ fn large(number: usize, random: &mut Random) -> Mutation {
     Mutation::InsertOrReplace { key: key("p", &format!("{number:05}")), properties }
 }
 
-/// Some of everything, with sorted files and journals.
+/// Fills a folder with data of every kind, in sorted files and journals.
 async fn fill_folder(folder: &Path, random: &mut Random) -> Embedded {
     let engine = open(folder);
     for name in ["Entities", "Small", "Gone"] {
@@ -85,7 +86,7 @@ async fn an_undamaged_folder_is_counted_and_not_changed() {
     drop(engine);
     for is_interrupted in [false, true] {
         if is_interrupted {
-            // As a crash leaves it, with a write that was cut off and a file that is not needed any more.
+            // Create the state after a crash, with an incomplete write and a file that is no longer needed.
             fs::remove_file(folder.join("rowhouse.closed")).unwrap();
             fs::remove_file(folder.join("rowhouse.lock")).unwrap();
             let tables = folder.join("database/keyspaces/1/tables");
@@ -111,12 +112,12 @@ async fn an_undamaged_folder_is_counted_and_not_changed() {
     }
     let scratch = tempfile::tempdir().unwrap();
     let stopped = check_folder(&folder, scratch.path(), &|_| false).unwrap();
-    assert!(stopped.tables.iter().map(|table| table.entities).sum::<u64>() < 1000, "it stops when it is told to");
+    assert!(stopped.tables.iter().map(|table| table.entities).sum::<u64>() < 1000, "it stops when told to");
     // The folder is as good as before.
     assert_eq!(all(&open(&folder), &table("Small")).await.len(), 1);
 }
 
-/// From the oldest to the newest.
+/// Returns the journals, from the oldest to the newest.
 fn journals(folder: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(folder.join("database")).unwrap().map(|entry| entry.unwrap().path());
     let mut journals: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|end| end == "jnl")).collect();
@@ -124,7 +125,7 @@ fn journals(folder: &Path) -> Vec<PathBuf> {
     journals
 }
 
-/// The files below a folder, with their lengths without the zeros that a journal is created with.
+/// Returns the files below a folder and their lengths, without the zeros with which a journal is created.
 fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
     let mut found = Vec::new();
     for (path, _) in content(folder) {
@@ -137,7 +138,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
     found
 }
 
-/// Whether a file is a manifest that another one has replaced: it is not read, and the next start removes it.
+/// Returns whether a file is a manifest that has been superseded: it is never read, and the next start removes it.
 fn is_superseded(path: &Path) -> bool {
     let current = fs::read(path.with_file_name("current")).unwrap_or_default();
     let number = path.file_name().unwrap().to_str().unwrap().strip_prefix('v').and_then(|n| n.parse::<u64>().ok());
@@ -156,7 +157,7 @@ async fn every_flipped_bit_is_found_and_its_file_named() {
     drop(engine);
     let files: Vec<_> = files(&folder).into_iter().filter(|(path, _)| !is_superseded(path)).collect();
     for _ in 0..flips {
-        // Small files matter as much as large ones.
+        // Small files are damaged as often as large ones.
         let (path, length) = &files[random.index(files.len())];
         let (at, bit) = (random.index(usize::try_from(*length).unwrap()), random.index(8));
         let good = fs::read(path).unwrap();
@@ -166,13 +167,13 @@ async fn every_flipped_bit_is_found_and_its_file_named() {
         let name = path.strip_prefix(&folder).unwrap().display();
         let found = match check(&folder) {
             Ok(report) => report.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
-            // A marker may turn into that of a later version.
+            // A marker may turn into one of a newer version.
             Err(error @ OpenError::Newer { .. }) => error.to_string(),
             Err(error) => panic!("bit {bit} of byte {at} of {name}: {error}"),
         };
         let is_named =
             found.contains(path.to_str().unwrap()) || found.contains(path.parent().unwrap().to_str().unwrap());
-        assert!(is_named, "bit {bit} of byte {at} of {name} of {length} is not found: {found}");
+        assert!(is_named, "bit {bit} of byte {at} of {name} of {length} is not detected: {found}");
         fs::write(path, &good).unwrap();
     }
     assert_well(&check(&folder).unwrap());
@@ -205,13 +206,13 @@ async fn a_journal_that_lost_its_writes_after_a_stop_in_order_is_noticed() {
     let record = folder.join("rowhouse.closed");
     fs::write(&record, [0; 100]).unwrap();
     assert_refused(&folder, &record, "the record itself");
-    // The step that the message names.
+    // This is the step that the message recommends.
     fs::remove_file(&record).unwrap();
     fs::write(&journal, b"").unwrap();
     open(&folder);
 }
 
-/// The check and the start name the file and how the loss can be accepted, and change nothing.
+/// The check and the start must name the file and explain how to accept the loss, without changing anything.
 fn assert_refused(folder: &Path, damaged: &Path, what: &str) {
     let before = content(folder);
     let problems = check(folder).unwrap().problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
@@ -219,7 +220,7 @@ fn assert_refused(folder: &Path, damaged: &Path, what: &str) {
     let refusal = opened.err().unwrap_or_else(|| panic!("{what}: the folder was opened")).to_string();
     for text in [problems, refusal] {
         assert!(text.contains(damaged.to_str().unwrap()), "{what}: {text}");
-        assert!(text.contains("deleting") && text.contains("accepts"), "{what}: {text}");
+        assert!(text.contains("to accept") && text.contains("delete"), "{what}: {text}");
     }
     assert_eq!(content(folder), before, "{what}: the folder was changed");
 }

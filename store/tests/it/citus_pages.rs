@@ -1,5 +1,5 @@
-//! Pages over the partitions of a Citus cluster: whatever the way by which they are read, and wherever the shards are, they are
-//! the pages of the engine in memory.
+//! Pages over the partitions of a Citus cluster equal the pages of the in-memory engine, however they are read, and
+//! wherever the shards are.
 
 use crate::support::*;
 use futures_util::StreamExt;
@@ -15,9 +15,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use test_support::cluster::CitusCluster;
 
-/// Shards that are moved at least while pages are read.
+/// The minimum number of shards that are moved while pages are read.
 const MOVES_MIN: u32 = 12;
-/// Pages that are read at least.
 const PAGES_MIN: u32 = 400;
 
 type Opened = Postgres<ManualClock>;
@@ -27,13 +26,14 @@ async fn open(url: String) -> Opened {
     Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap()
 }
 
-/// A partition key. They have several lengths, and some are the beginning of others.
+/// Returns a random partition key. Keys have several lengths, and some are prefixes of others.
 fn text(random: &mut Random) -> String {
     let bits = 4 + random.index(24);
     format!("{:x}", random.below(1 << bits))
 }
 
-/// The transactions that fill the table: many small partitions, some large ones, and values that filters can choose.
+/// Returns the transactions that fill the table: many small partitions, several large ones, and values that filters can
+/// select.
 fn transactions(random: &mut Random) -> Vec<Transaction> {
     let mut partitions: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for n in 0..1500 {
@@ -62,7 +62,7 @@ fn bound(random: &mut Random) -> Bound<String> {
     }
 }
 
-/// A question with random ranges, limits and filters.
+/// Returns a scan with random ranges, limits and filters.
 fn question(random: &mut Random) -> Scan {
     let (from, to) = (bound(random), bound(random));
     let mut ranges = match random.index(4) {
@@ -70,7 +70,7 @@ fn question(random: &mut Random) -> Scan {
         _ => vec![KeyRange::partitions(from.as_ref().map(String::as_str), to.as_ref().map(String::as_str))],
     };
     if random.index(4) == 0 {
-        // One of a partition and one of many.
+        // One range within a partition, and one over many partitions.
         let row = KeyRange::rows("7", Bound::Unbounded, Bound::Included("002"));
         ranges = vec![row, KeyRange::partitions(Bound::Included("8"), to.as_ref().map(String::as_str))];
     }
@@ -86,7 +86,7 @@ fn question(random: &mut Random) -> Scan {
     Scan { ranges, filter, limit, bytes_expected, ..scan_all() }
 }
 
-/// Some successive pages of both engines, which must be the same.
+/// Compares several successive pages of both engines, which must be the same. Returns the number of pages.
 async fn compare(engine: &Opened, memory: &Memory<ManualClock>, table: &TableKey, mut scan: Scan) -> u32 {
     for count in 1.. {
         scan.deadline = Instant::now() + TIMEOUT;
@@ -106,7 +106,6 @@ async fn compare(engine: &Opened, memory: &Memory<ManualClock>, table: &TableKey
     unreachable!("the last page was returned")
 }
 
-/// Moves shards between the two workers until `done`.
 fn move_shards(cluster: &CitusCluster, database: &str, done: &AtomicBool, moves: &AtomicU32) {
     while !done.load(Ordering::SeqCst) {
         let number = moves.load(Ordering::SeqCst);
@@ -117,7 +116,7 @@ fn move_shards(cluster: &CitusCluster, database: &str, done: &AtomicBool, moves:
              ON n.shouldhaveshards AND (n.nodename, n.nodeport) <> (s.nodename, s.nodeport)"
         );
         cluster.sql(0, database, &sql);
-        // A shard that was moved is removed where it was, at once or later.
+        // A moved shard is removed from its old location, either immediately or later.
         if number.is_multiple_of(2) {
             cluster.sql(0, database, "CALL citus_cleanup_orphaned_resources()");
         }
@@ -137,7 +136,7 @@ async fn pages_are_those_of_the_engine_in_memory_while_shards_move() {
     let memory = Memory::new(ManualClock::at(START_TICKS));
     engine.create_table(&table).await.unwrap();
     memory.create_table(&table).await.unwrap();
-    // Neighbours, so that a range which is too wide is seen.
+    // Add neighbouring tables, so that a range that is too wide is detected.
     let (before, after) = (crate::support::table("Before"), crate::support::table("After"));
     for (table, key) in [(&before, "ffffff"), (&after, "0")] {
         engine.create_table(table).await.unwrap();
@@ -147,7 +146,7 @@ async fn pages_are_those_of_the_engine_in_memory_while_shards_move() {
         memory.commit(&table, transaction.clone()).await.unwrap();
         engine.commit(&table, transaction).await.unwrap();
     }
-    // The coordinator alone, and one worker alone: their pages go through Citus.
+    // Connections only to the coordinator, or to only one worker: their pages go through Citus.
     let others = [open(cluster.coordinator(&database)).await, open(cluster.url_of_several(&[1], &database)).await];
     for _ in 0..20 {
         for engine in [&engine, &others[0], &others[1]] {
@@ -161,8 +160,8 @@ async fn pages_are_those_of_the_engine_in_memory_while_shards_move() {
     });
     let mut pages = 0;
     while pages < PAGES_MIN || moves.load(Ordering::SeqCst) < MOVES_MIN {
-        assert!(!mover.is_finished(), "shards are not moved any more");
-        // What was written after a shard was moved is not where the shard was.
+        assert!(!mover.is_finished(), "shards are no longer being moved");
+        // Entities written after a shard was moved are not in the shard's old location.
         for _ in 0..10 {
             let written = upsert(&text(&mut random), &format!("{:03}", random.below(4)), i64::from(pages % 20));
             for committed in
@@ -205,7 +204,7 @@ async fn pages_of_partitions_elsewhere_go_on_while_a_node_is_silent() {
     let frozen = cluster.freeze(2);
     let silent = engine.scan(&table, scan_all(), Kept::default()).await;
     assert!(matches!(silent, Err(ReadError::Fault(Fault::Unavailable(_)))));
-    // By now it is known that the node does not answer, so what the other one has is not asked of it.
+    // By now, the node is known to be unresponsive, so it is not asked for data that the other node has.
     let asked = partitions.iter().map(|partition| engine.scan(&table, rows(partition), Kept::default()));
     let began = Instant::now();
     let mut answers = asked.collect::<FuturesUnordered<_>>();
@@ -213,7 +212,7 @@ async fn pages_of_partitions_elsewhere_go_on_while_a_node_is_silent() {
         let (kept, _) = answers.next().await.unwrap().unwrap();
         assert_eq!(kept.entities.len(), 1);
     }
-    // Sooner than a request of the silent node is given up.
+    // This is sooner than a request to the unresponsive node times out.
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     drop(answers);
     drop(frozen);

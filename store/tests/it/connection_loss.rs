@@ -1,5 +1,5 @@
-//! Connections to the database that break at a chosen point of a transaction: before the commit is sent, which the
-//! caller must not notice, and after it, which must be reported as neither success nor failure.
+//! Tests with database connections that break at a chosen point of a transaction. The caller must not notice a break
+//! before the commit is sent; one after it must be reported as neither success nor failure.
 
 use crate::support::*;
 use model::{Condition, Mutation};
@@ -12,18 +12,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 use test_support::cluster::Cluster;
 
-/// The row that a transaction names when its connection is to break.
+/// The row key in a transaction whose connection must break.
 const MARK: &str = "marked-row";
-/// The value that a merge adds, which is sent with its commit and not when it reads.
+/// The property that a merge adds. It is sent with the commit, but not with the preceding read.
 const WRITTEN: &str = "written-by-merge";
 /// Break when the mark is first sent: the transaction reads.
 const AT_READ: u8 = 1;
-/// Break when the call that commits is sent, and do not pass it on.
+/// Break when the call that commits is sent, and do not forward it.
 const BEFORE_COMMIT: u8 = 2;
-/// Pass the call on, and break before the answer.
+/// Forward the call, and break before the response.
 const AFTER_COMMIT: u8 = 3;
 
-/// Passes bytes between engine and database, and breaks one connection as planned.
+/// Forwards bytes between engine and database, and breaks one connection as planned.
 struct Proxy {
     url: String,
     plan: Arc<AtomicU8>,
@@ -56,7 +56,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream) {
     let _gone = to.shutdown(Shutdown::Both);
 }
 
-/// Passes on what the engine sends, until the plan for this connection comes up.
+/// Forwards what the engine sends, until the planned break of this connection.
 fn watch(mut client: TcpStream, mut server: TcpStream, plan: &AtomicU8, broken: &mpsc::Sender<()>) {
     let (mut sent, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
     while let Ok(count @ 1..) = client.read(&mut buffer) {
@@ -74,7 +74,7 @@ fn watch(mut client: TcpStream, mut server: TcpStream, plan: &AtomicU8, broken: 
             plan.store(0, Ordering::SeqCst);
             let _unheard = client.shutdown(Shutdown::Read);
             if planned == AFTER_COMMIT {
-                // Nothing of the answer goes back.
+                // Nothing of the response is forwarded.
                 let _gone = client.shutdown(Shutdown::Both);
                 server.write_all(bytes).unwrap();
                 thread::sleep(Duration::from_millis(300));
@@ -116,12 +116,12 @@ async fn a_break_before_the_commit_is_retried_and_one_after_it_is_reported_as_un
                 AT_READ => drop(result.unwrap()),
                 _ => assert!(matches!(result, Err(CommitError::Fault(Fault::Unknown(_)))), "{plan}: {result:?}"),
             }
-            // The engine goes on over another connection.
+            // The engine continues over another connection.
             let mut after = value(&engine.get(&table, &marked).await.unwrap().unwrap());
             let began = Instant::now();
-            // A commit that was passed on may still be on its way.
+            // A commit that was forwarded may still be in progress.
             while plan == AFTER_COMMIT && after == before {
-                assert!(began.elapsed() < TIMEOUT, "the database does not commit what it was sent");
+                assert!(began.elapsed() < TIMEOUT, "the database does not commit the transaction that it received");
                 after = value(&engine.get(&table, &marked).await.unwrap().unwrap());
             }
             assert_eq!(after, if is_stored { value_now } else { before }, "plan {plan}");

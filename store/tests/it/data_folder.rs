@@ -1,4 +1,4 @@
-//! What the embedded engine does with folders that it must not open: it says why, and changes nothing.
+//! The embedded engine rejects folders that it must not open: it reports the reason and changes nothing.
 
 use crate::support::*;
 use model::{EdmValue, Mutation, RecordBuilder, Transaction};
@@ -30,7 +30,7 @@ fn refusal(opened: Result<Embedded, OpenError>) -> OpenError {
     }
 }
 
-/// Every file below a folder with a hash of its content; folders have none.
+/// Returns every file below a folder with a hash of its contents. Folders have no hash.
 fn content(folder: &Path) -> BTreeMap<PathBuf, Option<u64>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -46,7 +46,7 @@ fn content(folder: &Path) -> BTreeMap<PathBuf, Option<u64>> {
     found
 }
 
-/// A folder with three entities, `first`, `second` and `third`, each written by a commit of its own.
+/// Returns a folder with three entities, `first`, `second` and `third`, each written by a separate commit.
 async fn filled() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(folder.path()).unwrap();
@@ -61,7 +61,7 @@ async fn filled() -> tempfile::TempDir {
     folder
 }
 
-/// As [`filled`], as a loss of power leaves it: no note says that everything was synced.
+/// Returns the folder of [`filled`] as a power failure leaves it: without a record that everything was synced.
 async fn interrupted() -> tempfile::TempDir {
     let folder = filled().await;
     fs::remove_file(folder.path().join(CLOSED)).unwrap();
@@ -76,7 +76,7 @@ fn journal(folder: &Path) -> PathBuf {
     folder.join("database/0.jnl")
 }
 
-/// Where the text of an entity stands in the journal.
+/// Returns the position of an entity's text in the journal.
 fn place_in_journal(folder: &Path, text: &str) -> usize {
     let needle = format!("the {text} needle").into_bytes();
     let bytes = fs::read(journal(folder)).unwrap();
@@ -89,14 +89,14 @@ fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Opening must fail, with a text that names the folder, and leave every byte as it was.
+/// Opening must fail with a message that names the folder, and leave every byte unchanged.
 fn assert_refused(folder: &Path, why: &str) -> OpenError {
     let before = content(folder);
     let error = refusal(open(folder));
     let text = error.to_string();
     assert_eq!(content(folder), before, "{why}: the folder was changed by: {text}");
     assert!(text.contains(folder.to_str().unwrap()), "{why}: {text}");
-    // A second attempt must not find a different state.
+    // A second attempt must find the same state.
     assert_eq!(refusal(open(folder)).to_string(), text, "{why}");
     error
 }
@@ -117,7 +117,7 @@ async fn an_engine_locks_its_folder() {
     let engine = open(folder.path()).unwrap();
     let error = refusal(open(folder.path()));
     assert!(matches!(error, OpenError::Locked { .. }), "{error}");
-    assert_eq!(found(&engine).await.len(), 3, "the first is not disturbed");
+    assert_eq!(found(&engine).await.len(), 3, "the first engine is not affected");
     drop(engine);
     assert_eq!(found(&open(folder.path()).unwrap()).await.len(), 3);
 }
@@ -138,7 +138,7 @@ async fn another_process_is_told_that_the_folder_is_in_use() {
     assert!(said.contains("opened"), "{said}");
 }
 
-/// The other process of the test above; on its own it has nothing to do.
+/// The other process of the test above; when it runs by itself, it does nothing.
 #[test]
 fn child_process() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
@@ -211,7 +211,7 @@ async fn a_damaged_marker_is_not_touched() {
 #[tokio::test]
 async fn a_first_start_that_was_interrupted_is_begun_again() {
     let folder = interrupted().await;
-    // As it is after a crash between the creation of the database and the naming of the marker.
+    // This is the state after a crash between creating the database and renaming the marker.
     fs::rename(folder.path().join(MARKER), folder.path().join(NEW_MARKER)).unwrap();
     fs::remove_dir_all(folder.path().join("database/keyspaces/1")).unwrap();
     let engine = open(folder.path()).unwrap();
@@ -276,7 +276,7 @@ async fn a_damaged_manifest_is_an_error() {
 
 #[tokio::test]
 async fn damage_in_the_middle_of_a_journal_does_not_discard_what_follows() {
-    // The library would take any of these for the end of the journal and cut the file there.
+    // The library would mistake any of these for the end of the journal and truncate the file there.
     let folder = interrupted().await;
     let (first, second) = (place_in_journal(folder.path(), "first"), place_in_journal(folder.path(), "second"));
     let good = fs::read(journal(folder.path())).unwrap();
@@ -304,19 +304,19 @@ async fn the_last_write_may_have_been_cut_off() {
         let third = place_in_journal(folder.path(), "third");
         change(&journal(folder.path()), |bytes| match fill {
             None => bytes.truncate(third + 3),
-            // Parts of the write are there and others are not, its end among those that are.
+            // Parts of the write are missing, but others, including its end, are present.
             Some(byte) => bytes[third..third + 5].fill(byte),
         });
         let engine = open(folder.path()).unwrap();
         assert_eq!(found(&engine).await, ["p/first", "p/second"], "{what}");
-        // What is written from now on follows the cut, and is found again.
+        // Later writes follow the truncated position, and are found again.
         commit_one(&engine, &table("Entities"), upsert("p", "zzz", 1)).await.unwrap();
         drop(engine);
         assert_eq!(found(&open(folder.path()).unwrap()).await, ["p/first", "p/second", "p/zzz"], "{what}");
     }
 }
 
-/// The bytes of a batch as the library writes it: one item, removed from a keyspace.
+/// Returns the bytes of a batch as the library writes it, with one item: the removal of a key from a keyspace.
 fn batch(number: u64) -> Vec<u8> {
     let key = b"forged";
     let item = [&[2, 1, 0][..], &1_u64.to_le_bytes(), &[6, 0], &[0; 8], key].concat();
@@ -324,14 +324,15 @@ fn batch(number: u64) -> Vec<u8> {
     [&[1, 1, 0, 0, 0][..], &number.to_le_bytes(), &item, &[3], &checksum, b"FJL\x03"].concat()
 }
 
-/// The bytes of a batch without items, which the library never writes.
+/// Returns the bytes of a batch without items, which the library never writes.
 fn batch_of_nothing() -> Vec<u8> {
     [&[1, 0, 0, 0, 0][..], &[0xFF; 7], &[0, 3], &xxhash_rust::xxh3::xxh3_64(b"").to_le_bytes(), b"FJL\x03"].concat()
 }
 
 const IN_VALUE: &[u8] = b"the client's own bytes";
 
-/// As [`interrupted`], but the last write but one was of two entities whose values hold these bytes.
+/// Returns the folder of [`interrupted`], except that the second-to-last write was of two entities whose values contain
+/// these bytes.
 async fn interrupted_with(bytes: &[u8], folder: tempfile::TempDir) -> tempfile::TempDir {
     let engine = open(folder.path()).unwrap();
     let value = [IN_VALUE, bytes, &[0xEE; 1000]].concat();
@@ -383,7 +384,7 @@ async fn a_cut_off_write_of_values_that_look_like_batches_is_no_damage() {
 
 #[tokio::test]
 async fn values_that_look_like_batches_do_not_hide_damage() {
-    // Every byte of the batch with the values, but those of its sequence number, which is for another check.
+    // Flip every byte of the batch with the values, except its sequence number, which another test covers.
     let folder = interrupted_with(&batch(u64::from(u32::MAX)), filled().await).await;
     let good = fs::read(journal(folder.path())).unwrap();
     let first = good.windows(IN_VALUE.len()).position(|window| window == IN_VALUE).unwrap();
@@ -398,7 +399,7 @@ async fn values_that_look_like_batches_do_not_hide_damage() {
         }
     }
     let engine = open_with_interval(folder.path()).unwrap();
-    assert_eq!(found(&engine).await, ["p/first", "p/second", "p/third"], "what the message says");
+    assert_eq!(found(&engine).await, ["p/first", "p/second", "p/third"], "the remedy in the message works");
 }
 
 #[tokio::test]
@@ -409,7 +410,7 @@ async fn after_a_stop_in_order_nothing_can_have_been_cut_off() {
     let error = assert_refused(folder.path(), "the last batch");
     assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
     assert!(matches!(refusal(open_with_interval(folder.path())), OpenError::Damaged { .. }));
-    // Who accepts the loss says so.
+    // Deleting the record accepts the loss.
     fs::remove_file(folder.path().join(CLOSED)).unwrap();
     assert_eq!(found(&open(folder.path()).unwrap()).await, ["p/first", "p/second"]);
 }
@@ -421,14 +422,14 @@ async fn after_a_crash_the_record_of_an_earlier_stop_gives_no_false_alarm() {
     assert!(!folder.path().join(CLOSED).exists(), "it is removed before anything is written");
     commit_one(&engine, &table("Entities"), insert("p", "fourth", 1)).await.unwrap();
     drop(engine);
-    assert!(!folder.path().join(CLOSED).exists(), "only a stop in order is recorded");
-    // As a crash leaves it that came while the record was being written.
+    assert!(!folder.path().join(CLOSED).exists(), "only a clean shutdown is recorded");
+    // This is the state after a crash while the record was being written.
     fs::write(folder.path().join("rowhouse.closed.new"), b"rowhouse cl").unwrap();
     let engine = open(folder.path()).unwrap();
     assert_eq!(found(&engine).await.len(), 4);
     engine.close().await.unwrap();
     drop(engine);
-    // As a version left it that recorded only that everything was synced.
+    // This is the record of a version that recorded only that everything was synced.
     fs::write(folder.path().join(CLOSED), b"").unwrap();
     assert_eq!(found(&open(folder.path()).unwrap()).await.len(), 4);
 }

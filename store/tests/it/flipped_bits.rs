@@ -1,6 +1,7 @@
-//! Bits that flip in a data folder while it is not open: what is read afterwards is right, or an error is reported.
+//! Tests bits that flip in a data folder while it is closed: everything read afterwards is either correct or an error.
 //!
-//! A run is determined by its seed, which is printed; `ROWHOUSE_SEED` replays one, `ROWHOUSE_FLIPS` makes it longer.
+//! A run is determined by its seed, which is printed. `ROWHOUSE_SEED` replays a run, and `ROWHOUSE_FLIPS` sets its
+//! length.
 
 use crate::support::*;
 use model::{EdmValue, Mutation, Record, RecordBuilder, Transaction};
@@ -11,12 +12,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 const FLIPS_DEFAULT: u64 = 80;
-/// Enough that some entities are in sorted files, and that these have several blocks.
+/// Enough that some entities are in sorted files with several blocks.
 const ENTITIES: usize = 4000;
 const VALUE_BYTES: usize = 20_000;
 
 fn open(folder: &Path) -> Result<Embedded, rowhouse_store::OpenError> {
-    // A cache would keep what was read, and this reads everything once.
+    // A larger cache would be useless, because each block is read once.
     let options = EmbeddedOptions { cache_bytes: 1024 * 1024, ..EmbeddedOptions::default() };
     Embedded::open(folder, &options, ManualClock::at(START_TICKS))
 }
@@ -25,7 +26,7 @@ fn row(number: usize) -> String {
     format!("{number:05}")
 }
 
-/// Fills a folder and stops in order; answers what is in it.
+/// Fills a folder and shuts down cleanly. Returns the contents.
 async fn fill(folder: &Path, random: &mut Random) -> BTreeMap<String, Record> {
     let engine = open(folder).unwrap();
     let table = table("Entities");
@@ -48,7 +49,7 @@ async fn fill(folder: &Path, random: &mut Random) -> BTreeMap<String, Record> {
     stored
 }
 
-/// The files below a folder, with their lengths without the zeros that a journal is created with.
+/// Returns the files below a folder and their lengths, without the zeros with which a journal is created.
 fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -67,7 +68,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
     found
 }
 
-/// Flips a bit; the same again takes it back.
+/// Flips a bit; a second call reverts it.
 fn flip(path: &Path, byte: usize, bit: usize) {
     let byte = u64::try_from(byte).unwrap();
     let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
@@ -77,7 +78,7 @@ fn flip(path: &Path, byte: usize, bit: usize) {
     file.write_all_at(&value, byte).unwrap();
 }
 
-/// How a damaged folder answered.
+/// The results of reading a damaged folder.
 #[derive(Debug, Default)]
 struct Tally {
     refused: u64,
@@ -85,7 +86,7 @@ struct Tally {
     unharmed: u64,
 }
 
-/// Reads everything: each entity is right, or an error.
+/// Reads everything: each entity must be correct or an error.
 async fn read_all(engine: &Embedded, stored: &BTreeMap<String, Record>, what: &str) -> bool {
     let table = table("Entities");
     let mut has_error = false;
@@ -93,7 +94,7 @@ async fn read_all(engine: &Embedded, stored: &BTreeMap<String, Record>, what: &s
         match engine.get(&table, &key("p", row)).await {
             Ok(found) => assert_eq!(found.as_ref(), Some(expected), "{row} is silently wrong after {what}"),
             Err(ReadError::Fault(_)) => has_error = true,
-            Err(ReadError::TableNotFound) => panic!("the table is silently gone after {what}"),
+            Err(ReadError::TableNotFound) => panic!("the table silently disappeared after {what}"),
         }
     }
     match engine.scan(&table, scan_all(), Kept::default()).await {
@@ -118,7 +119,7 @@ async fn a_flipped_bit_is_never_read_as_data() {
     let files = files(&good);
     let mut tally = Tally::default();
     for _ in 0..flips {
-        // Small files matter as much as large ones.
+        // Small files are damaged as often as large ones.
         let (path, length) = &files[random.index(files.len())];
         let (byte, bit) = (random.index(usize::try_from(*length).unwrap()), random.index(8));
         let name = path.strip_prefix(&good).unwrap();
@@ -142,7 +143,7 @@ async fn a_flipped_bit_is_never_read_as_data() {
     assert!(tally.refused > 0 && tally.reported > 0, "{tally:?}");
 }
 
-/// Makes a copy of a folder. Sorted files never change, so they are linked and not copied.
+/// Copies a folder. Sorted files never change, so they are linked instead of copied.
 fn link_folder(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {

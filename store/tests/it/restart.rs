@@ -1,4 +1,4 @@
-//! What a durable engine has in memory is there again after a restart.
+//! The in-memory state of a durable engine is restored after a restart.
 
 use crate::support::*;
 use model::service_properties::{Logging, RetentionDays};
@@ -32,7 +32,7 @@ async fn survives_a_restart<E: Engine>(open: impl AsyncFn() -> E) {
     engine.update_service_properties(&one, cors_update("https://a.example")).await.unwrap();
     engine.update_service_properties(&one, logged.clone()).await.unwrap();
     engine.create_table(&table("abc")).await.unwrap();
-    let metrics = TableKey { name: TableName::of_metrics(MetricsTable::MinutePrimary), ..table("any") };
+    let metrics = TableKey { name: TableName::from_metrics_table(MetricsTable::MinutePrimary), ..table("any") };
     engine.create_table(&metrics).await.unwrap();
     engine.close().await.unwrap();
     drop(engine);

@@ -1,12 +1,12 @@
-//! Several engines on one database, as several servers have them: what one does the others see, and the Timestamps of
-//! an entity grow whichever server writes, however far the clocks are apart.
+//! Several engines on one database, as in several servers: each sees the others' changes, and an entity's Timestamps
+//! grow whichever server writes, however far apart the clocks are.
 
 use crate::support::*;
 use model::{
     AccountName, Condition, DateTime, ETag, Mutation, MutationError, StoredAccessPolicies, StoredAccessPolicy,
     Transaction,
 };
-use model::{ServiceProperties, Written};
+use model::{MutationResult, ServiceProperties};
 use rowhouse_store::postgres::PROPERTIES_VISIBLE_WITHIN;
 use rowhouse_store::{CatalogError, CommitError, Engine, Postgres, PostgresOptions, ReadError};
 use std::collections::BTreeSet;
@@ -15,20 +15,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use test_support::cluster::{CitusCluster, Cluster};
 
-/// In ticks.
+/// The length of an hour, in ticks.
 const HOUR: i64 = 36_000_000_000;
 const SECOND: i64 = 10_000_000;
 
 type Server = Arc<Postgres<ManualClock>>;
 
 async fn open(url: &str, ticks: i64) -> Server {
-    // On several nodes of Citus the tables are distributed.
+    // On several Citus nodes, the tables are distributed.
     let distribute = url.contains("load_balance_hosts");
     let options = PostgresOptions { url: url.to_owned(), password: None, connections_max: 6, distribute };
     Arc::new(Postgres::open(&options, ManualClock::at(ticks)).await.unwrap())
 }
 
-/// Three servers on a new database, whose clocks are hours apart.
+/// Opens three servers on a new database, with clocks that are hours apart.
 async fn three() -> Option<(&'static Cluster, String, [Server; 3])> {
     let cluster = Cluster::shared()?;
     let url = cluster.database();
@@ -37,13 +37,13 @@ async fn three() -> Option<(&'static Cluster, String, [Server; 3])> {
 }
 
 async fn three_on(url: &str) -> [Server; 3] {
-    // At once, as when a whole group is started: one of them makes the schema.
+    // Open them concurrently, as when a whole group is started: one of them creates the schema.
     let at = |hours| open(url, START_TICKS + 10 * HOUR + hours * HOUR);
     let (a, b, c) = tokio::join!(at(0), at(-5), at(3));
     [a, b, c]
 }
 
-/// Three servers on the workers of a cluster of Citus.
+/// Opens three servers on the workers of a Citus cluster.
 async fn three_on_citus() -> Option<[Server; 3]> {
     let cluster = CitusCluster::shared()?;
     Some(three_on(&cluster.workers(&cluster.database())).await)
@@ -65,7 +65,7 @@ async fn tables_and_policies_are_seen_at_once([a, b, c]: [Server; 3]) {
     let table = table("Shared");
     a.create_table(&table).await.unwrap();
     assert!(matches!(b.create_table(&table).await, Err(CatalogError::AlreadyExists)));
-    // Every one knows the id of the table from here on.
+    // From here on, every server knows the id of the table.
     for (n, server) in [&a, &b, &c].into_iter().enumerate() {
         commit_one(&**server, &table, insert("p", &n.to_string(), 1)).await.unwrap();
         assert_eq!(all(&**server, &table).await.len(), n + 1);
@@ -80,7 +80,7 @@ async fn tables_and_policies_are_seen_at_once([a, b, c]: [Server; 3]) {
     assert!(matches!(c.get(&table, &key("p", "0")).await, Err(ReadError::TableNotFound)));
     assert!(matches!(c.scan(&table, scan_all(), Kept::default()).await, Err(ReadError::TableNotFound)));
     c.create_table(&table).await.unwrap();
-    // Those that knew the old table find the new one.
+    // Servers that knew the old table find the new one.
     commit_one(&*a, &table, insert("p", "new", 1)).await.unwrap();
     assert_eq!(names(&all(&*b, &table).await), ["p/new"]);
     assert!(b.policies(&table).await.unwrap().is_empty());
@@ -92,7 +92,7 @@ async fn service_properties_are_seen_by_the_others_in_time() {
     let account = AccountName::new(ACCOUNT).unwrap();
     let expected = ServiceProperties::default().updated(cors_update("https://a.example"));
     a.update_service_properties(&account, cors_update("https://a.example")).await.unwrap();
-    assert_eq!(*a.service_properties(&account).unwrap(), expected, "at once where it was set");
+    assert_eq!(*a.service_properties(&account).unwrap(), expected, "immediately visible where it was set");
     let changed = Instant::now();
     for server in [&b, &c] {
         while *server.service_properties(&account).unwrap() != expected {
@@ -109,7 +109,7 @@ async fn stamps_of_an_entity_grow_whoever_writes_and_differ_whoever_deletes_it()
     servers[0].create_table(&table).await.unwrap();
     let (mut last, mut all) = (None, BTreeSet::new());
     for n in 0..60 {
-        // Each pair of servers comes one after the other, with and without a deletion between.
+        // Each ordered pair of servers occurs, with and without a deletion in between.
         let server = &*servers[[0, 1, 2, 1, 0, 2][n % 6]];
         if n % 4 == 3 {
             commit_one(server, &table, delete("p", "r")).await.unwrap();
@@ -119,7 +119,7 @@ async fn stamps_of_an_entity_grow_whoever_writes_and_differ_whoever_deletes_it()
         let mutation = if last.is_some() { upsert("p", "r", 1) } else { insert("p", "r", 1) };
         let now = stamp(commit_one(server, &table, mutation).await.unwrap());
         assert!(Some(now) > last, "write {n}: {now:?} after {last:?}");
-        assert!(all.insert(now), "write {n}: {now:?} was given out before");
+        assert!(all.insert(now), "write {n}: {now:?} was already issued");
         last = Some(now);
     }
 }
@@ -133,7 +133,7 @@ async fn a_condition_that_names_a_stamp_of_another_server_is_followed_by_one_of_
     let mut last = stamp(commit_one(&*servers[2], &table, insert("p", "r", 1)).await.unwrap());
     let mut slots = [None; 3];
     for round in 0..9 {
-        let condition = Condition::parse(&ETag::of(last).to_string()).unwrap();
+        let condition = Condition::parse(&ETag::from_timestamp(last).to_string()).unwrap();
         let (key, properties) = (key("p", "r"), properties(&[("value", 2)]));
         let replace = Mutation::Replace { key, properties, condition };
         let now = stamp(commit_one(&*servers[round % 3], &table, replace).await.unwrap());
@@ -143,8 +143,9 @@ async fn a_condition_that_names_a_stamp_of_another_server_is_followed_by_one_of_
         last = now;
     }
     assert_eq!(BTreeSet::from(slots).len(), 3, "{slots:?}");
-    // One that no entity has does not move the stamps of the server.
-    let condition = Condition::parse(&ETag::of(DateTime::parse("9000-01-01T00:00:00Z").unwrap()).to_string()).unwrap();
+    // A Timestamp that no entity has does not advance the stamps of the server.
+    let condition =
+        Condition::parse(&ETag::from_timestamp(DateTime::parse("9000-01-01T00:00:00Z").unwrap()).to_string()).unwrap();
     let replace = Mutation::Replace { key: key("p", "r"), properties: properties(&[]), condition };
     let refused = commit_one(&*servers[0], &table, replace).await;
     assert!(matches!(refused, Err(CommitError::Refused(0, MutationError::ConditionNotMet))), "{refused:?}");
@@ -180,8 +181,8 @@ async fn no_stamp_comes_twice(servers: [Server; 3]) {
                     _ => Mutation::Delete { key, condition: Condition::Any },
                 };
                 match commit_one(&*server, &table, mutation).await {
-                    Ok(Written::Stored(stamp)) => stamps.push(stamp),
-                    Ok(Written::Deleted)
+                    Ok(MutationResult::Stored(stamp)) => stamps.push(stamp),
+                    Ok(MutationResult::Deleted)
                     | Err(CommitError::Refused(0, MutationError::AlreadyExists | MutationError::NotFound)) => {}
                     Err(other) => panic!("{other:?}"),
                 }
@@ -193,7 +194,7 @@ async fn no_stamp_comes_twice(servers: [Server; 3]) {
     assert!(all.len() > 50, "{}", all.len());
 }
 
-/// The stamps that writers were given, each its own in order, and none of them twice.
+/// Returns the stamps that the writers received. Each writer's stamps are in order, and none is repeated.
 async fn distinct(writers: Vec<tokio::task::JoinHandle<Vec<DateTime>>>) -> BTreeSet<DateTime> {
     let (mut all, mut count) = (BTreeSet::new(), 0);
     for writer in writers {
@@ -212,18 +213,18 @@ async fn a_table_created_again_has_other_stamps_whoever_deletes_and_creates_it()
     let table = table("Again");
     let mut all = BTreeSet::new();
     for round in 0..12 {
-        // The last writer of the old table and the first one of the new table: those who are ahead and behind in all
-        // combinations, and the servers that delete and create are others.
+        // The last writer of the old table and the first writer of the new table cover all combinations of clocks that
+        // are ahead and behind. Other servers delete and create the table.
         let [creator, first, second, deleter] = [round / 3, round, round + 1, round / 2].map(|n| &*servers[n % 3]);
         creator.create_table(&table).await.unwrap();
         for (server, mutation) in [(first, insert("p", "r", 1)), (second, upsert("p", "r", 2))] {
             let now = stamp(commit_one(server, &table, mutation).await.unwrap());
-            assert!(all.insert(now), "round {round}: {now:?} was given out before");
+            assert!(all.insert(now), "round {round}: {now:?} was already issued");
         }
         deleter.delete_table(&table).await.unwrap();
         let began = Instant::now();
         while round % 4 == 0 && cluster.sql(&url, "SELECT count(*) FROM rowhouse_tables").trim() != "0" {
-            assert!(began.elapsed() < TIMEOUT, "the purge does not come to an end");
+            assert!(began.elapsed() < TIMEOUT, "the purge does not end");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -276,7 +277,7 @@ async fn stamps_do_not_run_away_from_the_clock_when_a_table_is_created_again_and
     let table = table("Brief");
     let mut last = None;
     for round in 0..60 {
-        // Each table lives for two seconds.
+        // Each table exists for two seconds.
         clock.set(START_TICKS + round * 2 * SECOND);
         engine.create_table(&table).await.unwrap();
         for half in 0..4 {
@@ -366,9 +367,9 @@ async fn deleted_under_writers(servers: [Server; 3], sql: &dyn Fn(&str) -> Strin
             writer.await.unwrap();
         }
     }
-    // The machine may hold one up.
-    assert!(deletions.iter().min().unwrap() < &Duration::from_secs(1), "writers hold up the deletion: {deletions:?}");
-    // The one that purged may die at any time; the others go on.
+    // The machine may delay one of the deletions.
+    assert!(deletions.iter().min().unwrap() < &Duration::from_secs(1), "writers delay the deletion: {deletions:?}");
+    // The server that purged may die at any time; the others continue.
     let [a, b, c] = servers;
     drop((a, b));
     sql(FORGET_THE_DEAD);
@@ -406,7 +407,7 @@ fn fill(cluster: &Cluster, url: &str, count: u32) {
 
 const FORGET_THE_DEAD: &str = "UPDATE rowhouse_leases SET renewed = now() - interval '1 hour'";
 
-/// Lets the time pass after which a server without a sign of life is believed dead.
+/// Simulates the time after which a server that no longer renews its lease is presumed dead.
 fn forget_the_dead(cluster: &Cluster, url: &str) {
     cluster.sql(url, FORGET_THE_DEAD);
 }
@@ -425,7 +426,7 @@ async fn a_purge_whose_server_is_lost_is_finished_by_another_one() {
     let first = open(&url, START_TICKS).await;
     first.create_table(&table).await.unwrap();
     fill(cluster, &url, ENTITIES);
-    // A purge goes by the order of the keys, and waits for transactions that hold an entity.
+    // A purge follows the key order, and waits for transactions that lock an entity.
     let hold = || {
         let entity = "SELECT partition, row FROM rowhouse_entities ORDER BY partition, row OFFSET 5000 LIMIT 1";
         let lock = format!("PERFORM 1 FROM rowhouse_entities WHERE (partition, row) = ({entity}) FOR UPDATE");
@@ -434,7 +435,7 @@ async fn a_purge_whose_server_is_lost_is_finished_by_another_one() {
     let mut held = hold();
     first.delete_table(&table).await.unwrap();
     let mut servers = vec![first];
-    // Each gets some way, and is lost in the middle of a transaction.
+    // Each server makes some progress, and is then lost in the middle of a transaction.
     for _ in 0..3 {
         let began = Instant::now();
         while entities_left(cluster, &url) + 1000 > left {
@@ -472,7 +473,7 @@ async fn deleting_a_table_touches_none_of_its_entities() {
         engine.delete_table(&table).await.unwrap();
         assert!(engine.table(&table).await.unwrap().is_none());
         engine.create_table(&table).await.unwrap();
-        // One table is marked and one is new: nothing grows with the number of entities.
+        // One table is marked as deleted, and one is new: nothing grows with the number of entities.
         let rows = "SELECT (SELECT count(*) FROM rowhouse_tables WHERE is_deleted), \
                     (SELECT count(*) FROM rowhouse_tables WHERE NOT is_deleted)";
         assert_eq!(cluster.sql(&url, rows).trim(), "1|1", "{count}");

@@ -1,4 +1,4 @@
-//! Snapshots of the embedded engine, and folders that are filled with them.
+//! Snapshots of the embedded engine, and folders that are filled from them.
 
 use crate::support::*;
 use model::{DateTime, StoredAccessPolicies, StoredAccessPolicy};
@@ -13,7 +13,6 @@ fn policies() -> StoredAccessPolicies {
     StoredAccessPolicies::new(vec![StoredAccessPolicy::new("reader").unwrap()]).unwrap()
 }
 
-/// Fills a folder with a snapshot.
 fn restore(snapshot: &dyn Snapshot, folder: &Path) {
     let mut restored = RestoredFolder::begin(folder).unwrap();
     let contents = snapshot.contents();
@@ -43,7 +42,7 @@ async fn a_snapshot_is_of_one_instant_and_stamps_go_on_growing_where_it_is_resto
     engine.delete_table(&table("Gone")).await.unwrap();
     let before = all(&engine, &table("Cars")).await;
     let snapshot = engine.snapshots().take().unwrap();
-    // What comes later is not in it.
+    // Later changes are not in the snapshot.
     commit_one(&engine, &table("Cars"), upsert("p", "0000", 2)).await.unwrap();
     commit_one(&engine, &table("Cars"), delete("p", "0001")).await.unwrap();
     engine.create_table(&table("Later")).await.unwrap();
@@ -69,7 +68,7 @@ async fn a_snapshot_is_of_one_instant_and_stamps_go_on_growing_where_it_is_resto
     assert_eq!(names, ["Cars", "Empty"]);
     let written = commit_one(&restored, &table("Cars"), upsert("p", "0002", 3)).await.unwrap();
     assert!(stamp(written) > last_stamp && last_stamp >= DateTime::from_ticks(START_TICKS).unwrap());
-    // Tables get ids that no other has.
+    // New tables get ids that no other table has.
     restored.create_table(&table("Another")).await.unwrap();
     assert_eq!(all(&restored, &table("Another")).await, []);
     drop(restored);

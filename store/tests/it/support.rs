@@ -1,10 +1,10 @@
-//! What the tests of the engines share: names, entities, a clock that is set by hand, and a sink that keeps all.
+//! Support for the engine tests: names, entities, a clock that is set manually, and a sink that keeps all entities.
 
 use model::{
     AccountName, Clock, Condition, CorsRule, CorsRules, DateTime, EdmValue, Entity, EntityKey, EntityView, KeyRange,
     KeyText,
 };
-use model::{Mutation, Record, RecordBuilder, ServicePropertiesUpdate, TableName, Transaction, Written};
+use model::{Mutation, MutationResult, Record, RecordBuilder, ServicePropertiesUpdate, TableName, Transaction};
 use rowhouse_store::{CommitError, Engine, EntitySink, Intake, Scan, ScanEnd, TableKey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,7 +13,7 @@ pub(crate) use test_support::{Random, TIMEOUT};
 
 pub(crate) const ACCOUNT: &str = "account1";
 
-/// A number from the environment, by which a run is made longer or repeated.
+/// Returns a number from the environment that makes a run longer or replays it.
 pub(crate) fn setting(name: &str) -> Option<u64> {
     Some(std::env::var(name).ok()?.parse().expect("a number"))
 }
@@ -41,7 +41,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// Where the clocks of the tests start, in ticks.
+/// The time at which the test clocks start, in ticks.
 pub(crate) const START_TICKS: i64 = 1_000_000_000;
 
 pub(crate) fn table(name: &str) -> TableKey {
@@ -76,7 +76,7 @@ pub(crate) fn delete(partition: &str, row: &str) -> Mutation {
     Mutation::Delete { key: key(partition, row), condition: Condition::Any }
 }
 
-/// Sets one CORS rule, for an origin.
+/// Returns an update that sets one CORS rule, for an origin.
 pub(crate) fn cors_update(origin: &str) -> ServicePropertiesUpdate {
     let rule = CorsRule::new(origin, "GET", "x-ms-*", "", 60).unwrap();
     ServicePropertiesUpdate { cors: Some(CorsRules::new(vec![rule]).unwrap()), ..ServicePropertiesUpdate::default() }
@@ -86,13 +86,13 @@ pub(crate) async fn commit_one<E: Engine>(
     engine: &E,
     table: &TableKey,
     mutation: Mutation,
-) -> Result<Written, CommitError> {
+) -> Result<MutationResult, CommitError> {
     let written = engine.commit(table, Transaction::single(mutation)).await?;
     assert_eq!(written.len(), 1);
     Ok(written[0])
 }
 
-/// Commits upserts with the keys' place in the list as their value, in transactions of at most 100.
+/// Commits upserts in transactions of at most 100. The value of each entity is the index of its key in the list.
 pub(crate) async fn fill<E: Engine>(engine: &E, table: &TableKey, partition: &str, rows: &[String]) {
     for chunk in rows.chunks(100) {
         let mutations = chunk.iter().map(|row| upsert(partition, row, 1)).collect();
@@ -100,10 +100,10 @@ pub(crate) async fn fill<E: Engine>(engine: &E, table: &TableKey, partition: &st
     }
 }
 
-pub(crate) fn stamp(written: Written) -> DateTime {
+pub(crate) fn stamp(written: MutationResult) -> DateTime {
     match written {
-        Written::Stored(stamp) => stamp,
-        Written::Deleted => panic!("the entity was deleted, not stored"),
+        MutationResult::Stored(stamp) => stamp,
+        MutationResult::Deleted => panic!("the entity was deleted, not stored"),
     }
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn value(record: &Record) -> i64 {
     }
 }
 
-/// Keeps the entities of a page, and ends it after `most`.
+/// A sink that keeps the entities of a page and ends the page after `most` entities.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) entities: Vec<Entity>,
@@ -156,7 +156,7 @@ pub(crate) async fn all<E: Engine>(engine: &E, table: &TableKey) -> Vec<Entity> 
     entities
 }
 
-/// The keys of entities as `partition/row`.
+/// Returns the keys of entities as `partition/row`.
 pub(crate) fn names(entities: &[Entity]) -> Vec<String> {
     entities.iter().map(|entity| format!("{}/{}", entity.key.partition.as_str(), entity.key.row.as_str())).collect()
 }

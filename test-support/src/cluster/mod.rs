@@ -1,5 +1,5 @@
-//! A PostgreSQL server for tests, and a cluster of Citus, which end with the test binary. One of each serves all tests of a
-//! binary; each test has a database of its own.
+//! A PostgreSQL server and a Citus cluster for tests, which stop with the test binary. The tests of a binary share one
+//! of each; each test has its own database.
 
 mod citus;
 mod processes;
@@ -13,61 +13,62 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The exit code of the script when there is no PostgreSQL on this machine.
+/// The exit code of the script if PostgreSQL is not installed.
 const MISSING: i32 = 77;
 
-/// A running PostgreSQL server. It ends when the test binary ends, even if that crashes.
+/// A running PostgreSQL server. It stops when the test binary ends, even after a crash.
 #[derive(Debug)]
 pub struct Cluster {
     /// The address of its first database.
     url: String,
-    /// Where its programs are.
+    /// The folder of the PostgreSQL programs.
     programs: String,
-    /// The address of the first database of its standby, if it has one.
+    /// The address of the first database of the standby, if there is one.
     standby: Option<String>,
     databases: AtomicU32,
-    /// The script ends when this is closed.
+    /// The script ends when its standard input is closed.
     _stdin: ChildStdin,
     _script: Child,
 }
 
-/// An open transaction, which is rolled back when the value is dropped.
+/// An open transaction. Dropping it rolls it back.
 #[derive(Debug)]
 pub struct OpenTransaction(Child);
 
 impl Drop for OpenTransaction {
     fn drop(&mut self) {
-        // The end of its connection rolls the transaction back.
+        // Closing the connection rolls the transaction back.
         drop(self.0.stdin.take());
         let _ended = self.0.wait();
     }
 }
 
-/// Runs a script of the repository, whose first line of output says that it is ready and which ends with its standard input.
+/// Runs a script of the repository. Its first line of output signals that it is ready, and it ends when its standard
+/// input is closed.
 fn script(name: &str, arguments: &[&str]) -> Child {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts").join(name);
     Command::new(script).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
 impl Cluster {
-    /// The server that the tests of a binary share. `None` if PostgreSQL is not installed, which is printed; in CI that
-    /// fails the test.
+    /// Returns the server that the tests of a binary share. If PostgreSQL is not installed, prints a note and returns
+    /// `None`; in CI, fails the test.
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
         SHARED.get_or_init(Self::start).as_ref()
     }
 
-    /// A server of its own, for a test that stops or changes it.
+    /// Starts a separate server, for a test that stops or changes it.
     pub fn start() -> Option<Self> {
         Self::start_as(&[])
     }
 
-    /// A server with a synchronous standby.
+    /// Starts a server with a synchronous standby.
     pub fn start_with_standby() -> Option<Self> {
         Self::start_as(&["--standby"])
     }
 
-    #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
+    #[allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
     fn start_as(arguments: &[&str]) -> Option<Self> {
         let mut script = script("postgres.sh", arguments);
         let mut line = String::new();
@@ -76,8 +77,8 @@ impl Cluster {
         let [url, programs, _process, ref standby @ ..] = words[..] else {
             let status = script.wait().unwrap();
             let is_missing = status.code() == Some(MISSING);
-            assert!(is_missing && std::env::var("CI").as_deref() != Ok("true"), "no PostgreSQL: {status}");
-            eprintln!("SKIPPED, because there is no PostgreSQL (on Debian: apt-get install postgresql)");
+            assert!(is_missing && std::env::var("CI").as_deref() != Ok("true"), "PostgreSQL did not start: {status}");
+            eprintln!("SKIPPED: PostgreSQL is not installed (on Debian: apt-get install postgresql)");
             return None;
         };
         let (url, programs) = (url.to_owned(), programs.to_owned());
@@ -86,7 +87,7 @@ impl Cluster {
         Some(Self { url, programs, standby, databases: AtomicU32::new(0), _stdin: stdin, _script: script })
     }
 
-    /// The address of a database for a client that looks for the server that takes writes, among the two.
+    /// Returns the address of a database for a client that selects the writable one of the two servers.
     pub fn either(&self, database: &str) -> String {
         let (server, name) = database.rsplit_once('/').unwrap();
         let (_, standby) = self.standby.as_ref().unwrap().rsplit_once('@').unwrap();
@@ -99,22 +100,23 @@ impl Cluster {
         assert_eq!(self.sql(self.standby.as_ref().unwrap(), "SELECT pg_promote()").trim(), "t");
     }
 
-    /// Kills every process of the server at once, as a loss of its machine would.
+    /// Kills all processes of the server together, like the loss of its machine.
     pub fn kill(&self) {
         processes::kill(&self.process());
     }
 
-    /// Stops every process of the server, so that it takes connections and does not answer, until the value is dropped.
+    /// Stops all processes of the server until the returned value is dropped, so the server accepts connections but
+    /// does not respond.
     pub fn freeze(&self) -> Frozen {
         processes::freeze(&self.process())
     }
 
-    /// The id of the server process, which changes when the server is started again.
+    /// Returns the ID of the server process, which changes on a restart.
     fn process(&self) -> String {
         self.sql("postgres", "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)").trim().to_owned()
     }
 
-    /// The address of a new, empty database.
+    /// Creates an empty database and returns its address.
     pub fn database(&self) -> String {
         let name = format!("test{}", self.databases.fetch_add(1, Ordering::SeqCst));
         self.sql("postgres", &format!("CREATE DATABASE {name}"));
@@ -122,7 +124,7 @@ impl Cluster {
         format!("{server}/{name}")
     }
 
-    /// Begins a transaction with a statement, and keeps it open until the value is dropped.
+    /// Begins a transaction with a statement, and keeps it open until the returned value is dropped.
     pub fn open_transaction(&self, url: &str, statement: &str) -> OpenTransaction {
         let mut psql = Command::new(format!("{}/psql", self.programs));
         psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", url]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -135,13 +137,13 @@ impl Cluster {
         OpenTransaction(psql)
     }
 
-    /// The statements that make a copy of a database.
+    /// Returns the statements that recreate a database.
     pub fn dump(&self, url: &str) -> String {
         let mut dump = Command::new(format!("{}/pg_dump", self.programs));
         let output =
             dump.args(["--no-owner", "--no-privileges", "--inserts", url]).stdin(Stdio::null()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        // Lines for the terminal of PostgreSQL are no statements.
+        // Commands for PostgreSQL's terminal are not statements.
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().filter(|line| !line.starts_with('\\')).fold(String::new(), |all, line| all + line + "\n")
     }
@@ -151,7 +153,7 @@ impl Cluster {
         processes::load(&self.programs, url, file);
     }
 
-    /// Runs statements in a database, given by its name or address, and returns what they print.
+    /// Runs statements in a database, given by its name or address, and returns their output.
     pub fn sql(&self, database: &str, statements: &str) -> String {
         let (server, _) = self.url.rsplit_once('/').unwrap();
         let url = if database.contains('/') { database.to_owned() } else { format!("{server}/{database}") };

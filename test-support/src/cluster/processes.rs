@@ -1,9 +1,10 @@
-//! The processes of a database server, and statements for it: what a single server and the nodes of a cluster share.
+//! Control of the processes of a database server, and execution of statements, for a single server and for the nodes of
+//! a cluster.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A server whose processes are stopped, until the value is dropped.
+/// A server whose processes are stopped. Dropping this resumes them.
 #[derive(Debug)]
 pub struct Frozen(Vec<String>);
 
@@ -13,21 +14,22 @@ impl Drop for Frozen {
     }
 }
 
-/// Kills a server process and all its children at once, as a loss of its machine would.
+/// Kills a server process and all its children together, like the loss of its machine.
 pub(super) fn kill(server: &str) {
     signal_family("-9", server);
 }
 
-/// Stops a server process and all its children, so that the server takes connections and does not answer, until the value is
-/// dropped.
+/// Stops a server process and all its children until the returned value is dropped, so the server accepts connections
+/// but does not respond.
 pub(super) fn freeze(server: &str) -> Frozen {
     Frozen(signal_family("-STOP", server))
 }
 
-/// Sends a signal to a server process and then to its children, which it cannot start any more, and returns their ids.
+/// Sends a signal to a server process and then to its children, of which it can no longer start new ones. Returns their
+/// IDs.
 fn signal_family(name: &str, server: &str) -> Vec<String> {
     let mut family = vec![server.to_owned()];
-    // Children of a dead process belong to another one, so they are looked up twice.
+    // The children of a dead process are reparented, so they are looked up twice.
     let known = children(server);
     signal(name, &family);
     family.extend(children(server));
@@ -38,7 +40,6 @@ fn signal_family(name: &str, server: &str) -> Vec<String> {
     family
 }
 
-/// The ids of the children of a process.
 fn children(parent: &str) -> Vec<String> {
     let output = Command::new("ps").args(["-A", "-o", "pid=,ppid="]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -47,12 +48,12 @@ fn children(parent: &str) -> Vec<String> {
     pairs.filter(|(_, of)| of.trim() == parent).map(|(process, _)| process.to_owned()).collect()
 }
 
-/// Sends a signal to processes, of which some may have ended.
+/// Sends a signal to processes, some of which may have ended.
 fn signal(name: &str, processes: &[String]) {
     Command::new("kill").arg(name).args(processes).stderr(Stdio::null()).status().unwrap();
 }
 
-/// Runs statements in the database at an address by a program, and returns what they print.
+/// Runs statements in the database at an address with psql, and returns their output.
 pub(super) fn sql(programs: &str, url: &str, statements: &str) -> String {
     let mut psql = Command::new(format!("{programs}/psql"));
     psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-c", statements, url]).stdin(Stdio::null());
@@ -61,7 +62,7 @@ pub(super) fn sql(programs: &str, url: &str, statements: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs the statements of a file in the database at an address by a program.
+/// Runs the statements of a file in the database at an address with psql.
 pub(super) fn load(programs: &str, url: &str, file: &Path) {
     let mut psql = Command::new(format!("{programs}/psql"));
     psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-f"]).arg(file).arg(url).stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! The clock of the test is the time of day of the server.
+//! The clock of the test is the server's time of day.
 
 use super::*;
 use model::DateTime;
@@ -34,9 +34,9 @@ fn the_date_of_a_request_is_held_against_the_clock_and_that_of_the_system() {
     let server = TestServer::start_blocking().unwrap();
     let mut client = DatedClient::new(&server);
     let mut list = |date| client.request_at(date, "GET", "/Tables", &Value::Null).status;
-    assert_eq!(list(SystemTime::now()), 200, "the clock is that of the system until it is moved");
+    assert_eq!(list(SystemTime::now()), 200, "the clock follows the system until it is set");
     server.clock().advance(24 * HOUR);
-    assert_eq!(list(SystemTime::now()), 200, "clients work on with the time that they have");
+    assert_eq!(list(SystemTime::now()), 200, "clients keep working with their own time");
     assert_eq!([list(SystemTime::now() + 24 * HOUR), list(SystemTime::now() + 12 * HOUR)], [200, 403]);
     server.clock().set(july(0));
     let late = Duration::from_secs(15 * 60 + 1);
@@ -77,7 +77,7 @@ fn a_shared_access_signature_begins_and_expires_by_the_clock() {
     });
     assert_eq!(statuses, [403, 200, 200, 200, 403]);
     server.clock().set(july(9));
-    assert_eq!(query(), 200, "the clock may go back");
+    assert_eq!(query(), 200, "the clock may be set back");
 }
 
 #[test]
@@ -131,8 +131,8 @@ fn a_day_of_timestamps_is_left_at_the_end_of_the_clock() {
     assert_eq!(timestamp("1"), "9999-12-30T23:59:59.9999999Z");
     clock.resume();
     clock.advance(Duration::MAX);
-    assert_eq!(clock.now(), last, "a clock that runs stops there, too");
+    assert_eq!(clock.now(), last, "a running clock stops there, too");
     assert_eq!(timestamp("2"), "9999-12-31T00:00:00Z");
     clock.reset();
-    assert_eq!(timestamp("3"), "9999-12-31T00:00:00.0000001Z", "every write works on");
+    assert_eq!(timestamp("3"), "9999-12-31T00:00:00.0000001Z", "writes still succeed");
 }

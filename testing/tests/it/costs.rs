@@ -1,10 +1,10 @@
-//! What requests cost, as counts.
+//! Request costs, as counts.
 
 use super::*;
 use rowhouse_testing::Costs;
 use test_support::transact;
 
-/// Requests, and entities examined, returned and written.
+/// Returns the numbers of requests, and of entities examined, returned and written.
 fn counts(costs: Costs) -> [u64; 4] {
     [costs.requests, costs.entities_examined, costs.entities_returned, costs.entities_written]
 }
@@ -36,7 +36,11 @@ fn every_kind_of_request_is_counted_with_the_entities_that_it_works_on() {
         );
         let query = |filter: &str| format!("/Trees()?$filter={}", filter.replace(' ', "%20"));
         assert_eq!(cost("GET", "/Trees()", &Value::Null), [1, 12, 12, 0]);
-        assert_eq!(cost("GET", "/Trees()?$top=2", &Value::Null), [1, 3, 2, 0], "one more tells that there is more");
+        assert_eq!(
+            cost("GET", "/Trees()?$top=2", &Value::Null),
+            [1, 3, 2, 0],
+            "one more entity is read to determine that there are more"
+        );
         assert_eq!(cost("GET", &query("Height ge 4"), &Value::Null), [1, 12, 4, 0]);
         assert_eq!(cost("GET", &query("PartitionKey eq 'south' and Height ge 4"), &Value::Null), [1, 6, 2, 0]);
         assert_eq!(cost("GET", &query("PartitionKey eq 'south' and RowKey lt '2'"), &Value::Null), [1, 2, 2, 0]);
@@ -62,7 +66,7 @@ fn a_transaction_is_one_request_with_all_its_entities() {
     assert_eq!(counts(server.costs() - before), [1, 0, 0, 3]);
     let before = server.costs();
     transact(&mut client.client, &[operation(4), operation(3)]).unwrap();
-    assert_eq!(counts(server.costs() - before), [1, 0, 0, 0], "nothing of it was written");
+    assert_eq!(counts(server.costs() - before), [1, 0, 0, 0], "the rejected insert wrote nothing");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! How a server begins and ends.
+//! The start and the end of a server.
 
 use super::*;
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ fn servers_work_on_every_runtime_and_without_one() {
     fn is_served(server: &TestServer) {
         DatedClient::new(server).create_table("Trees");
     }
-    // The client blocks the thread of the runtime, so the server cannot need it.
+    // The client blocks the runtime's thread, so the server must not depend on it.
     let one_thread = tokio::runtime::Builder::new_current_thread().build().unwrap();
     one_thread.block_on(async { is_served(&TestServer::start().await.unwrap()) });
     one_thread.block_on(async { is_served(&TestServer::start_blocking().unwrap()) });
@@ -32,7 +32,7 @@ fn servers_share_nothing() {
 fn nothing_listens_once_a_server_is_dropped() {
     let server = TestServer::start_blocking().unwrap();
     let address = server.address();
-    // It is idle, and must not keep the server.
+    // The connection is idle and must not keep the server running.
     let mut client = DatedClient::new(&server);
     client.create_table("Trees");
     let DatedClient { client, .. } = client;
@@ -50,7 +50,7 @@ fn a_server_continues_with_the_data_of_a_folder() {
     client.create_table("Trees");
     let inserted = client.insert("Trees", &json!({ "PartitionKey": "north", "RowKey": "1" }));
     let error = start().unwrap_err().to_string();
-    assert!(error.contains(&folder.path().display().to_string()), "one server at a time: {error}");
+    assert!(error.contains(&folder.path().display().to_string()), "only one server may use the folder: {error}");
     drop(client);
     server.stop().unwrap();
     let server = start().unwrap();
@@ -68,6 +68,6 @@ fn a_server_that_cannot_start_says_why() {
     assert!(message(TestServer::builder().account("orchard", key).account("orchard", key)).contains("is given twice"));
     assert!(
         !message(TestServer::builder().account("orchard", "c2hvcnQ=")).contains("c2hvcnQ="),
-        "no error shows a key"
+        "errors must not contain keys"
     );
 }

@@ -1,4 +1,4 @@
-//! Tests of the server in the process of a test, as tests use it.
+//! Tests of the in-process server, used as in real tests.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};
 use test_support::{Account, Client, Response};
 
-/// A client of the development account, whose requests have the date of a clock.
+/// A client of the development account whose requests have the date of a given clock.
 struct DatedClient<'s> {
     server: &'s TestServer,
     client: Client,
@@ -25,7 +25,7 @@ impl<'s> DatedClient<'s> {
         Self { server, client: Client::connect(&server.address().to_string()).unwrap() }
     }
 
-    /// Sends a request with the date that the server has.
+    /// Sends a request with the server's date.
     fn request(&mut self, method: &str, path: &str, body: &Value) -> Response {
         let now = self.server.clock().now();
         self.request_at(now, method, path, body)
@@ -41,7 +41,7 @@ impl<'s> DatedClient<'s> {
         assert_eq!(self.request("POST", "/Tables", &json!({ "TableName": name })).status, 201);
     }
 
-    /// Inserts an entity and returns it as the server keeps it.
+    /// Inserts an entity and returns it as stored by the server.
     fn insert(&mut self, table: &str, entity: &Value) -> Value {
         let inserted = self.request("POST", &format!("/{table}"), entity);
         assert_eq!(inserted.status, 201, "{inserted:?}");
@@ -49,7 +49,7 @@ impl<'s> DatedClient<'s> {
     }
 }
 
-/// Sends a request that is signed in its address, if at all.
+/// Sends a request without an `Authorization` header; it may be signed in its address.
 fn anonymous(server: &TestServer, path_and_query: &str) -> u16 {
     let mut client = Client::connect_as(&server.address().to_string(), &Account::development()).unwrap();
     let head = format!(
@@ -59,7 +59,7 @@ fn anonymous(server: &TestServer, path_and_query: &str) -> u16 {
     client.receive_head().unwrap().status
 }
 
-/// A time of day on the first of July 2031.
+/// Returns a time of day on 1 July 2031.
 fn july(hours: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_940_630_400 + hours * 3600)
 }

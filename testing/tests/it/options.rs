@@ -1,4 +1,4 @@
-//! What the builder sets.
+//! The settings of the builder.
 
 use super::*;
 

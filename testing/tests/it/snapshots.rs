@@ -1,4 +1,4 @@
-//! Snapshots, and the return to them.
+//! Saving and restoring snapshots.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn a_test_returns_to_a_snapshot_and_to_the_beginning() {
     assert_eq!(again["Timestamp"], kept["Timestamp"]);
     let other = TestServer::start_blocking().unwrap();
     other.restore(&snapshot).unwrap();
-    assert_eq!(rows(&mut DatedClient::new(&other)), 1, "a snapshot can be that of another server");
+    assert_eq!(rows(&mut DatedClient::new(&other)), 1, "a snapshot of another server can be restored");
     server.clock().set(july(0));
     server.reset().unwrap();
     assert_eq!(client.request("GET", "/Trees()", &Value::Null).status, 404);

@@ -4,68 +4,69 @@ use crate::store_url::StoreUrl;
 use clap::Args;
 use std::path::PathBuf;
 
-/// The examples at the end of the help of backup.
+/// The examples at the end of the help of `backup`.
 pub const BACKUP_EXAMPLES: &str = "\
 Examples:
   rowhouse backup --data /var/lib/rowhouse --to /mnt/backup/rowhouse
-      all data as they are at this moment, whether a server runs or not
+      a snapshot of all data, whether or not a server is running
   rowhouse backup --data /var/lib/rowhouse --to /mnt/backup/rowhouse --keep 48 --quiet
       for cron, every half hour: keeps the backups of one day
   rowhouse backup --list /mnt/backup/rowhouse
   rowhouse backup --verify /mnt/backup/rowhouse
       reads all backups and checks every hash
 
-The first backup writes everything. Each later one writes only what has changed since, and is as complete as the first: \
-it can be restored without the others.
+The first backup writes everything. Each later backup writes only what has changed, but is just as \
+complete: it can be restored without the others.
 
-While a server runs, the command asks it for a snapshot, through a socket in the data folder that only the owner of the \
-folder may use; no request waits for it. Run it as the user that the server runs as. An interrupted backup is \
-not listed, and the next one uses what it wrote.
+While a server runs, the command gets a snapshot from it through a socket in the data folder, which only the owner of the \
+folder may use; requests to the server do not wait for it. Run the command as the same user as the server. An interrupted \
+backup is not listed, and the next one reuses the data that it wrote.
 
-A backup contains all data, unencrypted. It has no accounts and keys, because the data folder has none.
+A backup contains all data, unencrypted. It contains no accounts and keys, because the data folder has none.
 
-Data in PostgreSQL are backed up with the tools of PostgreSQL, such as pg_dump or continuous archiving.";
+For data in PostgreSQL, use the tools of PostgreSQL, such as pg_dump or continuous archiving.";
 
-/// The examples at the end of the help of restore.
+/// The examples at the end of the help of `restore`.
 pub const RESTORE_EXAMPLES: &str = "\
 Examples:
   rowhouse restore --from /mnt/backup/rowhouse --data /var/lib/rowhouse-new
-      the newest backup, into a folder that is missing or empty
+      the newest backup, into a missing or empty folder
   rowhouse restore --from /mnt/backup/rowhouse --at 2031-03-01T09:30:00Z --data ./as-it-was
-      the newest backup up to this instant
+      the newest backup at or before this instant
   rowhouse restore --from /mnt/backup/rowhouse --table Cars=CarsBefore --data ./some
       only one table, under another name
   rowhouse restore --from /mnt/backup/rowhouse --table Cars=CarsBefore --into http://127.0.0.1:10002/orchard --into-key-file key
-      the same into a running server, where entities get new Timestamps
+      the same, into a running server, where entities get new Timestamps
 
-Entities keep their Timestamps and ETags. All data are checked while they are read. No server opens the folder before all of \
-them are on disk; run an interrupted restore again with the same folder.";
+Entities keep their Timestamps and ETags. All data is verified as it is read. A server refuses to open the folder until \
+all data is on disk; after an interruption, run the restore again with the same folder.";
 
-/// The options of backup as they were given; nothing is checked or filled in.
+/// The options of `backup` as given, without validation or defaults.
 #[derive(Debug, Args)]
-#[allow(clippy::doc_markdown, reason = "the comments are the help text, which shows no backticks")]
+#[allow(clippy::doc_markdown, reason = "the comments are the help text, which must not contain backticks")]
 pub struct BackupArgs {
-    /// Data folder to back up, whether a server runs on it or not
+    /// Data folder to back up, whether or not a server is using it
     #[arg(long, env = "ROWHOUSE_DATA", value_name = "DIR")]
     pub(super) data: Option<PathBuf>,
 
-    /// Not supported: a database is backed up with its own tools, such as pg_dump
+    /// Not supported: back up a database with its own tools, such as pg_dump
     #[arg(long, env = "ROWHOUSE_STORE", value_name = "URL", hide_env_values = true)]
     pub(super) store: Option<StoreUrl>,
 
-    /// Folder for the backups of this data folder; created if it is missing
+    /// Folder for the backups of this data folder; created if missing
     #[arg(long, env = "ROWHOUSE_BACKUP_TO", value_name = "REPOSITORY", required_unless_present_any = ["list", "verify"])]
     pub(super) to: Option<PathBuf>,
 
-    /// Keep only the newest COUNT backups: once the new one is complete, remove the others and what only they need
+    /// Keep only the newest COUNT backups: when the new backup is complete, remove older ones and data that only they
+    /// need
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) keep: Option<u32>,
 
-    /// List the backups of a repository, and make none
+    /// List the backups in a repository instead of creating one
     #[arg(long, value_name = "REPOSITORY", conflicts_with_all = ["keep", "verify"])]
     pub(super) list: Option<PathBuf>,
 
-    /// Read all backups of a repository and check every hash, and make none
+    /// Read all backups in a repository and check every hash, instead of creating one
     #[arg(long, value_name = "REPOSITORY", conflicts_with = "keep")]
     pub(super) verify: Option<PathBuf>,
 
@@ -78,37 +79,39 @@ pub struct BackupArgs {
     pub(super) json: bool,
 }
 
-/// The options of restore as they were given; nothing is checked or filled in.
+/// The options of `restore` as given, without validation or defaults.
 #[derive(Debug, Args)]
-#[allow(clippy::doc_markdown, reason = "the comments are the help text, which shows no backticks")]
+#[allow(clippy::doc_markdown, reason = "the comments are the help text, which must not contain backticks")]
 pub struct RestoreArgs {
     /// Folder with the backups
     #[arg(long, value_name = "REPOSITORY")]
     pub(super) from: PathBuf,
 
-    /// New data folder; it must be missing or empty
+    /// New data folder; must be missing or empty
     #[arg(long, value_name = "DIR", required_unless_present = "into", conflicts_with = "into")]
     pub(super) data: Option<PathBuf>,
 
-    /// Write the tables of --table into this running server, data folder or database instead, as rowhouse copy does.
-    /// Their entities get new Timestamps and ETags
+    /// Restore the tables of --table into this running server, data folder or database instead, like rowhouse copy
+    ///
+    /// The entities get new Timestamps and ETags.
     #[arg(long, env = "ROWHOUSE_INTO", value_name = "PLACE", hide_env_values = true, requires = "tables")]
     pub(super) into: Option<String>,
 
-    /// File with the account key or shared access signature for --into; or put it in ROWHOUSE_INTO_KEY
+    /// File with the account key or shared access signature for --into; alternatively, set ROWHOUSE_INTO_KEY
     #[arg(long, env = "ROWHOUSE_INTO_KEY_FILE", value_name = "FILE", requires = "into")]
     pub(super) into_key_file: Option<PathBuf>,
 
-    /// Name of the backup, as rowhouse backup --list shows it [default: the newest]
+    /// Name of the backup, as listed by rowhouse backup --list [default: the newest]
     #[arg(long, value_name = "NAME", conflicts_with = "at")]
     pub(super) backup: Option<String>,
 
-    /// Take the newest backup up to this instant, such as 2031-03-01T09:30:00Z
+    /// Restore the newest backup at or before this instant, such as 2031-03-01T09:30:00Z
     #[arg(long, value_name = "TIME")]
     pub(super) at: Option<String>,
 
-    /// Restore only this table, under another name if one is given; may be repeated.
-    /// With several accounts: ACCOUNT/NAME
+    /// Restore only this table, optionally under another name; can be repeated
+    ///
+    /// If the backup has several accounts, use ACCOUNT/NAME.
     #[arg(long = "table", value_name = "NAME[=NEW]")]
     pub(super) tables: Vec<String>,
 

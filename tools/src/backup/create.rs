@@ -1,7 +1,7 @@
-//! Makes a backup of a snapshot: splits the entities into chunks, stores the new ones, and adds the manifest.
+//! Creates a backup from a snapshot: splits the entities into chunks, stores the new ones, and adds the manifest.
 //!
-//! Memory is bounded: a few chunks wait for the threads that hash, compress and write them, and the snapshot waits for
-//! these.
+//! Memory is bounded: only a few chunks wait for the threads that hash, compress and write them, and reading the
+//! snapshot waits for those.
 
 use super::repository::{
     BackupManifest, ChunkContent, ChunkEntry, Chunker, ENTITY_OVERHEAD_BYTES, Repository, StoredChunk, TableContent,
@@ -17,12 +17,11 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Threads that hash, compress and write. They wait for the disk most of the time.
+/// The number of threads that hash, compress and write. They mostly wait for the disk.
 const WRITER_THREADS: usize = 4;
-/// Most chunks that wait for a writer thread.
+/// The maximum number of chunks that wait for a writer thread.
 const WAITING_CHUNKS_MAX: usize = 8;
 
-/// A new backup, and what it added to its repository.
 #[derive(Debug, Default)]
 pub(super) struct BackupSummary {
     pub(super) id: String,
@@ -32,14 +31,14 @@ pub(super) struct BackupSummary {
     pub(super) bytes: u64,
     pub(super) chunks: u64,
     pub(super) new_chunks: u64,
-    /// The bytes of the files of new chunks.
+    /// The size of the files of new chunks, in bytes.
     pub(super) new_bytes: u64,
 }
 
-/// The number of a table, and the number of a chunk in it.
+/// The index of a table, and the index of a chunk in it.
 type ChunkPosition = (usize, usize);
 
-/// Makes a backup of a snapshot. `stop` ends it early with an error.
+/// Creates a backup from a snapshot. `stop` ends it early with an error.
 pub(super) fn create(
     input: impl Read,
     repository: &Repository,
@@ -62,7 +61,7 @@ pub(super) fn create(
     })
 }
 
-/// The work of one of the threads that store chunks.
+/// Stores chunks, as one of the writer threads.
 fn store_chunks(
     repository: &Repository,
     waiting: &Mutex<Receiver<(ChunkPosition, ChunkContent)>>,
@@ -77,9 +76,9 @@ fn store_chunks(
     }
 }
 
-/// A backup while its snapshot arrives.
+/// A backup being assembled while its snapshot arrives.
 struct Assembly {
-    /// `None` once there are no more.
+    /// `None` once all chunks have been sent.
     jobs: Option<SyncSender<(ChunkPosition, ChunkContent)>>,
     stored: Receiver<anyhow::Result<(ChunkPosition, StoredChunk)>>,
     /// The chunks of each table; `None` until they are stored.
@@ -88,12 +87,12 @@ struct Assembly {
 }
 
 impl Assembly {
-    /// Reads all of the snapshot; returns the manifest, still without chunks.
+    /// Reads the whole snapshot. Returns the manifest, still without chunks.
     fn receive(&mut self, input: impl Read, progress: &Progress, stop: &AtomicBool) -> anyhow::Result<BackupManifest> {
         let mut frames = FrameReader::new(input);
         let header = frames.header()?;
         progress.set_tables(header.tables);
-        let last_stamp = DateTime::from_ticks(header.last_stamp).context("the highest Timestamp is not an instant")?;
+        let last_stamp = DateTime::from_ticks(header.last_stamp).context("the highest Timestamp is invalid")?;
         self.summary.time.clone_from(&header.time);
         let mut manifest = BackupManifest::new(header.time, header.version, last_stamp);
         let mut chunker = Chunker::default();
@@ -112,10 +111,11 @@ impl Assembly {
                     totals.tables += 1;
                 }
                 Frame::Entities(bytes) => {
-                    let table = manifest.tables.last_mut().context("the snapshot has entities without a table")?;
+                    let table =
+                        manifest.tables.last_mut().context("the snapshot contains entities before the first table")?;
                     let before = table.entities;
                     each_entity(&bytes, |(key, record)| {
-                        ensure!(last_key.as_slice() < key, "the entities of {} are not in order", table.table);
+                        ensure!(last_key.as_slice() < key, "the entities of {} are out of order", table.table);
                         last_key.clear();
                         last_key.extend_from_slice(key);
                         table.entities += 1;
@@ -129,7 +129,7 @@ impl Assembly {
                     progress.add_entities(table.entities - before);
                 }
                 Frame::End(sent) => {
-                    ensure!(sent == totals, "{sent:?} were sent, and {totals:?} have arrived");
+                    ensure!(sent == totals, "{sent:?} were sent, but {totals:?} arrived");
                 }
             }
         }
@@ -151,11 +151,11 @@ impl Assembly {
     /// Passes a chunk of the last table to the writer threads, and records those that they have stored.
     fn send(&mut self, content: ChunkContent) -> anyhow::Result<()> {
         let table = self.chunks.len().saturating_sub(1);
-        let chunks = self.chunks.last_mut().context("a chunk without a table")?;
+        let chunks = self.chunks.last_mut().context("a chunk before the first table")?;
         let position = (table, chunks.len());
         chunks.push(None);
         let jobs = self.jobs.as_ref().context("a chunk after the last one")?;
-        jobs.send((position, content)).map_err(|_| anyhow!("the threads that write chunks have ended"))?;
+        jobs.send((position, content)).map_err(|_| anyhow!("the chunk writer threads have ended"))?;
         while let Ok(result) = self.stored.try_recv() {
             self.record(result)?;
         }
@@ -170,7 +170,7 @@ impl Assembly {
             self.summary.new_bytes += stored.entry.stored;
         }
         let slot = self.chunks.get_mut(table).and_then(|chunks| chunks.get_mut(index));
-        *slot.context("a chunk was stored that was not sent")? = Some(stored.entry);
+        *slot.context("a chunk was stored that had not been sent")? = Some(stored.entry);
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl Assembly {
         }
         for (table, chunks) in manifest.tables.iter_mut().zip(self.chunks) {
             let chunks: Option<Vec<_>> = chunks.into_iter().collect();
-            table.chunks = chunks.context("a thread that writes chunks panicked")?;
+            table.chunks = chunks.context("a chunk writer thread panicked")?;
         }
         let (tables, entities, bytes) = (manifest.tables.len() as u64, manifest.entities(), manifest.bytes());
         let id = repository.add(&manifest)?;

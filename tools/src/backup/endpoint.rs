@@ -1,4 +1,4 @@
-//! A backup as a source from which `rowhouse copy` copies tables.
+//! A backup as a source for `rowhouse copy`.
 
 use super::repository::{BackupManifest, Repository, TableContent, check_entity, describe, each_entity};
 use crate::endpoints::{Page, Query};
@@ -11,27 +11,23 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use store::{SnapshotTable, TableKey};
 
-/// A table of the backup.
 struct BackupTable {
     table: SnapshotTable,
     content: TableContent,
-    /// Where the last page ended, so that the next one does not read its chunk again.
+    /// The end of the last page, so that the next one does not read its chunk again.
     last_page: Mutex<Option<PageEnd>>,
 }
 
-/// The end of a page.
 struct PageEnd {
     next: Continuation,
-    /// The number of the chunk that the next page begins in.
+    /// The index of the chunk in which the next page begins.
     index: usize,
-    /// The content of that chunk.
     content: Vec<u8>,
 }
 
-/// An open backup.
 pub(super) struct BackupSource {
     repository: Repository,
-    /// By account and folded name.
+    /// By account and case-folded name.
     tables: HashMap<(AccountName, String), BackupTable>,
 }
 
@@ -49,7 +45,6 @@ impl BackupSource {
         self.tables.get(&name(key)).with_context(|| format!("the backup has no table '{}'", key.name))
     }
 
-    /// Reads a page.
     fn read(&self, table: &BackupTable, from: Option<&Continuation>, limit: usize) -> anyhow::Result<Page> {
         let last_page = table.last_page.lock().unwrap_or_else(PoisonError::into_inner).take();
         let last_page = last_page.filter(|last_page| from == Some(&last_page.next));
@@ -98,8 +93,8 @@ fn continuation(entity: &PropertyBag) -> Continuation {
 
 fn entity(bytes: (&[u8], &[u8])) -> anyhow::Result<PropertyBag> {
     check_entity(bytes)?;
-    let view = EntityView::new(bytes.0, bytes.1).map_err(|_| anyhow!("it cannot be read"))?;
-    copy_entity(&view, &[]).context("it cannot be read")
+    let view = EntityView::new(bytes.0, bytes.1).map_err(|_| anyhow!("it is malformed"))?;
+    copy_entity(&view, &[]).context("it is malformed")
 }
 
 #[async_trait]
@@ -127,7 +122,7 @@ impl Source for BackupSource {
         from: Option<&Continuation>,
         limit: usize,
     ) -> anyhow::Result<Page> {
-        ensure!(*query == Query::default(), "a backup has no queries: its tables are read as a whole");
+        ensure!(*query == Query::default(), "a backup supports no queries: its tables are read as a whole");
         let table = self.table(table)?;
         tokio::task::block_in_place(|| self.read(table, from, limit))
     }
@@ -137,7 +132,7 @@ impl Source for BackupSource {
     }
 
     async fn properties(&self, _: &AccountName) -> anyhow::Result<ServiceProperties> {
-        bail!("service properties are restored into a new data folder only")
+        bail!("service properties can be restored only into a new data folder")
     }
 
     async fn close(&self) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! The backups of a repository, for people and for programs.
+//! Lists the backups in a repository, as text and as JSON.
 
 use super::repository::{BackupManifest, Repository};
 use crate::terminal::HumanCount;
@@ -6,17 +6,16 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-/// A backup of a repository.
 #[derive(Debug)]
 pub(super) struct ListedBackup {
     id: String,
-    /// Its manifest, or what is wrong with it.
+    /// Its manifest, or a description of the damage.
     manifest: Result<BackupManifest, String>,
-    /// The bytes of chunks that no earlier backup has.
+    /// The size of the chunks that no earlier backup has, in bytes.
     added_bytes: u64,
 }
 
-/// All backups, the oldest first.
+/// Returns all backups, oldest first.
 pub(super) fn list(repository: &Repository) -> anyhow::Result<Vec<ListedBackup>> {
     let mut seen = HashSet::new();
     let mut backups = Vec::new();
@@ -30,7 +29,6 @@ pub(super) fn list(repository: &Repository) -> anyhow::Result<Vec<ListedBackup>>
     Ok(backups)
 }
 
-/// A table for people.
 pub(super) fn text(backups: &[ListedBackup]) -> String {
     let mut text =
         format!("{:<40} {:<29} {:>7} {:>15} {:>15}\n", "BACKUP", "TIME", "TABLES", "ENTITIES", "ADDED BYTES");
@@ -45,16 +43,16 @@ pub(super) fn text(backups: &[ListedBackup]) -> String {
             ),
             Err(damage) => damage.clone(),
         };
-        writeln!(text, "{id:<40} {line}").expect("writing to memory does not fail");
+        writeln!(text, "{id:<40} {line}").expect("writing to memory cannot fail");
     }
     text
 }
 
-/// A line of JSON for each backup.
+/// Formats each backup as one line of JSON.
 pub(super) fn json(backups: &[ListedBackup]) -> String {
     let mut text = String::new();
     for backup in backups {
-        writeln!(text, "{}", value(backup)).expect("writing to memory does not fail");
+        writeln!(text, "{}", value(backup)).expect("writing to memory cannot fail");
     }
     text
 }

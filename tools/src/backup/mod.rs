@@ -1,9 +1,9 @@
-//! `rowhouse backup` and `rowhouse restore`: all data of a data folder at one instant, kept in a repository that grows
-//! by what has changed.
+//! `rowhouse backup` and `rowhouse restore`: snapshots of all data in a data folder, kept in a repository that grows
+//! only by what has changed.
 //!
-//! `snapshot/` gets a snapshot of the folder. `create.rs` splits it into chunks and stores them in `repository/`, of
-//! which `read.rs` reads them for `restore.rs`, and `endpoint.rs` for a copy. `docs/backup-format.md` describes what is
-//! on disk. This module must not know how an engine stores its data.
+//! `snapshot/` gets a snapshot of the folder. `create.rs` splits it into chunks and stores them in `repository/`.
+//! `read.rs` reads them for `restore.rs`, and `endpoint.rs` for a copy. `docs/backup-format.md` describes the files.
+//! This module must not know how an engine stores its data.
 
 mod args;
 mod create;
@@ -39,7 +39,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Runs `rowhouse backup`. The exit code is a failure if `--verify` finds damage.
+/// Runs `rowhouse backup`. Returns a failure exit code if `--verify` finds damage.
 pub fn run_backup(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.list {
         let backups = listing::list(&Repository::open(path)?)?;
@@ -60,12 +60,12 @@ pub fn run_backup(args: &BackupArgs) -> anyhow::Result<ExitCode> {
 fn back_up(args: &BackupArgs) -> anyhow::Result<()> {
     ensure!(
         args.data.is_some() || args.store.is_none(),
-        "data in a database are backed up with the tools of the database: pg_dump takes a snapshot while servers run, and an \
-         archive of the write-ahead log goes back to any instant (docs/backup.md). For a data folder, name it with --data"
+        "back up data in a database with the tools of the database: pg_dump takes a snapshot while servers run, and an \
+         archive of the write-ahead log restores any instant (docs/backup.md). To back up a data folder, pass it with --data"
     );
     let data = args.data.as_deref().unwrap_or(Path::new("rowhouse-data"));
-    let to = args.to.as_deref().context("--to names the folder of the backups")?;
-    ensure!(!is_inside(to, data), "the backups would be in the data folder that they are of: {}", to.display());
+    let to = args.to.as_deref().context("pass the folder for the backups with --to")?;
+    ensure!(!is_inside(to, data), "the folder for the backups must not be inside the data folder: {}", to.display());
     let began = clock::instant();
     let (snapshot, repository) = (open_snapshot(data)?, Repository::create_or_open(to)?);
     let repository = Arc::new(repository);
@@ -78,7 +78,7 @@ fn back_up(args: &BackupArgs) -> anyhow::Result<()> {
         (Some(count), Some(repository)) => repository.remove_old(usize::try_from(count)?, &summary.id),
         _ => Ok(RemovedData::default()),
     };
-    // The backup is made, whatever became of the old ones.
+    // The backup is complete, even if removing old ones fails.
     let removed = removal.as_ref().copied().unwrap_or_default();
     if args.json {
         print(&format_args!("{}\n", summary_json(&summary, removed, began)))?;
@@ -137,7 +137,6 @@ pub fn run_restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Restores into a new data folder.
 fn restore_folder(
     args: &RestoreArgs,
     repository: Repository,
@@ -148,7 +147,7 @@ fn restore_folder(
 ) -> anyhow::Result<()> {
     let (time, target) = (manifest.time.clone(), folder.to_owned());
     if !args.quiet {
-        notice(format_args!("the backup {id} has {} entities", HumanCount(manifest.entities())));
+        notice(format_args!("backup {id} has {} entities", HumanCount(manifest.entities())));
     }
     let began = clock::instant();
     let restored = run_blocking("restoring", args.quiet, move |progress, stop| {
@@ -161,12 +160,11 @@ fn restore_folder(
         let summary = json!({ "backup": id, "time": time, "tables": tables, "entities": entities, "seconds": seconds });
         print(&format_args!("{summary}\n"))?;
     } else if !args.quiet {
-        print_line(format_args!("restored the backup {id} into {}", folder.display()))?;
+        print_line(format_args!("restored backup {id} into {}", folder.display()))?;
     }
     Ok(())
 }
 
-/// Restores tables into an endpoint that exists, and compares both sides.
 fn restore_tables(
     args: &RestoreArgs,
     repository: Repository,
@@ -174,7 +172,7 @@ fn restore_tables(
     manifest: BackupManifest,
     selection: &RestoreSelection,
 ) -> anyhow::Result<()> {
-    let into = args.into.as_deref().context("--data or --into names the target of the restore")?;
+    let into = args.into.as_deref().context("pass the target of the restore with --data or --into")?;
     let wanted = selection.choose(&manifest)?;
     let tables = wanted.iter().map(|wanted| {
         let from = wanted.content.table.decode()?.table;
@@ -184,17 +182,17 @@ fn restore_tables(
     let from_name = format!("backup {id}: {}", args.tables.join(" "));
     let restore = TableRestore { into, key_file: args.into_key_file.as_deref(), from_name, tables };
     if !block_on(restore.run(Arc::new(BackupSource::new(repository, manifest)?)))? {
-        // The address may hold a secret.
-        bail!("the target of --into differs from the backup after the restore; perhaps another client writes to it");
+        // The address may contain a secret.
+        bail!("after the restore, the target of --into differs from the backup; another client may be writing to it");
     }
     Ok(())
 }
 
 fn parse_instant(text: &str) -> anyhow::Result<DateTime> {
-    DateTime::parse(text).map_err(|_| anyhow!("'{text}' is not an instant such as 2031-03-01T09:30:00Z"))
+    DateTime::parse(text).map_err(|_| anyhow!("'{text}' is not a valid time: write it like 2031-03-01T09:30:00Z"))
 }
 
-/// Whether a path is inside a folder. Neither has to exist.
+/// Returns true if a path is inside a folder. Neither has to exist.
 fn is_inside(path: &Path, folder: &Path) -> bool {
     let Ok(folder) = folder.canonicalize() else { return false };
     // The ancestors of a relative path end below the current folder.

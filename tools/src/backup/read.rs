@@ -1,4 +1,4 @@
-//! Finds a backup in a repository, and reads the entities of a table; all that is read is checked.
+//! Finds a backup in a repository, and reads the entities of a table. Everything is verified as it is read.
 
 use super::repository::{
     BackupManifest, ChunkEntry, Repository, TableContent, check_entity, describe, each_entity, name_of_time,
@@ -8,20 +8,19 @@ use model::DateTime;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-/// How many chunks are read ahead.
+/// The maximum number of chunks that are read ahead.
 const CHUNKS_AHEAD_MAX: usize = 4;
 
-/// The wanted backup of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BackupChoice {
     Latest,
     Named(String),
-    /// The newest that is not after this instant.
+    /// The newest one at or before this instant.
     At(DateTime),
 }
 
 impl BackupChoice {
-    /// The name and the manifest of the backup.
+    /// Returns the name and the manifest of the backup.
     pub(super) fn find(&self, repository: &Repository) -> anyhow::Result<(String, BackupManifest)> {
         let ids = repository.backups()?;
         match self {
@@ -31,13 +30,11 @@ impl BackupChoice {
                 Ok((id.clone(), repository.manifest(id)?))
             }
             Self::At(instant) => {
-                // The names have the times, so that later backups need not be read and may be damaged.
+                // The names contain the times, so later backups need not be read and may be damaged.
                 let last = name_of_time(*instant);
                 let id = ids.iter().rev().find(|id| id.split('-').next().is_some_and(|time| time <= last.as_str()));
                 let id = id.with_context(|| {
-                    format!(
-                        "there is no backup from {instant} or before; rowhouse backup --list shows those that there are"
-                    )
+                    format!("there is no backup at or before {instant}; rowhouse backup --list shows the existing ones")
                 })?;
                 Ok((id.clone(), repository.manifest(id)?))
             }
@@ -45,9 +42,10 @@ impl BackupChoice {
     }
 }
 
-/// Reads a table, and passes its entities to the sink in order: key inside the table, record.
+/// Reads a table, and passes its entities to the sink in order: the key inside the table, and the record.
 ///
-/// Hashes, the order of keys, each key and each record are checked before the sink sees an entity, counts afterwards.
+/// Hashes, key order, each key and each record are checked before the sink sees an entity; counts are checked
+/// afterwards.
 pub(super) fn each_entity_of_table(
     repository: &Repository,
     table: &TableContent,
@@ -60,7 +58,7 @@ pub(super) fn each_entity_of_table(
         let before = count;
         each_entity(content, |entity| {
             let (key, record) = entity;
-            ensure!(last_key.as_deref().is_none_or(|last| last < key), "its entities are not in order");
+            ensure!(last_key.as_deref().is_none_or(|last| last < key), "its entities are out of order");
             last_key.get_or_insert_default().clear();
             last_key.get_or_insert_default().extend_from_slice(key);
             let stamp = check_entity(entity).with_context(|| describe(entity))?;
@@ -68,12 +66,16 @@ pub(super) fn each_entity_of_table(
             count += 1;
             sink(key, record)
         })
-        .with_context(|| format!("the chunk {}", entry.sha256))?;
-        ensure!(count - before == entry.entities, "the chunk {} has another number of entities", entry.sha256);
+        .with_context(|| format!("chunk {}", entry.sha256))?;
+        ensure!(
+            count - before == entry.entities,
+            "chunk {} contains a different number of entities than the manifest",
+            entry.sha256
+        );
         Ok(())
     })
-    .with_context(|| format!("the table {}", table.table))?;
-    ensure!(count == table.entities, "the table {} has {count} entities instead of {}", table.table, table.entities);
+    .with_context(|| format!("table {}", table.table))?;
+    ensure!(count == table.entities, "table {} has {count} entities instead of {}", table.table, table.entities);
     Ok(())
 }
 
@@ -88,7 +90,7 @@ fn each_chunk(
         scope.spawn(move || {
             for entry in &table.chunks {
                 if ahead.send((entry, repository.chunk(entry))).is_err() {
-                    // The receiver ended with an error.
+                    // The receiver stopped with an error.
                     return;
                 }
             }

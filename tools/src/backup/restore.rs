@@ -9,14 +9,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::{Restore, RestoredFolder};
 
-/// How much was restored.
 #[derive(Debug)]
 pub(super) struct RestoreSummary {
     pub(super) tables: u64,
     pub(super) entities: u64,
 }
 
-/// Restores into a folder. `stop` ends it early with an error; servers refuse the folder then.
+/// Restores into a folder. `stop` ends it early with an error; servers then refuse the folder.
 pub(super) fn restore(
     repository: &Repository,
     manifest: &BackupManifest,
@@ -29,7 +28,7 @@ pub(super) fn restore(
     let last_stamp = manifest.last_stamp()?;
     progress.set_tables(wanted.len());
     let mut restored = RestoredFolder::begin(folder)?;
-    // Service properties are restored with all tables only.
+    // Service properties are restored only if all tables are.
     let accounts = if selection.is_all() { manifest.accounts.as_slice() } else { &[] };
     for entry in accounts {
         let (account, properties) = entry.decode()?;

@@ -1,4 +1,4 @@
-//! The tables of a backup that are restored, and their new names.
+//! The tables of a backup to restore, and their new names.
 
 use super::repository::{BackupManifest, TableContent};
 use crate::names::{parse_account, parse_table};
@@ -10,17 +10,16 @@ use store::SnapshotTable;
 /// A value of `--table`: a table, and its new name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct TableRequest {
-    /// `None` if only one account has a table of this name.
+    /// `None` if only one account may have a table with this name.
     account: Option<AccountName>,
     name: TableName,
     new_name: TableName,
 }
 
-/// The values of `--table`; without one all tables are restored.
+/// The values of `--table`; without any, all tables are restored.
 #[derive(Debug, Default)]
 pub(super) struct RestoreSelection(Vec<TableRequest>);
 
-/// A table to restore, with its new name.
 #[derive(Debug)]
 pub(super) struct RestoredTable<'m> {
     pub(super) content: &'m TableContent,
@@ -28,7 +27,7 @@ pub(super) struct RestoredTable<'m> {
 }
 
 impl RestoreSelection {
-    /// Reads texts such as `Cars`, `Cars=Old` and `account/Cars=Old`.
+    /// Parses values such as `Cars`, `Cars=Old` and `account/Cars=Old`.
     pub(super) fn parse(texts: &[String]) -> anyhow::Result<Self> {
         let parse = |text: &String| {
             let (old, new) = text.split_once('=').unwrap_or((text, ""));
@@ -42,12 +41,12 @@ impl RestoreSelection {
         texts.iter().map(parse).collect::<anyhow::Result<_>>().map(Self)
     }
 
-    /// Whether everything is restored as it is.
+    /// Returns true if everything is restored under its own name.
     pub(super) fn is_all(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The tables to restore. Each request must name exactly one, and no two may get the same name.
+    /// Returns the tables to restore. Each request must match exactly one table, and new names must be distinct.
     pub(super) fn choose<'m>(&self, manifest: &'m BackupManifest) -> anyhow::Result<Vec<RestoredTable<'m>>> {
         let mut tables = Vec::new();
         for content in &manifest.tables {
@@ -65,15 +64,11 @@ impl RestoreSelection {
             };
             let mut found = tables.iter().filter(|(_, table)| is_requested(table));
             let Some((content, table)) = found.next() else { bail!("the backup has no table '{}'", request.name) };
-            ensure!(
-                found.next().is_none(),
-                "several accounts have a table '{0}'; name it as ACCOUNT/{0}",
-                request.name
-            );
+            ensure!(found.next().is_none(), "several accounts have a table '{0}': write ACCOUNT/{0}", request.name);
             let mut target = table.clone();
             target.table.name = request.new_name.clone();
             let is_new = names.insert((target.table.account.clone(), target.table.name.folded().to_owned()));
-            ensure!(is_new, "two tables are to become '{}'", request.new_name);
+            ensure!(is_new, "two tables would be restored as '{}'", request.new_name);
             wanted.push(RestoredTable { content, target });
         }
         Ok(wanted)

@@ -1,4 +1,4 @@
-//! Verifies a repository: reads all its backups, and lists what is wrong with them.
+//! Verifies a repository: reads all its backups, and lists the problems it finds.
 
 use super::repository::{BackupManifest, ChunkEntry, Repository, TableContent, check_entity, describe, each_entity};
 use crate::runtime::run_blocking;
@@ -14,15 +14,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug, Default, Serialize)]
 struct VerificationReport {
     backups: u64,
-    /// Each chunk counts once.
+    /// The number of distinct chunks.
     chunks: u64,
-    /// The bytes of their files.
+    /// The size of their files.
     bytes: u64,
-    /// The damaged backups, and what is wrong with each.
+    /// The damaged backups, with the problems of each.
     damaged: BTreeMap<String, Vec<String>>,
 }
 
-/// What later checks need of a chunk.
+/// The facts about a chunk that later checks need.
 #[derive(Debug)]
 struct ChunkSummary {
     first: Vec<u8>,
@@ -31,7 +31,7 @@ struct ChunkSummary {
     latest: DateTime,
 }
 
-/// A verification. Each chunk is read once, however many backups have it.
+/// A verification. Each chunk is read once, however many backups share it.
 struct Verification<'a> {
     repository: &'a Repository,
     progress: &'a Progress,
@@ -40,7 +40,7 @@ struct Verification<'a> {
     bytes: u64,
 }
 
-/// Verifies all backups of a repository, and prints what is wrong; returns whether nothing is.
+/// Verifies all backups in a repository, and prints the problems. Returns true if there are none.
 pub(crate) fn verify(path: &Path, is_quiet: bool, as_json: bool) -> anyhow::Result<bool> {
     let repository = Repository::open(path)?;
     let report = run_blocking("verifying", is_quiet, move |progress, stop| read_all(&repository, progress, stop))?;
@@ -83,7 +83,6 @@ fn read_all(repository: &Repository, progress: &Progress, stop: &AtomicBool) -> 
 }
 
 impl Verification<'_> {
-    /// What is wrong with a backup.
     fn backup(&mut self, manifest: &BackupManifest) -> anyhow::Result<Vec<String>> {
         let mut problems = Vec::new();
         let mut record = |result: anyhow::Result<()>| problems.extend(result.err().map(|error| format!("{error:#}")));
@@ -91,21 +90,21 @@ impl Verification<'_> {
             record(account.decode().map(drop));
         }
         record(manifest.instant().map(drop));
-        // If it cannot be read, no entity counts as too late.
+        // If it is invalid, no entity counts as too late.
         let last_stamp = manifest.last_stamp();
         let latest = last_stamp.as_ref().map_or(DateTime::MAX, |stamp| *stamp);
         record(last_stamp.map(drop));
         for table in &manifest.tables {
             record(table.table.decode().map(drop));
             self.read_chunks(table)?;
-            record(self.table(table, latest).with_context(|| format!("the table {}", table.table)));
+            record(self.table(table, latest).with_context(|| format!("table {}", table.table)));
             self.progress.add_table();
         }
         Ok(problems)
     }
 
-    /// Reads the chunks of a table that were not read yet. Damage is recorded; an error means that the command was
-    /// stopped.
+    /// Reads the chunks of a table that have not been read yet. Damage is recorded; an error means that the command
+    /// was stopped.
     fn read_chunks(&mut self, table: &TableContent) -> anyhow::Result<()> {
         for entry in &table.chunks {
             if !self.chunks.contains_key(&entry.sha256) {
@@ -119,16 +118,17 @@ impl Verification<'_> {
         Ok(())
     }
 
-    /// Checks the chunks of a table against each other and against the manifest, in which the sums are right.
+    /// Checks the chunks of a table against each other and against the manifest, whose totals have already been
+    /// checked.
     fn table(&self, table: &TableContent, latest: DateTime) -> anyhow::Result<()> {
         let mut last: Option<&[u8]> = None;
         for entry in &table.chunks {
             let ChunkEntry { sha256, .. } = entry;
-            let known = self.chunks.get(sha256).context("a chunk was not read")?;
+            let known = self.chunks.get(sha256).context("a chunk has not been read")?;
             let chunk = known.as_ref().map_err(|damage| anyhow!("{damage}"))?;
-            ensure!(chunk.entities == entry.entities, "the chunk {sha256} has {} entities", chunk.entities);
-            ensure!(last.is_none_or(|last| last < chunk.first.as_slice()), "the chunk {sha256} is not in order");
-            ensure!(chunk.latest <= latest, "an entity of the chunk {sha256} is later than the whole backup");
+            ensure!(chunk.entities == entry.entities, "chunk {sha256} has {} entities", chunk.entities);
+            ensure!(last.is_none_or(|last| last < chunk.first.as_slice()), "chunk {sha256} is out of order");
+            ensure!(chunk.latest <= latest, "an entity in chunk {sha256} is later than the whole backup");
             last = Some(&chunk.last);
         }
         Ok(())
@@ -146,7 +146,7 @@ fn summarize(content: &[u8]) -> anyhow::Result<ChunkSummary> {
                 summary.insert(ChunkSummary { first: key.to_vec(), last: key.to_vec(), entities: 0, latest: stamp })
             }
             Some(summary) => {
-                ensure!(summary.last.as_slice() < key, "its entities are not in order");
+                ensure!(summary.last.as_slice() < key, "its entities are out of order");
                 summary.last.clear();
                 summary.last.extend_from_slice(key);
                 summary

@@ -1,4 +1,4 @@
-//! The options of the commands that say which service they use, and with which credential.
+//! The options that select a service and a credential.
 
 use crate::endpoints::{EndpointOption, Location, read_location};
 use anyhow::{Context, bail};
@@ -6,36 +6,38 @@ use clap::Args;
 use client::{DEVELOPMENT_ENDPOINT, RetryPolicy, TableService};
 use std::path::PathBuf;
 
-/// How often an operation is attempted. That is few, because a person waits for the result.
+/// The maximum number of attempts of an operation. It is low because a person is waiting for the result.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// The variable in place of `--endpoint`.
+/// The variable that replaces `--endpoint`.
 const ENDPOINT_VARIABLE: &str = "ROWHOUSE_ENDPOINT";
 
-/// Variables that may hold a connection string; the first one that is set counts.
+/// Variables that may hold a connection string; the first one that is set is used.
 const CONNECTION_STRING_VARIABLES: [&str; 2] = ["ROWHOUSE_CONNECTION_STRING", "AZURE_STORAGE_CONNECTION_STRING"];
 
 /// The end of the help of every command.
 macro_rules! connection_help {
     () => {
         "\
-Which service: --endpoint, else --connection-string-file, else the variables ROWHOUSE_CONNECTION_STRING and \
-AZURE_STORAGE_CONNECTION_STRING, else the development account on http://127.0.0.1:10002. The account key, or a shared \
-access signature, goes into ROWHOUSE_KEY or the file of --key-file, never onto the command line; a signature may be part of \
-the URL. The development account needs no key.
+The service is given by the first of these: --endpoint, --connection-string-file, ROWHOUSE_CONNECTION_STRING, \
+AZURE_STORAGE_CONNECTION_STRING. Otherwise, it is the development account on http://127.0.0.1:10002. Put the account key or a \
+shared access signature into ROWHOUSE_KEY or into a file for --key-file, never on the command line; a signature may be part \
+of the URL. The development account needs no key.
 
-Exit codes: 0 done; 1 not done; 2 the command line is wrong; 4 the table or the entity does not exist; 5 it exists \
-already, or has another ETag."
+Exit codes: 0 success; 1 failure; 2 invalid command line; 4 the table or the entity does not exist; 5 it already exists, \
+or has a different ETag."
     };
 }
 pub(super) use connection_help;
 
-/// The options that all these commands have.
+/// The options that all these commands share.
 #[derive(Debug, Args)]
-#[allow(clippy::doc_markdown, reason = "the comments are the help text, which shows no backticks")]
+#[allow(clippy::doc_markdown, reason = "the comments are the help text, which must not contain backticks")]
 pub(super) struct ConnectionArgs {
-    /// URL of a service with its account, such as http://127.0.0.1:10002/ACCOUNT,
-    /// https://ACCOUNT.table.core.windows.net or the URL of a shared access signature
+    /// URL of a service with its account
+    ///
+    /// For example, http://127.0.0.1:10002/ACCOUNT, https://ACCOUNT.table.core.windows.net or the URL of a shared
+    /// access signature.
     #[arg(
         long,
         env = ENDPOINT_VARIABLE,
@@ -50,13 +52,13 @@ pub(super) struct ConnectionArgs {
     #[arg(long, env = "ROWHOUSE_CONNECTION_STRING_FILE", value_name = "FILE", global = true)]
     connection_string_file: Option<PathBuf>,
 
-    /// File with the account key or shared access signature; or put it in ROWHOUSE_KEY
+    /// File with the account key or shared access signature; alternatively, set ROWHOUSE_KEY
     #[arg(long, env = "ROWHOUSE_KEY_FILE", value_name = "FILE", global = true)]
     key_file: Option<PathBuf>,
 }
 
 impl ConnectionArgs {
-    /// The service. Nothing is sent yet.
+    /// Returns the service. Nothing is sent yet.
     pub(super) fn service(&self) -> anyhow::Result<TableService> {
         let variable = |name: &str| std::env::var(name).ok();
         let (origin, text) = match (&self.endpoint, &self.connection_string_file) {
@@ -79,14 +81,14 @@ impl ConnectionArgs {
                 Ok(TableService::builder(endpoint, credential).retry(retry).build()?)
             }
             other => bail!(
-                "{origin} names {other}, which is not a service: start one on it with 'rowhouse serve', or use export \
-                 and import"
+                "{origin} is set to {other}, which is not a service: start a server for it with 'rowhouse serve', or use \
+                 export and import"
             ),
         }
     }
 }
 
-/// The first variable with a connection string that is not empty, and that string.
+/// Returns the first variable with a nonempty connection string, and that string.
 fn connection_string(variable: impl Fn(&str) -> Option<String>) -> Option<(&'static str, String)> {
     let found = CONNECTION_STRING_VARIABLES.into_iter().filter_map(|name| Some((name, variable(name)?)));
     found.into_iter().find(|(_, text)| !text.trim().is_empty())

@@ -1,4 +1,4 @@
-//! Counts the entities of a table: several key ranges at a time, page by page.
+//! Counts the entities of a table: several key ranges in parallel, page by page.
 
 use super::service_error::from_service;
 use crate::endpoints::{PageReader, Query, split};
@@ -9,7 +9,8 @@ use model::name::PARTITION_KEY;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// The number of entities that match; up to `parallel` ranges are read at the same time. The first failure ends it.
+/// Returns the number of entities that match. Up to `parallel` ranges are read concurrently. Stops at the first
+/// failure.
 pub(super) async fn count(
     service: &TableService,
     table: &str,
@@ -62,7 +63,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use store::{Memory, TableKey};
 
-    /// A table that observes how many pages are read at the same time, and fails at one of them.
+    /// A table that records how many pages are read concurrently, and fails at one of them.
     struct Observed {
         table: SourceTable,
         current: AtomicUsize,
@@ -77,7 +78,7 @@ mod tests {
             anyhow::ensure!(left > 0, "the service is gone");
             let current = self.current.fetch_add(1, Ordering::Relaxed) + 1;
             self.most.fetch_max(current, Ordering::Relaxed);
-            // All other tasks run until they wait.
+            // Let all other tasks run until they wait.
             tokio::task::yield_now().await;
             self.current.fetch_sub(1, Ordering::Relaxed);
             self.table.page(query, from, limit).await

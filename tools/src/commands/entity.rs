@@ -13,26 +13,26 @@ use clap::{Args, Subcommand};
 use client::{ETag, IfMatch, PropertyBag, TableService};
 use model::Condition;
 
-/// The examples at the end of the help of entity.
+/// The examples at the end of the help of `entity`.
 pub const ENTITY_EXAMPLES: &str = concat!(
     "\
 Examples:
   rowhouse entity query cars
-      all entities of a table, in the order of their keys
+      all entities of a table, in key order
   rowhouse entity query cars --filter \"PartitionKey eq 'kestrel' and Doors gt 4\" --select Doors,Weight --top 10
   rowhouse entity query cars --output jsonl | jq .Weight
   rowhouse entity get cars kestrel 0007
   rowhouse entity put cars kestrel 0007 Model=Kestrel Doors:Int32=4 Weight:Double=981.5
-      replaces the entity, or inserts it; it prints the new ETag
+      replaces or inserts the entity, and prints the new ETag
   rowhouse entity put cars kestrel 0007 Doors:Int32=5 --merge
-      sets this property and leaves the others
+      sets this property and keeps the others
   rowhouse entity put cars --json '{\"PartitionKey\":\"kestrel\",\"RowKey\":\"0008\",\"Doors\":2}' --insert
   rowhouse entity put cars kestrel 0007 Doors:Int32=3 --merge --if-match \"$ETAG\"
-      only if it was not changed meanwhile
+      only if the entity has not been changed in the meantime
   rowhouse entity delete cars kestrel 0007
   rowhouse entity count cars --filter \"Ready eq true\"
 
-Filters compare with eq, ne, gt, ge, lt, le and join with and, or, not. Values: 'text', 5, 5000000000L, 1.5, true, \
+Filters compare with eq, ne, gt, ge, lt, le and combine with and, or, not. Values: 'text', 5, 5000000000L, 1.5, true, \
 datetime'2031-04-01T00:00:00Z', guid'01234567-89ab-cdef-0123-456789abcdef', X'AF05'.
 
 Types of NAME:TYPE=VALUE: String, Int32, Int64, Double, Boolean, DateTime, Guid, Binary (Base64).
@@ -41,7 +41,7 @@ Types of NAME:TYPE=VALUE: String, Int32, Int64, Double, Boolean, DateTime, Guid,
     connection_help!()
 );
 
-/// The options of entity as they were given; nothing is checked or filled in.
+/// The options of `entity` as given, without validation or defaults.
 #[derive(Debug, Args)]
 pub struct EntityArgs {
     #[command(flatten)]
@@ -59,45 +59,45 @@ enum Action {
         #[command(flatten)]
         address: Address,
 
-        /// Only these properties, separated by commas
+        /// Read only these properties, comma-separated
         #[arg(long, value_name = "NAMES", value_delimiter = ',')]
         select: Vec<String>,
 
-        /// Format of the output [default: table on a terminal, else jsonl]
+        /// Format of the output [default: table on a terminal, otherwise jsonl]
         #[arg(long, short, value_enum)]
         output: Option<OutputFormat>,
     },
-    /// Read all entities that match, page by page
+    /// Read all matching entities, page by page
     #[command(after_long_help = ENTITY_EXAMPLES)]
     Query {
-        /// The name of the table
+        /// Name of the table
         table: String,
 
         #[command(flatten)]
         filter: FilterArgs,
 
-        /// Only these properties, separated by commas; the keys are always included
+        /// Read only these properties, comma-separated; the keys are always included
         #[arg(long, value_name = "NAMES", value_delimiter = ',')]
         select: Vec<String>,
 
-        /// Most entities that are read
+        /// Maximum number of entities to read
         #[arg(long, value_name = "COUNT")]
         top: Option<u64>,
 
-        /// Format of the output [default: table on a terminal, else jsonl]
+        /// Format of the output [default: table on a terminal, otherwise jsonl]
         #[arg(long, short, value_enum)]
         output: Option<OutputFormat>,
     },
-    /// Count the entities that match; this reads all of them
+    /// Count the matching entities; this reads all of them
     #[command(after_long_help = ENTITY_EXAMPLES)]
     Count {
-        /// The name of the table
+        /// Name of the table
         table: String,
 
         #[command(flatten)]
         filter: FilterArgs,
 
-        /// Most key ranges that are read at the same time
+        /// Maximum number of key ranges that are read in parallel
         #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
         parallel: u16,
     },
@@ -110,7 +110,7 @@ enum Action {
         #[command(flatten)]
         address: Address,
 
-        /// Delete it only if it still has this ETag [default: with any ETag]
+        /// Delete it only if it still has this ETag [default: regardless of its ETag]
         #[arg(long, value_name = "ETAG", default_value = "*", hide_default_value = true)]
         if_match: String,
 
@@ -123,47 +123,47 @@ enum Action {
 /// The table and the keys of an entity.
 #[derive(Debug, Args)]
 struct Address {
-    /// The name of the table
+    /// Name of the table
     table: String,
 
-    /// The partition key; after -- it may begin with a hyphen
+    /// Partition key; after -- it may begin with a hyphen
     #[arg(allow_negative_numbers = true)]
     partition: String,
 
-    /// The row key; after -- it may begin with a hyphen
+    /// Row key; after -- it may begin with a hyphen
     #[arg(allow_negative_numbers = true)]
     row: String,
 }
 
 #[derive(Debug, Args)]
 struct FilterArgs {
-    /// Only entities that match, such as "PartitionKey eq 'north' and Count gt 5"
+    /// Select only matching entities, such as "PartitionKey eq 'north' and Count gt 5"
     #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
     filter: Option<String>,
 }
 
 #[derive(Debug, Args)]
 struct PutArgs {
-    /// The name of the table
+    /// Name of the table
     table: String,
 
-    /// The partition key; with --json it may be in the JSON
+    /// Partition key; with --json it may be in the JSON
     #[arg(requires = "row", allow_negative_numbers = true)]
     partition: Option<String>,
 
-    /// The row key; after -- it may begin with a hyphen
+    /// Row key; after -- it may begin with a hyphen
     #[arg(allow_negative_numbers = true)]
     row: Option<String>,
 
-    /// Properties: Name=text, or with their type Age:Int32=5
+    /// Properties: Name=text, or with a type, Age:Int32=5
     #[arg(value_name = "NAME[:TYPE]=VALUE", conflicts_with = "json")]
     properties: Vec<String>,
 
-    /// The entity as JSON, or an array of entities, or - for standard input
+    /// Entity as JSON, an array of entities, or - for standard input
     #[arg(long, value_name = "JSON|-", allow_hyphen_values = true)]
     json: Option<String>,
 
-    /// Fail if the entity exists already
+    /// Fail if the entity already exists
     #[arg(long, conflicts_with_all = ["replace", "merge"])]
     insert: bool,
 
@@ -175,12 +175,11 @@ struct PutArgs {
     #[arg(long)]
     merge: bool,
 
-    /// Write it only if it still has this ETag; * means that it must exist
+    /// Write it only if it still has this ETag; * requires only that it exists
     #[arg(long, value_name = "ETAG", conflicts_with = "insert")]
     if_match: Option<String>,
 }
 
-/// Runs the command.
 pub(super) async fn run(args: &EntityArgs) -> anyhow::Result<()> {
     let service = args.connection.service()?;
     match &args.action {
@@ -232,7 +231,7 @@ async fn put(service: &TableService, args: &PutArgs) -> anyhow::Result<()> {
     let entities = match (&args.json, key) {
         (Some(json), key) => parse_json(json, key.as_ref())?,
         (None, Some(key)) => vec![PropertyBag::of_properties(key, parse_properties(&args.properties)?)],
-        (None, None) => bail!("say which entity: PARTITION ROW NAME=VALUE…, or --json"),
+        (None, None) => bail!("no entity given: pass PARTITION ROW NAME=VALUE…, or --json"),
     };
     let mode = match (args.insert, args.merge) {
         (true, _) => WriteMode::Insert,
@@ -258,17 +257,17 @@ async fn put(service: &TableService, args: &PutArgs) -> anyhow::Result<()> {
 fn check_condition(etag: &str) -> anyhow::Result<()> {
     ensure!(
         Condition::parse(etag).is_ok(),
-        "'{etag}' is not an ETag: one looks like W/\"datetime'2031-04-01T06%3A30%3A00.1234567Z'\", and * stands for any"
+        "'{etag}' is not a valid ETag: write it like W/\"datetime'2031-04-01T06%3A30%3A00.1234567Z'\", or * for any"
     );
     Ok(())
 }
 
-/// The condition of an option that was checked.
+/// Converts the value of an option that has already been checked.
 fn condition(etag: &str) -> IfMatch {
     if etag == "*" { IfMatch::Any } else { IfMatch::ETag(ETag::from(etag)) }
 }
 
-/// Passes the entities to `take` page by page; `top` is the most in all.
+/// Passes the entities to `take` page by page, up to a total of `top`.
 async fn each_page(
     service: &TableService,
     table: &str,

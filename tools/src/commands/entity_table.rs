@@ -1,8 +1,9 @@
 //! Entities as a table of aligned columns, no wider than the terminal.
 //!
-//! Each page is laid out by itself, so that the first entities are shown at once and no more than a page is in memory.
-//! The header is repeated where the columns change. The library aligns and cuts cells by the width of their characters;
-//! which columns are shown is decided here, because it would rather wrap cells into columns of one character.
+//! Each page is laid out separately, so the first entities appear immediately and at most one page is in memory. The
+//! header is repeated when the columns change. The library aligns and truncates cells by the display width of their
+//! characters. This module decides which columns to show, because the library would wrap cells into columns of one
+//! character.
 
 use crate::formats::{Columns, write_value};
 use crate::terminal::escaped;
@@ -13,29 +14,28 @@ use model::limits::SHOWN_COLUMN_CHARS_MAX;
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use std::fmt::Write as _;
 
-/// The spaces between columns.
+/// The number of spaces between columns.
 const GAP: u16 = 2;
 
 /// Lays out entities page by page.
 #[derive(Debug, Default)]
 pub(super) struct EntityTable {
-    /// `None` if the width does not matter.
+    /// `None` for unlimited width.
     width: Option<usize>,
-    /// The names of the last header, and the widths of its columns.
+    /// The names in the last header, and the widths of its columns.
     header: Vec<String>,
     widths: Vec<usize>,
-    /// The names of columns that were not shown.
+    /// The names of columns that were left out.
     left_out: Vec<String>,
     entities: u64,
 }
 
 impl EntityTable {
-    /// A table of at most this width.
+    /// Returns a table of at most this width.
     pub(super) fn new(width: Option<usize>) -> Self {
         Self { width, ..Self::default() }
     }
 
-    /// Appends a page.
     pub(super) fn write_page(&mut self, out: &mut String, entities: &[PropertyBag]) {
         if entities.is_empty() {
             return;
@@ -47,7 +47,7 @@ impl EntityTable {
         let names = [PARTITION_KEY, ROW_KEY].into_iter().chain(columns.names().iter().map(String::as_str));
         let mut names: Vec<String> = names.chain([TIMESTAMP]).map(|name| escaped(name).into_owned()).collect();
         let mut table = Table::new();
-        // A delimiter that no cell has, so that a cell is not cut between words.
+        // A delimiter that no cell contains, so that cells can be cut inside words.
         table.load_style(presets::NOTHING).set_delimiter('\0').add_row(names.clone());
         for entity in entities {
             let mut row = Row::from(cells(entity, &columns));
@@ -64,7 +64,7 @@ impl EntityTable {
             }
             (self.header, self.widths) = (names, widths);
         } else {
-            // Columns do not become narrower, and the header is not repeated for those that become wider.
+            // Columns never become narrower, and the header is not repeated when they become wider.
             self.widths.iter_mut().zip(widths).for_each(|(known, new)| *known = new.max(*known));
         }
         for (at, column) in table.column_iter_mut().enumerate() {
@@ -85,17 +85,17 @@ impl EntityTable {
         self.entities += entities.len() as u64;
     }
 
-    /// The last line.
+    /// Returns the last line.
     pub(super) fn footer(&self) -> String {
         let entities = if self.entities == 1 { "1 entity".to_owned() } else { format!("{} entities", self.entities) };
         if self.left_out.is_empty() {
             return format!("({entities})\n");
         }
         let names = self.left_out.join(", ");
-        format!("({entities}; no room for {names}: --select chooses, --output jsonl shows all)\n")
+        format!("({entities}; no room for {names}: choose columns with --select, or show all with --output jsonl)\n")
     }
 
-    /// Removes the columns from the first one on that does not fit the width. The keys are always shown.
+    /// Removes all columns from the first one that does not fit. The keys are always shown.
     fn leave_out(&mut self, names: &mut Vec<String>, widths: &mut Vec<usize>) {
         let Some(width_max) = self.width else { return };
         let ends = widths.iter().scan(0, |end, width| {
@@ -112,7 +112,7 @@ impl EntityTable {
     }
 }
 
-/// One entity, with a line for each property: name, type and value.
+/// Formats one entity, with a line for each property: name, type and value.
 pub(super) fn one_entity(entity: &PropertyBag) -> String {
     let mut rows = vec![
         (PARTITION_KEY.to_owned(), "", escaped(entity.key.partition.as_str()).into_owned()),
@@ -141,7 +141,7 @@ fn cells(entity: &PropertyBag, columns: &Columns) -> Vec<String> {
     let values = arranged.iter().map(|property| property.as_ref().and_then(|property| property.value().ok()));
     cells.extend(values.map(|value| value.map(cell).unwrap_or_default()));
     cells.push(timestamp(entity));
-    // One character too many is enough for the library to cut the cell, which it would do slowly with a long one.
+    // One extra character is enough for the library to truncate the cell; it is slow with long cells.
     cells.iter().map(|cell| cell.chars().take(SHOWN_COLUMN_CHARS_MAX + 1).collect()).collect()
 }
 
@@ -151,7 +151,7 @@ fn timestamp(entity: &PropertyBag) -> String {
 
 fn cell(value: EdmValue<'_>) -> String {
     if value == EdmValue::String("") {
-        // The cell of a missing property is empty.
+        // An empty cell means a missing property.
         return "\"\"".to_owned();
     }
     let mut text = Vec::new();
@@ -235,7 +235,7 @@ p             2       xyz                         2031-04-01T06:30:00Z
         assert!(shown.lines().take(3).all(|line| line.chars().count() <= 72), "{shown}");
         assert!(shown.contains(&format!("{}…", "x".repeat(SHOWN_COLUMN_CHARS_MAX - 1))), "{shown}");
         assert!(
-            shown.ends_with("(1 entity; no room for More, Timestamp: --select chooses, --output jsonl shows all)\n"),
+            shown.ends_with("(1 entity; no room for More, Timestamp: choose columns with --select, or show all with --output jsonl)\n"),
             "{shown}"
         );
     }

@@ -1,4 +1,4 @@
-//! Entities on the command line: properties as `NAME=VALUE` and `NAME:TYPE=VALUE`, and JSON.
+//! Parses entities on the command line: properties as `NAME=VALUE` and `NAME:TYPE=VALUE`, and JSON.
 
 use crate::formats::{LineError, push_value, read_line};
 use crate::names::parse_type;
@@ -10,17 +10,15 @@ use model::{EdmType, EntityKey, KeyText, RecordBuilder};
 use serde_json::value::RawValue;
 use std::io::Read;
 
-/// Parses the keys of an entity.
 pub(super) fn entity_key(partition: &str, row: &str) -> anyhow::Result<EntityKey> {
     let text = |name: &str, text: &str| {
         KeyText::new(text).map_err(|_| {
-            anyhow!("{text:?} is not a {name}: that has up to 512 characters, without / \\ # ? and control characters")
+            anyhow!("{text:?} is not a valid {name}: use up to 512 characters, without / \\ # ? and control characters")
         })
     };
     Ok(EntityKey { partition: text(PARTITION_KEY, partition)?, row: text(ROW_KEY, row)? })
 }
 
-/// Parses properties of the command line.
 pub(super) fn parse_properties(texts: &[String]) -> anyhow::Result<RecordBuilder> {
     let mut properties = RecordBuilder::default();
     let mut names: Vec<&str> = Vec::new();
@@ -32,13 +30,13 @@ pub(super) fn parse_properties(texts: &[String]) -> anyhow::Result<RecordBuilder
             None => (name, EdmType::String),
             Some((name, edm_type)) => {
                 let known = parse_type(edm_type).with_context(|| {
-                    format!("'{edm_type}' is not a type: there are String, Int32, Int64, Double, Boolean, DateTime, Guid and Binary")
+                    format!("'{edm_type}' is not a type: use String, Int32, Int64, Double, Boolean, DateTime, Guid or Binary")
                 })?;
                 (name, known)
             }
         };
         let is_property = check_property_name(name).is_ok() && ![PARTITION_KEY, ROW_KEY, TIMESTAMP].contains(&name);
-        ensure!(is_property, "'{name}' is not the name of a property");
+        ensure!(is_property, "'{name}' is not a valid property name");
         ensure!(!names.contains(&name), "the property '{name}' is given twice");
         names.push(name);
         push_value(&mut properties, name, edm_type, value).map_err(|reason| anyhow!(reason))?;
@@ -46,21 +44,21 @@ pub(super) fn parse_properties(texts: &[String]) -> anyhow::Result<RecordBuilder
     Ok(properties)
 }
 
-/// Parses `--json`: an object, an array of objects, or one of these from standard input.
+/// Parses `--json`: an object, an array of objects, or either of these from standard input.
 ///
-/// A single object may leave out keys that the command line has.
+/// A single object may omit keys that are given on the command line.
 pub(super) fn parse_json(json: &str, key: Option<&EntityKey>) -> anyhow::Result<Vec<PropertyBag>> {
     let mut text = json.to_owned();
     if json == "-" {
         text.clear();
         let mut limited = std::io::stdin().lock().take(REQUEST_BODY_BYTES_MAX as u64 + 1);
         limited.read_to_string(&mut text).context("reading standard input")?;
-        ensure!(text.len() <= REQUEST_BODY_BYTES_MAX, "standard input has more than 4 MiB: use 'rowhouse import'");
+        ensure!(text.len() <= REQUEST_BODY_BYTES_MAX, "standard input is larger than 4 MiB: use 'rowhouse import'");
     }
     if !text.trim_start().starts_with('[') {
         return Ok(vec![entity(text.trim(), key)?]);
     }
-    ensure!(key.is_none(), "entities of an array have their own keys: leave PARTITION and ROW away");
+    ensure!(key.is_none(), "entities in an array have their own keys: remove PARTITION and ROW");
     let objects: Vec<&RawValue> = serde_json::from_str(&text).context("reading --json")?;
     let read = objects
         .iter()
@@ -82,15 +80,15 @@ fn entity(text: &str, key: Option<&EntityKey>) -> anyhow::Result<PropertyBag> {
     for (name, given) in [(PARTITION_KEY, &key.partition), (ROW_KEY, &key.row)] {
         match members.get(name).map(|known| known.as_str()) {
             None => missing.push(format!("{}:{}", serde_json::json!(name), serde_json::json!(given.as_str()))),
-            // The reader says what is wrong with a key that is not a string.
+            // The reader reports a key that is not a string.
             Some(None) => {}
             Some(known) => ensure!(
                 known == Some(given.as_str()),
-                "--json has another {name} than the command line: leave one of them away"
+                "--json and the command line have a different {name}: remove one of them"
             ),
         }
     }
-    // Keys are added at the end, so that the columns in errors are those of the given text.
+    // Keys are added at the end, so that the columns in errors refer to the given text.
     if let Some(open) = whole.trim_end().strip_suffix('}').filter(|_| !missing.is_empty()) {
         let comma = if members.is_empty() { "" } else { "," };
         whole = format!("{open}{comma}{}}}", missing.join(","));
@@ -125,10 +123,10 @@ mod tests {
         }
         for (texts, expected) in [
             (&["Name"][..], "write Name=value"),
-            (&["Age:Int=5"], "there are String, Int32"),
+            (&["Age:Int=5"], "use String, Int32"),
             (&["Age:Int32=x"], "is not Edm.Int32"),
-            (&["a-b=1"], "not the name of a property"),
-            (&["RowKey=1"], "not the name of a property"),
+            (&["a-b=1"], "not a valid property name"),
+            (&["RowKey=1"], "not a valid property name"),
             (&["a=1", "a=2"], "given twice"),
         ] {
             let error = read(texts).unwrap_err().to_string();
@@ -145,7 +143,7 @@ mod tests {
             (r#"{"RowKey":"r","N":1}"#, Some(&key)),
             (r#"[{"PartitionKey":"p","RowKey":"r","N":1}]"#, None),
         ] {
-            let [entity] = &parse_json(text, key).unwrap()[..] else { panic!("one entity is there") };
+            let [entity] = &parse_json(text, key).unwrap()[..] else { panic!("expected one entity") };
             assert_eq!((entity.key.partition.as_str(), entity.key.row.as_str()), ("p", "r"));
             assert_eq!(shown(entity.properties.as_record_builder()), "N=Int32(1)", "{text}");
         }
@@ -153,12 +151,12 @@ mod tests {
         for (text, key, expected) in [
             (r#"{"N":1}"#, None, "the PartitionKey is missing"),
             (r#"{"N":1,}"#, Some(&key), "column 8: this is not JSON"),
-            (r#"{"PartitionKey":"q"}"#, Some(&key), "another PartitionKey"),
-            (r#"{"RowKey":5}"#, Some(&key), "column 2: the RowKey is a number, and keys are strings"),
+            (r#"{"PartitionKey":"q"}"#, Some(&key), "a different PartitionKey"),
+            (r#"{"RowKey":5}"#, Some(&key), "column 2: the RowKey is a number, but keys are strings"),
             (r#"[{"PartitionKey":5,"RowKey":"r"}]"#, None, "the PartitionKey is a number"),
-            ("5", Some(&key), "a JSON object is expected"),
-            (r#"{"N":{}}"#, Some(&key), "'N' has a value that no property has"),
-            ("[]", Some(&key), "leave PARTITION and ROW away"),
+            ("5", Some(&key), "expected a JSON object"),
+            (r#"{"N":{}}"#, Some(&key), "'N' has a value that no property can have"),
+            ("[]", Some(&key), "remove PARTITION and ROW"),
             ("[5]", None, "entity 1 of the array"),
         ] {
             let error = format!("{:#}", parse_json(text, key).unwrap_err());

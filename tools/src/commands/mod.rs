@@ -1,8 +1,8 @@
 //! `rowhouse table` and `rowhouse entity`: single operations on a service, for scripts and for people.
 //!
-//! `connection.rs` says on which service, `input.rs` parses entities, `output.rs` and `entity_table.rs` write them,
-//! `count.rs` counts them, and `service_error.rs` turns errors into messages and exit codes. This module must not know any endpoint except a
-//! service.
+//! `connection.rs` selects the service, `input.rs` parses entities, `output.rs` and `entity_table.rs` write them,
+//! `count.rs` counts them, and `service_error.rs` turns errors into messages and exit codes. This module must not know
+//! any endpoint except a service.
 
 mod connection;
 mod count;
@@ -31,11 +31,11 @@ pub fn run_entity(args: &EntityArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn finish(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<ExitCode> {
-    // One thread is enough for one operation, and starts sooner.
+    // One thread is enough for one operation, and starts faster.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting")?;
     match runtime.block_on(work) {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        // A reader that stops early, such as `head`, is no error.
+        // A reader that stops early, such as `head`, is not an error.
         Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
         Err(error) => {
             report_error(&error);

@@ -9,10 +9,9 @@ use client::PropertyBag;
 use model::control_characters::is_control_character;
 use std::io::{IsTerminal, StdoutLock, Write};
 
-/// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum OutputFormat {
-    /// Aligned columns, for people
+    /// Aligned columns, for reading
     Table,
     /// One JSON array
     Json,
@@ -23,25 +22,24 @@ pub(super) enum OutputFormat {
 }
 
 impl OutputFormat {
-    /// The chosen form; else a table on a terminal, and JSON lines elsewhere.
+    /// Returns the chosen format, or else a table on a terminal and JSON lines elsewhere.
     pub(super) fn or_default(chosen: Option<Self>) -> Self {
         chosen.unwrap_or(if std::io::stdout().is_terminal() { Self::Table } else { Self::Jsonl })
     }
 }
 
-/// Writes to standard output.
 pub(super) fn write_out(text: &[u8]) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text).and_then(|()| out.flush()).context("writing to standard output")
 }
 
-/// Standard output for CSV, whose texts are not escaped.
+/// Returns standard output for CSV, whose strings are not escaped.
 fn csv_out() -> LinesForPeople<StdoutLock<'static>> {
     let out = std::io::stdout();
     LinesForPeople { is_terminal: out.is_terminal(), out: out.lock() }
 }
 
-/// The width of the terminal, if the output is one.
+/// Returns the width of the terminal, if the output is one.
 fn width() -> Option<usize> {
     if !std::io::stdout().is_terminal() {
         return None;
@@ -49,7 +47,6 @@ fn width() -> Option<usize> {
     terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
 }
 
-/// Writes entities page by page.
 pub(super) enum EntityOutput {
     Table(EntityTable),
     Json { is_begun: bool },
@@ -58,7 +55,7 @@ pub(super) enum EntityOutput {
 }
 
 impl EntityOutput {
-    /// An output without entities. Nothing is written yet.
+    /// Returns an output without entities. Nothing is written yet.
     pub(super) fn new(format: OutputFormat) -> anyhow::Result<Self> {
         Ok(match format {
             OutputFormat::Table => Self::Table(EntityTable::new(width())),
@@ -68,7 +65,6 @@ impl EntityOutput {
         })
     }
 
-    /// Writes a page.
     pub(super) fn page(&mut self, entities: &[PropertyBag]) -> anyhow::Result<()> {
         let mut text = Vec::new();
         match self {
@@ -95,7 +91,7 @@ impl EntityOutput {
         write_out(&text)
     }
 
-    /// Writes what follows the last page.
+    /// Writes the end, after the last page.
     pub(super) fn end(self) -> anyhow::Result<()> {
         match self {
             Self::Table(table) => write_out(table.footer().as_bytes()),
@@ -107,7 +103,6 @@ impl EntityOutput {
     }
 }
 
-/// Writes one entity.
 pub(super) fn write_one(format: OutputFormat, entity: &PropertyBag) -> anyhow::Result<()> {
     let mut text = Vec::new();
     match format {
@@ -134,7 +129,7 @@ fn line(out: &mut Vec<u8>, entity: &PropertyBag) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// JSON with its `\u` escapes replaced by the characters, except those that could control a terminal.
+/// Replaces the `\u` escapes in JSON with the characters, except those that could control a terminal.
 fn unescaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     let mut rest = json;
@@ -142,7 +137,7 @@ fn unescaped(json: &str) -> String {
         text.push_str(plain);
         let units: Vec<u16> = escape.split('\\').map_while(unit).take(2).collect();
         let first = char::decode_utf16(units).next().and_then(Result::ok);
-        // Characters of ASCII are escaped because JSON demands it.
+        // ASCII characters are escaped only where JSON requires it.
         let length = if let Some(c) = first.filter(|c| !c.is_ascii() && !is_control_character(*c)) {
             text.push(c);
             UNIT_BYTES * c.len_utf16() + c.len_utf16() - 1
@@ -161,7 +156,7 @@ fn unescaped(json: &str) -> String {
 /// The length of an escape after its backslash, such as `u65e5`.
 const UNIT_BYTES: usize = 5;
 
-/// The UTF-16 code unit of an escape, whose backslash was removed.
+/// Parses the UTF-16 code unit of an escape without its backslash.
 fn unit(escape: &str) -> Option<u16> {
     u16::from_str_radix(escape.strip_prefix('u')?.get(..UNIT_BYTES - 1)?, 16).ok()
 }

@@ -1,4 +1,4 @@
-//! Errors of a service as messages and exit codes.
+//! Converts errors of a service to messages and exit codes.
 
 use crate::terminal::escaped;
 use anyhow::anyhow;
@@ -6,10 +6,10 @@ use client::{Error, ErrorKind, Refusal, TableService};
 
 /// The exit code if the table or the entity does not exist.
 const NOT_FOUND: u8 = 4;
-/// The exit code if the table or the entity exists already, or has another `ETag`.
+/// The exit code if the table or the entity already exists, or has a different `ETag`.
 const CONFLICT: u8 = 5;
 
-/// An error of a service. Its message says which service it is, and what may help.
+/// An error of a service. Its message names the service, and gives advice.
 #[derive(Debug)]
 pub(super) struct ServiceError {
     endpoint: String,
@@ -34,20 +34,23 @@ impl ServiceError {
     fn advice(&self) -> Option<&'static str> {
         let Some(refusal) = self.error.refusal() else {
             let is_unreachable = matches!(self.error, Error::Unreachable { .. });
-            return is_unreachable
-                .then_some("is a server running there? 'rowhouse serve' starts one, and --endpoint names another one");
+            return is_unreachable.then_some(
+                "is a server running there? Start one with 'rowhouse serve', or choose another one with --endpoint",
+            );
         };
         Some(match refusal.code.as_str() {
-            "TableNotFound" => "'rowhouse table create' creates it, and 'rowhouse table list' lists those that exist",
-            "AccountRequiresHttps" => "the server speaks HTTPS on this port: begin the address with https://",
+            "TableNotFound" => {
+                "create it with 'rowhouse table create', or list the existing tables with 'rowhouse table list'"
+            }
+            "AccountRequiresHttps" => "the server uses HTTPS on this port: start the address with https://",
             "AuthenticationFailed" => {
-                "the key or signature is not one of this account, has expired, or the clock of this machine is wrong"
+                "the key or signature does not belong to this account or has expired, or the clock of this machine is wrong"
             }
             _ if refusal.status == 403 => {
                 "the shared access signature or the address of this machine does not allow it"
             }
-            "EntityAlreadyExists" => "without --insert it is replaced, with --merge changed",
-            "UpdateConditionNotSatisfied" => "somebody changed it: read it again for its new ETag",
+            "EntityAlreadyExists" => "omit --insert to replace it, or use --merge to change it",
+            "UpdateConditionNotSatisfied" => "the entity has changed: read it again to get its new ETag",
             _ => return None,
         })
     }
@@ -70,12 +73,11 @@ impl std::fmt::Display for ServiceError {
 
 impl std::error::Error for ServiceError {}
 
-/// The exit code for an error.
 pub(super) fn exit_code(error: &anyhow::Error) -> u8 {
     error.downcast_ref::<ServiceError>().map_or(1, ServiceError::exit_code)
 }
 
-/// Whether a table or an entity does not exist.
+/// Returns true if a table or an entity does not exist.
 pub(super) fn is_not_found(error: &anyhow::Error) -> bool {
     exit_code(error) == NOT_FOUND
 }

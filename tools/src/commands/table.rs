@@ -10,14 +10,14 @@ use client::TableService;
 use model::TableName;
 use wire::json::write_json_string;
 
-/// The examples at the end of the help of table.
+/// The examples at the end of the help of `table`.
 pub const TABLE_EXAMPLES: &str = concat!(
     "\
 Examples:
   rowhouse table list
-      the tables of the development account on this machine, one a line
+      the tables of the development account on this machine, one per line
   rowhouse table list 'log*' --output json
-      those whose names begin with 'log'
+      the tables whose names begin with 'log'
   rowhouse table create cars trucks
   rowhouse table create cars --if-not-exists
   rowhouse table delete cars --if-exists
@@ -28,7 +28,7 @@ Examples:
     connection_help!()
 );
 
-/// The options of table as they were given; nothing is checked or filled in.
+/// The options of `table` as given, without validation or defaults.
 #[derive(Debug, Args)]
 pub struct TableArgs {
     #[command(flatten)]
@@ -43,7 +43,7 @@ enum Action {
     /// List the tables of the account
     #[command(after_long_help = TABLE_EXAMPLES)]
     List {
-        /// Only tables whose names begin with this; it may end with an asterisk
+        /// List only tables whose names begin with this prefix; it may end with an asterisk
         #[arg(value_name = "PREFIX")]
         prefix: Option<String>,
 
@@ -54,18 +54,18 @@ enum Action {
     /// Create tables
     #[command(after_long_help = TABLE_EXAMPLES)]
     Create {
-        /// The names of the tables: 3 to 63 letters and digits
+        /// Names of the tables: 3 to 63 letters and digits
         #[arg(value_name = "NAME", required = true)]
         names: Vec<String>,
 
-        /// Do not fail if a table exists already
+        /// Do not fail if a table already exists
         #[arg(long)]
         if_not_exists: bool,
     },
-    /// Delete tables with everything in them
+    /// Delete tables and everything in them
     #[command(after_long_help = TABLE_EXAMPLES)]
     Delete {
-        /// The names of the tables
+        /// Names of the tables
         #[arg(value_name = "NAME", required = true)]
         names: Vec<String>,
 
@@ -75,7 +75,6 @@ enum Action {
     },
 }
 
-/// Runs the command.
 pub(super) async fn run(args: &TableArgs) -> anyhow::Result<()> {
     let service = args.connection.service()?;
     match &args.action {
@@ -105,8 +104,8 @@ fn parse_names(names: &[String]) -> anyhow::Result<Vec<TableName>> {
     names.iter().map(|name| parse_table(name)).collect()
 }
 
-/// Checks the name of a table to read. It may be one of the service's own, such as `$MetricsCapacityBlob`, which no
-/// client can create.
+/// Checks the name of a table to read. It may be one of the service's own tables, such as `$MetricsCapacityBlob`,
+/// which no client can create.
 pub(super) fn check_readable_name(name: &str) -> anyhow::Result<&str> {
     let is_own = name.strip_prefix('$').is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_alphanumeric()));
     if !is_own {

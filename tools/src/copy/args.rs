@@ -3,58 +3,58 @@
 use clap::Args;
 use std::path::PathBuf;
 
-/// The examples at the end of the help of copy.
+/// The examples at the end of the help of `copy`.
 pub const COPY_EXAMPLES: &str = "\
 Examples:
   rowhouse copy --from http://127.0.0.1:10002/devstoreaccount1 --to ./rowhouse-data
       from the development emulator, or from a running Rowhouse, into a new data folder
   ROWHOUSE_FROM_KEY='<key>' rowhouse copy --from https://orchard.table.core.windows.net --to /var/lib/rowhouse
-      a whole account in the cloud; the key does not appear in the list of processes
+      a whole account in the cloud; the key does not appear in the process list
   rowhouse copy --from ./rowhouse-data --to https://orchard.table.core.windows.net --to-key-file orchard.key
-      the other way; --account chooses an account if the folder has several
+      the other direction; choose an account with --account if the folder has several
   rowhouse copy --from ./old --to ./new --tables 'cars,log*'
       one table, and all tables whose names begin with 'log'
   rowhouse copy --from ./old --to ./new --verify-only
-      compares both sides, and copies nothing
+      compares both sides without copying
 
 Where to copy from and to:
   a path                                        a data folder; no server may run on it
   http://HOST:PORT/ACCOUNT                      a service in path style
   https://ACCOUNT.table.core.windows.net        a service in host style
-  postgres://USER@HOST:PORT/DATABASE            a database that servers share; its password is given as a key is
+  postgres://USER@HOST:PORT/DATABASE            a database that servers share; pass its password like a key
   DefaultEndpointsProtocol=...;AccountName=...  a connection string; better in ROWHOUSE_FROM or ROWHOUSE_TO, because
                                                 other users of the machine can read the command line
 
 Credentials: a service needs an account key or a shared access signature (the token, its URL or a connection string) in \
-ROWHOUSE_FROM_KEY or ROWHOUSE_TO_KEY, or in the file that --from-key-file or --to-key-file names. The development account \
-needs none. A signature cannot read or set the policies of tables: add --skip-policies.
+ROWHOUSE_FROM_KEY or ROWHOUSE_TO_KEY, or in the file given by --from-key-file or --to-key-file. The development account \
+needs none. A signature cannot read or set table policies: add --skip-policies.
 
-What is copied: tables, entities, stored access policies, service properties. Timestamps and ETags are new, \
+The copy includes tables, entities, stored access policies and service properties. Timestamps and ETags are new, \
 because the target sets them. Do not write to either side during the copy.
 
 After Ctrl-C, a crash or a lost connection, the same command continues where it stopped, according to its state file. The \
-exit code is 0 if everything is copied and both sides are equal, else 1.";
+exit code is 0 if everything was copied and both sides are equal, and 1 otherwise.";
 
-/// Most concurrent transactions, unless --parallel says otherwise.
+/// The default of `--parallel`, the maximum number of concurrent transactions.
 pub(super) const PARALLEL_DEFAULT: u16 = 16;
 
-/// The options of copy as they were given; nothing is checked or filled in.
+/// The options of `copy` as given, without validation or defaults.
 #[derive(Debug, Args)]
-#[allow(clippy::doc_markdown, reason = "the comments are the help text, which shows no backticks")]
+#[allow(clippy::doc_markdown, reason = "the comments are the help text, which must not contain backticks")]
 pub struct CopyArgs {
-    /// Where to copy from: a data folder, a database, the URL of a service with its account, or a connection string
+    /// Source: a data folder, a database, the URL of a service with its account, or a connection string
     #[arg(long, env = "ROWHOUSE_FROM", value_name = "PLACE", hide_env_values = true)]
     pub(super) from: String,
 
-    /// Where to copy to; a missing data folder is created
+    /// Target, like --from; a missing data folder is created
     #[arg(long, env = "ROWHOUSE_TO", value_name = "PLACE", hide_env_values = true)]
     pub(super) to: String,
 
-    /// File with the account key or shared access signature for --from; or put it in ROWHOUSE_FROM_KEY
+    /// File with the account key or shared access signature for --from; alternatively, set ROWHOUSE_FROM_KEY
     #[arg(long, env = "ROWHOUSE_FROM_KEY_FILE", value_name = "FILE")]
     pub(super) from_key_file: Option<PathBuf>,
 
-    /// File with the account key or shared access signature for --to; or put it in ROWHOUSE_TO_KEY
+    /// File with the account key or shared access signature for --to; alternatively, set ROWHOUSE_TO_KEY
     #[arg(long, env = "ROWHOUSE_TO_KEY_FILE", value_name = "FILE")]
     pub(super) to_key_file: Option<PathBuf>,
 
@@ -66,23 +66,23 @@ pub struct CopyArgs {
     #[arg(long, value_name = "NAME")]
     pub(super) to_account: Option<String>,
 
-    /// Copy only these tables, separated by commas; a name that ends with * is a prefix
+    /// Copy only these tables, comma-separated; a name that ends with * is a prefix
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(super) tables: Vec<String>,
 
-    /// Most transactions that are written at the same time
+    /// Maximum number of concurrent transactions
     #[arg(long, value_name = "COUNT", default_value_t = PARALLEL_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(super) parallel: u16,
 
-    /// Write into tables that have entities already: those with the same keys are replaced, the others stay
+    /// Write into tables that already have entities: entities with the same keys are replaced, the others are kept
     #[arg(long)]
     pub(super) overwrite: bool,
 
-    /// Leave out the stored access policies of tables
+    /// Skip the stored access policies of tables
     #[arg(long)]
     pub(super) skip_policies: bool,
 
-    /// Leave out the service properties: CORS rules, logging, metrics
+    /// Skip the service properties: CORS rules, logging, metrics
     #[arg(long)]
     pub(super) skip_properties: bool,
 
@@ -90,11 +90,11 @@ pub struct CopyArgs {
     #[arg(long, conflicts_with = "verify_only")]
     pub(super) no_verify: bool,
 
-    /// Only compare both sides, and copy nothing
+    /// Only compare both sides, without copying
     #[arg(long)]
     pub(super) verify_only: bool,
 
-    /// File that records how far the copy is [default: rowhouse-copy-<from and to>.json in the current folder]
+    /// File that records the progress of the copy [default: rowhouse-copy-<from and to>.json in the current folder]
     #[arg(long, value_name = "FILE")]
     pub(super) state: Option<PathBuf>,
 }

@@ -1,7 +1,7 @@
-//! `rowhouse copy`: all data of one endpoint into another, between engines and services.
+//! `rowhouse copy`: copies all data from one endpoint to another, between engines and services.
 //!
-//! `plan.rs` finds what there is, `transfer.rs` copies it, `state.rs` records how far that is, and `verify.rs` compares
-//! both sides at the end. This module must not know what kind of endpoint it works on.
+//! `plan.rs` determines what to copy, `transfer.rs` copies it, `state.rs` records the progress, and `verify.rs`
+//! compares both sides at the end. This module must not know what kind of endpoint it works on.
 
 mod args;
 mod plan;
@@ -27,7 +27,7 @@ use tokio::sync::Semaphore;
 use transfer::{Transfer, prepare};
 use verify::{Comparison, Differences};
 
-/// Runs `rowhouse copy`. The exit code is a failure if the sides differ in the end.
+/// Runs `rowhouse copy`. Returns a failure exit code if the sides differ at the end.
 pub fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
     let is_equal = block_on(copy(args))?;
     Ok(if is_equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -43,7 +43,7 @@ async fn copy(args: &CopyArgs) -> anyhow::Result<bool> {
     let to = read_location(EndpointOption::To, &args.to, args.to_key_file.as_deref())?;
     let endpoints = CopyEndpoints { from: from.to_string(), to: to.to_string() };
     ensure!(endpoints.from != endpoints.to, "--from and --to are the same place: {}", endpoints.from);
-    // From here on a signal ends the copy in order.
+    // From here on, a signal ends the copy cleanly.
     let stop = stop_signal()?;
     let state = if args.verify_only { None } else { Some(Arc::new(CopyState::open(args.state.clone(), endpoints)?)) };
     let from = open_endpoint(EndpointOption::From, from, true, args.parallel).await?;
@@ -60,7 +60,7 @@ async fn copy(args: &CopyArgs) -> anyhow::Result<bool> {
         with_verification: !args.no_verify,
     };
     let is_equal = run.run(plan, stop).await;
-    // Both are closed, whatever became of the copy.
+    // Both are closed, even if the copy failed.
     let (from_closed, to_closed) = (from.close().await, to.close().await);
     let is_equal = is_equal?;
     from_closed.context("closing --from")?;
@@ -68,26 +68,26 @@ async fn copy(args: &CopyArgs) -> anyhow::Result<bool> {
     Ok(is_equal)
 }
 
-/// A copy of tables and their policies into tables that are new or empty, compared at the end.
+/// A copy of tables and their policies into new or empty tables, compared at the end.
 #[derive(Debug)]
 pub(crate) struct TableRestore<'a> {
-    /// The endpoint to copy into, as `--into` has it.
+    /// The endpoint to copy into, in the format of `--into`.
     pub(crate) into: &'a str,
     pub(crate) key_file: Option<&'a Path>,
     /// The name of the source in the state file.
     pub(crate) from_name: String,
-    /// If the target has only one account, all tables are copied into that one.
+    /// If the target has only one account, all tables are copied into that account.
     pub(crate) tables: Vec<TableCopy>,
 }
 
 impl TableRestore<'_> {
-    /// Copies; returns whether both sides are equal in the end.
+    /// Copies the tables. Returns true if both sides are equal at the end.
     pub(crate) async fn run(self, from: Arc<dyn Source>) -> anyhow::Result<bool> {
         let to = read_location(EndpointOption::Into, self.into, self.key_file)?;
         let stop = stop_signal()?;
         let state = CopyState::open(None, CopyEndpoints { from: self.from_name, to: to.to_string() })?;
         let to = open_endpoint(EndpointOption::Into, to, false, PARALLEL_DEFAULT).await?;
-        let plan = Plan::of_tables(self.tables, to.only_account());
+        let plan = Plan::from_tables(self.tables, to.only_account());
         let run = CopyRun {
             from,
             to: Arc::clone(&to),
@@ -106,13 +106,12 @@ impl TableRestore<'_> {
     }
 }
 
-/// One run of the command.
 struct CopyRun {
     from: Arc<dyn Source>,
     to: Arc<dyn Endpoint>,
     /// `None` if nothing is copied.
     state: Option<Arc<CopyState>>,
-    /// Most concurrent transactions.
+    /// The maximum number of concurrent transactions.
     parallel: u16,
     overwrite: bool,
     with_policies: bool,
@@ -121,7 +120,7 @@ struct CopyRun {
 }
 
 impl CopyRun {
-    /// Copies and verifies until that is done or a signal stops it; returns whether both sides are equal.
+    /// Copies and verifies until done or stopped by a signal. Returns true if both sides are equal.
     async fn run(
         &self,
         plan: impl Future<Output = anyhow::Result<Plan>>,

@@ -1,4 +1,4 @@
-//! Which tables are copied, and to where.
+//! Determines which tables are copied, and where to.
 
 use crate::endpoints::{Source, TableSelection, list_accounts};
 use anyhow::{bail, ensure};
@@ -6,7 +6,7 @@ use model::AccountName;
 use std::collections::HashSet;
 use store::TableKey;
 
-/// A table to copy, and the one that it becomes.
+/// A table to copy, and its target.
 #[derive(Debug, Clone)]
 pub(crate) struct TableCopy {
     pub(crate) from: TableKey,
@@ -14,21 +14,19 @@ pub(crate) struct TableCopy {
 }
 
 impl TableCopy {
-    /// The name of the table in the state file: account and table of the source.
+    /// Returns the name of the table in the state file: account and table of the source.
     pub(super) fn name(&self) -> String {
         format!("{}/{}", self.from.account, self.from.name)
     }
 }
 
-/// What is copied.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// The accounts of the source, each with that of the target.
+    /// The accounts of the source, each with the corresponding account of the target.
     pub(super) accounts: Vec<(AccountName, AccountName)>,
     pub(super) tables: Vec<TableCopy>,
 }
 
-/// The part of the source that is copied.
 #[derive(Debug, Default)]
 pub(super) struct CopySelection {
     pub(super) account: Option<AccountName>,
@@ -37,16 +35,17 @@ pub(super) struct CopySelection {
 }
 
 impl Plan {
-    /// The given tables, into the only account of the target if it has only one. No two may become one table.
-    pub(super) fn of_tables(mut tables: Vec<TableCopy>, only: Option<&AccountName>) -> anyhow::Result<Self> {
+    /// Selects the given tables. If the target has only one account, they are copied into that account. Targets must
+    /// be distinct.
+    pub(super) fn from_tables(mut tables: Vec<TableCopy>, only: Option<&AccountName>) -> anyhow::Result<Self> {
         let (mut sources, mut targets) = (HashSet::new(), HashSet::new());
         for table in &mut tables {
             if let Some(only) = only {
                 table.to.account = only.clone();
             }
             let name = |key: &TableKey| (key.account.clone(), key.name.folded().to_owned());
-            ensure!(targets.insert(name(&table.to)), "two tables are to become '{}'", table.to.name);
-            ensure!(sources.insert(name(&table.from)), "the table '{}' is named twice", table.from.name);
+            ensure!(targets.insert(name(&table.to)), "two tables would be copied to '{}'", table.to.name);
+            ensure!(sources.insert(name(&table.from)), "the table '{}' is given twice", table.from.name);
         }
         let accounts: HashSet<_> =
             tables.iter().map(|table| (table.from.account.clone(), table.to.account.clone())).collect();
@@ -90,7 +89,7 @@ async fn accounts(
     let Some(target) = target else { return Ok(accounts.iter().map(|name| (name.clone(), name.clone())).collect()) };
     ensure!(
         accounts.len() <= 1,
-        "--from has several accounts ({}) and --to is one: choose one with --account",
+        "--from has several accounts ({}), but --to is a single account: choose one with --account",
         list_accounts(&accounts)
     );
     Ok(accounts.into_iter().map(|name| (name, target.clone())).collect())

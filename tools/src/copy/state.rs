@@ -1,9 +1,9 @@
-//! How far a copy is, in a file that survives the end of the program.
+//! The progress of a copy, in a file that survives the end of the program.
 //!
 //! Invariants:
 //!
-//! 1. A table is in the file before anything is written to it, so that a continued copy recognises its own work.
-//! 2. What the file counts as written is written: it is updated after the target has acknowledged a page.
+//! 1. A table is recorded before anything is written to it, so that a resumed copy recognizes its own work.
+//! 2. What the file counts as written has been written: it is updated after the target has acknowledged a page.
 
 use super::plan::TableCopy;
 use crate::state_file::{Command, Save, StateFile};
@@ -12,7 +12,7 @@ use client::Continuation;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-pub(super) const COMMAND: Command = Command { name: "copy", format: 1, advice: "name another with --state" };
+pub(super) const COMMAND: Command = Command { name: "copy", format: 1, advice: "choose another file with --state" };
 
 /// The endpoints of a copy, without secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,12 +21,9 @@ pub(super) struct CopyEndpoints {
     pub(super) to: String,
 }
 
-/// How far a table is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CopyProgress {
-    /// Everything is copied.
     pub(super) is_done: bool,
-    /// Entities copied so far.
     pub(super) entities: u64,
     /// Where the next page begins; `None` for the first page.
     next_partition: Option<String>,
@@ -34,26 +31,24 @@ pub(super) struct CopyProgress {
 }
 
 impl CopyProgress {
-    /// Where the next page begins.
     pub(super) fn next(&self) -> Option<Continuation> {
         let partition = self.next_partition.clone()?;
         Some(Continuation { partition, row: self.next_row.clone() })
     }
 }
 
-/// The state of a copy and its file.
 pub(super) type CopyState = StateFile<CopyEndpoints, CopyProgress>;
 
 impl CopyState {
-    /// Reads the file, if there is one: the given one, or the default one of these endpoints.
+    /// Reads the state file, if it exists: the given one, or the default one for these endpoints.
     pub(super) fn open(path: Option<PathBuf>, endpoints: CopyEndpoints) -> anyhow::Result<Self> {
         let path = path.unwrap_or_else(|| COMMAND.default_path(&endpoints.from, &endpoints.to));
         let shown = path.display().to_string();
         Self::read_or_new(COMMAND, Some(path), endpoints, |known, given| {
             ensure!(
                 known == given,
-                "the state file {shown} belongs to a copy from {} to {}; name another with --state, or delete it if \
-                 that copy is no longer wanted",
+                "the state file {shown} belongs to a copy from {} to {}; choose another file with --state, or delete \
+                 this one if that copy is no longer needed",
                 known.from,
                 known.to
             );
@@ -61,7 +56,7 @@ impl CopyState {
         })
     }
 
-    /// Forgets a table, so that it is copied from its beginning.
+    /// Forgets a table, so that it is copied from the beginning.
     pub(super) fn forget(&self, table: &TableCopy) -> anyhow::Result<()> {
         let name = table.name();
         if self.table(&name).is_some() {
@@ -70,7 +65,6 @@ impl CopyState {
         Ok(())
     }
 
-    /// Records tables as begun.
     pub(super) fn begin<'t>(&self, copies: impl Iterator<Item = &'t TableCopy>) -> anyhow::Result<()> {
         self.update(Save::Now, |_, tables| {
             for table in copies {
@@ -79,7 +73,7 @@ impl CopyState {
         })
     }
 
-    /// Records that a page was written, and where the next one begins; without a next page the table is done.
+    /// Records that a page was written, and where the next one begins. Without a next page, the table is done.
     pub(super) fn advance(&self, table: &TableCopy, entities: u64, next: Option<&Continuation>) -> anyhow::Result<()> {
         self.update(Save::WhenDue, |_, tables| {
             let table = tables.entry(table.name()).or_default();

@@ -1,6 +1,6 @@
-//! Copies tables: several at a time, page by page, with the transactions of a page at the same time.
+//! Copies tables: several in parallel, page by page, with the transactions of a page in parallel.
 //!
-//! Memory is bounded: each table that is copied has at most two pages, one that is written and one that is read.
+//! Memory is bounded: each table that is being copied has at most two pages, one being written and one being read.
 
 use super::plan::{Plan, TableCopy};
 use super::state::CopyState;
@@ -18,10 +18,9 @@ use store::TableKey;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Most tables that an error names.
+/// The maximum number of tables in an error message.
 const NAMED_TABLES_MAX: usize = 5;
 
-/// A copy of tables.
 pub(super) struct Transfer {
     pub(super) from: Arc<dyn Source>,
     pub(super) to: Arc<dyn Endpoint>,
@@ -31,7 +30,7 @@ pub(super) struct Transfer {
     pub(super) with_policies: bool,
 }
 
-/// The folded names of the tables of each target account.
+/// Returns the case-folded names of the tables of each target account.
 pub(super) async fn target_tables(
     to: &dyn Source,
     plan: &Plan,
@@ -44,7 +43,7 @@ pub(super) async fn target_tables(
     Ok(all)
 }
 
-/// Refuses a target whose tables hold entities that this copy did not write, and records the tables as begun.
+/// Refuses a target whose tables contain entities that this copy did not write, and records the tables as started.
 pub(super) async fn prepare(to: &dyn Endpoint, state: &CopyState, plan: &Plan, overwrite: bool) -> anyhow::Result<()> {
     let existing = target_tables(to, plan).await?;
     let mut full = Vec::new();
@@ -61,8 +60,8 @@ pub(super) async fn prepare(to: &dyn Endpoint, state: &CopyState, plan: &Plan, o
         let more = if full.len() > NAMED_TABLES_MAX { ", ..." } else { "" };
         let named = full.iter().take(NAMED_TABLES_MAX).map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
         bail!(
-            "the target holds entities already, in {named}{more}; nothing was copied. --overwrite writes into them: \
-             entities with the same keys are replaced, the others stay. --verify-only compares both sides"
+            "the target already contains entities, in {named}{more}; nothing was copied. --overwrite writes into these tables: \
+             entities with the same keys are replaced, the others are kept. --verify-only compares both sides"
         );
     }
     state.begin(plan.tables.iter())
@@ -83,12 +82,10 @@ async fn is_empty(endpoint: &dyn Source, table: &TableKey) -> anyhow::Result<boo
 }
 
 impl Transfer {
-    /// Copies all tables of the plan.
     pub(super) async fn run(self: Arc<Self>, plan: &Plan) -> anyhow::Result<()> {
         for_each_table(&plan.tables, |table| &table.from.name, |table| Arc::clone(&self).copy(table)).await
     }
 
-    /// Copies the rest of a table.
     async fn copy(self: Arc<Self>, table: TableCopy) -> anyhow::Result<()> {
         let progress = self.state.table(&table.name()).unwrap_or_default();
         if !progress.is_done {
@@ -126,7 +123,7 @@ impl Transfer {
         }
     }
 
-    /// Writes a page; all of it is acknowledged when this returns.
+    /// Writes a page. All of it is acknowledged when this returns.
     async fn write(self: &Arc<Self>, table: &TableCopy, entities: Vec<PropertyBag>) -> anyhow::Result<()> {
         let mut running = JoinSet::new();
         for transaction in group_into_transactions(entities, |entity| entity) {

@@ -1,7 +1,7 @@
-//! Compares both sides: reads each table of both in order and merges the two.
+//! Compares both sides: reads each table on both sides in order and merges the two.
 //!
-//! Everything counts except Timestamps and `ETags`. Entities that only the target has are differences; tables that only
-//! the target has are not.
+//! Everything is compared except Timestamps and `ETags`. Entities that exist only in the target are differences;
+//! tables that exist only in the target are not.
 
 use super::plan::{Plan, TableCopy};
 use super::transfer::target_tables;
@@ -18,10 +18,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use store::TableKey;
 use tokio::sync::mpsc;
 
-/// Most differences that are listed. All are counted.
+/// The maximum number of differences that are listed. All are counted.
 const LISTED_MAX: usize = 10;
 
-/// The differences that a comparison found.
 #[derive(Debug, Default)]
 pub(super) struct Differences {
     count: u64,
@@ -29,12 +28,11 @@ pub(super) struct Differences {
 }
 
 impl Differences {
-    /// Whether both sides are equal.
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// A line for each that is listed, and one with the count of the others.
+    /// Returns a line for each listed difference, and one with the number of the others.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
         let more = Some(self.count - self.listed.len() as u64).filter(|more| *more > 0);
         self.listed.iter().cloned().chain(more.map(|more| format!("and {more} more")))
@@ -48,7 +46,6 @@ impl Differences {
     }
 }
 
-/// A comparison of both sides.
 pub(super) struct Comparison {
     pub(super) from: Arc<dyn Source>,
     pub(super) to: Arc<dyn Source>,
@@ -59,7 +56,6 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// Compares everything that the plan copies.
     pub(super) async fn run(self: &Arc<Self>, plan: &Plan) -> anyhow::Result<()> {
         if self.with_properties {
             for (source, target) in &plan.accounts {
@@ -76,7 +72,7 @@ impl Comparison {
                 if exists {
                     this.compare_table(&table).await?;
                 } else {
-                    this.add(|| format!("the target lacks the table '{}'", table.from.name));
+                    this.add(|| format!("the target has no table '{}'", table.from.name));
                 }
                 this.progress.add_table();
                 Ok(())
@@ -85,7 +81,7 @@ impl Comparison {
         for_each_table(&plan.tables, |table| &table.from.name, compare).await
     }
 
-    /// The differences that were found so far.
+    /// Returns the differences found so far.
     pub(super) fn take_differences(&self) -> Differences {
         std::mem::take(&mut *self.differences.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -111,7 +107,7 @@ impl Comparison {
             };
             match (&source, &target) {
                 (Some((_, one)), _) if order.is_lt() => {
-                    self.add(|| format!("table '{name}', {}: the target lacks the entity", describe(&one.key)));
+                    self.add(|| format!("table '{name}', {}: the target has no such entity", describe(&one.key)));
                 }
                 (_, Some((_, other))) if order.is_gt() => {
                     self.add(|| format!("table '{name}', {}: the source has no such entity", describe(&other.key)));
@@ -138,7 +134,7 @@ fn describe(key: &EntityKey) -> String {
     format!("partition {:?}, row {:?}", key.partition.as_str(), key.row.as_str())
 }
 
-/// The entities of a table in order, read a page ahead.
+/// The entities of a table in order, with a page read ahead.
 struct Entities {
     pages: mpsc::Receiver<anyhow::Result<Page>>,
     current: std::vec::IntoIter<PropertyBag>,
@@ -150,7 +146,7 @@ impl Entities {
     fn read(source: &Arc<dyn Source>, table: &TableKey, side: &'static str) -> Self {
         let (sender, pages) = mpsc::channel(1);
         let (source, table) = (Arc::clone(source), table.clone());
-        // Ends when all is read, or when the receiver is dropped.
+        // Ends when everything has been read, or when the receiver is dropped.
         tokio::spawn(async move {
             let all = Query::default();
             let mut from = None;
@@ -169,14 +165,14 @@ impl Entities {
         Self { pages, current: Vec::new().into_iter(), last_key: None, side }
     }
 
-    /// The next entity, with its key as bytes, which sort as entities do.
+    /// Returns the next entity, with its key as bytes, which sort in entity order.
     async fn next(&mut self) -> anyhow::Result<Option<(Vec<u8>, PropertyBag)>> {
         loop {
             if let Some(entity) = self.current.next() {
                 let key = entity.key.encode();
                 ensure!(
                     self.last_key.as_ref().is_none_or(|last| *last < key),
-                    "the {} does not return its entities in order, so that they cannot be compared: {}",
+                    "the {} does not return its entities in order, so they cannot be compared: {}",
                     self.side,
                     describe(&entity.key)
                 );

@@ -1,13 +1,13 @@
-//! Whether two entities are equal, and where they differ.
+//! Compares two entities, and describes how they differ.
 
 use client::PropertyBag;
 use model::EdmValue;
 use model::record::Property;
 
-/// How one of two entities with the same keys differs from the other; `None` if they are equal.
+/// Returns how one of two entities with the same keys differs from the other, or `None` if they are equal.
 ///
-/// The order of properties does not count, nor does the sign of zero, which JSON does not show. Values are data of the
-/// user and are not part of the text.
+/// The order of properties does not matter, nor does the sign of zero, which JSON does not preserve. Values are user
+/// data and are not part of the message.
 pub(crate) fn difference(from: &PropertyBag, to: &PropertyBag) -> Option<String> {
     if from.properties == to.properties {
         return None;
@@ -23,10 +23,10 @@ pub(crate) fn difference(from: &PropertyBag, to: &PropertyBag) -> Option<String>
             (None, None) => return None,
             (Some(one), Some(other)) if one.name_bytes() == other.name_bytes() => (one, other),
             (Some(one), other) if other.is_none_or(|other| one.name_bytes() < other.name_bytes()) => {
-                return Some(format!("the target lacks the property '{}'", name(one)));
+                return Some(format!("the target has no property '{}'", name(one)));
             }
             (_, Some(other)) => return Some(format!("the source has no property '{}'", name(other))),
-            (Some(one), None) => return Some(format!("the target lacks the property '{}'", name(one))),
+            (Some(one), None) => return Some(format!("the target has no property '{}'", name(one))),
         };
         if one.edm_type() != other.edm_type() {
             let types = (one.edm_type().name(), other.edm_type().name());
@@ -38,7 +38,7 @@ pub(crate) fn difference(from: &PropertyBag, to: &PropertyBag) -> Option<String>
             ));
         }
         if !is_same_value(one, other) {
-            return Some(format!("the property '{}' has another value", name(one)));
+            return Some(format!("the property '{}' has a different value", name(one)));
         }
         left.next();
         right.next();
@@ -47,7 +47,7 @@ pub(crate) fn difference(from: &PropertyBag, to: &PropertyBag) -> Option<String>
 
 fn is_same_value(one: &Property<'_>, other: &Property<'_>) -> bool {
     if let (Ok(EdmValue::Double(one)), Ok(EdmValue::Double(other))) = (one.value(), other.value()) {
-        // Adding zero removes the sign of a zero. The service has one NaN only.
+        // Adding zero removes the sign of a zero. The service has only one NaN.
         let bits = |double: f64| if double.is_nan() { f64::NAN.to_bits() } else { (double + 0.0).to_bits() };
         return bits(one) == bits(other);
     }
@@ -89,13 +89,17 @@ mod tests {
     fn every_other_difference_is_described_without_values() {
         use EdmValue::{Double, Int32, Int64, String};
         for (one, other, expected) in [
-            (vec![("a", Int32(1))], vec![], "the target lacks the property 'a'"),
+            (vec![("a", Int32(1))], vec![], "the target has no property 'a'"),
             (vec![], vec![("a", Int32(1))], "the source has no property 'a'"),
-            (vec![("a", Int32(1)), ("c", Int32(1))], vec![("b", Int32(1)), ("c", Int32(1))], "lacks the property 'a'"),
-            (vec![("c", Int32(1))], vec![("b", Int32(1)), ("c", Int32(1))], "no property 'b'"),
+            (
+                vec![("a", Int32(1)), ("c", Int32(1))],
+                vec![("b", Int32(1)), ("c", Int32(1))],
+                "target has no property 'a'",
+            ),
+            (vec![("c", Int32(1))], vec![("b", Int32(1)), ("c", Int32(1))], "source has no property 'b'"),
             (vec![("a", Int32(1))], vec![("a", Int64(1))], "is Edm.Int32 in the source and Edm.Int64 in the target"),
-            (vec![("a", String("secret"))], vec![("a", String("other"))], "the property 'a' has another value"),
-            (vec![("a", Double(1.0))], vec![("a", Double(f64::NAN))], "the property 'a' has another value"),
+            (vec![("a", String("secret"))], vec![("a", String("other"))], "the property 'a' has a different value"),
+            (vec![("a", Double(1.0))], vec![("a", Double(f64::NAN))], "the property 'a' has a different value"),
         ] {
             let difference = difference(&entity(&one), &entity(&other)).unwrap();
             assert!(difference.contains(expected) && !difference.contains("secret"), "{difference}");

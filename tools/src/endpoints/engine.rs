@@ -15,10 +15,9 @@ use model::{
 use std::time::Duration;
 use store::{CatalogError, CommitError, Engine, EntitySink, Intake, ReadError, Scan, TableKey, TablePages};
 
-/// How long an engine may work on one page before it returns what it has.
+/// The time limit for an engine to fill one page; then it returns what it has.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An engine as an endpoint.
 pub(crate) struct EngineEndpoint<E>(pub(crate) E);
 
 #[async_trait]
@@ -59,10 +58,10 @@ impl<E: Engine> Source for EngineEndpoint<E> {
         let sink = PageSink { entities: Vec::new(), bytes: 0, select: query.select.clone(), is_damaged: false };
         let (page, end) = self.0.scan(table, scan, sink).await.map_err(|error| read_error(error, table))?;
         if page.is_damaged {
-            bail!("an entity of the table '{}' cannot be read: its record is damaged", table.name);
+            bail!("an entity in table '{}' cannot be read: its record is damaged", table.name);
         }
         let next = end.next.map(|position| {
-            let keys = position.keys().context("the engine named no position")?;
+            let keys = position.keys().context("the engine returned no position")?;
             let row = Some(keys.row.into_owned());
             anyhow::Ok(Continuation { partition: keys.partition.into_owned(), row })
         });
@@ -99,13 +98,13 @@ impl<E: Engine> Endpoint for EngineEndpoint<E> {
     ) -> anyhow::Result<WriteOutcome> {
         let mutations = entities.into_iter().map(|entity| mutation(entity, mode));
         let transaction = Transaction::new(mutations.collect())
-            .map_err(|error| anyhow!("entities of '{}' form no transaction: {error:?}", table.name))?;
+            .map_err(|error| anyhow!("entities of '{}' do not form a valid transaction: {error:?}", table.name))?;
         match self.0.commit(table, transaction).await {
             Ok(_) => Ok(WriteOutcome::Done),
-            Err(CommitError::TableNotFound) => bail!("the table '{}' is gone", table.name),
+            Err(CommitError::TableNotFound) => bail!("the table '{}' no longer exists", table.name),
             Err(CommitError::Refused(_, MutationError::AlreadyExists)) => Ok(WriteOutcome::SomeExist),
             Err(CommitError::Refused(_, error)) => {
-                bail!("an entity of the table '{}' is not allowed here: {error:?}", table.name)
+                bail!("the engine does not accept an entity of table '{}': {error:?}", table.name)
             }
             Err(CommitError::Fault(fault)) => Err(fault.into()),
         }
@@ -115,7 +114,7 @@ impl<E: Engine> Endpoint for EngineEndpoint<E> {
         let record = self.0.get(table, key).await.map_err(|error| read_error(error, table))?;
         let Some(record) = record else { return Ok(None) };
         let read = record.view().ok().and_then(|record| properties(record, &[]));
-        let properties = read.with_context(|| format!("an entity of the table '{}' is damaged", table.name))?;
+        let properties = read.with_context(|| format!("an entity in table '{}' is damaged", table.name))?;
         Ok(Some(PropertyBag::of_properties(key.clone(), properties)))
     }
 
@@ -137,15 +136,15 @@ impl<E: Engine> Endpoint for EngineEndpoint<E> {
 
 fn read_error(error: ReadError, table: &TableKey) -> anyhow::Error {
     match error {
-        ReadError::TableNotFound => anyhow!("the table '{}' is gone", table.name),
+        ReadError::TableNotFound => anyhow!("the table '{}' no longer exists", table.name),
         ReadError::Fault(fault) => fault.into(),
     }
 }
 
 fn catalog_error(error: CatalogError, table: &TableKey) -> anyhow::Error {
     match error {
-        CatalogError::AlreadyExists => anyhow!("the table '{}' exists already", table.name),
-        CatalogError::NotFound => anyhow!("the table '{}' is gone", table.name),
+        CatalogError::AlreadyExists => anyhow!("the table '{}' already exists", table.name),
+        CatalogError::NotFound => anyhow!("the table '{}' no longer exists", table.name),
         CatalogError::Fault(fault) => fault.into(),
     }
 }
@@ -160,11 +159,11 @@ fn mutation(entity: PropertyBag, mode: WriteMode) -> Mutation {
     }
 }
 
-/// Reads a filter as a service does; an empty text is no filter.
+/// Parses a filter as a service does; an empty string means no filter.
 pub(crate) fn parse_filter(text: &str) -> anyhow::Result<Option<Filter>> {
     wire::filter::parse_optional(text).map_err(|_| {
         anyhow!(
-            "'{text}' is not a filter: one looks like PartitionKey eq 'north' and Count gt 5, with dates as \
+            "'{text}' is not a valid filter: write it like PartitionKey eq 'north' and Count gt 5, with dates as \
              datetime'2031-04-01T00:00:00Z' and large numbers as 5000000000L"
         )
     })
@@ -173,7 +172,7 @@ pub(crate) fn parse_filter(text: &str) -> anyhow::Result<Option<Filter>> {
 /// Copies the entities of a page.
 struct PageSink {
     entities: Vec<PropertyBag>,
-    /// The bytes of their records as stored, which bound the memory of the page.
+    /// The size of their stored records, which bounds the memory of the page.
     bytes: usize,
     select: Vec<String>,
     is_damaged: bool,
@@ -192,7 +191,8 @@ impl EntitySink for PageSink {
     }
 }
 
-/// A copy of an entity with the selected properties, or with all if none are selected; `None` if its record is damaged.
+/// Copies an entity with the selected properties, or with all if none are selected. Returns `None` if its record is
+/// damaged.
 pub(crate) fn copy_entity(entity: &EntityView<'_>, select: &[String]) -> Option<PropertyBag> {
     let partition = KeyText::new(&entity.key.partition).ok()?;
     let row = KeyText::new(&entity.key.row).ok()?;
@@ -201,7 +201,8 @@ pub(crate) fn copy_entity(entity: &EntityView<'_>, select: &[String]) -> Option<
     Some(PropertyBag { key: EntityKey { partition, row }, properties: properties.into(), timestamp, etag: None })
 }
 
-/// The properties of a record in the order in which a service returns them: sorted by name if some are selected.
+/// Returns the properties of a record in the order in which a service returns them: sorted by name if some are
+/// selected.
 fn properties(record: RecordView<'_>, select: &[String]) -> Option<RecordBuilder> {
     let mut properties = RecordBuilder::default();
     for property in record.properties() {

@@ -1,4 +1,4 @@
-//! What `--from`, `--to`, `--into`, `--endpoint` and the secrets that belong to them mean.
+//! Parses `--from`, `--to`, `--into`, `--endpoint` and the corresponding secrets.
 //!
 //! Invariant: no secret becomes part of an error or of a location's name.
 
@@ -7,24 +7,25 @@ use client::{ConnectionString, Credential, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY}
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What begins a secret in the forms of addresses. No data folder has such a name, which would be shown.
+/// The beginnings of secrets in addresses. A path that contains one is not accepted as a data folder, whose name would
+/// be shown.
 const SECRET_OPTIONS: [&str; 4] = ["password=", "accountkey=", "sharedaccesssignature=", "sig="];
 
-/// An option that names an endpoint.
+/// An option that selects an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndpointOption {
     /// `--from`, the source of a copy or an export.
     From,
     /// `--to`, the target of a copy or an import.
     To,
-    /// The service of `rowhouse table` and `rowhouse entity`, and the option or variable that named it.
+    /// The service for `rowhouse table` and `rowhouse entity`, and the option or variable that selected it.
     Endpoint(&'static str),
     /// `--into`, the target of a restore.
     Into,
 }
 
 impl EndpointOption {
-    /// The variable that holds the secret of this endpoint. No option takes the secret itself.
+    /// Returns the variable that holds the secret for this endpoint. No option contains the secret itself.
     pub(crate) fn key_variable(self) -> &'static str {
         match self {
             Self::From => "ROWHOUSE_FROM_KEY",
@@ -34,7 +35,7 @@ impl EndpointOption {
         }
     }
 
-    /// The option that names a file with the secret of this endpoint.
+    /// Returns the option that names a file with the secret for this endpoint.
     pub(crate) fn key_file_option(self) -> &'static str {
         match self {
             Self::From => "--from-key-file",
@@ -60,18 +61,17 @@ impl fmt::Display for EndpointOption {
 pub(crate) enum Location {
     /// A data folder, as an absolute path.
     Folder(PathBuf),
-    /// A database of the PostgreSQL protocol.
+    /// A database that speaks the PostgreSQL protocol.
     Database { url: String, password: Option<String> },
     /// An account of a service.
     Service { endpoint: client::Endpoint, credential: Credential },
 }
 
 impl Location {
-    /// Reads a location, and the secret that was given with it.
     pub(crate) fn parse(option: EndpointOption, text: &str, secret: Option<&str>) -> anyhow::Result<Self> {
         if let Some(parts) = ConnectionString::parse(text) {
             let url = parts.endpoint().with_context(|| {
-                format!("the connection string of {option} names no account: it needs AccountName or TableEndpoint")
+                format!("the connection string of {option} names no account: add AccountName or TableEndpoint")
             })?;
             return Self::service(option, &url, parts.account.as_deref(), secret, parts.credential());
         }
@@ -86,14 +86,14 @@ impl Location {
                 Ok(Self::Database { url: text.to_owned(), password })
             }
             Some((scheme, _)) => bail!(
-                "{option} begins with '{scheme}://', which cannot hold tables: name a data folder, the http or https \
+                "{option} begins with '{scheme}://', which is not supported: pass a data folder, the http or https \
                  address of a service, or the postgres address of a database"
             ),
             None => {
                 let compact = text.replace(' ', "").to_ascii_lowercase();
                 ensure!(
                     !SECRET_OPTIONS.iter().any(|option| compact.contains(option)),
-                    "{option} has a password or a key in a form that is not known: name a data folder, the http or https \
+                    "{option} contains a password or a key in an unknown format: pass a data folder, the http or https \
                      address of a service, its connection string, or the postgres:// address of a database"
                 );
                 ensure!(
@@ -115,12 +115,12 @@ impl Location {
         in_address: Option<Credential>,
     ) -> anyhow::Result<Self> {
         let endpoint = client::Endpoint::parse(url, account)
-            .map_err(|error| anyhow!("{option} is not the address of a service: {error}"))?;
+            .map_err(|error| anyhow!("{option} is not a valid service address: {error}"))?;
         let (variable, file) = (option.key_variable(), option.key_file_option());
         let credential = match (secret, in_address) {
             (Some(secret), _) => Credential::parse(secret).with_context(|| {
                 format!(
-                    "the content of {variable} or {file} is neither an account key (Base64) nor a shared access \
+                    "the value of {variable} or {file} is neither an account key (Base64) nor a shared access \
                      signature (sv=...&sig=...)"
                 )
             })?,
@@ -129,8 +129,8 @@ impl Location {
                 Credential::parse(DEVELOPMENT_KEY).context("the development key is a key")?
             }
             (None, None) => bail!(
-                "the account '{}' of {option} needs a key: put the account key, or a shared access signature, into the \
-                 variable {variable}, or into a file that {file} names",
+                "the account '{}' of {option} needs a key: put the account key or a shared access signature into the \
+                 variable {variable}, or into a file and pass it with {file}",
                 endpoint.account()
             ),
         };
@@ -138,14 +138,14 @@ impl Location {
     }
 }
 
-/// As the name: the rest holds secrets.
+/// Shows only the name: the rest contains secrets.
 impl fmt::Debug for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// The name of the location without any secret, as state files have it.
+/// Shows the name of the location without any secret, as used in state files.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -156,7 +156,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// The address of an account, from the URL of a signature for one table, which ends with that table.
+/// Returns the address of an account, given the URL of a signature for one table, which ends with that table.
 fn without_table(url: &str) -> String {
     let Some((address, query)) = url.split_once('?') else { return url.to_owned() };
     let table = query.split('&').find_map(|option| option.strip_prefix("tn=")).unwrap_or_default();
@@ -166,9 +166,9 @@ fn without_table(url: &str) -> String {
     }
 }
 
-/// The address of a database without its password, and without its options, which may hold another one.
+/// Returns the address of a database without its password, and without its options, which may contain another one.
 ///
-/// It was checked that only the end of a user and a password can be an `@`.
+/// The address has been checked: only the separator after the user and password can be an `@`.
 fn without_password(url: &str) -> String {
     let until = |text: &str, end: char| text.split(end).next().unwrap_or_default().to_owned();
     let url = until(url, '?');
@@ -178,7 +178,7 @@ fn without_password(url: &str) -> String {
     }
 }
 
-/// The path from the root with links resolved; the same before and after the folder is made.
+/// Returns the path from the root with links resolved. It is the same before and after the folder is created.
 fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     if let Ok(existing) = std::fs::canonicalize(path) {
         return Ok(existing);
@@ -227,7 +227,7 @@ mod tests {
         }
         let string = format!("AccountName=orchard;AccountKey={KEY};TableEndpoint=http://h:1/orchard");
         assert_eq!(parse(&string, None).unwrap().to_string(), "http://h:1/orchard");
-        let Location::Folder(path) = parse("some/folder", None).unwrap() else { panic!("a path is a folder") };
+        let Location::Folder(path) = parse("some/folder", None).unwrap() else { panic!("expected a folder") };
         assert!(path.is_absolute() && path.ends_with("some/folder"));
     }
 
@@ -251,11 +251,11 @@ mod tests {
             ("http://h:1/orchard", Some("c2VjcmV0!"), "neither an account key"),
             ("http://h:1/Not_an_account", Some(KEY), "names no account"),
             ("ftp://h/orchard", None, "'ftp://'"),
-            ("host=db user=me Password = c2VjcmV0", None, "in a form that is not known"),
-            ("//h/orchard?sv=1&sig=c2VjcmV0", None, "in a form that is not known"),
+            ("host=db user=me Password = c2VjcmV0", None, "in an unknown format"),
+            ("//h/orchard?sv=1&sig=c2VjcmV0", None, "in an unknown format"),
             ("postgres://me:c2Vj?cmV0@db/tables", None, "reading --from"),
             ("postgres://me:c2Vj@cmV0@db/tables", None, "write @ as %40"),
-            ("SharedAccessSignature=sig=c2VjcmV0", None, "names no account: it needs"),
+            ("SharedAccessSignature=sig=c2VjcmV0", None, "names no account: add"),
             ("./folder", Some("c2VjcmV0"), "needs no key"),
         ] {
             let error = format!("{:#}", parse(text, secret).unwrap_err());

@@ -1,7 +1,8 @@
-//! Endpoints: data folders, databases and services alike, and what commands share that read and write them.
+//! Endpoints (data folders, databases and services), and what the commands that read and write them share.
 //!
-//! `location.rs` reads the option that names an endpoint, `open.rs` opens it, and `endpoint.rs` is what commands see of
-//! it. `ranges.rs` splits a table for those that read it in parallel. This module must not know which command works on an endpoint.
+//! `location.rs` parses the option that selects an endpoint, `open.rs` opens it, and `endpoint.rs` is the interface
+//! that commands see. `ranges.rs` splits a table for parallel reading. This module must not know which command works
+//! on an endpoint.
 
 mod compare;
 mod endpoint;

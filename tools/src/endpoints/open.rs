@@ -1,4 +1,4 @@
-//! From the text of an option to an open endpoint.
+//! Opens the endpoint that an option selects.
 
 use super::endpoint::{Endpoint, Source};
 use super::engine::EngineEndpoint;
@@ -14,19 +14,19 @@ use std::path::Path;
 use std::sync::Arc;
 use store::{Embedded, EmbeddedOptions, OpenError, Postgres, PostgresOptions};
 
-/// Memory for cached blocks of each data folder, in bytes. It is small because a scan reads each block once.
+/// Memory for cached blocks of each data folder, in bytes. It is small because a scan reads each block only once.
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// How often an operation of a service is attempted. That is often, because what was done already should not be lost.
+/// The maximum number of attempts of an operation on a service. It is high so that completed work is not lost.
 const ATTEMPTS_MAX: u32 = 10;
 
-/// Most bytes of a file with a key.
+/// The maximum size of a key file.
 const KEY_FILE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Connections to a database for reading, in addition to those of transactions.
+/// The number of database connections for reading, in addition to the connections for transactions.
 const READING_CONNECTIONS: usize = 8;
 
-/// The wanted account of an endpoint; without a wanted one, the only account that it has.
+/// Returns the requested account of an endpoint or, without a request, its only account.
 pub(crate) async fn choose_account(
     option: EndpointOption,
     endpoint: &dyn Source,
@@ -43,12 +43,12 @@ pub(crate) async fn choose_account(
             Ok(wanted.clone())
         }
         (None, [only]) => Ok(only.clone()),
-        (None, []) => bail!("{option} has no account and no table"),
+        (None, []) => bail!("{option} has no accounts and no tables"),
         (None, _) => bail!("{option} has several accounts ({}): choose one with --account", list_accounts(&accounts)),
     }
 }
 
-/// The names of accounts for people.
+/// Formats the names of accounts for messages.
 pub(crate) fn list_accounts(accounts: &[AccountName]) -> String {
     if accounts.is_empty() {
         return "none".to_owned();
@@ -56,13 +56,13 @@ pub(crate) fn list_accounts(accounts: &[AccountName]) -> String {
     accounts.iter().map(AccountName::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads a location, and the secret in its variable or its file.
+/// Parses a location, and reads the secret in its variable or its file.
 pub(crate) fn read_location(option: EndpointOption, text: &str, key_file: Option<&Path>) -> anyhow::Result<Location> {
     let variable = std::env::var(option.key_variable()).ok();
     let secret = match (variable, key_file) {
         (Some(_), Some(_)) => {
             bail!(
-                "the key of {option} is given twice, by {} and by {}",
+                "the key of {option} is given twice, in {} and in {}",
                 option.key_variable(),
                 option.key_file_option()
             )
@@ -71,15 +71,15 @@ pub(crate) fn read_location(option: EndpointOption, text: &str, key_file: Option
             let content = read_key_file(path).with_context(|| format!("reading {}", option.key_file_option()))?;
             Some(
                 String::from_utf8(content)
-                    .map_err(|_| anyhow!("the file of {} is not text", option.key_file_option()))?,
+                    .map_err(|_| anyhow!("the file of {} is not valid text", option.key_file_option()))?,
             )
         }
         (variable, None) => variable,
     };
     if shows_password(text) {
         tracing::warn!(
-            "every user who lists the processes of this machine can read the password in {option}: put it into the variable \
-             {}, or into a file that {} names",
+            "any user who lists the processes of this machine can read the password in {option}: put it into the variable \
+             {}, or into a file and pass it with {}",
             option.key_variable(),
             option.key_file_option()
         );
@@ -88,7 +88,7 @@ pub(crate) fn read_location(option: EndpointOption, text: &str, key_file: Option
 }
 
 fn read_key_file(path: &Path) -> anyhow::Result<Vec<u8>> {
-    if let Some(warning) = platform::files::exposure(path) {
+    if let Some(warning) = platform::files::exposure_warning(path) {
         tracing::warn!("{warning}");
     }
     let mut content = Vec::new();
@@ -98,7 +98,7 @@ fn read_key_file(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Opens an endpoint. Another engine is added here: an arm that wraps it in an [`EngineEndpoint`].
+/// Opens an endpoint. To add an engine, add an arm here that wraps it in an [`EngineEndpoint`].
 pub(crate) async fn open_endpoint(
     option: EndpointOption,
     location: Location,
@@ -123,13 +123,13 @@ pub(crate) async fn open_endpoint(
 }
 
 fn open_folder(option: EndpointOption, path: &Path, must_exist: bool) -> anyhow::Result<Embedded> {
-    // The engine would make a new folder, which hides a misspelled name.
+    // The engine would create a missing folder, which would hide a misspelled name.
     let exists = std::fs::read_dir(path).is_ok_and(|mut files| files.next().is_some());
     ensure!(!must_exist || exists, "{option}: there is no data folder at {}", path.display());
     let options = EmbeddedOptions { cache_bytes: CACHE_BYTES, ..EmbeddedOptions::default() };
     Embedded::open(path, &options, SystemClock).map_err(|error| match error {
         OpenError::Locked { folder } => anyhow!(
-            "{option}: a server works on the data folder {}; give the address of that server instead, such as \
+            "{option}: a server is using the data folder {}; pass the address of that server instead, such as \
              {option} http://127.0.0.1:10002/ACCOUNT",
             folder.display()
         ),

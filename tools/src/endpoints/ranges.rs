@@ -1,12 +1,12 @@
-//! Splits a table into key ranges that can be read at the same time.
+//! Splits a table into key ranges that can be read in parallel.
 //!
-//! A service tells neither how many partitions there are nor which is the last. So it is asked for the first key from a
-//! key in the middle of a range on, again and again, until there are enough ranges. Ranges have whole partitions, or
-//! rows of one partition, because a service finds the beginning of these at once. They say nothing of the number of
-//! entities, so a table is split into more ranges than are read at the same time.
+//! A service reports neither the number of partitions nor the last one. So the algorithm repeatedly requests the first
+//! key at or after a key in the middle of a range, until there are enough ranges. Ranges consist of whole partitions,
+//! or of the rows of one partition, because a service finds their beginnings quickly. Ranges do not reveal the number
+//! of entities, so a table is split into more ranges than are read in parallel.
 //!
-//! The middle of a range is found in two steps. Most keys begin with the same characters; how many is found by halving.
-//! At the first character in which keys differ the middle is that of the digits or letters that may follow.
+//! The middle of a range is found in two steps. Most keys share a prefix; its length is found by bisection. At the
+//! first character in which keys differ, the middle is the middle of the digits or letters that may follow.
 
 use super::endpoint::{PageReader, Query};
 use super::engine::parse_filter;
@@ -21,26 +21,26 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Most fruitless queries of one range before it is left as it is.
+/// The maximum number of fruitless queries for one range before it is left as it is.
 const TRIES_MAX: usize = 48;
-/// Most empty pages that a query may begin with.
+/// The maximum number of empty pages at the beginning of a query.
 const EMPTY_PAGES_MAX: usize = 16;
-/// How many ranges there are for each that is read at the same time, so that a large one does not keep the others waiting.
+/// The number of ranges for each parallel reader, so that one large range does not hold up the others.
 const RANGES_PER_READER: usize = 4;
 
-/// Entities of a table from one key on and before another one.
+/// The entities of a table from one key up to, but not including, another one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct EntityRange {
-    /// The partition whose row keys are bounded; `None` if partition keys are.
+    /// The partition whose row keys are bounded; `None` if partition keys are bounded.
     pub(crate) partition: Option<String>,
-    /// The first key; `None` for the first of all.
+    /// The first key; `None` for no lower bound.
     pub(crate) from: Option<String>,
-    /// The first key after the range; `None` if there is none.
+    /// The first key after the range; `None` for no upper bound.
     pub(crate) to: Option<String>,
 }
 
 impl EntityRange {
-    /// The filter for the entities of the range that another filter matches.
+    /// Returns the filter for the entities in the range that also match another filter.
     pub(crate) fn filter(&self, filter: Option<&str>) -> Option<String> {
         let condition =
             |key: &str, operator: &str, text: &String| format!("{key} {operator} '{}'", text.replace('\'', "''"));
@@ -60,7 +60,7 @@ impl EntityRange {
         }
     }
 
-    /// The smallest range with all keys that a filter can match; `None` if it matches none.
+    /// Returns the smallest range with all keys that a filter can match, or `None` if it matches none.
     fn around(filter: Option<&Filter>) -> Option<Self> {
         let mut ranges = plan(filter).ranges.into_iter();
         let first = ranges.next()?;
@@ -84,20 +84,20 @@ impl EntityRange {
     }
 }
 
-/// The text in key bytes before the first byte that structures them, this byte, and the bytes that follow.
+/// Splits key bytes at the first structural byte: the text before it, this byte, and the bytes after it.
 fn cut(bytes: &[u8]) -> Option<(String, Option<u8>, &[u8])> {
     let at = bytes.iter().position(|byte| *byte <= KEY_SEPARATOR + 1).unwrap_or(bytes.len());
     let text = decode_ordinal(bytes.get(..at)?)?.into_owned();
     Some((text, bytes.get(at).copied(), bytes.get(at + 1..).unwrap_or_default()))
 }
 
-/// The first text after a key that can be a key.
+/// Returns the first string after a key that is a valid key.
 fn after(key: &str) -> String {
     format!("{key} ")
 }
 
-/// Splits the part of a table that a filter can match into ranges of which `parallel` are to be read at the same time.
-/// They are in the order of keys and without gaps. What is one page is one range.
+/// Splits the part of a table that a filter can match into ranges, of which `parallel` are to be read concurrently.
+/// The ranges are in key order and without gaps. A table of one page becomes one range.
 pub(crate) async fn split(
     table: &Arc<dyn PageReader>,
     filter: Option<&str>,
@@ -105,7 +105,7 @@ pub(crate) async fn split(
 ) -> anyhow::Result<Vec<EntityRange>> {
     let whole = || vec![EntityRange::default()];
     let ranges_max = (parallel * RANGES_PER_READER).min(TABLE_RANGES_MAX);
-    // A filter that is none is left to the service, which says what is wrong with it.
+    // An invalid filter is left to the service, which reports what is wrong with it.
     let Ok(filter) = filter.map_or(Ok(None), parse_filter) else { return Ok(whole()) };
     let Some(around) = EntityRange::around(filter.as_ref()).filter(|_| parallel > 1) else { return Ok(whole()) };
     let page = table.page(&keys_in(&around), None, PAGE_RESULTS_MAX).await?;
@@ -129,7 +129,7 @@ pub(crate) async fn split(
         while let Some(answer) = next_result(&mut running).await? {
             answers.push(answer);
         }
-        // From the last span on, so that new ones do not move those that follow.
+        // Process the last span first, so that new spans do not shift the remaining ones.
         answers.sort_unstable_by_key(|(at, ..)| Reverse(*at));
         for (at, probe, found) in answers {
             if let Some(following) = spans.get_mut(at).and_then(|span| span.learn(probe, found)) {
@@ -140,7 +140,7 @@ pub(crate) async fn split(
     Ok(ranges_of(&spans))
 }
 
-/// Questions about the spans that were split least, each with the position of its span and the keys it is about.
+/// Returns probes for the spans that were split least, each with the index of its span and the keys it covers.
 fn next_probes(spans: &mut [Span], count: usize) -> Vec<(usize, Probe, EntityRange)> {
     let mut order: Vec<usize> = (0..spans.len()).collect();
     order.sort_by_key(|at| spans.get(*at).map(|span| span.depth));
@@ -158,7 +158,7 @@ fn next_probes(spans: &mut [Span], count: usize) -> Vec<(usize, Probe, EntityRan
     probes
 }
 
-/// The ranges between the beginnings of spans.
+/// Returns the ranges between the beginnings of spans.
 fn ranges_of(spans: &[Span]) -> Vec<EntityRange> {
     let range = |(at, span): (usize, &Span)| {
         let before = at.checked_sub(1).and_then(|before| spans.get(before));
@@ -207,30 +207,28 @@ impl Axis {
 #[derive(Debug, Clone)]
 struct Span {
     axis: Axis,
-    /// Its first key.
     low: String,
     /// The row key of its first entity.
     first_row: String,
-    /// No key is between this one and the next span; `None` if that is not known.
+    /// An exclusive upper bound: no key lies between it and the next span. `None` if no bound is known.
     high: Option<String>,
-    /// How often it was split.
     depth: u32,
     tries: usize,
-    /// How many UTF-16 units of `low` all keys begin with: at least `shared.0`, and at most `shared.1` once another key is
-    /// known.
+    /// The number of leading UTF-16 units of `low` that all keys share: at least `shared.0`, and at most `shared.1`
+    /// once another key is known.
     shared: (usize, Option<usize>),
-    /// It cannot be split further.
+    /// True if it cannot be split further.
     is_final: bool,
 }
 
-/// A question about the first key of a span from some key on.
+/// A query for the first key of a span at or after some key.
 #[derive(Debug)]
 enum Probe {
-    /// From a key on at which the span may be split.
+    /// Starts at a key where the span may be split.
     Middle(String),
-    /// Whether there is a second key.
+    /// Checks whether there is a second key.
     Second(String),
-    /// Whether all keys begin with this many units of the first one.
+    /// Checks whether all keys begin with this many units of the first one.
     Shared(usize, String),
 }
 
@@ -242,7 +240,6 @@ impl Probe {
     }
 }
 
-/// The answer to a probe.
 #[derive(Debug)]
 enum Found {
     Key(EntityKey),
@@ -259,13 +256,13 @@ impl Span {
         Self { axis, low, first_row, high, depth: 0, tries: 0, shared: (shared, None), is_final: false }
     }
 
-    /// The keys of the span from one on.
+    /// Returns the part of the span that starts at a key.
     fn from(&self, key: &str) -> EntityRange {
         let partition = self.axis.partition().map(str::to_owned);
         EntityRange { partition, from: Some(key.to_owned()), to: self.high.clone() }
     }
 
-    /// The next question; `None` if there is none.
+    /// Returns the next probe, or `None` if there is none.
     fn next_probe(&mut self) -> Option<Probe> {
         if self.tries >= TRIES_MAX {
             return None;
@@ -273,12 +270,12 @@ impl Span {
         self.tries += 1;
         let low = units(&self.low);
         let (least, most) = self.shared;
-        // Where keys are spread evenly, the first question hits. Where it does not, it is looked where they differ.
+        // If keys are evenly distributed, the first probe finds the middle. Otherwise, probe where the keys diverge.
         match most {
             None if self.tries > 1 => Some(Probe::Second(after(&self.low))),
             Some(most) if least < most => {
                 let half = (least + most).div_ceil(2);
-                // The two units of a character are kept together.
+                // Keeps the two units of a surrogate pair together.
                 let count = half + usize::from(low.get(half).is_some_and(|unit| (0xDC00..0xE000).contains(unit)));
                 let key = low.get(..count).filter(|_| count <= most).and_then(following_prefix);
                 if key.is_none() {
@@ -294,7 +291,7 @@ impl Span {
         }
     }
 
-    /// Records an answer; returns the second half of a span that it splits.
+    /// Records a result. Returns the second half of the span if it is split.
     fn learn(&mut self, probe: Probe, found: Found) -> Option<Self> {
         let low = units(&self.low);
         match (probe, found) {
@@ -328,23 +325,23 @@ fn units(key: &str) -> Vec<u16> {
     key.encode_utf16().collect()
 }
 
-/// How many units two keys have in common at their beginning.
+/// Returns the length of the common prefix of two keys, in units.
 fn common_units(one: &[u16], other: &[u16]) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
-/// How many units all keys from `low` on and before `high` certainly begin with.
+/// Returns the number of leading units that all keys from `low` up to `high` certainly share.
 fn shared_units(low: &[u16], high: &[u16]) -> usize {
     let common = common_units(low, high);
     let is_following = low.get(..=common).and_then(following_prefix).is_some_and(|key| units(&key) == high);
     common + usize::from(is_following)
 }
 
-/// The first text after all keys with this beginning.
+/// Returns the first string after all keys with this prefix.
 fn following_prefix(beginning: &[u16]) -> Option<String> {
     let (last, rest) = beginning.split_last()?;
     let following = (last.checked_add(1)?..=u16::MAX).find(|unit| is_key_unit(*unit) || is_surrogate(*unit))?;
-    // Half of a character is no text.
+    // Half of a surrogate pair is not a valid string.
     String::from_utf16(&[rest, &[following]].concat()).ok()
 }
 
@@ -352,7 +349,6 @@ fn keys_in(range: &EntityRange) -> Query {
     Query { filter: range.filter(None), select: vec![PARTITION_KEY.to_owned()] }
 }
 
-/// The first key in a range.
 async fn first_key(table: &dyn PageReader, range: &EntityRange) -> anyhow::Result<Found> {
     let query = keys_in(range);
     let mut next = None;
@@ -371,10 +367,11 @@ async fn first_key(table: &dyn PageReader, range: &EntityRange) -> anyhow::Resul
 
 /// Sorts before every character of a key.
 const FLOOR: u16 = 0x1F;
-/// Sorts after the characters that most keys are made of. Keys with later characters are found, too.
+/// Sorts after the characters that most keys consist of. Keys with later characters are still found.
 const LATIN_CEILING: u16 = 0x7F;
 
-/// The first unit after the digits or letters that a unit is one of, and one in their middle.
+/// Returns the first unit after the class of digits or letters that a unit belongs to, and the unit in the middle of
+/// that class.
 fn class_of(unit: u16) -> Option<(u16, u16)> {
     let class = |from: u8, to: u8| (u16::from(to) + 1, u16::from(from) + u16::from(to - from) / 2 + 1);
     match u8::try_from(unit).ok()? {
@@ -385,8 +382,8 @@ fn class_of(unit: u16) -> Option<(u16, u16)> {
     }
 }
 
-/// A key between two keys that begin with the same `shared` units, about in the middle of those that are likely, in the
-/// order of UTF-16 code units.
+/// Returns a key between two keys that share the first `shared` units, roughly in the middle of the likely keys, in
+/// the order of UTF-16 code units.
 fn between(low: &[u16], high: Option<&[u16]>, shared: usize) -> Option<String> {
     let mut key: Vec<u16> = low.get(..shared)?.to_vec();
     for at in shared..=low.len() {
@@ -405,7 +402,7 @@ fn between(low: &[u16], high: Option<&[u16]>, shared: usize) -> Option<String> {
             key.push(unit);
             return String::from_utf16(&key).ok();
         }
-        // No key fits before the end here, so one that begins with this unit of the low key is sought.
+        // No key fits before the end here, so look for one that begins with this unit of the low key.
         key.push(begin);
     }
     None
@@ -465,7 +462,7 @@ mod tests {
         split(&(Arc::clone(table) as Arc<dyn PageReader>), filter, parallel).await.unwrap()
     }
 
-    /// How many entities each range has. Together they have all keys, in order.
+    /// Returns the number of entities in each range. Together, the ranges contain all keys, in order.
     async fn sizes(table: &Counted, filter: Option<&str>, ranges: &[EntityRange], keys: &[Key]) -> Vec<usize> {
         let (mut found, mut sizes) = (Vec::new(), Vec::new());
         for range in ranges {
@@ -488,7 +485,7 @@ mod tests {
         sizes
     }
 
-    /// Keys of the kinds that people choose.
+    /// Returns keys in typical formats.
     fn shapes() -> Vec<(&'static str, Vec<Key>)> {
         let all = |key: &dyn Fn(u64) -> Key| (0..20_000).map(key).collect::<Vec<_>>();
         let hash = |number: u64| {
@@ -503,7 +500,7 @@ mod tests {
             ("numbers with zeros", all(&|number| (format!("tenant-{number:08}"), row()))),
             ("numbers", all(&|number| (format!("user-{number}"), row()))),
             ("GUIDs", all(&|number| (format!("{:016x}{:016x}", hash(number), hash(number + 77)), row()))),
-            ("a long beginning", all(&|number| (format!("subscriptions|eu-west|customers|{number:06}"), row()))),
+            ("a long prefix", all(&|number| (format!("subscriptions|eu-west|customers|{number:06}"), row()))),
             (
                 "times",
                 all(&|number| {
@@ -581,13 +578,14 @@ mod tests {
             let pages = table.pages.load(Ordering::Relaxed);
             assert!(pages <= TABLE_PROBES_MAX + 1, "{name}: {pages}");
             let sizes = sizes(&table, None, &ranges, &keys).await;
-            // Each range goes to the reader that is idle first, as the commands do it.
+            // Each range goes to the first idle reader, as in the commands.
             let mut readers = [0; 8];
             for size in &sizes {
                 *readers.iter_mut().min().unwrap() += size;
             }
             let longest = readers.iter().max().unwrap();
-            // The partition with half of the entities is a part of a range, because nothing tells that it is large.
+            // The partition with half of the entities stays within one range, because nothing reveals that it is
+            // large.
             let most = if name == "half in one partition" { keys.len() * 6 / 10 } else { keys.len() / 2 };
             assert!((32..=34).contains(&ranges.len()) && *longest < most, "{name}: {sizes:?}");
         }
@@ -677,7 +675,7 @@ mod tests {
         }
     }
 
-    /// Keys of few characters, so that many are alike.
+    /// Keys with few characters, so that many share a prefix.
     fn few_keys() -> impl Strategy<Value = Vec<Key>> {
         let key = || "[ab \u{1F600}\u{E000}]{0,3}";
         proptest::collection::vec((key(), key()), 1..40)

@@ -4,16 +4,16 @@ use super::endpoint::Source;
 use crate::names::parse_table;
 use model::{AccountName, TableName};
 
-/// The wanted tables; all if none is named.
+/// The selected tables; all tables if none is given.
 #[derive(Debug, Default)]
 pub(crate) struct TableSelection {
     names: Vec<TableName>,
-    /// Folded.
+    /// Case-folded.
     prefixes: Vec<String>,
 }
 
 impl TableSelection {
-    /// Reads names, and prefixes of names followed by an asterisk.
+    /// Parses names, and prefixes of names followed by an asterisk.
     pub(crate) fn parse(texts: &[String]) -> anyhow::Result<Self> {
         let mut selection = Self::default();
         for text in texts.iter().map(|text| text.trim()).filter(|text| !text.is_empty()) {
@@ -27,27 +27,26 @@ impl TableSelection {
         Ok(selection)
     }
 
-    /// Whether every wanted table is given by its whole name.
+    /// Returns true if every selected table is given by its full name.
     fn has_names_only(&self) -> bool {
         !self.names.is_empty() && self.prefixes.is_empty()
     }
 
-    /// The tables that are given by their whole names.
+    /// Returns the tables that are given by their full names.
     pub(crate) fn names(&self) -> &[TableName] {
         &self.names
     }
 
-    /// The wanted tables of an account. Names of tables that do not exist may be among them.
+    /// Returns the selected tables of an account. The result may include tables that do not exist.
     pub(crate) async fn find(&self, endpoint: &dyn Source, account: &AccountName) -> anyhow::Result<Vec<TableName>> {
         let names = match endpoint.tables(account).await {
-            // A signature of one table cannot list tables, which is not needed for tables that are named.
+            // A signature for one table cannot list tables, which is not needed if all tables are named.
             Err(error) if self.has_names_only() && is_forbidden(&error) => self.names.clone(),
             names => names?,
         };
         Ok(names.into_iter().filter(|name| self.includes(name)).collect())
     }
 
-    /// Whether a table is wanted.
     pub(crate) fn includes(&self, table: &TableName) -> bool {
         let is_all = self.names.is_empty() && self.prefixes.is_empty();
         is_all
@@ -56,7 +55,7 @@ impl TableSelection {
     }
 }
 
-/// Whether a service refused a request because its credential does not allow it.
+/// Returns true if a service refused a request because its credential does not allow it.
 pub(crate) fn is_forbidden(error: &anyhow::Error) -> bool {
     error.downcast_ref::<client::Error>().is_some_and(|error| error.status() == Some(403))
 }

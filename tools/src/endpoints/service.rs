@@ -1,4 +1,4 @@
-//! The account of a service as an endpoint.
+//! An account of a service as an endpoint.
 
 use super::endpoint::{Endpoint, PageReader, Source, WriteOutcome};
 use super::endpoint::{Page, Query, WriteMode};
@@ -8,8 +8,8 @@ use client::{Continuation, Error, ErrorKind, PropertyBag, Stored, Table, TableSe
 use model::{AccountName, EntityKey, ServiceProperties, StoredAccessPolicies, TableName};
 use store::TableKey;
 
-const SKIP_POLICIES: &str = "stored access policies (--skip-policies leaves them out)";
-const SKIP_PROPERTIES: &str = "service properties (--skip-properties leaves them out)";
+const SKIP_POLICIES: &str = "stored access policies (skip them with --skip-policies)";
+const SKIP_PROPERTIES: &str = "service properties (skip them with --skip-properties)";
 
 #[async_trait]
 impl Source for TableService {
@@ -23,11 +23,10 @@ impl Source for TableService {
 
     async fn tables(&self, _: &AccountName) -> anyhow::Result<Vec<TableName>> {
         let names = self.tables().all().await?;
-        // The service's own tables, such as those of metrics, have names that no client can create.
+        // The service's own tables, such as metrics tables, have names that no client can create.
         let names = names.into_iter().filter(|name| !name.starts_with('$'));
         let parse = |name: String| {
-            TableName::new(&name)
-                .map_err(|_| anyhow!("the service lists the table '{name}', which is not a table name"))
+            TableName::new(&name).map_err(|_| anyhow!("the service lists a table with an invalid name, '{name}'"))
         };
         names.map(parse).collect()
     }
@@ -94,12 +93,12 @@ impl PageReader for Table {
         if let Some(from) = from {
             query = query.resume(from.clone());
         }
-        let page = query.pages().next().await.context("the query has no page")??;
+        let page = query.pages().next().await.context("the query returned no page")??;
         Ok(Page { entities: page.items, next: page.next })
     }
 }
 
-/// A query of a service.
+/// Converts a query for the client library.
 pub(crate) fn query_of(table: &Table, query: &Query) -> client::Query<PropertyBag, PropertyBag> {
     let select: Vec<&str> = query.select.iter().map(String::as_str).collect();
     let all = table.query::<PropertyBag>().resolve(&select, Ok);
@@ -111,8 +110,8 @@ pub(crate) fn query_of(table: &Table, query: &Query) -> client::Query<PropertyBa
 
 /// Writes distinct entities of one partition, in one transaction.
 ///
-/// A transaction that would be too large is split, so some entities may be stored although the call fails. A transaction whose
-/// outcome is unknown is repeated, so an insert may fail because its first attempt succeeded.
+/// A transaction that would be too large is split, so some entities may be stored even if the call fails. A
+/// transaction whose outcome is unknown is repeated, so an insert may fail because its first attempt succeeded.
 async fn write_all(table: &Table, entities: &[PropertyBag], mode: WriteMode) -> Result<(), Error> {
     let mut pending = vec![entities];
     while let Some(part) = pending.pop() {

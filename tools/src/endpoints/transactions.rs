@@ -1,14 +1,15 @@
-//! Entities grouped so that each group can be one transaction.
+//! Groups entities so that each group can be one transaction.
 
 use client::PropertyBag;
 use model::KeyText;
 use model::limits::{REQUEST_BODY_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
 
-/// Most bytes of the entities of a transaction, by the size formula. As JSON they may be longer than a request can be;
-/// the transaction is split then.
+/// The maximum size of the entities in a transaction, by the size formula. As JSON they may exceed the maximum size of
+/// a request; then the transaction is split.
 const TRANSACTION_ENTITY_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX / 2;
 
-/// Groups items in their order, so that the entities of each group can be one transaction. `entity` is that of an item.
+/// Groups items in their order, so that the entities of each group can be one transaction. `entity` returns the entity
+/// of an item.
 pub(crate) fn group_into_transactions<T>(items: Vec<T>, entity: impl Fn(&T) -> &PropertyBag) -> Vec<Vec<T>> {
     let mut groups: Vec<Vec<T>> = Vec::new();
     let mut last: Option<(KeyText, usize)> = None;
@@ -56,6 +57,6 @@ mod tests {
         entities.extend((0..2).map(|row| entity("c", row, 1)));
         assert_eq!(sizes(entities), [100, 100, 50, 1, 2]);
         let large = (0..40).map(|row| entity("a", row, 60_000)).collect();
-        assert_eq!(sizes(large), [34, 6], "at most 2 MiB together");
+        assert_eq!(sizes(large), [34, 6], "at most 2 MiB in total");
     }
 }

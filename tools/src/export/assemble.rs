@@ -1,7 +1,7 @@
-//! Makes the file of a table from its parts.
+//! Assembles the file of a table from its parts.
 //!
-//! Parts hold JSON lines, whatever the format of the file. So the columns of CSV are known before the first record is
-//! written although the table is read once, and no more than one line is in memory.
+//! Parts contain JSON lines, whatever the format of the file. So the columns of CSV are known before the first record
+//! is written, the table is read only once, and at most one line is in memory.
 
 use super::layout::part_path;
 use crate::digest::Sha256Writer;
@@ -15,14 +15,13 @@ use std::path::Path;
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// The file of a table.
 #[derive(Debug)]
 pub(super) struct TableFile {
     pub(super) bytes: u64,
     pub(super) sha256: String,
 }
 
-/// Makes the file of a table from its parts. It appears under its name once it is complete and on disk.
+/// Assembles the file of a table from its parts. It appears under its name once it is complete and on disk.
 pub(super) fn assemble(
     file: &Path,
     parts: usize,

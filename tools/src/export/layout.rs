@@ -1,4 +1,4 @@
-//! The files that an export makes.
+//! The files that an export creates.
 
 use crate::file::with_suffix;
 use crate::formats::{FileFormat, MANIFEST_NAME, STATE_NAME};
@@ -6,7 +6,6 @@ use anyhow::{Context, bail, ensure};
 use model::TableName;
 use std::path::{Path, PathBuf};
 
-/// Where an export is written to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ExportTarget {
     Folder(PathBuf),
@@ -15,23 +14,23 @@ pub(super) enum ExportTarget {
 }
 
 impl ExportTarget {
-    /// Reads `--to`, and the format of its files.
+    /// Parses `--to`, and determines the format of its files.
     pub(super) fn parse(to: &Path, format: Option<FileFormat>) -> anyhow::Result<(Self, FileFormat)> {
         if to == Path::new("-") {
             return Ok((Self::StandardOutput, format.unwrap_or(FileFormat::Jsonl)));
         }
         ensure!(!to.as_os_str().is_empty(), "--to is empty");
-        let by_name = FileFormat::of(to).filter(|_| !to.is_dir());
+        let by_name = FileFormat::from_path(to).filter(|_| !to.is_dir());
         match (by_name, format) {
             (Some(by_name), Some(format)) if by_name != format => {
-                bail!("--to {} has the extension of another format than --format {}", to.display(), format.extension())
+                bail!("the extension of --to {} does not match --format {}", to.display(), format.extension())
             }
             (Some(format), _) => Ok((Self::File(to.to_owned()), format)),
             (None, format) => Ok((Self::Folder(to.to_owned()), format.unwrap_or(FileFormat::Jsonl))),
         }
     }
 
-    /// The state file of the export.
+    /// Returns the path of the state file of the export.
     pub(super) fn state(&self) -> PathBuf {
         match self {
             Self::Folder(folder) => folder.join(STATE_NAME),
@@ -40,7 +39,6 @@ impl ExportTarget {
         }
     }
 
-    /// The file of a table.
     pub(super) fn file(&self, table: &TableName, format: FileFormat) -> PathBuf {
         match self {
             Self::Folder(folder) => folder.join(format!("{table}.{}", format.extension())),
@@ -49,7 +47,7 @@ impl ExportTarget {
         }
     }
 
-    /// The file whose existence means that an export is complete.
+    /// Returns the file whose existence means that the export is complete.
     fn completion_mark(&self) -> Option<PathBuf> {
         match self {
             Self::Folder(folder) => Some(folder.join(MANIFEST_NAME)),
@@ -58,22 +56,23 @@ impl ExportTarget {
         }
     }
 
-    /// Refuses to replace an export unless asked to, and makes the folder. An interrupted export is continued.
+    /// Creates the folder, and refuses to replace an export unless `overwrite` is set. An interrupted export is
+    /// continued.
     pub(super) fn prepare(&self, overwrite: bool) -> anyhow::Result<()> {
         if let Some(mark) = self.completion_mark().filter(|mark| mark.exists() && !overwrite && !self.state().exists())
         {
-            bail!("{} is there already: name another --to, or replace it with --overwrite", mark.display());
+            bail!("{} already exists: choose another --to, or replace it with --overwrite", mark.display());
         }
         let folder = match self {
             Self::Folder(folder) => folder.as_path(),
             Self::File(file) => file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")),
             Self::StandardOutput => return Ok(()),
         };
-        std::fs::create_dir_all(folder).with_context(|| format!("making the folder {}", folder.display()))
+        std::fs::create_dir_all(folder).with_context(|| format!("creating the folder {}", folder.display()))
     }
 }
 
-/// The file that keeps one part of a table until all parts are complete.
+/// Returns the path of the file that holds one part of a table until all parts are complete.
 pub(super) fn part_path(file: &Path, number: usize) -> PathBuf {
     with_suffix(file, &format!(".part{number}"))
 }

@@ -1,9 +1,8 @@
-//! `rowhouse export`: tables as files.
+//! `rowhouse export`: writes tables to files.
 //!
-//! `read.rs` reads the key ranges of a table into files beside the target, `state.rs` records how far that
-//! is, and `assemble.rs` makes one file of the parts, so that entities are in the order of their keys however many
-//! ranges are read at the same time. `stream.rs` writes to standard output. This module must not know how a line is
-//! written.
+//! `read.rs` reads the key ranges of a table into files next to the target, and `state.rs` records the progress.
+//! `assemble.rs` joins the parts into one file, so entities are in key order however many ranges are read in parallel.
+//! `stream.rs` writes to standard output. This module must not know how a line is written.
 
 mod args;
 mod assemble;
@@ -63,7 +62,6 @@ async fn export(args: &ExportArgs) -> anyhow::Result<()> {
     closed.context("closing --from")
 }
 
-/// One run of the command.
 struct ExportRun<'a> {
     args: &'a ExportArgs,
     source: Arc<dyn Source>,
@@ -82,7 +80,7 @@ impl ExportRun<'_> {
         let is_folder = matches!(self.target, ExportTarget::Folder(_));
         ensure!(
             is_folder || tables.len() == 1,
-            "--to {} takes one table, and there are {}: name one with --table, or a folder with --to",
+            "--to {} can hold only one table, but there are {}: choose one with --table, or pass a folder with --to",
             self.args.to.display(),
             tables.len()
         );
@@ -99,7 +97,6 @@ impl ExportRun<'_> {
         }
     }
 
-    /// Exports to files; returns a summary.
     async fn export_files(
         &self,
         target: &ExportTarget,
@@ -120,7 +117,7 @@ impl ExportRun<'_> {
         let mut new = tables.iter().filter(|table| state.table(table.name.as_str()).is_none());
         let foreign = new.find_map(|table| Some(target.file(&table.name, self.format)).filter(|file| file.exists()));
         if let Some(file) = foreign.filter(|_| !self.args.overwrite) {
-            bail!("{} is there already: name another --to, or replace it with --overwrite", file.display());
+            bail!("{} already exists: choose another --to, or replace it with --overwrite", file.display());
         }
         state.print_resumed();
         if let ExportTarget::Folder(folder) = target {
@@ -147,13 +144,13 @@ impl ExportRun<'_> {
         if let ExportTarget::Folder(folder) = target {
             let manifest = manifest(state, options, &names);
             let text = serde_json::to_string_pretty(&manifest).context("writing the manifest")? + "\n";
-            // It has the mode of the other files, so that whoever may read them may read it.
+            // It gets the mode of the other files, so that whoever may read them may read it too.
             replace_file(&folder.join(MANIFEST_NAME), text.as_bytes())?;
         }
         let all: u64 = names.iter().filter_map(|name| Some(state.table(name.as_str())?.done?.entities)).sum();
         let mut summary = progress.summary();
         if state.is_resumed() {
-            write!(summary, "; {} with those of earlier runs", HumanCount(all))?;
+            write!(summary, "; {} including earlier runs", HumanCount(all))?;
         }
         state.finish(Ok(summary))
     }

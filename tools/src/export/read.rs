@@ -1,6 +1,6 @@
 //! Reads the parts of tables into their files.
 //!
-//! Memory is bounded: each range that is read has one page, and the text of that page.
+//! Memory is bounded: each range that is being read has one page, and the encoded text of that page.
 
 use super::assemble::{TableFile, assemble};
 use super::layout::{ExportTarget, part_path};
@@ -23,13 +23,12 @@ use store::TableKey;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, block_in_place, spawn_blocking};
 
-/// The least time between two records of how far a part is, for each of which its file is synced.
+/// The minimum interval between two records of a part's progress. Each record syncs the part's file.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a table counts in the progress. Its ranges count the same, because their sizes are not known.
+/// The weight of a table in the progress. All its ranges count the same, because their sizes are unknown.
 pub(super) const TABLE_WORK: u64 = 10_000;
 
-/// An export to files.
 pub(super) struct FileExport {
     pub(super) source: Arc<dyn Source>,
     pub(super) target: ExportTarget,
@@ -39,18 +38,18 @@ pub(super) struct FileExport {
     pub(super) with_policies: bool,
     pub(super) state: ExportState,
     pub(super) progress: Arc<Progress>,
-    /// A permit for each range that is read at the same time.
+    /// Holds a permit for each range that is read in parallel.
     pub(super) readers: Arc<Semaphore>,
     pub(super) parallel: usize,
 }
 
 impl FileExport {
-    /// Makes the files of all tables.
+    /// Writes the files of all tables.
     pub(super) async fn run(self: Arc<Self>, tables: &[TableKey]) -> anyhow::Result<()> {
         for_each_table(tables, |table| &table.name, |table| Arc::clone(&self).export(table)).await
     }
 
-    /// Makes the file of a table, or completes it.
+    /// Writes the file of a table, or completes it.
     async fn export(self: Arc<Self>, table: TableKey) -> anyhow::Result<()> {
         let name = &table.name;
         let file = self.target.file(name, self.format);
@@ -83,8 +82,8 @@ impl FileExport {
             };
             self.state.complete(name, exported)?;
         }
-        // An earlier run may have ended after the record above. The last part is removed first, so that the parts which a
-        // killed run leaves still begin with number 0, where the next run looks for them.
+        // An earlier run may have ended after the record above. Removes the last part first, so that the parts left by
+        // a killed run still begin with number 0, where the next run looks for them.
         let mut left = 0;
         while part_path(&file, left).exists() {
             left += 1;
@@ -97,7 +96,7 @@ impl FileExport {
         Ok(())
     }
 
-    /// Reads the parts at the same time; returns how many entities they have.
+    /// Reads the parts in parallel. Returns the number of their entities.
     async fn read_parts(
         self: &Arc<Self>,
         table: &TableKey,
@@ -152,7 +151,6 @@ impl FileExport {
     }
 }
 
-/// Appends entities, one per line.
 pub(super) fn write_lines(out: &mut Vec<u8>, entities: &[PropertyBag], with_timestamps: bool) -> anyhow::Result<()> {
     for entity in entities {
         write_line(out, entity, with_timestamps).map_err(|_| anyhow!("an entity is damaged"))?;
@@ -161,14 +159,14 @@ pub(super) fn write_lines(out: &mut Vec<u8>, entities: &[PropertyBag], with_time
     Ok(())
 }
 
-/// Opens the file of a part, and cuts off what was written after the last record of the state.
+/// Opens the file of a part, and truncates data that was written after the last record of the state.
 fn continue_file(path: &Path, bytes: u64) -> anyhow::Result<File> {
     let what = || format!("writing {}", path.display());
     let mut file = File::options().create(true).append(true).open(path).with_context(what)?;
     let length = file.metadata().with_context(what)?.len();
     ensure!(
         length >= bytes,
-        "{} is shorter than the state file says: delete the state file to begin anew",
+        "{} is shorter than recorded in the state file: delete the state file to start over",
         path.display()
     );
     file.set_len(bytes).and_then(|()| file.flush()).with_context(what)?;

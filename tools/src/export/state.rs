@@ -1,10 +1,9 @@
-//! How far an export is, in a file beside its target.
+//! The progress of an export, in a file next to its target.
 //!
 //! Invariants:
 //!
-//! 1. What the file says of a part is on disk: the part was synced before.
-//! 2. What a part holds beyond that is cut off when the export continues, so that no line is incomplete and none is
-//!    twice there.
+//! 1. What the file records about a part is on disk: the part was synced before.
+//! 2. Data beyond that is truncated when the export continues, so no line is incomplete or duplicated.
 
 use crate::endpoints::EntityRange;
 use crate::file::remove_file;
@@ -30,15 +29,15 @@ pub(super) struct ExportOptions {
     pub(super) skip_policies: bool,
 }
 
-/// How far a table is.
+/// The progress of a table.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct ExportProgress {
-    /// Its entry of the manifest, once its file is complete.
+    /// Its entry in the manifest, once its file is complete.
     pub(super) done: Option<ExportedTable>,
     pub(super) parts: Vec<TablePart>,
 }
 
-/// How far a key range of a table is.
+/// The progress of a key range of a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TablePart {
     #[serde(flatten)]
@@ -52,12 +51,12 @@ pub(super) struct TablePart {
 }
 
 impl TablePart {
-    /// A range of which nothing is read.
+    /// Returns a range that has not been read yet.
     pub(super) fn new(range: EntityRange) -> Self {
         Self { range, ..Self::default() }
     }
 
-    /// Where the next page begins; `None` for the first page.
+    /// Returns where the next page begins, or `None` for the first page.
     pub(super) fn next(&self) -> Option<Continuation> {
         Some(Continuation { partition: self.next_partition.clone()?, row: self.next_row.clone() })
     }
@@ -71,29 +70,28 @@ impl TablePart {
     }
 }
 
-/// The state of an export and its file.
 pub(super) type ExportState = StateFile<ExportOptions, ExportProgress>;
 
 impl ExportState {
-    /// Reads the file, if there is one.
+    /// Reads the state file, if it exists.
     pub(super) fn open(path: PathBuf, options: ExportOptions) -> anyhow::Result<Self> {
         let shown = path.display().to_string();
         Self::read_or_new(COMMAND, Some(path), options, |known, given| {
-            // A signature cannot read policies, so an export that began with them may continue without them. The
+            // A signature cannot read policies, so an export that started with them may continue without them. The
             // reverse would leave some tables without policies.
             let skip_policies = given.skip_policies && known.skip_policies;
             ensure!(
                 known == ExportOptions { skip_policies, ..given.clone() },
-                "{shown} belongs to an unfinished export of {} with other options: give the same --from, --account, \
-                 --format, --filter, --select, --with-timestamps and --skip-policies, or delete the file to begin anew",
+                "{shown} belongs to an unfinished export of {} with other options: pass the same --from, --account, \
+                 --format, --filter, --select, --with-timestamps and --skip-policies, or delete the file to start over",
                 known.from
             );
             Ok(given)
         })
     }
 
-    /// Removes the manifest of an export that is replaced. The state file, which says that the folder is being written,
-    /// exists before the manifest is gone.
+    /// Removes the manifest of an export that is being replaced. The state file, which marks the folder as being
+    /// written, exists before the manifest is removed.
     pub(super) fn remove_manifest(&self, manifest: &Path) -> anyhow::Result<()> {
         if !manifest.exists() {
             return Ok(());
@@ -102,12 +100,11 @@ impl ExportState {
         remove_file(manifest)
     }
 
-    /// Records the parts of a table.
     pub(super) fn begin(&self, table: &TableName, parts: Vec<TablePart>) -> anyhow::Result<()> {
         self.set(table, ExportProgress { done: None, parts })
     }
 
-    /// Records how far a part is, whose file was synced.
+    /// Records the progress of a part whose file has been synced.
     pub(super) fn advance(&self, table: &TableName, number: usize, part: &TablePart) -> anyhow::Result<()> {
         self.update(Save::Now, |_, tables| {
             if let Some(known) = tables.get_mut(table.as_str()).and_then(|table| table.parts.get_mut(number)) {
@@ -157,9 +154,9 @@ mod tests {
         ExportState::open(path.clone(), options()).unwrap();
         let skipping = ExportOptions { skip_policies: true, ..options() };
         let state = ExportState::open(path.clone(), skipping.clone()).unwrap();
-        assert!(state.read(|options, _| options.skip_policies), "they may be given up");
+        assert!(state.read(|options, _| options.skip_policies), "policies may be dropped");
         state.update(Save::Now, |_, _| ()).unwrap();
-        assert!(ExportState::open(path.clone(), options()).is_err(), "but not be had later");
+        assert!(ExportState::open(path.clone(), options()).is_err(), "but not added later");
         assert!(ExportState::open(path, ExportOptions { with_timestamps: true, ..skipping }).is_err());
     }
 

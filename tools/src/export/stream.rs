@@ -11,7 +11,7 @@ use std::io::Write;
 use store::TableKey;
 use tokio::task::block_in_place;
 
-/// Writes the entities of a table: JSON lines page by page, CSV once all are read.
+/// Writes the entities of a table: JSON lines page by page, CSV once all have been read.
 pub(super) async fn export(
     source: &dyn Source,
     table: &TableKey,
@@ -50,7 +50,7 @@ pub(super) async fn export(
     }
 }
 
-/// Whether the output still has a reader. One that stops early, as `head` does, is no error.
+/// Returns true if the output still has a reader. A reader that stops early, as `head` does, is not an error.
 fn has_reader(written: anyhow::Result<()>) -> anyhow::Result<bool> {
     match written {
         Err(error) if is_broken_pipe(&error) => Ok(false),

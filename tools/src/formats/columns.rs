@@ -1,7 +1,8 @@
-//! Entities as records of CSV: the columns that an export writes, and those that the header of a file names.
+//! Entities as CSV records: the columns that an export writes, and the columns in the header of a file.
 //!
-//! The convention is that of Azure Storage Explorer: the column of a property is followed by one for its type, named
-//! `NAME@type`. If an entity lacks a property, both are empty; so an empty string, which has a type, is told apart.
+//! This follows the convention of Azure Storage Explorer: the column of a property is followed by a column for its
+//! type, named `NAME@type`. If an entity lacks a property, both fields are empty. An empty string, which has a type,
+//! is therefore distinct.
 
 use super::LineError;
 use super::csv::{Field, write_field};
@@ -27,7 +28,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Adds columns for the properties of an entity that have none yet; false if there are too many then.
+    /// Adds columns for the properties of an entity that have none yet. Returns false if that makes too many columns.
     pub(crate) fn add(&mut self, properties: &RecordBuilder) -> bool {
         for name in properties.properties().filter_map(Result::ok).filter_map(|property| property.name().ok()) {
             if !self.positions.contains_key(name) {
@@ -38,12 +39,10 @@ impl Columns {
         self.names.len() <= EXPORT_COLUMNS_MAX
     }
 
-    /// The names of the properties.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Appends the header record.
     pub(crate) fn write_header(&self, out: &mut Vec<u8>, with_timestamp: bool) {
         out.extend_from_slice(PARTITION_KEY.as_bytes());
         out.push(b',');
@@ -60,7 +59,7 @@ impl Columns {
         out.extend_from_slice(RECORD_END);
     }
 
-    /// Appends an entity; properties without a column are left out.
+    /// Appends an entity. Properties without a column are omitted.
     pub(crate) fn write_entity(
         &self,
         out: &mut Vec<u8>,
@@ -93,7 +92,7 @@ impl Columns {
         Ok(())
     }
 
-    /// The properties of an entity by column.
+    /// Arranges the properties of an entity by column.
     pub(crate) fn arrange<'e>(
         &self,
         properties: &'e RecordBuilder,
@@ -109,20 +108,19 @@ impl Columns {
     }
 }
 
-/// The message for entities that have more properties than a file can have columns.
+/// Returns the message for entities that have more properties than a file can have columns.
 pub(crate) fn too_many_columns() -> String {
     format!(
-        "the entities have more than {EXPORT_COLUMNS_MAX} different properties together, which are too many columns: \
+        "the entities have more than {EXPORT_COLUMNS_MAX} different properties in total, which is too many columns: \
          choose some with --select, or export JSON lines"
     )
 }
 
-/// What a column of a file contains.
 #[derive(Debug)]
 enum Column {
     Partition,
     Row,
-    /// A value that only the service can give, or a type, which is read with its value.
+    /// A value that only the service can set, or a type, which is read together with its value.
     Ignored,
     Property {
         name: String,
@@ -138,19 +136,22 @@ pub(crate) struct CsvHeader {
 }
 
 impl CsvHeader {
-    /// Reads the first record. `types` are for properties that have no column of types.
+    /// Reads the first record. `types` applies to properties without a type column.
     pub(crate) fn read(fields: &[Field<'_>], types: &[(String, EdmType)]) -> Result<Self, LineError> {
         let name = |field: &Field<'_>| field.text.clone().into_owned();
         let names: Vec<String> = fields.iter().map(name).collect();
         let mut positions = HashMap::new();
         for (at, (name, field)) in names.iter().zip(fields).enumerate() {
             if positions.insert(name.as_str(), at).is_some() {
-                return Err(LineError::at(field.column, format!("the column '{name}' is there twice")));
+                return Err(LineError::at(field.column, format!("the column '{name}' occurs twice")));
             }
         }
         for key in [PARTITION_KEY, ROW_KEY] {
             if !positions.contains_key(key) {
-                return Err(LineError::at(1, format!("there is no column '{key}': the first line names the columns")));
+                return Err(LineError::at(
+                    1,
+                    format!("there is no column '{key}': the first line must name the columns"),
+                ));
             }
         }
         let columns = names.iter().zip(fields).map(|(name, field)| match name.as_str() {
@@ -159,7 +160,7 @@ impl CsvHeader {
             TIMESTAMP => Ok(Column::Ignored),
             other if other.ends_with(TYPE) || other.starts_with("odata.") => Ok(Column::Ignored),
             other if check_property_name(other).is_err() => {
-                Err(LineError::at(field.column, format!("'{other}' is not the name of a property")))
+                Err(LineError::at(field.column, format!("'{other}' is not a valid property name")))
             }
             other => Ok(Column::Property {
                 type_at: positions.get(format!("{other}{TYPE}").as_str()).copied(),
@@ -170,7 +171,6 @@ impl CsvHeader {
         Ok(Self { columns: columns.collect::<Result<_, LineError>>()? })
     }
 
-    /// Whether a property has a column.
     pub(crate) fn has(&self, property: &str) -> bool {
         self.columns.iter().any(|column| matches!(column, Column::Property { name, .. } if name == property))
     }
@@ -188,7 +188,7 @@ impl CsvHeader {
         if fields.len() != self.columns.len() {
             let column = fields.get(self.columns.len()).or(fields.last()).map_or(1, |field| field.column);
             let (has, needs) = (fields.len(), self.columns.len());
-            return Err(LineError::at(column, format!("the record has {has} fields, and the first one has {needs}")));
+            return Err(LineError::at(column, format!("the record has {has} fields, but the header has {needs}")));
         }
         let (mut partition, mut row) = (None, None);
         let mut properties = RecordBuilder::default();
@@ -204,7 +204,7 @@ impl CsvHeader {
                             let reason = format!("'{}' is not a type such as Edm.Int32", declared.text);
                             LineError::at(declared.column, reason)
                         })?,
-                        // Without a column of types, quotes tell an empty string from a missing property.
+                        // Without a type column, quotes distinguish an empty string from a missing property.
                         None if field.text.is_empty() && (type_at.is_some() || !field.is_quoted) => continue,
                         None => *edm_type,
                     };
@@ -295,13 +295,13 @@ mod tests {
             assert_eq!(read(&header, record).as_deref(), Ok(expected), "{record}");
         }
         for (record, column, reason) in [
-            ("p,r,x,5,Edm.Int32,Ann", 19, "the record has 6 fields, and the first one has 7"),
+            ("p,r,x,5,Edm.Int32,Ann", 19, "the record has 6 fields, but the header has 7"),
             ("p,r,x,5,Edm.Int5,,", 9, "'Edm.Int5' is not a type such as Edm.Int32"),
             ("p,r,x,five,Edm.Int32,,", 7, "the value of 'Age' is not Edm.Int32 (a whole number of 32 bits)"),
             (
                 "p/,r,x,,,,",
                 1,
-                "the PartitionKey holds a character that keys cannot have: / \\ # ? or a control character",
+                "the PartitionKey contains a character that keys cannot have: / \\ # ? or a control character",
             ),
         ] {
             assert_eq!(read(&header, record), Err(LineError::at(column, reason)), "{record}");
@@ -312,8 +312,8 @@ mod tests {
     fn malformed_headers() {
         for (record, reason) in [
             ("PartitionKey,Name", "there is no column 'RowKey'"),
-            ("PartitionKey,RowKey,a-b", "'a-b' is not the name of a property"),
-            ("PartitionKey,RowKey,a,a", "the column 'a' is there twice"),
+            ("PartitionKey,RowKey,a-b", "'a-b' is not a valid property name"),
+            ("PartitionKey,RowKey,a,a", "the column 'a' occurs twice"),
         ] {
             let error = header(record, &[]).unwrap_err();
             assert!(error.reason.starts_with(reason), "{error:?}");

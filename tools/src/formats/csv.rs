@@ -1,21 +1,20 @@
-//! Comma-separated values according to RFC 4180. The reader also accepts line breaks without carriage returns.
+//! Comma-separated values as specified by RFC 4180. The reader also accepts line breaks without carriage returns.
 //!
 //! A record is parsed as a whole; `lines.rs` finds where it ends.
 
 use super::LineError;
 use std::borrow::Cow;
 
-/// A field of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Field<'a> {
     pub(crate) text: Cow<'a, str>,
-    /// Whether it is quoted. An empty field without quotes may mean that there is no value.
+    /// Whether it is quoted. An empty field without quotes may mean a missing value.
     pub(crate) is_quoted: bool,
-    /// Where it begins in the record, in bytes, counted from one.
+    /// Its offset in the record, in bytes, starting at 1.
     pub(crate) column: usize,
 }
 
-/// Appends a field, quoted if necessary. Fields that begin or end with a space are quoted, too, because some readers
+/// Appends a field, quoted if necessary. Fields that begin or end with a space are also quoted, because some readers
 /// remove such spaces.
 pub(crate) fn write_field(out: &mut Vec<u8>, text: &[u8]) {
     let needs_quotes = text.iter().any(|b| matches!(b, b'"' | b',' | b'\r' | b'\n'))
@@ -35,7 +34,7 @@ pub(crate) fn write_field(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
-/// The fields of a record, given without the line break that ends it.
+/// Parses the fields of a record without its final line break.
 pub(crate) fn parse(record: &[u8]) -> Result<Vec<Field<'_>>, LineError> {
     let text =
         std::str::from_utf8(record).map_err(|error| LineError::at(error.valid_up_to() + 1, "this is not UTF-8"))?;
@@ -48,16 +47,13 @@ pub(crate) fn parse(record: &[u8]) -> Result<Vec<Field<'_>>, LineError> {
             None => {
                 let plain = rest.split(',').next().unwrap_or_default();
                 if let Some(quote) = plain.find('"') {
-                    return Err(LineError::at(
-                        at + quote + 1,
-                        "a quote is inside of a field that does not begin with one",
-                    ));
+                    return Err(LineError::at(at + quote + 1, "a quote inside a field that does not begin with one"));
                 }
                 (Cow::Borrowed(plain), plain.len())
             }
             Some(quoted) => {
-                let (content, length) =
-                    unquoted(quoted).ok_or_else(|| LineError::at(column, "the quote that begins here has no end"))?;
+                let (content, length) = unquoted(quoted)
+                    .ok_or_else(|| LineError::at(column, "the quote that begins here is not closed"))?;
                 (content, length + 1)
             }
         };
@@ -66,12 +62,13 @@ pub(crate) fn parse(record: &[u8]) -> Result<Vec<Field<'_>>, LineError> {
         match text.as_bytes().get(at) {
             None => return Ok(fields),
             Some(b',') => at += 1,
-            Some(_) => return Err(LineError::at(at + 1, "a comma is missing after the quote that ends a field")),
+            Some(_) => return Err(LineError::at(at + 1, "a comma is missing after the closing quote of a field")),
         }
     }
 }
 
-/// The text of a quoted field, from the byte after its first quote on, and its length including the last quote.
+/// Returns the content of a quoted field, from the byte after its opening quote, and its length including the closing
+/// quote.
 fn unquoted(quoted: &str) -> Option<(Cow<'_, str>, usize)> {
     let mut search = 0;
     loop {

@@ -1,4 +1,4 @@
-//! CSV of a stream of entities, whose columns are known only when the last entity has arrived.
+//! CSV from a stream of entities, whose columns are known only when the last entity has arrived.
 
 use super::{Columns, Framing, Lines, read_line, too_many_columns, write_line};
 use anyhow::{Context, anyhow, ensure};
@@ -9,10 +9,10 @@ use std::io::{BufReader, BufWriter, Seek, Write};
 use uuid::Uuid;
 
 const WHAT: &str = "keeping entities in a temporary file";
-/// How much CSV is written at a time.
+/// The size of each write of CSV.
 const FLUSH_BYTES: usize = 64 * 1024;
 
-/// Keeps entities as JSON lines in a temporary file. The file has no name, so it is gone when the process ends.
+/// Keeps entities as JSON lines in a temporary file. The file has no name, so it disappears when the process ends.
 #[derive(Debug)]
 pub(crate) struct CsvSpool {
     file: BufWriter<File>,
@@ -21,16 +21,14 @@ pub(crate) struct CsvSpool {
 }
 
 impl CsvSpool {
-    /// An empty spool.
     pub(crate) fn new(with_timestamps: bool) -> anyhow::Result<Self> {
         let path = std::env::temp_dir().join(format!("rowhouse-{}.jsonl", Uuid::new_v4()));
-        let what = || format!("making the temporary file {}", path.display());
+        let what = || format!("creating the temporary file {}", path.display());
         let file = private_file().read(true).write(true).create_new(true).open(&path).with_context(what)?;
         std::fs::remove_file(&path).with_context(what)?;
         Ok(Self { file: BufWriter::new(file), columns: Columns::default(), with_timestamps })
     }
 
-    /// Adds entities.
     pub(crate) fn push(&mut self, entities: &[PropertyBag]) -> anyhow::Result<()> {
         let mut line = Vec::new();
         for entity in entities {
@@ -43,7 +41,6 @@ impl CsvSpool {
         Ok(())
     }
 
-    /// Writes all entities as CSV.
     pub(crate) fn write_to(self, out: &mut impl Write) -> anyhow::Result<()> {
         let Self { file, columns, with_timestamps } = self;
         let mut file = file.into_inner().map_err(std::io::IntoInnerError::into_error).context(WHAT)?;

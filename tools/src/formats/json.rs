@@ -1,4 +1,4 @@
-//! Entities as lines of JSON, and why a line is not an entity.
+//! Entities as lines of JSON, and diagnoses of malformed lines.
 
 use super::LineError;
 use client::{ETag, PropertyBag};
@@ -13,7 +13,7 @@ use wire::json::{SystemProperties, read_stored_entity, write_entity_line};
 
 const TYPE: &str = "@odata.type";
 
-/// Appends an entity without a line break; with its Timestamp and `ETag` if they are wanted and known.
+/// Appends an entity without a line break. Includes its Timestamp and `ETag` if requested and known.
 pub(crate) fn write_line(out: &mut Vec<u8>, entity: &PropertyBag, with_timestamp: bool) -> Result<(), DamagedRecord> {
     let key = SystemProperties {
         partition: entity.key.partition.as_str(),
@@ -54,20 +54,23 @@ pub(super) fn check(entity: &PropertyBag) -> Result<(), LineError> {
     })
 }
 
-/// The error of a record that is longer than any entity and has this many lines.
+/// Returns the error for a record that is longer than any entity and spans this many lines.
 pub(crate) fn too_long(lines: u64) -> LineError {
     match lines {
         1 => LineError::at(EXPORT_LINE_BYTES_MAX, "the line is longer than any entity"),
-        _ => LineError::at(1, "a quote that begins in this record has no end, or the record is longer than any entity"),
+        _ => LineError::at(
+            1,
+            "a quote that begins in this record is not closed, or the record is longer than any entity",
+        ),
     }
 }
 
-/// The message for a key with a forbidden character.
+/// Returns the message for a key with a forbidden character.
 pub(super) fn forbidden_character(name: &str) -> String {
-    format!("the {name} holds a character that keys cannot have: / \\ # ? or a control character")
+    format!("the {name} contains a character that keys cannot have: / \\ # ? or a control character")
 }
 
-/// Finds what is wrong, and where.
+/// Determines what is wrong, and where.
 fn diagnose(line: &[u8], error: &BodyError) -> LineError {
     let text = match std::str::from_utf8(line) {
         Ok(text) => text,
@@ -75,7 +78,7 @@ fn diagnose(line: &[u8], error: &BodyError) -> LineError {
     };
     let members: Map<String, Value> = match serde_json::from_str(text) {
         Ok(Value::Object(members)) => members,
-        Ok(_) => return LineError::at(1, "a JSON object is expected"),
+        Ok(_) => return LineError::at(1, "expected a JSON object"),
         Err(error) => {
             let message = error.to_string();
             let reason = message.split(" at line ").next().unwrap_or_default();
@@ -99,9 +102,9 @@ fn diagnose(line: &[u8], error: &BodyError) -> LineError {
         BodyError::PropertyNameTooLong | BodyError::PropertyNameInvalid => {
             let is_name = |name: &&String| !name.contains("odata.") && check_property_name(name).is_err();
             let name = members.keys().find(is_name).map_or("", String::as_str);
-            LineError::at(column(name), format!("'{name}' is not the name of a property"))
+            LineError::at(column(name), format!("'{name}' is not a valid property name"))
         }
-        BodyError::TooManyProperties => LineError::at(1, "there are more properties than an entity has"),
+        BodyError::TooManyProperties => LineError::at(1, "there are more properties than an entity can have"),
         BodyError::KeyNotText => {
             let name = if members.get(PARTITION_KEY).is_some_and(Value::is_string) { ROW_KEY } else { PARTITION_KEY };
             LineError::at(column(name), key_not_text(name, &members))
@@ -110,18 +113,18 @@ fn diagnose(line: &[u8], error: &BodyError) -> LineError {
     }
 }
 
-/// The message for a key whose value or declared type is not a string.
+/// Returns the message for a key whose value or declared type is not a string.
 fn key_not_text(name: &str, members: &Map<String, Value>) -> String {
     match members.get(name) {
         Some(number @ Value::Number(_)) => {
-            format!("the {name} is a number, and keys are strings: write it in quotes, \"{number}\"")
+            format!("the {name} is a number, but keys are strings: write it in quotes, \"{number}\"")
         }
-        Some(Value::String(_)) => format!("the {name} is declared as another type than Edm.String"),
+        Some(Value::String(_)) => format!("the {name} is declared with a type other than Edm.String"),
         _ => format!("the {name} is not a string"),
     }
 }
 
-/// Finds the member that is malformed by reading each alone.
+/// Finds the malformed member by reading each one separately.
 fn malformed(members: &Map<String, Value>, column: impl Fn(&str) -> usize) -> LineError {
     for (name, value) in members.iter().filter(|(name, _)| !name.contains("odata.") && *name != TIMESTAMP) {
         let declared = members.get(&format!("{name}{TYPE}"));
@@ -136,7 +139,7 @@ fn malformed(members: &Map<String, Value>, column: impl Fn(&str) -> usize) -> Li
         if read_stored_entity(Value::Object(alone).to_string().as_bytes()) == Err(BodyError::Malformed) {
             let reason = match declared.and_then(Value::as_str) {
                 Some(declared) => format!("the value of '{name}' is not {declared}"),
-                None => format!("'{name}' has a value that no property has"),
+                None => format!("'{name}' has a value that no property can have"),
             };
             return LineError::at(column(name), reason);
         }
@@ -145,7 +148,7 @@ fn malformed(members: &Map<String, Value>, column: impl Fn(&str) -> usize) -> Li
     if timestamp.is_some_and(|value| value.as_str().is_none_or(|text| DateTime::parse(text).is_err())) {
         return LineError::at(column(TIMESTAMP), "the Timestamp is not a time such as 2031-04-01T06:30:00Z");
     }
-    LineError::at(1, "a name is given twice, or an annotation has a value that it cannot have")
+    LineError::at(1, "a name occurs twice, or an annotation has an invalid value")
 }
 
 #[cfg(test)]
@@ -159,21 +162,21 @@ mod tests {
             ("", 0, "this is not JSON"),
             ("{\"PartitionKey\":\"p\",}", 21, "this is not JSON: trailing comma"),
             ("{\"PartitionKey\":\"p\"", 19, "this is not JSON: EOF while parsing an object"),
-            ("[1]", 1, "a JSON object is expected"),
+            ("[1]", 1, "expected a JSON object"),
             ("{\"PartitionKey\":\"p\"}", 1, "the RowKey is missing"),
-            ("{\"PartitionKey\":\"p\",\"RowKey\":\"a/b\"}", 21, "the RowKey holds a character"),
-            ("{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"a-b\":1}", 34, "'a-b' is not the name of a property"),
+            ("{\"PartitionKey\":\"p\",\"RowKey\":\"a/b\"}", 21, "the RowKey contains a character"),
+            ("{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"a-b\":1}", 34, "'a-b' is not a valid property name"),
             (
                 "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N@odata.type\":\"Edm.Int64\",\"N\":\"x\"}",
                 61,
                 "the value of 'N' is not Edm.Int64",
             ),
-            ("{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":[1]}", 34, "'N' has a value that no property has"),
-            ("{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":1,\"N\":1}", 1, "a name is given twice"),
+            ("{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":[1]}", 34, "'N' has a value that no property can have"),
+            ("{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"N\":1,\"N\":1}", 1, "a name occurs twice"),
             (
                 "{\"PartitionKey\":\"p\",\"RowKey\":17}",
                 21,
-                "the RowKey is a number, and keys are strings: write it in quotes, \"17\"",
+                "the RowKey is a number, but keys are strings: write it in quotes, \"17\"",
             ),
             ("{\"PartitionKey\":1.50,\"RowKey\":\"r\"}", 2, "the PartitionKey is a number"),
             ("{\"PartitionKey\":\"p\",\"RowKey\":true}", 21, "the RowKey is not a string"),

@@ -1,16 +1,14 @@
-//! What is wrong with a line of a file.
+//! The error for a malformed line of a file.
 
-/// Why a line is not an entity, and where.
+/// Why a line is not a valid entity, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LineError {
-    /// The position in the line in bytes, counted from one.
+    /// The offset in the line, in bytes, starting at 1.
     pub(crate) column: usize,
-    /// The message for people.
     pub(crate) reason: String,
 }
 
 impl LineError {
-    /// An error at a column.
     pub(crate) fn at(column: usize, reason: impl Into<String>) -> Self {
         Self { column, reason: reason.into() }
     }

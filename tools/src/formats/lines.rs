@@ -1,24 +1,24 @@
-//! The lines of a file, each with its position and a bounded length.
+//! Splits a file into lines, each with its position and a bounded length.
 
 use memchr::memchr;
 use model::limits::EXPORT_LINE_BYTES_MAX;
 use std::io::{BufRead, ErrorKind, Result};
 
-/// What ends a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// Every line break.
     Lines,
-    /// A line break outside of quotes, as between records of CSV.
+    /// A line break outside quotes, as between CSV records.
     CsvRecords,
 }
 
-/// Where in a record of CSV the next byte is. A quote opens a field only at its beginning, as in the parser of records.
+/// The position of the next byte in a CSV record. A quote opens a field only at its beginning, as in the record
+/// parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CsvState {
     /// At the beginning of a field.
     FieldStart,
-    /// In a field without quotes, or after the quote that ended one.
+    /// In an unquoted field, or after a closing quote.
     Unquoted,
     Quoted,
     /// After a quote in a quoted field, which ends the field unless another quote follows.
@@ -28,7 +28,7 @@ enum CsvState {
 const BYTE_ORDER_MARK: &[u8] = "\u{FEFF}".as_bytes();
 
 impl CsvState {
-    /// The state after a piece of a record that begins at this offset of the file.
+    /// Returns the state after a piece of a record that begins at this offset of the file.
     fn after(self, piece: &[u8], offset: u64) -> Self {
         let mark = usize::try_from(offset).ok().and_then(|offset| BYTE_ORDER_MARK.get(offset..)).unwrap_or_default();
         if mark.is_empty() && memchr(b'"', piece).is_none() {
@@ -53,39 +53,37 @@ impl CsvState {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
     pub(crate) bytes: &'a [u8],
-    /// The number of its first line in the file, counted from one.
+    /// The number of its first line in the file, starting at 1.
     pub(crate) number: u64,
-    /// How many lines of the file it has.
+    /// The number of file lines that it spans.
     pub(crate) lines: u64,
-    /// It is longer than any entity, and only its beginning was kept.
+    /// True if it is longer than any entity; only its beginning was kept.
     pub(crate) is_too_long: bool,
 }
 
-/// Reads line by line.
 #[derive(Debug)]
 pub(crate) struct Lines<R> {
     reader: R,
     framing: Framing,
-    /// The end of the last line that was read, in bytes of the file.
+    /// The end of the last line that was read, as an offset in the file.
     offset: u64,
-    /// The number of that line.
     number: u64,
     buffer: Vec<u8>,
     line_bytes_max: usize,
 }
 
 impl<R: BufRead> Lines<R> {
-    /// Reads from this offset of a file on, before which there are `number` lines.
+    /// Reads from this offset of a file, which `number` lines precede.
     pub(crate) fn new(reader: R, framing: Framing, offset: u64, number: u64) -> Self {
         Self { reader, framing, offset, number, buffer: Vec::new(), line_bytes_max: EXPORT_LINE_BYTES_MAX }
     }
 
-    /// The offset of the next line, and how many lines precede it.
+    /// Returns the offset of the next line, and the number of lines before it.
     pub(crate) fn position(&self) -> (u64, u64) {
         (self.offset, self.number)
     }
 
-    /// The next line; the last one of a file needs no line break.
+    /// Returns the next line. The last line of a file needs no line break.
     pub(crate) fn next(&mut self) -> Result<Option<Line<'_>>> {
         self.buffer.clear();
         let number = self.number + 1;
@@ -114,8 +112,7 @@ impl<R: BufRead> Lines<R> {
             is_within_line = end.is_none();
             if end.is_some() {
                 self.number += 1;
-                // A quote without its partner makes a record that is too long; it must not swallow the rest of the
-                // file.
+                // An unclosed quote results in a record that is too long. It must not swallow the rest of the file.
                 if state != CsvState::Quoted || is_too_long {
                     break;
                 }
@@ -140,7 +137,7 @@ mod tests {
         let (mut all, mut next) = (Vec::new(), 1);
         while let Some(line) = lines.next().unwrap() {
             let (text, number) = (String::from_utf8(line.bytes.to_vec()).unwrap(), line.number);
-            assert_eq!(number, next, "lines are left out");
+            assert_eq!(number, next, "lines are missing");
             next += line.lines;
             all.push((text, number, lines.position().0));
         }

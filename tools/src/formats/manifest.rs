@@ -1,4 +1,4 @@
-//! The manifest of an export: the file that says what its folder contains.
+//! The manifest of an export, which describes the contents of its folder.
 
 use super::FileFormat;
 use anyhow::{Context, anyhow, ensure};
@@ -9,21 +9,18 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// The name of the file in the folder of an export.
+/// The name of the manifest in the folder of an export.
 pub(crate) const MANIFEST_NAME: &str = "export.json";
-/// The name of the state file in the folder of an export that is not complete.
+/// The name of the state file in the folder of an incomplete export.
 pub(crate) const STATE_NAME: &str = "export.state.json";
-/// The version of the format.
 pub(crate) const MANIFEST_FORMAT: u32 = 1;
 
-/// What an export contains.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ExportManifest {
     pub(crate) format: u32,
     pub(crate) made_by: String,
-    /// When the export was finished.
     pub(crate) finished: String,
-    /// The endpoint that was exported, without secrets.
+    /// The exported endpoint, without secrets.
     pub(crate) from: String,
     pub(crate) account: String,
     pub(crate) file_format: FileFormat,
@@ -35,7 +32,6 @@ pub(crate) struct ExportManifest {
     pub(crate) tables: Vec<ExportedTable>,
 }
 
-/// A table of an export.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ExportedTable {
     pub(crate) name: String,
@@ -43,14 +39,13 @@ pub(crate) struct ExportedTable {
     pub(crate) file: String,
     pub(crate) entities: u64,
     pub(crate) bytes: u64,
-    /// The hash of the file, in hexadecimal digits.
+    /// The hash of the file, in hexadecimal.
     pub(crate) sha256: String,
-    /// `None` if they were left out.
+    /// `None` if they were skipped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) policies: Option<Vec<ExportedPolicy>>,
 }
 
-/// A stored access policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ExportedPolicy {
     id: String,
@@ -62,7 +57,7 @@ pub(crate) struct ExportedPolicy {
     permissions: Option<String>,
 }
 
-/// Policies as a manifest has them.
+/// Converts policies to their form in a manifest.
 pub(crate) fn encode_policies(policies: &StoredAccessPolicies) -> Vec<ExportedPolicy> {
     let policies = policies.as_slice().iter().map(|policy| ExportedPolicy {
         id: policy.id().to_owned(),
@@ -73,25 +68,26 @@ pub(crate) fn encode_policies(policies: &StoredAccessPolicies) -> Vec<ExportedPo
     policies.collect()
 }
 
-/// The policies of a manifest.
+/// Converts policies from their form in a manifest.
 pub(crate) fn decode_policies(policies: &[ExportedPolicy]) -> anyhow::Result<StoredAccessPolicies> {
-    let time = |text: &String| DateTime::parse(text).map_err(|_| anyhow!("'{text}' is not a time"));
+    let time = |text: &String| DateTime::parse(text).map_err(|_| anyhow!("'{text}' is not a valid time"));
     let read = policies.iter().map(|policy| {
-        let mut read = StoredAccessPolicy::new(&policy.id).context("the id of a policy is empty or too long")?;
+        let mut read = StoredAccessPolicy::new(&policy.id).context("a policy ID is empty or too long")?;
         read.start = policy.start.as_ref().map(time).transpose()?;
         read.expiry = policy.expiry.as_ref().map(time).transpose()?;
         let letters = |letters: &String| {
-            Permissions::of_table(letters).with_context(|| format!("'{letters}' are not permissions of a policy"))
+            Permissions::parse_table(letters)
+                .with_context(|| format!("'{letters}' are not valid permissions of a policy"))
         };
         read.permissions = policy.permissions.as_ref().map(letters).transpose()?;
         anyhow::Ok(read)
     });
     StoredAccessPolicies::new(read.collect::<anyhow::Result<_>>()?)
-        .context("a table has more than five policies, or two of one id")
+        .context("a table has more than five policies, or two with the same ID")
 }
 
 impl ExportManifest {
-    /// Reads the manifest of a folder; `None` if the folder has none.
+    /// Reads the manifest of a folder. Returns `None` if the folder has none.
     pub(crate) fn read(folder: &Path) -> anyhow::Result<Option<Self>> {
         let path = folder.join(MANIFEST_NAME);
         let what = || format!("reading {}", path.display());
@@ -101,17 +97,16 @@ impl ExportManifest {
         };
         let mut text = Vec::new();
         file.take(EXPORT_MANIFEST_BYTES_MAX as u64).read_to_end(&mut text).with_context(what)?;
-        let manifest: Self = serde_json::from_slice(&text).with_context(|| {
-            format!("{} is not the manifest of an export that this version can read", path.display())
-        })?;
+        let manifest: Self = serde_json::from_slice(&text)
+            .with_context(|| format!("{} is not an export manifest that this version can read", path.display()))?;
         ensure!(
             manifest.format == MANIFEST_FORMAT,
-            "{} was made by {}, and this version reads format {MANIFEST_FORMAT} only",
+            "{} was written by {}, but this version reads only format {MANIFEST_FORMAT}",
             path.display(),
             manifest.made_by
         );
         for table in &manifest.tables {
-            // A manifest from elsewhere must not lead out of its folder.
+            // A manifest from elsewhere must not refer to files outside its folder.
             let is_name = !table.file.contains(['/', '\\']) && !table.file.starts_with('.');
             ensure!(is_name, "{} names the file '{}', which is not in its folder", path.display(), table.file);
         }
@@ -128,7 +123,7 @@ mod tests {
         let mut full = StoredAccessPolicy::new("a & b").unwrap();
         full.start = Some(DateTime::parse("2031-03-01T09:30:00.1234567Z").unwrap());
         full.expiry = Some(DateTime::parse("2031-04-01T00:00:00Z").unwrap());
-        full.permissions = Permissions::of_table("raud");
+        full.permissions = Permissions::parse_table("raud");
         let policies = StoredAccessPolicies::new(vec![full, StoredAccessPolicy::new("open").unwrap()]).unwrap();
         let text = serde_json::to_string(&encode_policies(&policies)).unwrap();
         assert_eq!(decode_policies(&serde_json::from_str::<Vec<_>>(&text).unwrap()).unwrap(), policies);
@@ -146,7 +141,7 @@ mod tests {
     fn a_manifest_that_leads_elsewhere_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         assert!(ExportManifest::read(folder.path()).unwrap().is_none());
-        for (file, format, expected) in [("../t.jsonl", 1, "not in its folder"), ("t.jsonl", 2, "reads format 1 only")]
+        for (file, format, expected) in [("../t.jsonl", 1, "not in its folder"), ("t.jsonl", 2, "reads only format 1")]
         {
             let table = format!("{{\"name\":\"t\",\"file\":\"{file}\",\"entities\":0,\"bytes\":0,\"sha256\":\"\"}}");
             let text = format!(

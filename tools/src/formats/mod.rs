@@ -1,4 +1,4 @@
-//! Files of entities: JSON lines and CSV, and the manifest that goes with the files of an export.
+//! Entity files: JSON lines and CSV, and the manifest of an export.
 //!
 //! `docs/export.md` describes the formats. This module must not know where entities come from or go to.
 
@@ -27,18 +27,16 @@ pub(crate) use value::{push_value, write_value};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum FileFormat {
-    /// One JSON object per line, with types: exact
+    /// One JSON object per line, with types; lossless
     Jsonl,
-    /// Comma-separated values with a column for each property and one for its type
+    /// Comma-separated values with one column for each property and one for its type
     Csv,
 }
 
 impl FileFormat {
-    /// The extension of the names of such files.
     pub(crate) fn extension(self) -> &'static str {
         match self {
             Self::Jsonl => "jsonl",
@@ -46,8 +44,8 @@ impl FileFormat {
         }
     }
 
-    /// The format that the name of a file says, if it does.
-    pub(crate) fn of(path: &std::path::Path) -> Option<Self> {
+    /// Returns the format that the extension of a file indicates, if any.
+    pub(crate) fn from_path(path: &std::path::Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "jsonl" | "ndjson" => Some(Self::Jsonl),
             "csv" => Some(Self::Csv),

@@ -1,4 +1,4 @@
-//! Property values as text: in the fields of CSV, on the command line and on a terminal.
+//! Property values as text: in CSV fields, on the command line and on a terminal.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,7 @@ use model::datetime::DateTimeError;
 use model::{DateTime, EdmType, EdmValue, Guid, RecordBuilder};
 use wire::number::write_double;
 
-/// Appends a value as text: strings as they are, binaries in Base64, everything else as JSON writes it.
+/// Appends a value as text: strings unchanged, binaries in Base64, everything else as in JSON.
 pub(crate) fn write_value(out: &mut Vec<u8>, value: EdmValue<'_>) {
     match value {
         EdmValue::String(text) => out.extend_from_slice(text.as_bytes()),
@@ -24,7 +24,7 @@ pub(crate) fn write_value(out: &mut Vec<u8>, value: EdmValue<'_>) {
     }
 }
 
-/// Adds a property whose value is given as text; the error is a message for people.
+/// Adds a property whose value is given as text. The error is a message for the user.
 pub(crate) fn push_value(
     properties: &mut RecordBuilder,
     name: &str,
@@ -46,7 +46,7 @@ pub(crate) fn push_value(
         },
         EdmType::DateTime => EdmValue::DateTime(DateTime::parse(text).map_err(|error| match error {
             DateTimeError::Malformed => refused("a time such as 2031-04-01T06:30:00.1234567Z"),
-            DateTimeError::OutOfRange(_) => refused("a time from the year 1601 on"),
+            DateTimeError::OutOfRange(_) => refused("a time in the year 1601 or later"),
         })?),
         EdmType::Double => {
             EdmValue::Double(double(text).ok_or_else(|| refused("a number, NaN, Infinity or -Infinity"))?)

@@ -1,4 +1,4 @@
-//! Lines that are not entities: how many are skipped, and the file that keeps them.
+//! Malformed lines: how many are skipped, and the file that saves them.
 
 use super::files::{ImportFiles, Input, TableInput};
 use crate::formats::LineError;
@@ -10,23 +10,22 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Most lines that are reported one by one.
+/// The maximum number of lines that are reported individually.
 const REPORTED_MAX: u64 = 20;
 
-/// A line, or a record of several lines, that is skipped.
+/// A skipped line, or a skipped record of several lines.
 #[derive(Debug, Clone)]
 pub(super) struct BadLine {
     pub(super) number: u64,
     pub(super) lines: u64,
     pub(super) error: LineError,
-    /// The bytes in the file, if they are kept.
+    /// The bytes in the file, if bad lines are saved.
     pub(super) raw: Option<Box<[u8]>>,
 }
 
-/// The bad lines of all tables.
 #[derive(Debug)]
 pub(super) struct BadLines {
-    /// `None` if there is no option for more than none.
+    /// `None` if no option can allow bad lines.
     count_max: Option<u64>,
     count: Mutex<u64>,
     file: Option<Mutex<File>>,
@@ -39,22 +38,21 @@ impl BadLines {
         Self { count_max: Some(count_max), count: Mutex::new(known), file: file.map(Mutex::new), progress }
     }
 
-    /// Allows none, where there is no option to allow them.
+    /// Allows no bad lines, where no option can allow them.
     pub(super) fn none(progress: Arc<Progress>) -> Self {
         Self { count_max: None, count: Mutex::new(0), file: None, progress }
     }
 
-    /// Whether the command has options for bad lines, and for what is in a table already.
+    /// Returns true if the command has options for bad lines and for existing entities.
     pub(super) fn has_options(&self) -> bool {
         self.count_max.is_some()
     }
 
-    /// Whether lines are kept.
     pub(super) fn has_file(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Skips a line; an error if there are too many.
+    /// Skips a line. Returns an error if there are too many.
     pub(super) fn add(&self, file: &str, line: &BadLine) -> anyhow::Result<()> {
         let BadLine { number, lines, error, .. } = line;
         let message = format!("{file}:{number}:{}: {}", error.column, error.reason);
@@ -64,17 +62,17 @@ impl BadLines {
         if *count > self.count_max.unwrap_or(0) {
             match (self.count_max, lines) {
                 (None, _) => bail!("{message}"),
-                (Some(0), _) => bail!("{message} (--skip-bad passes over such lines)"),
-                (Some(most), 1) => bail!("{message} (--skip-bad passes over {most} lines, and this is one too many)"),
+                (Some(0), _) => bail!("{message} (skip such lines with --skip-bad)"),
+                (Some(most), 1) => bail!("{message} (--skip-bad allows {most} lines, and this is one too many)"),
                 (Some(most), _) => {
-                    bail!("{message} (--skip-bad passes over {most} lines, and this record has {lines})")
+                    bail!("{message} (--skip-bad allows {most} lines, but this record has {lines})")
                 }
             }
         }
         if known < REPORTED_MAX {
             self.progress.notice(message);
             if *count >= REPORTED_MAX {
-                self.progress.notice("further bad lines are skipped without a message");
+                self.progress.notice("further bad lines are skipped silently");
             }
         }
         Ok(())
@@ -84,13 +82,13 @@ impl BadLines {
     pub(super) fn forget(&self, lines: u64) -> anyhow::Result<()> {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         *count = count.saturating_sub(lines);
-        // If lines are kept, there is only this table.
+        // If lines are saved, this is the only table.
         let Some(file) = &self.file else { return Ok(()) };
         let file = file.lock().unwrap_or_else(PoisonError::into_inner);
         file.set_len(0).context("writing the file of --bad-lines")
     }
 
-    /// Writes lines to their file; returns its length.
+    /// Writes lines to their file. Returns its length.
     pub(super) fn write(&self, header: Option<&[u8]>, lines: &[BadLine]) -> anyhow::Result<u64> {
         let Some(file) = &self.file else { return Ok(0) };
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +104,8 @@ impl BadLines {
     }
 }
 
-/// The path of the file of bad lines. Refuses a file that is imported, or that is in the folder that is imported.
+/// Resolves the path of the file of bad lines. Refuses a file that is being imported, or that is in the imported
+/// folder.
 pub(super) fn resolve_path(path: &Path, files: &ImportFiles) -> anyhow::Result<PathBuf> {
     let what = || format!("--bad-lines {}", path.display());
     let path = if let Ok(path) = path.canonicalize() {
@@ -116,30 +115,30 @@ pub(super) fn resolve_path(path: &Path, files: &ImportFiles) -> anyhow::Result<P
         let folder = absolute.parent().with_context(what)?.canonicalize().with_context(what)?;
         folder.join(absolute.file_name().with_context(what)?)
     };
-    let identity = |path: &Path| FileIdentity::of(path).ok();
+    let identity = |path: &Path| FileIdentity::from_path(path).ok();
     let bad_lines = identity(&path);
     let is_input = |table: &TableInput| match &table.input {
         Input::StandardInput => false,
         Input::File(input) => *input == path || bad_lines.is_some() && identity(input) == bad_lines,
     };
-    ensure!(!files.tables.iter().any(is_input), "{} is the file that is imported: name another one", what());
+    ensure!(!files.tables.iter().any(is_input), "{} is the file being imported: choose another one", what());
     let is_in_folder = path.parent() == Some(Path::new(&files.name));
-    ensure!(!is_in_folder, "{} is in the folder that is imported: name a file elsewhere", what());
+    ensure!(!is_in_folder, "{} is in the folder being imported: choose a file elsewhere", what());
     Ok(path)
 }
 
-/// Refuses a file with content that this import did not write.
+/// Refuses a nonempty file that this import did not write.
 pub(super) fn refuse_foreign_file(path: &Path, known: Option<u64>) -> anyhow::Result<()> {
     let is_empty = std::fs::metadata(path).map_or(true, |file| file.is_file() && file.len() == 0);
     ensure!(
         known.is_some() || is_empty,
-        "--bad-lines {} is there already, and this import did not write it: name another file, or remove it",
+        "--bad-lines {} already exists and was not written by this import: choose another file, or remove it",
         path.display()
     );
     Ok(())
 }
 
-/// Opens the file of bad lines, and cuts off what was written after the last record of the state.
+/// Opens the file of bad lines, and truncates data that was written after the last record of the state.
 pub(super) fn open(path: &Path, bytes: u64) -> anyhow::Result<File> {
     let what = || format!("writing {}", path.display());
     let file = File::options().create(true).read(true).write(true).truncate(false).open(path).with_context(what)?;

@@ -1,4 +1,4 @@
-//! The files that are imported, and the tables that they become.
+//! The imported files, and their target tables.
 
 use crate::digest::Sha256Writer;
 use crate::endpoints::TableSelection;
@@ -10,37 +10,35 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// What the lines of a table are read from.
+/// Where the lines of a table are read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Input {
     StandardInput,
     File(PathBuf),
 }
 
-/// A table to import.
 #[derive(Debug, Clone)]
 pub(super) struct TableInput {
     pub(super) table: TableName,
     pub(super) input: Input,
     pub(super) format: FileFormat,
-    /// `None` if the export has none, or if no export made the file.
+    /// `None` if the export has none, or if the file was not written by an export.
     pub(super) policies: Option<StoredAccessPolicies>,
-    /// The hash that the file must have, if it is known.
+    /// The expected hash of the file, if known.
     sha256: Option<String>,
 }
 
-/// All tables to import.
 #[derive(Debug)]
 pub(super) struct ImportFiles {
     /// The name of the folder or file in the state file.
     pub(super) name: String,
-    /// The account that was exported, if an export made the folder.
+    /// The account that was exported, if an export wrote the folder.
     pub(super) account: Option<String>,
     pub(super) tables: Vec<TableInput>,
 }
 
 impl ImportFiles {
-    /// Finds the tables that an option names.
+    /// Finds the tables that an option selects.
     pub(super) fn find(
         option: &str,
         from: &Path,
@@ -48,7 +46,7 @@ impl ImportFiles {
         format: Option<FileFormat>,
     ) -> anyhow::Result<Self> {
         if from == Path::new("-") {
-            let [table] = tables else { bail!("standard input is one table: name it with --table") };
+            let [table] = tables else { bail!("standard input is one table: pass its name with --table") };
             let format = format.unwrap_or(FileFormat::Jsonl);
             let (table, input) = (parse_table(table)?, Input::StandardInput);
             let tables = vec![TableInput { table, input, format, policies: None, sha256: None }];
@@ -60,16 +58,16 @@ impl ImportFiles {
             let table = match tables {
                 [] => table_of(&path)?,
                 [table] => parse_table(table)?,
-                _ => bail!("{option} {} is one table, and --table names several", from.display()),
+                _ => bail!("{option} {} is one table, but --table names several", from.display()),
             };
             let tables = vec![file_input(table, path, format)];
             return Ok(Self { name, account: None, tables });
         }
         let selection = TableSelection::parse(tables)?;
-        // This comes before the manifest, which may belong to an export that is being replaced.
+        // This comes before reading the manifest, which may belong to an export that is being replaced.
         ensure!(
             !path.join(STATE_NAME).exists(),
-            "the export in {} is not complete: finish it with the command that began it",
+            "the export in {} is incomplete: finish it with the command that started it",
             path.display()
         );
         let (account, mut inputs) = match ExportManifest::read(&path)? {
@@ -80,11 +78,11 @@ impl ImportFiles {
             bail!("{option} {} has no table '{missing}'", from.display());
         }
         inputs.retain(|input| selection.includes(&input.table));
-        ensure!(!inputs.is_empty(), "{option} {} holds no table", from.display());
+        ensure!(!inputs.is_empty(), "{option} {} contains no tables", from.display());
         Ok(Self { name, account, tables: inputs })
     }
 
-    /// The same files, which may have been changed since an export wrote them.
+    /// Returns the same files without their hashes, because they may have been changed since an export wrote them.
     pub(super) fn unchecked(mut self) -> Self {
         self.tables.iter_mut().for_each(|table| table.sha256 = None);
         self
@@ -98,32 +96,31 @@ fn manifest_inputs(folder: &Path, manifest: &ExportManifest) -> anyhow::Result<V
             table: parse_table(&table.name)?,
             input: Input::File(folder.join(&table.file)),
             format: manifest.file_format,
-            policies: policies
-                .with_context(|| format!("the policies of the table '{}' in the manifest", table.name))?,
+            policies: policies.with_context(|| format!("the policies of table '{}' in the manifest", table.name))?,
             sha256: Some(table.sha256.clone()),
         })
     };
     manifest.tables.iter().map(input).collect()
 }
 
-/// The files of a folder that no export made, in the order of their names.
+/// Returns the files of a folder that was not written by an export, sorted by name.
 fn folder_inputs(folder: &Path, format: Option<FileFormat>) -> anyhow::Result<Vec<TableInput>> {
     let mut inputs = Vec::new();
     for file in std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
         let file = file?;
-        // What editors and other systems leave beside files.
+        // Skip files that editors and other systems leave behind.
         if file.file_name().as_encoded_bytes().starts_with(b".") {
             continue;
         }
         let path = file.path();
-        if FileFormat::of(&path).is_some_and(|known| format.is_none_or(|wanted| wanted == known)) {
+        if FileFormat::from_path(&path).is_some_and(|known| format.is_none_or(|wanted| wanted == known)) {
             inputs.push(file_input(table_of(&path)?, path, format));
         }
     }
     inputs.sort_by(|one, other| one.table.folded().cmp(other.table.folded()));
     if let Some([one, _]) = inputs.windows(2).find(|pair| matches!(pair, [one, other] if one.table == other.table)) {
         bail!(
-            "two files of {} are the table '{}': remove one, or give the format if they differ",
+            "two files in {} are for table '{}': remove one, or pass --format if their formats differ",
             folder.display(),
             one.table
         );
@@ -132,19 +129,19 @@ fn folder_inputs(folder: &Path, format: Option<FileFormat>) -> anyhow::Result<Ve
 }
 
 fn file_input(table: TableName, path: PathBuf, format: Option<FileFormat>) -> TableInput {
-    let format = format.or_else(|| FileFormat::of(&path)).unwrap_or(FileFormat::Jsonl);
+    let format = format.or_else(|| FileFormat::from_path(&path)).unwrap_or(FileFormat::Jsonl);
     TableInput { table, input: Input::File(path), format, policies: None, sha256: None }
 }
 
 fn table_of(file: &Path) -> anyhow::Result<TableName> {
     let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     parse_table(stem).with_context(|| {
-        format!("{} does not say which table it is: rename it after its table, or name it with --table", file.display())
+        format!("the name of {} is not a table name: rename the file after its table, or pass --table", file.display())
     })
 }
 
 impl TableInput {
-    /// Changes when the file changes, so that a later run notices; `None` for standard input.
+    /// Returns a value that changes when the file changes, so that a later run notices; `None` for standard input.
     pub(super) fn fingerprint(&self) -> anyhow::Result<Option<String>> {
         let Input::File(path) = &self.input else { return Ok(None) };
         let metadata = std::fs::metadata(path).with_context(|| format!("reading {}", path.display()))?;
@@ -152,7 +149,7 @@ impl TableInput {
         Ok(Some(format!("{} bytes, changed {}.{:09}", metadata.len(), changed.as_secs(), changed.subsec_nanos())))
     }
 
-    /// The length of the file; 0 if it is not known.
+    /// Returns the length of the file; 0 if unknown.
     pub(super) fn bytes(&self) -> u64 {
         match &self.input {
             Input::StandardInput => 0,
@@ -160,7 +157,7 @@ impl TableInput {
         }
     }
 
-    /// Refuses a file that is not what the export wrote.
+    /// Refuses a file that differs from what the export wrote.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         let (Input::File(path), Some(expected)) = (&self.input, &self.sha256) else { return Ok(()) };
         let what = || format!("reading {}", path.display());
@@ -170,14 +167,14 @@ impl TableInput {
         let (_, _, found) = hash.finish();
         ensure!(
             found == *expected,
-            "{} is not what the export wrote: its checksum is another one than in export.json. To import it anyway, \
-             name the file itself with --from",
+            "{} has changed since the export: its checksum differs from export.json. To import it anyway, \
+             pass the file itself with --from",
             path.display()
         );
         Ok(())
     }
 
-    /// The name of the file in messages.
+    /// Returns the name of the file for messages.
     pub(super) fn name(&self) -> String {
         match &self.input {
             Input::StandardInput => "standard input".to_owned(),
@@ -197,6 +194,6 @@ mod tests {
             std::fs::write(folder.path().join(name), text).unwrap();
         }
         let error = ImportFiles::find("--from", folder.path(), &[], None).unwrap_err().to_string();
-        assert!(error.contains("is not complete"), "{error}");
+        assert!(error.contains("is incomplete"), "{error}");
     }
 }

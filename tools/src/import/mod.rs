@@ -1,7 +1,8 @@
-//! `rowhouse import`: files into tables.
+//! `rowhouse import`: reads files into tables.
 //!
-//! `files.rs` finds the files, `read.rs` reads lines into windows, `write.rs` writes these, `bad_lines.rs` skips lines
-//! that are not entities, and `state.rs` records how far all that is. `seed.rs` does it for a server that starts. This module must not know how a line is parsed.
+//! `files.rs` finds the files, `read.rs` reads lines into windows, `write.rs` writes these, `bad_lines.rs` skips
+//! malformed lines, and `state.rs` records the progress. `seed.rs` imports files for a server that is starting. This
+//! module must not know how a line is parsed.
 
 mod args;
 mod bad_lines;
@@ -44,12 +45,12 @@ async fn import(args: &ImportArgs) -> anyhow::Result<()> {
     let option = if args.guess_types { "--guess-types" } else { "--types" };
     ensure!(
         (types.is_empty() && !args.guess_types) || files.tables.iter().any(|table| table.format == FileFormat::Csv),
-        "{option} is for CSV, and {} is not: JSON lines have the types themselves",
+        "{option} applies only to CSV, but {} contains JSON lines, which include the types",
         args.from.display()
     );
     ensure!(
         args.bad_lines.is_none() || files.tables.len() == 1,
-        "--bad-lines keeps the lines of one table, and there are {}: choose one with --table",
+        "--bad-lines saves the lines of only one table, but there are {}: choose one with --table",
         files.tables.len()
     );
     let bad_lines = args.bad_lines.as_deref().map(|path| bad_lines::resolve_path(path, &files)).transpose()?;
@@ -88,7 +89,6 @@ async fn import(args: &ImportArgs) -> anyhow::Result<()> {
     closed.context("closing --to")
 }
 
-/// One run of the command.
 struct ImportRun<'a> {
     args: &'a ImportArgs,
     endpoint: Arc<dyn Endpoint>,
@@ -96,7 +96,7 @@ struct ImportRun<'a> {
     files: ImportFiles,
     types: Vec<(String, EdmType)>,
     state: ImportState,
-    /// The file that keeps bad lines, if there is one.
+    /// The file for bad lines, if there is one.
     bad_lines: Option<PathBuf>,
 }
 
@@ -140,17 +140,17 @@ impl ImportRun<'_> {
         state.finish(result)?;
         let mut summary = progress.summary();
         if state.is_resumed() {
-            write!(summary, "; {} with those of earlier runs", HumanCount(state.entities()))?;
+            write!(summary, "; {} including earlier runs", HumanCount(state.entities()))?;
         }
         let bad_lines = state.bad_lines();
         if bad_lines > 0 {
-            write!(summary, "; {} bad lines were passed over", HumanCount(bad_lines))?;
+            write!(summary, "; {} bad lines were skipped", HumanCount(bad_lines))?;
         }
         print_line(format_args!("imported {summary}"))
     }
 }
 
-/// The account that is written to.
+/// Returns the account to write to.
 async fn target_account(
     args: &ImportArgs,
     files: &ImportFiles,
@@ -173,11 +173,11 @@ async fn target_account(
     }
 }
 
-/// Reads `NAME=Edm.Int32`.
+/// Parses `NAME=Edm.Int32`.
 fn parse_typed_name(text: &str) -> anyhow::Result<(String, EdmType)> {
     let read = text.split_once('=').and_then(|(name, edm_type)| {
         let edm_type = parse_type(edm_type)?;
         check_property_name(name).is_ok().then(|| (name.to_owned(), edm_type))
     });
-    read.with_context(|| format!("'{text}' in --types is not a name and a type such as Age=Edm.Int32"))
+    read.with_context(|| format!("'{text}' in --types is not a property name and a type: write it like Age=Edm.Int32"))
 }

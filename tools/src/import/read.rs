@@ -1,4 +1,4 @@
-//! Reads lines into windows. The entities of a window have different keys, so they may be written in any order.
+//! Reads lines into windows. The entities in a window have distinct keys, so they may be written in any order.
 
 use super::bad_lines::BadLine;
 use super::files::{Input, TableInput};
@@ -16,15 +16,14 @@ use std::io::{BufRead, BufReader, Seek, SeekFrom};
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// An entity and the line that it was read from.
 #[derive(Debug)]
 pub(super) struct EntityLine {
     pub(super) entity: PropertyBag,
     /// The number of its first line.
     pub(super) number: u64,
-    /// How many lines it has.
+    /// The number of lines that it spans.
     pub(super) lines: u64,
-    /// The bytes in the file, if bad lines are kept.
+    /// The bytes in the file, if bad lines are saved.
     pub(super) raw: Option<Box<[u8]>>,
 }
 
@@ -33,24 +32,23 @@ pub(super) struct EntityLine {
 pub(super) struct Window {
     pub(super) entities: Vec<EntityLine>,
     pub(super) bad_lines: Vec<BadLine>,
-    /// The offset of the next line, and how many lines precede it.
+    /// The offset of the next line, and the number of lines before it.
     pub(super) position: (u64, u64),
     pub(super) is_last: bool,
 }
 
-/// Reads the lines of one table.
 pub(super) struct WindowReader {
     lines: Lines<Box<dyn BufRead + Send>>,
     header: Option<CsvHeader>,
-    /// The bytes of the first record of CSV.
+    /// The bytes of the CSV header.
     header_text: Option<Vec<u8>>,
     keeps_raw: bool,
-    /// An entity whose keys the last window has, too. The next window begins with it.
+    /// An entity with keys that also occur in the last window. The next window begins with it.
     pending: Option<EntityLine>,
 }
 
 impl WindowReader {
-    /// Opens the file of a table where the import continues.
+    /// Opens the file of a table at the position where the import continues.
     pub(super) fn open(
         table: &TableInput,
         progress: &ImportProgress,
@@ -85,7 +83,7 @@ impl WindowReader {
         guesses_types: bool,
     ) -> anyhow::Result<()> {
         let Some(line) = self.lines.next().with_context(|| format!("reading {}", table.name()))? else {
-            bail!("{} is empty: the first line of CSV names the columns", table.name());
+            bail!("{} is empty: the first line of CSV must name the columns", table.name());
         };
         // A byte order mark is not part of the first field.
         let bytes = line.bytes.strip_prefix("\u{FEFF}".as_bytes()).unwrap_or(line.bytes);
@@ -103,18 +101,18 @@ impl WindowReader {
         Ok(())
     }
 
-    /// The first of the typed properties that has no column.
+    /// Returns the first of the typed properties that has no column.
     pub(super) fn missing_column<'t>(&self, types: &'t [(String, EdmType)]) -> Option<&'t str> {
         let header = self.header.as_ref()?;
         types.iter().map(|(name, _)| name.as_str()).find(|name| !header.has(name))
     }
 
-    /// The bytes of the first record of CSV.
+    /// Returns the bytes of the CSV header.
     pub(super) fn header_text(&self) -> Option<&[u8]> {
         self.header_text.as_deref()
     }
 
-    /// The next window. Only the last one may be empty.
+    /// Returns the next window. Only the last one may be empty.
     pub(super) fn window(&mut self) -> anyhow::Result<Window> {
         let mut window = Window::default();
         let mut keys: HashSet<EntityKey> = HashSet::new();
@@ -144,7 +142,7 @@ impl WindowReader {
                 }
                 Ok(entity) => {
                     let line = EntityLine { entity, number, lines, raw };
-                    // Of two lines with the same keys the first must be written before the second.
+                    // If two lines have the same keys, the first must be written before the second.
                     if !keys.insert(line.entity.key.clone()) {
                         self.pending = Some(line);
                         return Ok(window);
@@ -222,7 +220,7 @@ mod tests {
 
     #[test]
     fn bytes_that_may_have_to_be_kept_count_for_a_window() {
-        // Timestamps are ignored, so that the lines are far larger than the entities.
+        // Timestamps are ignored, so the lines are far larger than the entities.
         let filler = "x".repeat(IMPORT_WINDOW_BYTES_MAX / 4);
         let rows = (0..8).map(|row| format!("p,{row},{filler}\n")).collect::<Vec<_>>().concat();
         for (keeps_raw, expected) in [(false, 8), (true, 4)] {

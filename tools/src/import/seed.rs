@@ -1,10 +1,10 @@
-//! The tables that a server begins with (`rowhouse serve --seed`): the files that an import reads, written into an engine
-//! before it serves anybody.
+//! The initial tables of a server (`rowhouse serve --seed`): reads files like an import, and writes them into an
+//! engine before it is served.
 //!
 //! Invariants:
 //!
 //! 1. Nothing is written into an account that has a table, so a second start changes nothing.
-//! 2. Nothing is written to an engine that keeps its data unless the files can be loaded from the first line to the last.
+//! 2. Nothing is written to a persistent engine unless the files can be loaded completely.
 
 use super::args::ImportMode;
 use super::bad_lines::BadLines;
@@ -21,22 +21,23 @@ use std::sync::Arc;
 use store::{Engine, Memory};
 use tokio::sync::Semaphore;
 
-/// Most transactions that are written at the same time.
+/// The maximum number of concurrent transactions.
 const TRANSACTIONS_MAX: usize = 16;
 
-/// What a seed has brought.
+/// The result of loading a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seeded {
-    /// How many tables there are.
+    /// The number of tables.
     pub tables: u64,
-    /// How many entities they have.
+    /// The number of entities.
     pub entities: u64,
 }
 
-/// Loads the files of a folder into an account that has no table; `None` if it has one, and nothing was done. Returns the
-/// engine, which nobody else uses meanwhile. If it keeps its data, the files are tried in memory first.
+/// Loads the files in a folder into an account that has no table. Returns `None`, without loading anything, if the
+/// account has one. Also returns the engine, which nothing else may use in the meantime. For a persistent engine, the
+/// files are first loaded into memory as a trial.
 ///
-/// Must be called on a runtime of several threads.
+/// Must be called on a multithreaded runtime.
 pub async fn seed<E: Engine>(
     engine: E,
     folder: &Path,
@@ -46,10 +47,10 @@ pub async fn seed<E: Engine>(
     if !engine.list_tables(account, "", 1).await?.is_empty() {
         return Ok((engine, None));
     }
-    let what = || format!("loading the tables to begin with from {}", folder.display());
+    let what = || format!("loading the initial tables from {}", folder.display());
     ensure!(
         folder.is_dir(),
-        "--seed {} is not a folder: give one with a file NAME.jsonl for each table",
+        "--seed {} is not a folder: pass a folder with a file NAME.jsonl for each table",
         folder.display()
     );
     if is_kept {
@@ -88,7 +89,7 @@ async fn load<E: Engine>(engine: E, folder: &Path, account: &AccountName) -> any
         transactions: Arc::new(Semaphore::new(TRANSACTIONS_MAX)),
     };
     Arc::new(import).run(&files.tables).await?;
-    let EngineEndpoint(engine) = Arc::into_inner(endpoint).context("the import has not ended")?;
+    let EngineEndpoint(engine) = Arc::into_inner(endpoint).context("the import is still running")?;
     let (tables, entities) = progress.done();
     Ok((engine, Seeded { tables, entities }))
 }
@@ -105,7 +106,7 @@ mod tests {
         let account = AccountName::new("orchard").unwrap();
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
         let line = |row: u32| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}\n");
-        // More than one window, so that the first would be written before the last line is read.
+        // More than one window, so that the first could be written before the last line is read.
         let lines: String = (0..5000).map(line).collect();
         write("trees.jsonl", &format!("{lines}{{\n"));
         let engine = || Embedded::open(data.path(), &EmbeddedOptions::default(), SystemClock).unwrap();
@@ -113,7 +114,7 @@ mod tests {
         assert!(format!("{error:#}").contains("trees.jsonl:5001:"), "{error:#}");
         write("trees.jsonl", &lines);
         let (engine, seeded) = seed(engine(), folder.path(), &account, true).await.unwrap();
-        assert_eq!(seeded, Some(Seeded { tables: 1, entities: 5000 }), "nothing was there");
+        assert_eq!(seeded, Some(Seeded { tables: 1, entities: 5000 }), "the account was empty");
         write("trees.jsonl", "not read");
         let (_, again) = seed(engine, folder.path(), &account, true).await.unwrap();
         assert_eq!(again, None);

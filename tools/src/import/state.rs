@@ -1,9 +1,10 @@
-//! How far an import is, in a file that survives the end of the program.
+//! The progress of an import, in a file that survives the end of the program.
 //!
 //! Invariants:
 //!
-//! 1. What the file counts as written is written: it is updated after the target has acknowledged a window.
-//! 2. An import does not continue with a file that changed meanwhile, because offsets into it mean nothing any more.
+//! 1. What the file counts as written has been written: it is updated after the target has acknowledged a window.
+//! 2. An import does not continue with a file that has changed in the meantime, because offsets into it are no longer
+//!    valid.
 
 use super::args::ImportMode;
 use crate::formats::FileFormat;
@@ -28,7 +29,7 @@ pub(super) struct ImportOptions {
     pub(super) guess_types: bool,
 }
 
-/// The options, and the file that keeps bad lines: what it holds was written by this import.
+/// The options, and the file for bad lines, which was written by this import.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ImportHeader {
     #[serde(flatten)]
@@ -36,20 +37,19 @@ pub(super) struct ImportHeader {
     bad_lines: Option<PathBuf>,
 }
 
-/// How far a table is.
+/// The progress of a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ImportProgress {
-    /// What the file was when the import began.
+    /// The fingerprint of the file when the import began.
     pub(super) fingerprint: Option<String>,
     pub(super) is_done: bool,
     /// Where the next line begins.
     pub(super) offset: u64,
-    /// How many lines precede it.
+    /// The number of lines before that.
     pub(super) line: u64,
     pub(super) entities: u64,
-    /// How many lines were skipped.
     pub(super) bad: u64,
-    /// How much of the file of bad lines was written.
+    /// The length of the file of bad lines.
     pub(super) bad_bytes: u64,
 }
 
@@ -57,15 +57,15 @@ pub(super) struct ImportProgress {
 pub(super) type ImportState = StateFile<ImportHeader, ImportProgress>;
 
 impl ImportState {
-    /// Reads the file, if there is one.
+    /// Reads the state file, if it exists.
     pub(super) fn open(path: Option<PathBuf>, options: ImportOptions) -> anyhow::Result<Self> {
         let shown = path.as_deref().unwrap_or(Path::new("")).display().to_string();
         let header = ImportHeader { options, bad_lines: None };
         Self::read_or_new(COMMAND, path, header, |known, given| {
             ensure!(
                 known.options == given.options,
-                "the state file {shown} belongs to an import from {} to {} in another mode or between other places, or \
-                 with another --account, --format, --types or --guess-types; name another with --state, or delete it to begin anew",
+                "the state file {shown} belongs to an import from {} to {} with a different source, target, --mode, --account, \
+                 --format, --types or --guess-types; choose another file with --state, or delete this one to start over",
                 known.options.from,
                 known.options.to
             );
@@ -73,22 +73,22 @@ impl ImportState {
         })
     }
 
-    /// Whether a window was written, so that a later run has something to continue.
+    /// Returns true if a window was written, so that a later run has something to continue.
     pub(super) fn has_progress(&self) -> bool {
         self.read(|_, tables| tables.values().any(|table| table.is_done || table.offset > 0))
     }
 
-    /// How many lines were skipped so far.
+    /// Returns the number of lines skipped so far.
     pub(super) fn bad_lines(&self) -> u64 {
         self.read(|_, tables| tables.values().map(|table| table.bad).sum())
     }
 
-    /// How many entities were written so far.
+    /// Returns the number of entities written so far.
     pub(super) fn entities(&self) -> u64 {
         self.read(|_, tables| tables.values().map(|table| table.entities).sum())
     }
 
-    /// The length of a file of bad lines that this import wrote; `None` if it did not write to it yet.
+    /// Returns the length of a file of bad lines that this import wrote, or `None` if it has not written to it yet.
     pub(super) fn bad_lines_bytes(&self, table: &TableName, path: &Path) -> Option<u64> {
         self.read(|header, tables| {
             let is_known = header.bad_lines.as_deref() == Some(path);
@@ -96,7 +96,7 @@ impl ImportState {
         })
     }
 
-    /// Records the file that keeps the bad lines of a table, before anything is written to it.
+    /// Records the file for the bad lines of a table, before anything is written to it.
     pub(super) fn begin_bad_lines(&self, table: &TableName, path: &Path) -> anyhow::Result<()> {
         self.update(Save::Now, |header, tables| {
             header.bad_lines = Some(path.to_owned());
@@ -106,7 +106,7 @@ impl ImportState {
         })
     }
 
-    /// How far a table is. Records it as begun if it was not, and refuses a file that changed.
+    /// Returns the progress of a table. Records a new table as started, and refuses a file that has changed.
     pub(super) fn begin(&self, table: &TableName, fingerprint: Option<&str>) -> anyhow::Result<ImportProgress> {
         let progress = self.update(Save::Now, |_, tables| {
             let new = ImportProgress { fingerprint: fingerprint.map(str::to_owned), ..ImportProgress::default() };
@@ -114,12 +114,11 @@ impl ImportState {
         })?;
         ensure!(
             progress.fingerprint.as_deref() == fingerprint,
-            "the file of the table '{table}' changed since its import began; delete the state file to begin anew"
+            "the file of table '{table}' has changed since its import started; delete the state file to start over"
         );
         Ok(progress)
     }
 
-    /// Records how far a table is.
     pub(super) fn advance(&self, table: &TableName, progress: &ImportProgress, save: Save) -> anyhow::Result<()> {
         self.update(save, |_, tables| {
             tables.insert(table.to_string(), progress.clone());

@@ -1,7 +1,7 @@
-//! Writes windows: the transactions of one at the same time, while the next one is read.
+//! Writes windows: the transactions of one in parallel, while the next one is read.
 //!
-//! Memory is bounded: each table that is imported has at most three windows, one that is written, one that waits and
-//! one that is read.
+//! Memory is bounded: each table that is being imported has at most three windows, one being written, one waiting and
+//! one being read.
 
 use super::bad_lines::{BadLine, BadLines};
 use super::files::TableInput;
@@ -22,14 +22,13 @@ use store::TableKey;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinSet, block_in_place, spawn_blocking};
 
-/// An import of files.
 pub(super) struct FileImport {
     pub(super) endpoint: Arc<dyn Endpoint>,
     pub(super) account: AccountName,
     pub(super) mode: WriteMode,
     pub(super) types: Arc<Vec<(String, EdmType)>>,
     pub(super) guesses_types: bool,
-    /// Whether there is one file only. Then it must have all properties that `types` names.
+    /// True if there is only one file. Then it must have all properties in `types`.
     pub(super) is_only_table: bool,
     pub(super) with_policies: bool,
     pub(super) bad_lines: BadLines,
@@ -39,12 +38,10 @@ pub(super) struct FileImport {
 }
 
 impl FileImport {
-    /// Imports all tables.
     pub(super) async fn run(self: Arc<Self>, tables: &[TableInput]) -> anyhow::Result<()> {
         for_each_table(tables, |input| &input.table, |input| Arc::clone(&self).import(input)).await
     }
 
-    /// Imports the rest of a table.
     async fn import(self: Arc<Self>, input: TableInput) -> anyhow::Result<()> {
         let table = TableKey { account: self.account.clone(), name: input.table.clone() };
         let mut progress = block_in_place(|| self.state.begin(&input.table, input.fingerprint()?.as_deref()))?;
@@ -66,7 +63,7 @@ impl FileImport {
             let keeps_raw = self.bad_lines.has_file();
             let reader = WindowReader::open(&input, &progress, &self.types, self.guesses_types, keeps_raw)?;
             if let Some(name) = reader.missing_column(&self.types).filter(|_| self.is_only_table) {
-                bail!("{} has no column '{name}', which --types names", input.name());
+                bail!("{} has no column '{name}', which is listed in --types", input.name());
             }
             let header = reader.header_text().map(<[u8]>::to_vec);
             let mut windows = read_ahead(reader);
@@ -80,7 +77,7 @@ impl FileImport {
 
     async fn is_gone(&self, table: &TableKey) -> anyhow::Result<bool> {
         match self.endpoint.tables(&self.account).await {
-            // A signature that allows to write entities may not allow to list tables.
+            // A signature that allows writing entities may not allow listing tables.
             Err(error) if is_forbidden(&error) => Ok(false),
             names => Ok(!names?.contains(&table.name)),
         }
@@ -88,7 +85,7 @@ impl FileImport {
 
     async fn prepare(&self, table: &TableKey, input: &TableInput) -> anyhow::Result<()> {
         match self.endpoint.create_table(table).await {
-            // A signature that allows to write entities may not allow to create tables. The table may exist.
+            // A signature that allows writing entities may not allow creating tables. The table may exist.
             Err(error) if is_forbidden(&error) => {}
             result => result?,
         }
@@ -131,7 +128,7 @@ impl FileImport {
         })
     }
 
-    /// Writes entities; returns the lines of those that exist already and differ.
+    /// Writes entities. Returns the lines of entities that already exist and differ.
     async fn write(self: &Arc<Self>, table: &TableKey, entities: Vec<EntityLine>) -> anyhow::Result<Vec<BadLine>> {
         let mut running = JoinSet::new();
         for transaction in group_into_transactions(by_partition(entities), |line| &line.entity) {
@@ -142,7 +139,7 @@ impl FileImport {
                 let (first, last) = (number(transaction.first()), number(transaction.last()));
                 let count = transaction.len() as u64;
                 let written = this.write_transaction(&table, transaction).await;
-                let refused = written.with_context(|| format!("writing the lines {first} to {last}"))?;
+                let refused = written.with_context(|| format!("writing lines {first} to {last}"))?;
                 drop(permit);
                 this.progress.add_entities(count - refused.len() as u64);
                 anyhow::Ok(refused)
@@ -164,8 +161,8 @@ impl FileImport {
         }
     }
 
-    /// Inserts the entities that are missing. Those that exist and are equal were written before: by an earlier run, or
-    /// by a request whose response was lost.
+    /// Inserts the missing entities. Existing equal entities were written before: by an earlier run, or by a request
+    /// whose response was lost.
     async fn write_singly(&self, table: &TableKey, lines: Vec<EntityLine>) -> anyhow::Result<Vec<BadLine>> {
         let mut refused = Vec::new();
         for EntityLine { entity, number, lines, raw } in lines {
@@ -182,9 +179,9 @@ impl FileImport {
             if difference(&entity, &existing).is_some() {
                 let (partition, row) = (entity.key.partition.as_str(), entity.key.row.as_str());
                 let advice =
-                    if self.bad_lines.has_options() { " (--mode replace or merge writes over it)" } else { "" };
+                    if self.bad_lines.has_options() { " (overwrite it with --mode replace or merge)" } else { "" };
                 let reason = format!(
-                    "the entity with partition {partition:?} and row {row:?} is in the table already, with other \
+                    "the entity with partition {partition:?} and row {row:?} already exists with different \
                      properties{advice}"
                 );
                 refused.push(BadLine { number, lines, error: LineError::at(1, reason), raw });
@@ -194,7 +191,7 @@ impl FileImport {
     }
 }
 
-/// Lines grouped by partition. Partitions are in the order of their first lines, and so are the lines of each.
+/// Groups lines by partition. Partitions are in the order of their first lines, and so are the lines of each.
 fn by_partition(lines: Vec<EntityLine>) -> Vec<EntityLine> {
     let mut ranks: HashMap<KeyText, usize> = HashMap::new();
     let mut ranked: Vec<(usize, EntityLine)> = Vec::with_capacity(lines.len());
@@ -207,7 +204,7 @@ fn by_partition(lines: Vec<EntityLine>) -> Vec<EntityLine> {
     ranked.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Reads windows on a thread of its own, one ahead of the one that is written.
+/// Reads windows on a separate thread, one ahead of the one that is being written.
 fn read_ahead(mut reader: WindowReader) -> mpsc::Receiver<anyhow::Result<Window>> {
     let (sender, windows) = mpsc::channel(1);
     spawn_blocking(move || {

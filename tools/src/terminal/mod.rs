@@ -1,7 +1,8 @@
-//! What commands write for people: results to standard output; notices, progress and errors to standard error.
+//! The output of commands for people: results to standard output; notices, progress and errors to standard error.
 //!
-//! Invariant: text for people passes [`escaped`] here, once, so that nothing from a server or a file can control the
-//! terminal. Data for programs (JSON lines, CSV) are written as they are. This module must not know any command.
+//! Invariant: text for people passes through [`escaped`] exactly once, here, so that nothing from a server or a file
+//! can control the terminal. Data for programs (JSON lines, CSV) is written unchanged. This module must not know any
+//! command.
 
 mod progress;
 
@@ -14,17 +15,17 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 
-/// Writes a result to standard output as it is.
+/// Writes a result to standard output without escaping.
 pub fn print(result: &impl Display) -> anyhow::Result<()> {
     write!(std::io::stdout().lock(), "{result}").context("writing to standard output")
 }
 
-/// Writes a line for people to standard output.
+/// Writes an escaped line to standard output.
 pub(crate) fn print_line(line: impl Display) -> anyhow::Result<()> {
     print(&format_args!("{}\n", escaped(&line.to_string())))
 }
 
-/// Writes a line for people to standard error.
+/// Writes an escaped line to standard error.
 pub(crate) fn notice(line: impl Display) {
     to_standard_error(&format!("{}\n", escaped(&line.to_string())));
 }
@@ -37,18 +38,19 @@ pub fn report_error(error: &anyhow::Error) {
     to_standard_error(&format!("{}\n", lines.join("\n")));
 }
 
-/// Whether an error means that the output has no reader any more.
+/// Returns true if the error means that the output no longer has a reader.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let source = error.chain().find_map(|source| source.downcast_ref::<std::io::Error>());
     source.is_some_and(|source| source.kind() == ErrorKind::BrokenPipe)
 }
 
 fn to_standard_error(text: &str) {
-    // A reader that went away is no reason to stop.
+    // A missing reader is no reason to stop.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Writes text of several lines, such as CSV: as it is into a file or pipe, and line by line as [`escaped`] on a terminal.
+/// Writes text of several lines, such as CSV: unchanged to a file or pipe, but with each line [`escaped`] on a
+/// terminal.
 #[derive(Debug)]
 pub(crate) struct LinesForPeople<W> {
     pub(crate) out: W,
@@ -56,7 +58,7 @@ pub(crate) struct LinesForPeople<W> {
 }
 
 impl<W: Write> Write for LinesForPeople<W> {
-    /// Writes all of a text. It must not end within a character.
+    /// Writes the whole text, which must not end inside a character.
     fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
         if !self.is_terminal {
             return self.out.write(text);
@@ -74,7 +76,7 @@ impl<W: Write> Write for LinesForPeople<W> {
     }
 }
 
-/// Text without the characters that control a terminal or reorder text: each is shown as its escape, such as `\u{1b}`.
+/// Replaces the characters that control a terminal or reorder text with escapes such as `\u{1b}`.
 pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     if !text.contains(is_control_character) {
         return Cow::Borrowed(text);

@@ -1,4 +1,4 @@
-//! The progress of a command on standard error: a bar on a terminal, and a line from time to time elsewhere.
+//! The progress of a command on standard error: a bar on a terminal, and periodic lines elsewhere.
 
 use super::notice;
 use crate::clock;
@@ -14,15 +14,15 @@ const BAR_TEMPLATE: &str = "{prefix} [{bar:20}] {wide_msg}";
 const BAR_INTERVAL: Duration = Duration::from_millis(200);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How far a command is.
 #[derive(Debug)]
 pub(crate) struct Progress {
     action: &'static str,
     tables: AtomicUsize,
     tables_done: AtomicUsize,
-    /// Those of this run.
+    /// Counts only this run.
     entities: AtomicU64,
-    /// The work of all tables in a unit that the command chooses, and how much is done. 0 if only tables are counted.
+    /// The total work of all tables in a unit that the command chooses, and the completed work. 0 if only tables are
+    /// counted.
     work: AtomicU64,
     work_done: AtomicU64,
     began: Instant,
@@ -31,7 +31,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// The progress of an action that begins now.
+    /// Returns the progress of an action that begins now.
     pub(crate) fn new(action: &'static str, tables: usize) -> Self {
         Self::drawn_to(ProgressDrawTarget::stderr(), action, tables)
     }
@@ -50,12 +50,11 @@ impl Progress {
         }
     }
 
-    /// Sets the work of all tables.
+    /// Sets the total work of all tables.
     pub(crate) fn expect_work(&self, work: u64) {
         self.work.store(work, Ordering::Relaxed);
     }
 
-    /// Adds work that is done.
     pub(crate) fn add_work(&self, work: u64) {
         self.work_done.fetch_add(work, Ordering::Relaxed);
     }
@@ -65,22 +64,20 @@ impl Progress {
         self.tables.store(tables, Ordering::Relaxed);
     }
 
-    /// Adds entities that are done.
     pub(crate) fn add_entities(&self, count: u64) {
         self.entities.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Adds a table that is done.
     pub(crate) fn add_table(&self) {
         self.tables_done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many tables and entities are done.
+    /// Returns the number of completed tables and entities.
     pub(crate) fn done(&self) -> (u64, u64) {
         (self.tables_done.load(Ordering::Relaxed) as u64, self.entities.load(Ordering::Relaxed))
     }
 
-    /// What is done: tables, entities, time and rate.
+    /// Returns a summary of tables, entities, time and rate.
     pub(crate) fn summary(&self) -> String {
         let (tables, entities) = self.done();
         let tables = if tables == 1 { "1 table".to_owned() } else { format!("{} tables", HumanCount(tables)) };
@@ -88,7 +85,6 @@ impl Progress {
         format!("{tables}, {} entities in {seconds:.1} s ({}/s)", HumanCount(entities), self.entities_per_second())
     }
 
-    /// Shows the progress until the work ends.
     pub(crate) async fn show_during<T>(&self, work: impl Future<Output = T>) -> T {
         let mut interval = tokio::time::interval(if self.bar.is_hidden() { LINE_INTERVAL } else { BAR_INTERVAL });
         // The first tick is immediate.
@@ -104,7 +100,7 @@ impl Progress {
         }
     }
 
-    /// Writes a line for people to standard error, above the bar.
+    /// Writes an escaped line to standard error, above the bar.
     pub(crate) fn notice(&self, line: impl Display) {
         self.bar.suspend(|| notice(line));
     }
@@ -140,7 +136,7 @@ impl Progress {
     }
 }
 
-/// Clears the bar, also when the work is cancelled.
+/// Clears the bar, even when the work is canceled.
 struct ClearedOnDrop<'a>(&'a ProgressBar);
 
 impl Drop for ClearedOnDrop<'_> {
@@ -176,7 +172,7 @@ mod tests {
         assert!(line.starts_with("copying [#############.......] 66 %, 1 of 4 tables, 1,234 entities, "), "{line}");
         assert_eq!(line.lines().count(), 1);
         let formatted = String::from_utf8(terminal.contents_formatted()).unwrap();
-        assert!(!formatted.contains("\u{1b}[3"), "no colours: {formatted:?}");
+        assert!(!formatted.contains("\u{1b}[3"), "no colors: {formatted:?}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Atom of the Table service: entries and feeds, supported before version 2015-12-11 (specification 03 §5).
+//! Atom entries and feeds, which the Table service supported before version 2015-12-11 (specification 03 §5).
 //!
 //! This module must not know which requests use Atom.
 
@@ -14,9 +14,9 @@ pub use write::{
 
 /// The namespace of entries and feeds.
 const ATOM: &str = "http://www.w3.org/2005/Atom";
-/// The namespace of properties, `d` by custom.
+/// The namespace of properties, with the conventional prefix `d`.
 const DATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices";
-/// The namespace of metadata about properties, `m` by custom.
+/// The namespace of metadata about properties, with the conventional prefix `m`.
 const METADATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
-/// Marks the category that names the type of an entry.
+/// The scheme of the category that contains the type of an entry.
 const SCHEME: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/scheme";

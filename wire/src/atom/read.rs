@@ -1,18 +1,18 @@
-//! Reads request bodies: an Atom entry becomes a record (specification 03 §5.2).
+//! Parses request bodies: converts an Atom entry to a record (specification 03 §5.2).
 //!
 //! Invariants:
 //!
-//! 1. Reading is one pass over the body, in time linear in its size: depth and attributes are bounded, and nothing is
-//!    expanded except the five predefined entities and character references.
-//! 2. A document type is refused, so that there are no other entities, internal or external.
+//! 1. Parsing is a single pass in time linear in the size of the body: depth and attributes are bounded, and only the
+//!    five predefined entities and character references are expanded.
+//! 2. A document type declaration is rejected, so no other internal or external entities exist.
 //! 3. Names are compared by namespace; prefixes do not matter.
 //!
-//! This module must not know which types texts are valid for; [`super::value`] does.
+//! This module must not know which strings are valid for which type; [`super::value`] does.
 
 use super::value::push_value;
 use super::{ATOM, DATA, METADATA};
 use crate::entity_body::{BodyError, EntityBody, KeyLocation, check_name};
-use crate::xml::{BYTE_ORDER_MARK, is_character, referred};
+use crate::xml::{BYTE_ORDER_MARK, is_character, referenced_character};
 use model::limits::{ATOM_ATTRIBUTES_MAX, ATOM_DEPTH_MAX, ATOM_NAMESPACES_MAX, ATOM_PROPERTIES_MAX};
 use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::{EdmType, RecordBuilder};
@@ -22,14 +22,14 @@ use quick_xml::{NsReader, XmlVersion};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// Reads the body of an insert, update, merge or upsert.
+/// Parses the body of an insert, update, merge or upsert.
 pub fn read_entity(body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyError> {
     let entry = EntryProperties::read(body)?;
     let (partition, row) = (entry.key(PARTITION_KEY, keys)?, entry.key(ROW_KEY, keys)?);
     if keys == KeyLocation::Body && (partition.is_none() || row.is_none()) {
         return Err(BodyError::KeyMissing);
     }
-    let custom = || entry.0.iter().filter(|property| !is_of_system(&property.name));
+    let custom = || entry.0.iter().filter(|property| !is_system_property(&property.name));
     for property in custom() {
         check_name(&property.name)?;
     }
@@ -44,19 +44,18 @@ pub fn read_entity(body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyErr
     Ok(EntityBody { partition, row, properties })
 }
 
-/// Reads the body of Create Table: the table's name, not checked; `None` if it is missing or null.
+/// Parses the body of Create Table. Returns the table name without validating it, or `None` if it is missing or null.
 pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
     EntryProperties::read(body)?.key("TableName", KeyLocation::Body).map(|name| name.map(str::to_owned))
 }
 
-fn is_of_system(name: &str) -> bool {
+fn is_system_property(name: &str) -> bool {
     name == PARTITION_KEY || name == ROW_KEY || name == TIMESTAMP
 }
 
-/// The elements of `m:properties`, in order, no name twice.
+/// The elements of `m:properties`, in order and with unique names.
 struct EntryProperties(Vec<EntryProperty>);
 
-/// One property as the body has it.
 struct EntryProperty {
     name: String,
     /// The value of `m:type`.
@@ -66,7 +65,7 @@ struct EntryProperty {
 }
 
 impl EntryProperty {
-    /// The declared type; without one it is a string.
+    /// Returns the declared type, or string if none is declared.
     fn edm_type(&self) -> Result<EdmType, BodyError> {
         match &self.declared {
             None => Ok(EdmType::String),
@@ -92,7 +91,7 @@ impl EntryProperties {
         Err(BodyError::Malformed)
     }
 
-    /// The text of a key, or of a table's name; one that is null counts as missing.
+    /// Returns the value of a key or of a table's name. A null value counts as missing.
     fn key(&self, name: &str, keys: KeyLocation) -> Result<Option<&str>, BodyError> {
         let Some(property) = self.0.iter().find(|property| property.name == name) else { return Ok(None) };
         keys.check_key_type(property.edm_type()?)?;
@@ -100,7 +99,6 @@ impl EntryProperties {
     }
 }
 
-/// The kinds of open elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ElementKind {
     /// Outside the root element.
@@ -111,21 +109,21 @@ enum ElementKind {
     Content,
     /// Directly inside `m:properties`.
     Properties,
-    /// Inside a property, the last of the properties.
+    /// Inside a property, which is the last one in `properties`.
     Property,
-    /// Inside an element without meaning for the entity.
+    /// Inside an element that is not part of the entity.
     Other,
 }
 
-/// Reads one entry; every method returns `None` if the document is not one.
+/// Parses one entry. Every method returns `None` if the document is not a valid entry.
 struct EntryReader<'a> {
     reader: NsReader<&'a [u8]>,
-    /// The open elements, the outermost first, with the document around them.
+    /// The open elements, outermost first, starting with the document itself.
     open: Vec<ElementKind>,
     properties: Vec<EntryProperty>,
     has_root: bool,
     has_properties: bool,
-    /// Whether properties were dropped because there are more than any entity has.
+    /// True if properties were dropped because there are more than an entity can have.
     has_too_many: bool,
 }
 
@@ -157,7 +155,7 @@ impl<'a> EntryReader<'a> {
                 Event::Text(text) => self.text(&text.xml10_content())?,
                 Event::CData(text) => self.text(&text.xml10_content())?,
                 Event::GeneralRef(reference) => {
-                    let character = referred(&reference)?;
+                    let character = referenced_character(&reference)?;
                     self.text(character.encode_utf8(&mut [0; 4]))?;
                 }
                 Event::Decl(declaration) if is_first => check_encoding(&declaration)?,
@@ -171,7 +169,7 @@ impl<'a> EntryReader<'a> {
         (self.open == [ElementKind::Document] && self.has_properties).then_some((self.properties, self.has_too_many))
     }
 
-    /// Handles a start tag; returns the kind of its element.
+    /// Handles a start tag and returns the kind of its element.
     fn start(&mut self, tag: &BytesStart<'_>) -> Option<ElementKind> {
         if self.open.len() > ATOM_DEPTH_MAX {
             return None;
@@ -179,8 +177,8 @@ impl<'a> EntryReader<'a> {
         let attributes = self.attributes(tag)?;
         let (namespace, name) = self.reader.resolver().resolve_element(tag.name());
         let ResolveResult::Bound(Namespace(namespace)) = namespace else {
-            // An undeclared prefix is an error; an element without a namespace belongs to another vocabulary.
-            return if namespace == ResolveResult::Unbound { self.other() } else { None };
+            // An undeclared prefix is an error. An element without a namespace belongs to another vocabulary.
+            return if namespace == ResolveResult::Unbound { self.unrelated_element() } else { None };
         };
         match (self.open.last()?, namespace, name.into_inner()) {
             (ElementKind::Document, ATOM, "entry") if !self.has_root => {
@@ -189,7 +187,7 @@ impl<'a> EntryReader<'a> {
             }
             (ElementKind::Document | ElementKind::Property, ..) => None,
             (ElementKind::Entry, ATOM, "content") => Some(ElementKind::Content),
-            // Two of them would be two entities.
+            // A second `m:properties` would be a second entity.
             (ElementKind::Content, METADATA, "properties") if self.has_properties => None,
             (ElementKind::Content, METADATA, "properties") => {
                 self.has_properties = true;
@@ -204,17 +202,17 @@ impl<'a> EntryReader<'a> {
                 self.properties.push(property);
                 Some(ElementKind::Property)
             }
-            _ => self.other(),
+            _ => self.unrelated_element(),
         }
     }
 
-    /// An element without meaning for the entity, which is allowed everywhere except around the entry and in a value.
-    fn other(&self) -> Option<ElementKind> {
+    /// Accepts an element that is not part of the entity. It may occur anywhere except around the entry and in a value.
+    fn unrelated_element(&self) -> Option<ElementKind> {
         let may_stand = !matches!(self.open.last()?, ElementKind::Document | ElementKind::Property);
         may_stand.then_some(ElementKind::Other)
     }
 
-    /// The attributes of the metadata namespace, by name; all attributes are checked.
+    /// Returns the attributes in the metadata namespace, by name. Checks all attributes.
     fn attributes<'t>(&self, tag: &'t BytesStart<'_>) -> Option<Vec<(&'t str, Cow<'t, str>)>> {
         let mut found = Vec::new();
         for (count, attribute) in tag.attributes().enumerate() {
@@ -235,7 +233,7 @@ impl<'a> EntryReader<'a> {
         Some(found)
     }
 
-    /// A property without its text, by its attributes.
+    /// Creates a property from its attributes; its text follows later.
     fn property(name: String, attributes: Vec<(&str, Cow<'_, str>)>) -> Option<EntryProperty> {
         let mut property = EntryProperty { name, declared: None, is_null: false, text: String::new() };
         for (attribute, value) in attributes {
@@ -258,7 +256,7 @@ impl<'a> EntryReader<'a> {
     }
 }
 
-/// A body is UTF-8; a declaration of another encoding is refused (03 §1.4).
+/// Rejects a declared encoding other than UTF-8 (03 §1.4).
 fn check_encoding(declaration: &BytesDecl<'_>) -> Option<()> {
     match declaration.encoding() {
         None => Some(()),
@@ -283,7 +281,7 @@ mod tests {
 
     const NAMESPACES: &str = r#"xmlns:d="http://schemas.microsoft.com/ado/2007/08/dataservices" xmlns:m="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata" xmlns="http://www.w3.org/2005/Atom""#;
 
-    /// The entry of a client library around properties.
+    /// Wraps properties in an entry such as a client library sends.
     fn entry(properties: &str) -> String {
         format!(
             "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\n<entry {NAMESPACES} >\n<title /><updated>2015-06-23T00:26:34.150517+00:00</updated><author><name /></author><id />\n<content type=\"application/xml\">\n    <m:properties xml:space=\"preserve\">{properties}</m:properties></content></entry>"
@@ -427,7 +425,7 @@ mod tests {
         }
     }
 
-    /// Entities that expand to ten others each, nine levels deep.
+    /// Uses nine levels of entities that each expand to ten others.
     #[test]
     fn a_billion_laughs_are_refused_at_the_document_type() {
         let mut document_type = String::from("<!DOCTYPE entry [<!ENTITY l0 \"lol\">");
@@ -447,7 +445,7 @@ mod tests {
         }
     }
 
-    /// Each of these documents is as large as a request may be, and would take minutes if reading were not linear.
+    /// Each of these documents has the maximum size of a request and would take minutes if parsing were not linear.
     #[test]
     fn blow_ups_are_refused_or_read_in_one_pass() {
         const SIZE: usize = model::limits::REQUEST_BODY_BYTES_MAX;

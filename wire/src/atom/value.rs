@@ -1,6 +1,6 @@
-//! The text of a value in Atom (specification 01 §6).
+//! Text representation of values in Atom (specification 01 §6).
 //!
-//! This module must not know elements: it reads and writes the text inside of one.
+//! This module must not know elements: it reads and writes only the text inside one.
 
 use crate::binary::{read_base64, write_base64};
 use crate::entity_body::{BodyError, datetime, finite_double};
@@ -9,15 +9,15 @@ use crate::xml::is_character;
 use model::{EdmType, EdmValue, Guid, RecordBuilder};
 use std::borrow::Cow;
 
-/// Whether a character is white space to XML.
+/// Returns true if XML treats the character as white space.
 pub(super) fn is_white_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
 /// Appends character data.
 ///
-/// UNVERIFIED (03 §5.3): that characters which XML 1.0 does not allow, but a string may contain, are
-/// written as references, as the XML writer of .NET does without its checks. Strict readers refuse them.
+/// UNVERIFIED (03 §5.3): characters that a string may contain but XML 1.0 does not allow are written as references, as
+/// the XML writer of .NET does when its checks are off. Strict readers reject them.
 pub(super) fn write_text(out: &mut Vec<u8>, text: &str) {
     let mut plain_from = 0;
     for (at, c) in text.char_indices() {
@@ -37,7 +37,7 @@ pub(super) fn write_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.get(plain_from..).unwrap_or_default().as_bytes());
 }
 
-/// Appends the value of an attribute in double quotes.
+/// Appends an attribute value, to be placed in double quotes.
 pub(super) fn write_attribute(out: &mut Vec<u8>, text: &str) {
     let mut escaped = Vec::with_capacity(text.len());
     write_text(&mut escaped, text);
@@ -51,7 +51,6 @@ pub(super) fn write_attribute(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Appends a value's text.
 pub(super) fn write_value(out: &mut Vec<u8>, value: EdmValue<'_>) {
     match value {
         EdmValue::String(text) => write_text(out, text),
@@ -66,9 +65,9 @@ pub(super) fn write_value(out: &mut Vec<u8>, value: EdmValue<'_>) {
     }
 }
 
-/// NaN and the infinities have the names of XML Schema (01 §6.2).
+/// Appends a double. NaN and the infinities have the names from XML Schema (01 §6.2).
 ///
-/// UNVERIFIED (01 §6.2): that a whole number has no fraction, as the XML conversion of .NET prints it.
+/// UNVERIFIED (01 §6.2): a whole number has no fraction, as in the XML conversion of .NET.
 fn write_atom_double(out: &mut Vec<u8>, double: f64) {
     if double.is_nan() {
         out.extend_from_slice(b"NaN");
@@ -82,9 +81,10 @@ fn write_atom_double(out: &mut Vec<u8>, double: f64) {
     }
 }
 
-/// Appends a property from its text; white space around every type except a string is ignored.
+/// Parses the text of a property and appends it to `properties`. White space around the text is ignored for every type
+/// except string.
 ///
-/// UNVERIFIED (03 §5.2): which texts beyond those of XML Schema the service accepts.
+/// UNVERIFIED (03 §5.2): which strings the service accepts beyond those of XML Schema.
 pub(super) fn push_value(
     properties: &mut RecordBuilder,
     name: &str,
@@ -111,8 +111,8 @@ pub(super) fn push_value(
     Ok(())
 }
 
-/// Base64 that may be broken into lines. An empty text is an empty value: apart from strings only this type has one, so
-/// an empty element is an error for all others (03 §5.2).
+/// Decodes Base64 that may contain line breaks. Empty text is an empty value. Only strings and binary values can be
+/// empty, so an empty element is an error for all other types (03 §5.2).
 fn decode_binary(text: &str) -> Result<Vec<u8>, BodyError> {
     let joined: String = text.split(is_white_space).collect();
     read_base64(joined).ok_or(BodyError::Malformed)
@@ -126,7 +126,7 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// A double, with the sign of zero kept (01 §6.2).
+/// Parses a double, keeping the sign of zero (01 §6.2).
 fn double(text: &str) -> Option<f64> {
     match text {
         "NaN" => Some(f64::NAN),

@@ -1,6 +1,6 @@
-//! Writes responses, in the order and spelling of the service (specification 03 §5.3, §5.4).
+//! Writes response bodies in the order and spelling of the service (specification 03 §5.3, §5.4).
 //!
-//! This module must not know HTTP. Of an entity it reads the stored record only.
+//! This module must not know HTTP. It reads only the stored record of an entity.
 
 use super::value::{is_white_space, write_attribute, write_text, write_value};
 use super::{ATOM, DATA, METADATA, SCHEME};
@@ -10,7 +10,7 @@ use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::DamagedRecord;
 use model::{AccountName, DateTime, EdmType, EdmValue, EntityView};
 
-/// What every document is written from.
+/// What all documents of a response have in common.
 #[derive(Debug, Clone, Copy)]
 pub struct AtomContext<'a> {
     /// Scheme, host and, in path style, the account: `http://127.0.0.1:10002/acct`.
@@ -19,22 +19,22 @@ pub struct AtomContext<'a> {
     pub account: &'a AccountName,
     /// The time of the response.
     pub updated: DateTime,
-    /// Whether elements have the order of versions before 2013-08-15.
+    /// True if elements are written in the order used before version 2013-08-15.
     pub is_old: bool,
 }
 
-/// What the entities of one table are written from.
+/// What all entities of one table in a response have in common.
 #[derive(Debug, Clone, Copy)]
 pub struct AtomEntityContext<'a> {
-    /// What every document is written from.
+    /// The context of the response.
     pub response: AtomContext<'a>,
-    /// The table, as the request spells it.
+    /// The table name as spelled in the request.
     pub table: &'a str,
-    /// Which properties are written; `None` writes all.
+    /// The properties to write; `None` writes all.
     pub select: Option<&'a Select>,
 }
 
-/// Writes one entity as a document.
+/// Writes one entity as a complete document.
 pub fn write_single_entity(
     out: &mut Vec<u8>,
     context: &AtomEntityContext<'_>,
@@ -45,7 +45,7 @@ pub fn write_single_entity(
     write_entity(out, context, entity)
 }
 
-/// Writes one entity of a feed.
+/// Writes one entity as part of a feed.
 pub fn write_entity_in_feed(
     out: &mut Vec<u8>,
     context: &AtomEntityContext<'_>,
@@ -88,14 +88,14 @@ fn write_declaration(out: &mut Vec<u8>, context: AtomContext<'_>) {
     push(out, &["<?xml version=\"1.0\" encoding=\"utf-8\"", standalone, "?>"]);
 }
 
-/// The start of a root element's tag, up to the last attribute that every document has.
+/// Writes the start tag of a root element, up to the last attribute that all documents have.
 fn start_root(out: &mut Vec<u8>, context: AtomContext<'_>, name: &str) {
     push(out, &["<", name, " xml:base=\""]);
     write_attribute(out, context.base);
     push(out, &["/\" xmlns=\"", ATOM, "\" xmlns:d=\"", DATA, "\" xmlns:m=\"", METADATA, "\""]);
 }
 
-/// UNVERIFIED (03 §5.4): that an empty feed names an author, as Atom requires, and where.
+/// UNVERIFIED (03 §5.4): an empty feed has an author, as Atom requires, and at this position.
 fn start_feed(out: &mut Vec<u8>, context: AtomContext<'_>, name: &str, is_empty: bool) {
     write_declaration(out, context);
     start_root(out, context, "feed");
@@ -128,7 +128,7 @@ fn write_updated(out: &mut Vec<u8>, context: AtomContext<'_>) {
     out.extend_from_slice(b"</updated>");
 }
 
-/// An entity, after the attributes that every start tag has.
+/// Writes an entity, starting after the attributes that every start tag has.
 fn write_entity(
     out: &mut Vec<u8>,
     context: &AtomEntityContext<'_>,
@@ -146,7 +146,7 @@ fn write_entity(
     Ok(())
 }
 
-/// A table, after the attributes of its start tag.
+/// Writes a table, starting after the attributes of its start tag.
 fn write_table(out: &mut Vec<u8>, context: AtomContext<'_>, table: &str) {
     out.push(b'>');
     write_metadata(out, context, "Tables", |out| write_table_address(out, table));
@@ -158,10 +158,10 @@ fn end_entry(out: &mut Vec<u8>) {
     out.extend_from_slice(b"</m:properties></content></entry>");
 }
 
-/// The metadata of an entry, up to its properties. Addresses need no escapes: their letters are percent-encoded,
-/// and quotes stay as they are.
+/// Writes the metadata of an entry, up to its properties. Addresses need no XML escaping: their special characters are
+/// percent-encoded, and quotes are valid as they are.
 ///
-/// UNVERIFIED (03 §5.3): the order before version 2013-08-15, which is that of the documentation.
+/// UNVERIFIED (03 §5.3): the order before version 2013-08-15, which follows the documentation.
 fn write_metadata(out: &mut Vec<u8>, context: AtomContext<'_>, set: &str, address: impl Fn(&mut Vec<u8>)) {
     let category = |out: &mut Vec<u8>| {
         push(out, &["<category term=\"", context.account.as_str(), ".", set, "\" scheme=\"", SCHEME, "\" />"]);
@@ -192,7 +192,8 @@ fn write_metadata(out: &mut Vec<u8>, context: AtomContext<'_>, set: &str, addres
     out.extend_from_slice(b"<content type=\"application/xml\"><m:properties>");
 }
 
-/// The properties of an entity, or those that are selected and the selected names that it lacks, as null.
+/// Writes all properties of an entity, or only the selected ones. Selected names that the entity lacks are written as
+/// null.
 fn write_properties(
     out: &mut Vec<u8>,
     context: &AtomEntityContext<'_>,
@@ -229,9 +230,9 @@ fn write_system_properties(out: &mut Vec<u8>, entity: &EntityView<'_>, selected:
     }
 }
 
-/// Whether a selected name, which may be any text, can be the name of an element.
+/// Returns true if a selected name, which may be any string, is a valid element name.
 ///
-/// UNVERIFIED (03 §5.3): what becomes of a name that cannot.
+/// UNVERIFIED (03 §5.3): how the service handles an invalid name.
 fn is_element_name(name: &str) -> bool {
     model::name::check_property_name(name).is_ok()
 }
@@ -287,7 +288,7 @@ mod tests {
         let account = account();
         let context = AtomEntityContext { response: context(&account, is_old), table: "cars", select };
         let mut out = Vec::new();
-        write_single_entity(&mut out, &context, &EntityView::of(key, record).unwrap()).unwrap();
+        write_single_entity(&mut out, &context, &EntityView::from_parts(key, record).unwrap()).unwrap();
         String::from_utf8(out).unwrap()
     }
 

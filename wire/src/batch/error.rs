@@ -1,14 +1,14 @@
-//! Why the body of a batch or of its response cannot be read.
+//! Errors of parsing a batch request or a batch response.
 //!
-//! The texts are for the log and never sent to a client.
+//! The messages are for the log and are never sent to a client.
 
-/// Why a batch cannot be read.
+/// The reason a batch cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchError {
     /// The media type of the request is not `multipart/mixed` with a boundary.
     ContentType,
-    /// The body is not a batch; the text says why, for the log.
+    /// The body is not a batch; the message states the reason for the log.
     Malformed(&'static str),
-    /// The body has a change set that cannot be read.
+    /// The body contains a malformed changeset.
     MalformedChangeset(&'static str),
 }

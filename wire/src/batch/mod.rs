@@ -1,15 +1,15 @@
 //! Batches: the MIME envelope around an entity group transaction or a query (specification 05).
 //!
-//! [`read`] finds the operations of a request body, and the functions of the writing half frame their responses. For a
-//! client, [`ChangesetWriter`] writes requests and [`read_responses`] reads responses.
+//! [`read`] finds the operations of a request body, and the `write` functions frame their responses. For a client,
+//! [`ChangesetWriter`] writes requests and [`read_responses`] parses responses.
 //!
 //! Invariants:
 //!
-//! 1. Reading copies nothing: every text and body is a slice of the request.
-//! 2. Reading takes time linear in the body, and stops after the 100th operation.
-//! 3. Each line may end with CRLF or LF; responses have CRLF.
+//! 1. Parsing copies nothing: every string and body is a slice of the request.
+//! 2. Parsing takes time linear in the body and stops after the 100th operation.
+//! 3. Each line may end with CRLF or LF; responses use CRLF.
 //!
-//! This module must not know the operations: methods, targets and headers are texts here.
+//! This module must not know the operations: methods, targets and headers are uninterpreted strings here.
 
 mod error;
 mod multipart;

@@ -1,4 +1,4 @@
-//! Multipart bodies: the parts, and the header lines of each.
+//! Multipart bodies: the parts and their header lines.
 //!
 //! This module must not know what the parts of a batch are for.
 
@@ -6,7 +6,8 @@ use super::BatchError;
 use memchr::{memchr, memmem};
 use model::limits::{BATCH_BOUNDARY_CHARS_MAX, BATCH_PART_HEADER_BYTES_MAX};
 
-/// The boundary of a `multipart/mixed` media type, quoted or not; `None` if it is another media type or has none.
+/// Returns the boundary of a `multipart/mixed` media type, quoted or not. Returns `None` for other media types or if
+/// the boundary is missing.
 pub(super) fn boundary(content_type: &str) -> Option<&str> {
     let (media_type, mut parameters) = content_type.split_once(';')?;
     if !media_type.trim().eq_ignore_ascii_case("multipart/mixed") {
@@ -15,7 +16,7 @@ pub(super) fn boundary(content_type: &str) -> Option<&str> {
     loop {
         let (name, rest) = parameters.split_once('=')?;
         let (value, rest) = parameter_value(rest.trim_start())?;
-        // The name may be preceded by parameters without a value.
+        // Parameters without a value may precede the name.
         let name = name.rsplit(';').next().unwrap_or_default().trim();
         if name.eq_ignore_ascii_case("boundary") {
             let is_usable = (1..=BATCH_BOUNDARY_CHARS_MAX).contains(&value.len());
@@ -25,7 +26,7 @@ pub(super) fn boundary(content_type: &str) -> Option<&str> {
     }
 }
 
-/// A parameter's value, and what follows its semicolon.
+/// Returns a parameter's value and the text after its semicolon.
 fn parameter_value(text: &str) -> Option<(&str, &str)> {
     if let Some(quoted) = text.strip_prefix('"') {
         let (value, rest) = quoted.split_once('"')?;
@@ -35,9 +36,9 @@ fn parameter_value(text: &str) -> Option<(&str, &str)> {
     Some((value.trim_end(), rest))
 }
 
-/// The parts of a multipart body: the texts between delimiters, without the line breaks that belong to these.
+/// The parts of a multipart body: the bytes between delimiters, without the line breaks that belong to the delimiters.
 ///
-/// The text before the first delimiter and after the last one is ignored.
+/// Bytes before the first delimiter and after the last one are ignored.
 pub(super) struct Parts<'a> {
     body: &'a [u8],
     delimiter: memmem::Finder<'static>,
@@ -46,9 +47,8 @@ pub(super) struct Parts<'a> {
     is_closed: bool,
 }
 
-/// A delimiter line in a body.
 struct Delimiter {
-    /// The start of the line break before it.
+    /// The start of the line break that precedes it.
     start: usize,
     /// The start of the next line.
     end: usize,
@@ -56,7 +56,6 @@ struct Delimiter {
 }
 
 impl<'a> Parts<'a> {
-    /// Looks for the first delimiter.
     pub(super) fn new(boundary: &str, body: &'a [u8]) -> Result<Self, BatchError> {
         let delimiter = memmem::Finder::new(format!("--{boundary}").as_bytes()).into_owned();
         let mut parts = Self { body, delimiter, next: None, is_closed: false };
@@ -65,22 +64,23 @@ impl<'a> Parts<'a> {
         Ok(parts)
     }
 
-    /// Whether the body has its last delimiter; valid after the last part.
+    /// Returns true if the body contains the closing delimiter. Valid only after the last part.
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
     fn pass(&mut self, delimiter: &Delimiter) {
-        // Nothing but white space after a delimiter is no part: one client ends its batches without the two hyphens.
-        // The search stops at the first character, so that long white space at the end is not read for every delimiter.
+        // White space after a delimiter is not a part: one client ends its batches without the two hyphens.
+        // `any` stops at the first other character; otherwise, long trailing white space would be read for every
+        // delimiter.
         let rest = self.body.get(delimiter.end..).unwrap_or_default();
         let is_followed = rest.iter().any(|byte| !byte.is_ascii_whitespace());
         self.next = (is_followed && !delimiter.is_last).then_some(delimiter.end);
         self.is_closed = delimiter.is_last;
     }
 
-    /// The first delimiter from here on. It is a line of its own, or stands at the end of one behind a JSON object: a client of
-    /// C++ writes no line break between a body and the delimiter after it.
+    /// Returns the first delimiter at or after `from`. It is on its own line, or it follows a JSON object on the same
+    /// line: a C++ client writes no line break between a body and the next delimiter.
     fn delimiter_from(&self, mut from: usize) -> Option<Delimiter> {
         loop {
             let found = from + self.delimiter.find(self.body.get(from..)?)?;
@@ -92,16 +92,17 @@ impl<'a> Parts<'a> {
                 let before = before.strip_suffix(b"\r").unwrap_or(before);
                 return Some(Delimiter { start: before.len(), end, is_last });
             }
-            // A boundary contains no line break, so no line starts inside of what was found.
+            // A boundary contains no line break, so no line starts inside the match.
             from = after;
         }
     }
 
-    /// The end of a delimiter line, and whether `--` marks it as the last; `None` if anything but white space follows.
+    /// Returns the end of a delimiter line, and whether `--` marks it as the last one. Returns `None` if anything
+    /// except white space follows.
     fn end_of_line(&self, from: usize) -> Option<(usize, bool)> {
         let rest = self.body.get(from..)?;
         let (is_last, rest) = rest.strip_prefix(b"--").map_or((false, rest), |rest| (true, rest));
-        // Only white space is read: a long line may have what looks like a delimiter again and again.
+        // Only white space is read: a long line may contain many delimiter-like strings.
         let blank = rest.iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\r')).count();
         let length = match rest.get(blank) {
             None => blank,
@@ -124,12 +125,12 @@ impl<'a> Iterator for Parts<'a> {
             self.next = None;
             self.body.len()
         };
-        // Two delimiters in a row share a line break, so that the part between them seems to end before it starts.
+        // Adjacent delimiters share a line break, so the part between them would end before it starts.
         Some(self.body.get(start..end).unwrap_or_default())
     }
 }
 
-/// The lines of a part, up to the bound on its headers.
+/// Iterates over the lines of a part, up to the size limit of its headers.
 pub(super) struct Lines<'a> {
     rest: &'a [u8],
     left_bytes: usize,
@@ -140,7 +141,7 @@ impl<'a> Lines<'a> {
         Self { rest: part, left_bytes: BATCH_PART_HEADER_BYTES_MAX }
     }
 
-    /// The next line without its end; `None` at the end of the part.
+    /// Returns the next line without its line end, or `None` at the end of the part.
     pub(super) fn next(&mut self) -> Result<Option<&'a [u8]>, BatchError> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -154,7 +155,7 @@ impl<'a> Lines<'a> {
         Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 
-    /// The next header; `None` at the blank line after the headers and at the end of the part.
+    /// Returns the next header, or `None` at the blank line after the headers or at the end of the part.
     pub(super) fn next_header(&mut self) -> Result<Option<Header<'a>>, BatchError> {
         match self.next()? {
             None => Ok(None),
@@ -163,13 +164,11 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The rest of the part.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 }
 
-/// A header line.
 pub(super) struct Header<'a> {
     name: &'a [u8],
     value: &'a [u8],
@@ -187,12 +186,12 @@ impl<'a> Header<'a> {
         Ok(Self { name, value: value.strip_prefix(b":").unwrap_or(value).trim_ascii() })
     }
 
-    /// Whether this is the header of that name, in any letter case.
+    /// Returns true if this header has the given name, ignoring case.
     pub(super) fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name.as_bytes())
     }
 
-    /// The value, which must be visible ASCII.
+    /// Returns the value, which must be visible ASCII.
     pub(super) fn text(&self) -> Result<&'a str, BatchError> {
         let is_visible = self.value.iter().all(|b| matches!(b, b' '..=b'~' | b'\t'));
         let text = std::str::from_utf8(self.value).ok().filter(|_| is_visible);

@@ -1,11 +1,12 @@
-//! Request bodies of entity group transactions, as a client writes them (specification 05 §2, §3).
+//! Request bodies of entity group transactions, as written by a client (specification 05 §2, §3).
 //!
-//! The boundaries are fixed: nothing between them can look like one, because neither an address nor JSON as this crate
-//! writes it contains a line break. Their names begin as those of the official clients do, because the emulator knows no others.
+//! The boundaries are fixed. They cannot occur inside a part, because neither an address nor JSON written by this crate
+//! contains a line break. They start with the same prefixes as in the official clients, because the emulator accepts no
+//! others.
 //!
 //! This module must not know how operations are encoded: addresses and bodies come from the caller.
 
-/// A change set in the making.
+/// Builds the body of a changeset.
 #[derive(Debug)]
 pub struct ChangesetWriter {
     body: Vec<u8>,
@@ -15,21 +16,21 @@ impl ChangesetWriter {
     /// The `Content-Type` of the request.
     pub const CONTENT_TYPE: &str = "multipart/mixed; boundary=batch_r";
 
-    /// An empty change set in a buffer, whose content is replaced.
+    /// Creates an empty changeset. Reuses the buffer and discards its contents.
     pub fn new(mut buffer: Vec<u8>) -> Self {
         buffer.clear();
         buffer.extend_from_slice(b"--batch_r\r\nContent-Type: multipart/mixed; boundary=changeset_r\r\n\r\n");
         Self { body: buffer }
     }
 
-    /// How long the body is so far, in bytes; its end is not yet in it.
-    #[allow(clippy::len_without_is_empty, reason = "it is never empty")]
+    /// Returns the current length of the body in bytes, without its closing delimiters.
+    #[allow(clippy::len_without_is_empty, reason = "the body is never empty")]
     pub fn len(&self) -> usize {
         self.body.len()
     }
 
-    /// Adds an operation whose response is to have no body: the method, the `If-Match` condition, the absolute address, and
-    /// JSON without line breaks, or nothing for a deletion.
+    /// Adds an operation that requests no response body. Takes the method, the `If-Match` condition, the absolute
+    /// address, and JSON without line breaks, or no JSON for a deletion.
     pub fn operation(
         &mut self,
         method: &str,
@@ -55,7 +56,7 @@ impl ChangesetWriter {
         self.body.extend_from_slice(b"\r\n");
     }
 
-    /// The finished body.
+    /// Returns the finished body.
     pub fn finish(mut self) -> Vec<u8> {
         self.body.extend_from_slice(b"--changeset_r--\r\n--batch_r--\r\n");
         self.body
@@ -82,7 +83,7 @@ mod tests {
         }
         let body = writer.finish();
         let Batch::Changeset(changeset) = read(ChangesetWriter::CONTENT_TYPE, &body).unwrap() else {
-            panic!("a change set was written");
+            panic!("expected a changeset");
         };
         assert!(!changeset.is_too_long && !changeset.is_followed);
         let [first, second] = &changeset.operations[..] else { panic!("{:?}", changeset.operations) };

@@ -1,4 +1,4 @@
-//! Responses to entity group transactions, as a client reads them (specification 05 §4).
+//! Responses to entity group transactions, as parsed by a client (specification 05 §4).
 //!
 //! This module must not know which operation a response belongs to.
 
@@ -7,38 +7,39 @@ use super::multipart::{Lines, Parts};
 use super::read::PartContent;
 use model::limits::TRANSACTION_OPERATIONS_MAX;
 
-/// The response to one operation of a change set, or the only response to a change set that failed.
+/// The response to one operation of a changeset, or the only response to a changeset that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartResponse<'a> {
     /// The HTTP status.
     pub status: u16,
-    /// The `ETag` header, if there is one.
+    /// The `ETag` header, if present.
     pub etag: Option<&'a str>,
     /// The body.
     pub body: &'a [u8],
 }
 
-/// Reads the responses of a change set, in the order of its operations. `content_type` is the header of the whole response.
+/// Parses the responses of a changeset, in the order of its operations. `content_type` is the header of the whole
+/// response.
 pub fn read_responses<'a>(content_type: &str, body: &'a [u8]) -> Result<Vec<PartResponse<'a>>, BatchError> {
     let outer = super::multipart::boundary(content_type).ok_or(BatchError::ContentType)?;
     let first = Parts::new(outer, body)?.next().ok_or(BatchError::Malformed("the response is empty"))?;
     let (boundary, body) = match PartContent::read(first)? {
         PartContent::Changeset { boundary, body } => (boundary, body),
-        // The response to a batch that failed as a whole may have no change set.
+        // The response to a batch that failed as a whole may lack a changeset.
         PartContent::Operation(content) => return Ok(vec![read_part(content)?]),
     };
     let mut parts = Parts::new(boundary, body)?;
     let mut responses = Vec::new();
     for part in parts.by_ref() {
         if responses.len() == TRANSACTION_OPERATIONS_MAX {
-            return Err(BatchError::Malformed("there are more responses than a change set has operations"));
+            return Err(BatchError::Malformed("there are more responses than a changeset can have operations"));
         }
         match PartContent::read(part)? {
             PartContent::Operation(content) => responses.push(read_part(content)?),
-            PartContent::Changeset { .. } => return Err(BatchError::Malformed("a change set contains another one")),
+            PartContent::Changeset { .. } => return Err(BatchError::Malformed("a changeset contains another one")),
         }
     }
-    if parts.is_closed() { Ok(responses) } else { Err(BatchError::Malformed("a change set has no end")) }
+    if parts.is_closed() { Ok(responses) } else { Err(BatchError::Malformed("a changeset has no end")) }
 }
 
 fn read_part(content: &[u8]) -> Result<PartResponse<'_>, BatchError> {

@@ -7,27 +7,27 @@
 use crate::target::account_label;
 use model::AccountName;
 
-/// Where an operation inside a batch goes: always to the account of the batch.
+/// The target of an operation inside a batch. It always belongs to the account of the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartTarget<'a> {
-    /// The percent-encoded path after the endpoint, without the slash between the two.
+    /// The percent-encoded path after the endpoint, without the separating slash.
     pub path: &'a str,
     /// The raw query string.
     pub query: &'a str,
 }
 
-/// An operation names another account than its batch.
+/// The error for an operation that refers to an account other than the account of its batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccountMismatch;
 
 impl<'a> PartTarget<'a> {
-    /// Reads an absolute address of any scheme and host, an absolute path with or without the account, or a
-    /// relative path.
+    /// Parses an absolute address with any scheme and host, an absolute path with or without the account, or a relative
+    /// path.
     ///
-    /// With proxies in between, clients use other host names than the server, so a host matters only for
-    /// the account at its beginning, and only if the path does not name the account.
+    /// Behind a proxy, clients may use other host names than the server. Only the account at the beginning of the host
+    /// therefore matters, and only if the path does not contain the account.
     ///
-    /// An address that ends in the account is that of the service if the host does not name the account.
+    /// An address that ends with the account is the service address if the host does not contain the account.
     pub fn parse(text: &'a str, account: &AccountName, domains: &[String]) -> Result<Self, AccountMismatch> {
         let (host, rest) = split_host(text);
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -50,7 +50,7 @@ impl<'a> PartTarget<'a> {
     }
 }
 
-/// The host of an absolute address, and the rest.
+/// Splits an absolute address into its host and the rest.
 fn split_host(text: &str) -> (Option<&str>, &str) {
     let Some((scheme, rest)) = text.split_once("://") else { return (None, text) };
     let is_scheme = !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
@@ -95,7 +95,7 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(PartTarget { path: "", query: "" }), "{text}");
         }
-        // A table may have the name of the account, and a key may look like an address.
+        // A table may have the same name as the account, and a key may look like an address.
         let host = "https://acct.table.core.example/acct";
         assert_eq!(parse(host), Ok(PartTarget { path: "acct", query: "" }));
         for text in ["/acct", "acct()", "t(PartitionKey='http://x/y',RowKey='acct/')"] {

@@ -1,42 +1,42 @@
-//! Writes responses to batches, framed as the service frames them (specification 05 §4, §5).
+//! Writes responses to batches with the same framing as the service (specification 05 §4, §5).
 //!
-//! The response to a batch is [`start_changeset`], for each operation [`start_part`], [`write_head`], its body and a line break,
-//! then [`end`] of the change set and [`end`] of the batch. The response to a query is a part of the batch itself, without
-//! a change set around it.
+//! The response to a batch consists of [`start_changeset`], for each operation [`start_part`], [`write_head`], its body
+//! and a line break, then [`end`] for the changeset and [`end`] for the batch. The response to a query is a part of the
+//! batch itself, outside any changeset.
 //!
-//! This module must not know how the bodies of responses are encoded.
+//! This module must not know how response bodies are encoded.
 
 use crate::negotiation::Preference;
 use model::{DateTime, ETag};
 
-/// Status line and headers of the response to one operation.
+/// The status line and headers of the response to one operation.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PartHead<'a> {
     /// The HTTP status.
     pub status: u16,
-    /// `Content-ID` of the operation.
+    /// The `Content-ID` of the operation.
     pub content_id: Option<&'a str>,
     /// Whether to write `X-Content-Type-Options: nosniff`.
     pub has_nosniff: bool,
     /// Whether to write `Cache-Control: no-cache`.
     pub has_no_cache: bool,
-    /// `Preference-Applied`
+    /// The `Preference-Applied` header.
     pub preference: Option<Preference>,
-    /// `DataServiceVersion`, without the semicolon that always ends it.
+    /// The `DataServiceVersion` header, without the semicolon that always ends it.
     pub data_service_version: &'static str,
-    /// `Content-Type`
+    /// The `Content-Type` header.
     pub content_type: Option<&'a str>,
-    /// `Location`
+    /// The `Location` header.
     pub location: Option<&'a [u8]>,
-    /// Whether the location is repeated in `DataServiceId`.
+    /// Whether `DataServiceId` repeats the location.
     pub has_data_service_id: bool,
-    /// The Timestamp of which `ETag` is made.
+    /// The Timestamp from which the `ETag` is derived.
     pub etag: Option<DateTime>,
     /// Continuation headers: name and token.
     pub continuation: &'a [(&'static str, String)],
 }
 
-/// Writes the beginning of a change set, up to its first part.
+/// Writes the beginning of a changeset, up to its first part.
 pub fn start_changeset(out: &mut Vec<u8>, batch: &str, changeset: &str) {
     for text in ["--", batch, "\r\nContent-Type: multipart/mixed; boundary=", changeset, "\r\n\r\n"] {
         out.extend_from_slice(text.as_bytes());
@@ -50,17 +50,17 @@ pub fn start_part(out: &mut Vec<u8>, boundary: &str) {
     out.extend_from_slice(b"\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n");
 }
 
-/// Writes the last delimiter of a change set or of the batch.
+/// Writes the closing delimiter of a changeset or of the batch.
 pub fn end(out: &mut Vec<u8>, boundary: &str) {
     out.extend_from_slice(b"--");
     out.extend_from_slice(boundary.as_bytes());
     out.extend_from_slice(b"--\r\n");
 }
 
-/// Writes status line and headers, with the blank line that ends them.
+/// Writes the status line and headers, and the blank line that ends them.
 ///
-/// The order of headers is different in responses with an entity and in all others (05 §4). The position of the
-/// continuation headers of a query is UNVERIFIED (05 §4.1).
+/// Responses with an entity have a different order of headers than all others (05 §4). The position of the continuation
+/// headers of a query is UNVERIFIED (05 §4.1).
 pub fn write_head(out: &mut Vec<u8>, head: &PartHead<'_>) {
     let mut writer = HeadWriter { out };
     writer.status_line(head.status);
@@ -88,10 +88,10 @@ pub fn write_head(out: &mut Vec<u8>, head: &PartHead<'_>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes the header with the `ETag` of this Timestamp, the last one of a response without continuation.
+/// Writes an `ETag` header derived from this Timestamp. It is the last header of a response without continuation.
 pub fn write_etag(out: &mut Vec<u8>, timestamp: DateTime) {
     out.extend_from_slice(b"ETag: ");
-    ETag::of(timestamp).write_to(out);
+    ETag::from_timestamp(timestamp).write_to(out);
     out.extend_from_slice(b"\r\n");
 }
 
@@ -128,7 +128,7 @@ impl HeadWriter<'_> {
     }
 }
 
-/// The standard text for every status that an operation has.
+/// Returns the standard reason phrase of a status that an operation can have.
 fn reason_phrase(status: u16) -> &'static str {
     match status {
         200 => "OK",

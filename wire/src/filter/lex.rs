@@ -1,27 +1,25 @@
-//! The tokens of a filter text.
+//! The tokens of a filter expression.
 //!
-//! This module must not know the grammar: which token may follow which.
+//! This module must not know the grammar, that is, which token may follow which.
 
 use super::FilterError;
 
-/// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenKind {
-    /// After the last token.
+    /// The end of the expression.
     End,
     OpenParenthesis,
     CloseParenthesis,
     Comma,
     Minus,
     Slash,
-    /// A character of OData's grammar that filters of this service do not use.
+    /// A character of OData's grammar that this service's filters do not use.
     Symbol,
-    /// A property, an operator or a function; its position decides.
+    /// A property, an operator or a function, depending on its position.
     Identifier,
     Literal(LiteralKind),
 }
 
-/// The form of a literal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LiteralKind {
     Null,
@@ -31,30 +29,28 @@ pub(super) enum LiteralKind {
     DateTime,
     Guid,
     Double,
-    /// An integer without suffix.
+    /// An integer without a suffix.
     Int32,
     Int64,
-    /// Of a type that no property has: decimal, single, time and others.
+    /// A literal of a type that no property has: decimal, single, time and others.
     Foreign,
 }
 
-/// A piece of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token<'t> {
     pub(super) kind: TokenKind,
     pub(super) text: &'t str,
-    /// Its start, in bytes.
+    /// The start, in bytes.
     pub(super) start: usize,
 }
 
 impl Token<'_> {
-    /// Its end, in bytes.
+    /// Returns the end, in bytes.
     pub(super) fn end(&self) -> usize {
         self.start + self.text.len()
     }
 }
 
-/// Splits a text into tokens.
 pub(super) struct Lexer<'t> {
     text: &'t str,
     at: usize,
@@ -69,7 +65,7 @@ impl<'t> Lexer<'t> {
         self.text
     }
 
-    /// The next token; after the last one always `End`.
+    /// Returns the next token; after the last one, always `End`.
     pub(super) fn next(&mut self) -> Result<Token<'t>, FilterError> {
         let rest = self.rest().trim_start();
         self.at = self.text.len() - rest.len();
@@ -84,7 +80,8 @@ impl<'t> Lexer<'t> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// The kind and the length in bytes of the token at the beginning of `rest`, the text from the current position on.
+    /// Returns the kind and length in bytes of the token at the beginning of `rest`, which starts at the current
+    /// position.
     fn scan(&self, rest: &str) -> Result<(TokenKind, usize), FilterError> {
         let Some(first) = rest.chars().next() else {
             return Ok((TokenKind::End, 0));
@@ -99,21 +96,21 @@ impl<'t> Lexer<'t> {
             '-' => self.minus(rest)?,
             '0'..='9' => self.number(rest, 0)?,
             _ if starts_identifier(first) => self.identifier(rest)?,
-            _ => return Err(self.fault(first.len_utf8())),
+            _ => return Err(self.syntax_error(first.len_utf8())),
         })
     }
 
-    fn fault(&self, length: usize) -> FilterError {
+    fn syntax_error(&self, length: usize) -> FilterError {
         FilterError::syntax(self.text, self.at + length)
     }
 
-    /// A quote inside a string is written twice.
+    /// Returns the length of a string literal. A quote inside a string is doubled.
     fn string_length(&self, rest: &str) -> Result<usize, FilterError> {
         let mut length = 1;
         loop {
             let tail = rest.get(length..).unwrap_or_default();
             let Some(quote) = tail.find('\'') else {
-                return Err(self.fault(rest.len()));
+                return Err(self.syntax_error(rest.len()));
             };
             length += quote + 1;
             if !rest.get(length..).is_some_and(|tail| tail.starts_with('\'')) {
@@ -123,7 +120,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// A minus belongs to a number that follows it without white space.
+    /// Scans a minus, which belongs to a number that directly follows it.
     fn minus(&self, rest: &str) -> Result<(TokenKind, usize), FilterError> {
         let tail = rest.strip_prefix('-').unwrap_or_default();
         if tail.starts_with(|c: char| c.is_ascii_digit()) {
@@ -135,13 +132,13 @@ impl<'t> Lexer<'t> {
         Ok((TokenKind::Minus, 1))
     }
 
-    /// A number whose digits begin at this length.
+    /// Scans a number whose digits begin at offset `sign`.
     fn number(&self, rest: &str, sign: usize) -> Result<(TokenKind, usize), FilterError> {
         let bytes = rest.as_bytes();
         let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
         let digits = |from: usize| bytes.iter().skip(from).take_while(|b| b.is_ascii_digit()).count();
         let required_digits = |from: usize| match digits(from) {
-            0 => Err(self.fault(from)),
+            0 => Err(self.syntax_error(from)),
             count => Ok(from + count),
         };
         let mut kind = LiteralKind::Int32;
@@ -169,7 +166,7 @@ impl<'t> Lexer<'t> {
         let (word, tail) = rest.split_at_checked(length).unwrap_or((rest, ""));
         if let (Some(kind), Some(quoted)) = (literal_prefix(word), tail.strip_prefix('\'')) {
             let Some(quote) = quoted.find('\'') else {
-                return Err(self.fault(rest.len()));
+                return Err(self.syntax_error(rest.len()));
             };
             return Ok((TokenKind::Literal(kind), length + quote + 2));
         }
@@ -183,7 +180,7 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// The value of a Boolean literal, in any letter case (04 §2.1).
+/// Parses a Boolean literal, ignoring case (04 §2.1).
 pub(super) fn boolean(word: &str) -> Option<bool> {
     if word.eq_ignore_ascii_case("true") {
         return Some(true);
@@ -191,14 +188,14 @@ pub(super) fn boolean(word: &str) -> Option<bool> {
     word.eq_ignore_ascii_case("false").then_some(false)
 }
 
-/// The literal that is no number (UNVERIFIED, 04 §2.1).
+/// The literal for NaN (UNVERIFIED, 04 §2.1).
 pub(super) const NOT_A_NUMBER: &str = "NaN";
-/// The literal that is greater than every number (UNVERIFIED, 04 §2.1).
+/// The literal for positive infinity (UNVERIFIED, 04 §2.1).
 pub(super) const INFINITY: &str = "INF";
 
-/// The kind of literal that a word before a quote begins.
+/// Returns the kind of literal that a word introduces when a quote follows it.
 ///
-/// UNVERIFIED: any letter case is accepted, as by the OData library of the service; 04 §2.1 knows lower case.
+/// UNVERIFIED: any letter case is accepted, as in the OData library of the service; 04 §2.1 specifies lower case.
 fn literal_prefix(word: &str) -> Option<LiteralKind> {
     const PREFIXES: [(&str, LiteralKind); 8] = [
         ("datetime", LiteralKind::DateTime),
@@ -217,7 +214,7 @@ fn starts_identifier(character: char) -> bool {
     character == '_' || character.is_alphabetic()
 }
 
-/// The length of the longest name at the beginning of a text; see [`model::name::check_property_name`].
+/// Returns the length of the longest name at the beginning of `text`; see [`model::name::check_property_name`].
 fn identifier_length(text: &str) -> usize {
     let continues = |c: char| {
         if c.is_ascii() { c == '_' || c.is_ascii_alphanumeric() } else { !c.is_control() && !c.is_whitespace() }

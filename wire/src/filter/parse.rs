@@ -1,9 +1,10 @@
-//! The grammar of a filter text (specification 04 §2), and what its operators accept (04 §7).
+//! The grammar of filter expressions (specification 04 §2) and the operand types of their operators (04 §7).
 //!
-//! Operands and pending operators are kept on two stacks on the heap, so nesting takes no stack of the thread.
-//! The first type error is kept until the whole text has been parsed, and reported if the text is well-formed.
+//! Operands and pending operators are kept on two heap-allocated stacks, so nesting uses no thread stack.
+//! The first type error is kept until the whole expression has been parsed, and reported if the expression is
+//! well-formed.
 //!
-//! This module must not know characters: it works on tokens.
+//! This module must not know characters: it operates on tokens.
 
 use super::FilterError;
 use super::lex::{INFINITY, Lexer, LiteralKind, NOT_A_NUMBER, Token, TokenKind, boolean};
@@ -11,18 +12,17 @@ use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::limits::FILTER_DEPTH_MAX;
 use model::{DateTime, EdmType, Filter, Guid};
 
-/// An operator between two operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BinaryOperator {
     Or,
     And,
     Comparison(Operator),
-    /// Arithmetic is part of OData and not of this service.
+    /// Arithmetic, which OData has but this service does not support.
     Additive,
     Multiplicative,
 }
 
-/// An operator, parenthesis or call that waits for the operands, or the end, of what follows it.
+/// An operator, parenthesis or call that waits for its operands or its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pending {
     Binary(BinaryOperator),
@@ -32,16 +32,16 @@ enum Pending {
     Call,
 }
 
-/// How tightly operators bind; a greater number binds tighter.
+/// The binding strength of operators: a greater number binds more tightly.
 type Precedence = u8;
-/// Ended by its closing parenthesis only.
+/// The precedence of an open parenthesis, which only its closing parenthesis ends.
 const OPEN: Precedence = 0;
-/// Binds less tightly than every operator.
+/// Lower than the precedence of every operator.
 const LOOSEST: Precedence = 1;
 
 impl Pending {
-    /// UNVERIFIED: `not` binds less tightly than a comparison, so `not a eq 1` is `not (a eq 1)` (04 §2). OData
-    /// itself has it bind tighter.
+    /// UNVERIFIED: `not` binds less tightly than a comparison, so `not a eq 1` means `not (a eq 1)` (04 §2). In OData
+    /// itself, it binds more tightly.
     fn precedence(self) -> Precedence {
         match self {
             Self::Parenthesis | Self::Call => OPEN,
@@ -55,14 +55,14 @@ impl Pending {
         }
     }
 
-    /// Whether it counts as one level of nesting.
+    /// Returns true if the item counts as one level of nesting.
     fn nests(self) -> bool {
         !matches!(self, Self::Binary(_))
     }
 }
 
 impl BinaryOperator {
-    fn of(token: Token<'_>) -> Option<Self> {
+    fn from_token(token: Token<'_>) -> Option<Self> {
         if token.kind != TokenKind::Identifier {
             return None;
         }
@@ -82,19 +82,18 @@ impl BinaryOperator {
     }
 }
 
-/// A parsed expression.
 #[derive(Debug)]
 enum Operand {
     Condition(Filter),
     Property(PropertyName),
     Literal(Literal),
     Null,
-    /// An expression that was refused; no further error is reported for it.
+    /// A rejected expression; no further error is reported for it.
     Refused,
 }
 
 impl Operand {
-    /// The type, as errors name it.
+    /// Returns the type name used in errors.
     fn type_name(&self) -> &'static str {
         match self {
             Self::Condition(_) => EdmType::Boolean.name(),
@@ -104,9 +103,9 @@ impl Operand {
         }
     }
 
-    /// The operand as a condition; if it is not one, the operand again.
+    /// Converts the operand to a condition, or returns the operand unchanged.
     ///
-    /// UNVERIFIED: a literal `true` or `false` is the condition that is always or never true (04 §2).
+    /// UNVERIFIED: a literal `true` or `false` is a condition that is always or never true (04 §2).
     fn into_condition(self) -> Result<Filter, Self> {
         match self {
             Self::Condition(filter) => Ok(filter),
@@ -117,11 +116,11 @@ impl Operand {
     }
 }
 
-/// Reads one text.
 pub(super) struct Parser<'t> {
     lexer: Lexer<'t>,
     token: Token<'t>,
-    /// Each with the operator that made it, unless parentheses have closed around it since.
+    /// The operands, each with the operator that produced it. The operator is dropped once parentheses enclose the
+    /// operand.
     operands: Vec<(Operand, Option<BinaryOperator>)>,
     pending: Vec<Pending>,
     depth: usize,
@@ -135,7 +134,6 @@ impl<'t> Parser<'t> {
         Ok(Self { lexer, token, operands: Vec::new(), pending: Vec::new(), depth: 0, refusal: None })
     }
 
-    /// The filter that the whole text is.
     pub(super) fn filter(mut self) -> Result<Filter, FilterError> {
         self.operand()?;
         while self.operator()? {
@@ -150,12 +148,12 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// The current token does not fit; the position is its end (04 §7).
-    fn fault(&self) -> FilterError {
+    /// Returns the error for an unexpected current token. The position is the end of the token (04 §7).
+    fn syntax_error(&self) -> FilterError {
         FilterError::syntax(self.lexer.text(), self.token.end())
     }
 
-    /// Advances to the next token; returns the current one.
+    /// Advances to the next token and returns the current one.
     fn take(&mut self) -> Result<Token<'t>, FilterError> {
         let next = self.lexer.next()?;
         Ok(std::mem::replace(&mut self.token, next))
@@ -166,7 +164,7 @@ impl<'t> Parser<'t> {
         Operand::Refused
     }
 
-    /// The last operand. There always is one, because operators and operands alternate.
+    /// Pops the last operand. It always exists because operators and operands alternate.
     fn pop(&mut self) -> (Operand, Option<BinaryOperator>) {
         self.operands.pop().unwrap_or((Operand::Refused, None))
     }
@@ -186,7 +184,7 @@ impl<'t> Parser<'t> {
         Some(pending)
     }
 
-    /// Parses everything that may precede an operand, and the operand.
+    /// Parses an operand and everything that may precede it.
     fn operand(&mut self) -> Result<(), FilterError> {
         loop {
             let operand = match self.token.kind {
@@ -211,22 +209,22 @@ impl<'t> Parser<'t> {
                     self.take()?;
                     operand
                 }
-                _ => return Err(self.fault()),
+                _ => return Err(self.syntax_error()),
             };
             self.operands.push((operand, None));
             return Ok(());
         }
     }
 
-    /// A property; or a path or function, which are part of OData and not of this service. `None`: the arguments of
-    /// a function follow.
+    /// Parses a property. Rejects paths and functions, which OData has but this service does not support. Returns
+    /// `None` if the arguments of a function follow.
     fn name(&mut self) -> Result<Option<Operand>, FilterError> {
         let name = self.take()?;
         let mut operand = Operand::Property(PropertyName::new(name.text));
         while self.token.kind == TokenKind::Slash {
             self.take()?;
             if self.token.kind != TokenKind::Identifier {
-                return Err(self.fault());
+                return Err(self.syntax_error());
             }
             self.take()?;
             operand = self.refuse(FilterError::not_implemented());
@@ -244,10 +242,10 @@ impl<'t> Parser<'t> {
         Ok(Some(operand))
     }
 
-    /// Parses everything that may follow an operand. Returns whether another operand has to follow.
+    /// Parses everything that may follow an operand. Returns true if another operand must follow.
     fn operator(&mut self) -> Result<bool, FilterError> {
         loop {
-            if let Some(operator) = BinaryOperator::of(self.token) {
+            if let Some(operator) = BinaryOperator::from_token(self.token) {
                 let pending = Pending::Binary(operator);
                 self.reduce(pending.precedence());
                 self.pending.push(pending);
@@ -257,7 +255,7 @@ impl<'t> Parser<'t> {
             self.reduce(LOOSEST);
             match (self.pending.last(), self.token.kind) {
                 (None, TokenKind::End) => return Ok(false),
-                (None, _) => return Err(self.fault()),
+                (None, _) => return Err(self.syntax_error()),
                 (Some(Pending::Call), TokenKind::Comma) => {
                     self.pop();
                     self.take()?;
@@ -265,9 +263,9 @@ impl<'t> Parser<'t> {
                 }
                 (Some(_), TokenKind::CloseParenthesis) => self.close_parenthesis()?,
                 (Some(Pending::Call), _) => {
-                    return Err(self.fault());
+                    return Err(self.syntax_error());
                 }
-                (Some(_), _) => return Err(self.fault()),
+                (Some(_), _) => return Err(self.syntax_error()),
             }
         }
     }
@@ -279,7 +277,7 @@ impl<'t> Parser<'t> {
         self.take().map(|_| ())
     }
 
-    /// Applies the pending operators that bind at least as tightly as `loosest`, the last one first.
+    /// Applies the pending operators that bind at least as tightly as `loosest`, starting with the last one.
     fn reduce(&mut self, loosest: Precedence) {
         while let Some(pending) = self.pending.last().copied().filter(|pending| pending.precedence() >= loosest) {
             self.close();
@@ -311,7 +309,7 @@ impl<'t> Parser<'t> {
         let text = self.token.text;
         let (edm_type, literal) = match kind {
             LiteralKind::Null => return Ok(Operand::Null),
-            LiteralKind::Foreign => return Ok(self.refuse(foreign_literal())),
+            LiteralKind::Foreign => return Ok(self.refuse(unsupported_literal())),
             LiteralKind::Boolean => (EdmType::Boolean, boolean(text).map(Literal::Boolean)),
             LiteralKind::String => (EdmType::String, Some(string(text))),
             LiteralKind::Binary => (EdmType::Binary, binary(quoted(text))),
@@ -324,7 +322,7 @@ impl<'t> Parser<'t> {
         literal.map(Operand::Literal).ok_or_else(|| self.unrecognized(edm_type))
     }
 
-    /// The error for a literal that its type does not have; a position counts as in errors of syntax.
+    /// Returns the error for a literal that is out of range for its type. The position counts as in syntax errors.
     ///
     /// Reported for `Edm.Int32` (04 §7), UNVERIFIED for the other types.
     fn unrecognized(&self, edm_type: EdmType) -> FilterError {
@@ -343,7 +341,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `And` or `Or`. If the left side is a chain of the same operator, the right side joins it.
+    /// Creates an `And` or `Or`. If the left side is a chain of the same operator, the right side joins the chain.
     fn logical(
         &mut self,
         name: &str,
@@ -365,10 +363,11 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Exactly one side must be a property and the other a literal (04 §2), of the property's type if that is known.
+    /// Creates a comparison between a property and a literal (04 §2). If the property's type is known, the literal must
+    /// have it.
     ///
-    /// UNVERIFIED (04 §3.6): the text for a literal of another type than a system property has, and for the Timestamp the
-    /// refusal.
+    /// UNVERIFIED (04 §3.6): the message for a literal whose type differs from a system property's type, and that a
+    /// Timestamp is rejected this way.
     fn comparison(&mut self, operator: Operator, left: Operand, right: Operand) -> Operand {
         let types = (left.type_name(), right.type_name());
         let name = operator_name(operator);
@@ -390,7 +389,7 @@ fn without_suffix(text: &str) -> &str {
     text.trim_end_matches(|c: char| c.is_ascii_alphabetic())
 }
 
-/// The text between the quotes of a literal such as `guid'…'`.
+/// Returns the text between the quotes of a literal such as `guid'…'`.
 fn quoted(text: &str) -> &str {
     text.split_once('\'').and_then(|(_, rest)| rest.strip_suffix('\'')).unwrap_or_default()
 }
@@ -407,7 +406,7 @@ fn binary(hex: &str) -> Option<Literal> {
     if rest.is_empty() { bytes.map(Literal::Binary) } else { None }
 }
 
-/// A number that is too large for a double is an error, as in bodies (01 §6.2).
+/// Parses a double. A number that is too large is an error, as in bodies (01 §6.2).
 fn double(text: &str) -> Option<Literal> {
     let value = match text {
         NOT_A_NUMBER => f64::NAN,
@@ -418,17 +417,17 @@ fn double(text: &str) -> Option<Literal> {
     Some(Literal::Double(value))
 }
 
-/// A literal of a type that no property has (UNVERIFIED, 04 §2.1: 400 or 501).
-fn foreign_literal() -> FilterError {
+/// Returns the error for a literal of a type that no property has (UNVERIFIED, 04 §2.1: 400 or 501).
+fn unsupported_literal() -> FilterError {
     FilterError::not_implemented()
 }
 
-/// A whole filter that is a literal or a key (reported for the text `1`).
+/// Returns the error for a filter that consists of only a literal or a key (reported for `1`).
 fn not_a_condition() -> FilterError {
     FilterError::because("The $filter expression must evaluate to a single boolean value.")
 }
 
-/// Nesting beyond the limit (UNVERIFIED, as the limit itself).
+/// Returns the error for excessive nesting (UNVERIFIED, like the limit itself).
 fn too_deep() -> FilterError {
     FilterError::because("Recursion depth exceeded allowed limit.")
 }
@@ -440,7 +439,8 @@ fn incompatible_operands(left: &str, right: &str, operator: &str) -> FilterError
     ))
 }
 
-/// `not` of what is not a condition (UNVERIFIED; the text is modelled on that for binary operators).
+/// Returns the error for `not` applied to an operand that is not a condition (UNVERIFIED; modelled on the message for
+/// binary operators).
 fn incompatible_operand(operand: &str) -> FilterError {
     FilterError::because(format!(
         "A unary operator with an incompatible type was detected. \
@@ -448,7 +448,7 @@ fn incompatible_operand(operand: &str) -> FilterError {
     ))
 }
 
-/// Entities have no null values, so a comparison with null is refused (04 §7).
+/// Rejects a comparison with null, since entities have no null values (04 §7).
 fn null_comparison(operator: Operator) -> FilterError {
     if matches!(operator, Operator::Equal | Operator::NotEqual) {
         return FilterError::invalid_input();
@@ -459,7 +459,7 @@ fn null_comparison(operator: Operator) -> FilterError {
     ))
 }
 
-/// The operator as errors name it.
+/// Returns the name of the operator as used in errors.
 fn operator_name(operator: Operator) -> &'static str {
     match operator {
         Operator::Equal => "Equal",

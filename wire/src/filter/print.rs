@@ -1,6 +1,6 @@
 //! Prints a filter.
 //!
-//! Invariant: printed text parses to the same tree.
+//! Invariant: a printed filter parses to the same tree.
 //!
 //! This module must not know how a filter is parsed, evaluated or planned.
 
@@ -10,10 +10,10 @@ use model::Filter;
 use model::filter::{Comparison, Literal, Operator};
 use std::fmt::Write;
 
-/// The text of a filter, in the form that every implementation of the service reads: literals on the right, and
+/// Returns a filter in the form that every implementation of the service accepts: literals on the right, and
 /// parentheses around the operand of `not`. Other parentheses are written only where the tree needs them.
 ///
-/// An `And` or `Or` of fewer than two operands has no text of its own and is printed as its value.
+/// An `And` or `Or` of fewer than two operands has no textual form and is printed as its value.
 pub fn print(filter: &Filter) -> String {
     let mut out = String::new();
     write_filter(&mut out, filter);
@@ -64,7 +64,7 @@ fn write_operand(out: &mut String, operand: &Filter) {
     }
 }
 
-/// `and` binds tighter than `or`.
+/// Writes an operand without parentheses if it binds more tightly than `or`, as `and` does.
 fn write_operand_of_or(out: &mut String, operand: &Filter) {
     match operand {
         Filter::And(_) => write_filter(out, operand),
@@ -108,7 +108,7 @@ fn write_literal(out: &mut String, literal: &Literal) {
         Literal::Int32(value) => write!(out, "{value}"),
         Literal::Int64(value) => write!(out, "{value}L"),
     };
-    written.expect("a String takes everything that is written to it");
+    written.expect("writing to a String cannot fail");
 }
 
 fn write_double_literal(out: &mut String, value: f64) {

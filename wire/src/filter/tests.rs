@@ -1,4 +1,4 @@
-//! Tests of filter texts, from the grammar to the result of the worked example.
+//! Tests of filters, from the grammar to the result of the worked example.
 
 use super::*;
 use model::filter::{Comparison, Literal, Operator, PropertyName};
@@ -18,7 +18,7 @@ fn is_true(property: &str) -> Filter {
     Filter::IsTrue(PropertyName::new(property))
 }
 
-/// Operators, precedence, parentheses and white space: the text, and the canonical text of its tree.
+/// Checks operators, precedence, parentheses and white space. Each case is an expression and its canonical form.
 #[test]
 fn texts_are_read_as_the_trees_that_they_mean() {
     for (input, canonical) in [
@@ -144,7 +144,7 @@ fn a_blank_filter_is_none() {
     assert!(parse_optional("a b").is_err());
 }
 
-/// Every error of specification 04 §7 that a filter alone decides, with its exact message.
+/// Every error of specification 04 §7 that depends only on the filter, with its exact message.
 #[test]
 fn errors_are_those_of_the_service() {
     const GENERIC: &str = "One of the request inputs is not valid.";
@@ -207,7 +207,7 @@ fn errors_are_those_of_the_service() {
     }
 }
 
-/// One message for every syntax error, and one for literals that do not fit their type.
+/// All syntax errors share one message, and so do all literals that do not fit their type.
 #[test]
 fn other_errors_of_syntax() {
     for (input, message) in [
@@ -326,13 +326,13 @@ fn the_deepest_filter_fits_the_stack_of_a_thread() {
     assert_eq!(parse(&print(&filter)).as_ref(), Ok(&filter));
     let key = EntityKey { partition: KeyText::new("b").unwrap(), row: KeyText::new("r").unwrap() };
     let record = RecordBuilder::default().finish(DateTime::MIN);
-    assert_eq!(filter.clone().matches(&EntityView::of(&key, &record).unwrap()), Ok(false));
-    assert!(!filter.matches_table("abc") && !filter.names_only_table_name());
+    assert_eq!(filter.clone().matches(&EntityView::from_parts(&key, &record).unwrap()), Ok(false));
+    assert!(!filter.matches_table("abc") && !filter.uses_only_table_name());
     assert_eq!(model::plan::plan(Some(&filter)).ranges.len(), 2);
     assert!(!model::plan::plan_tables(Some(&filter)).is_empty());
 }
 
-/// The worked example of specification 04 §8, from text to result.
+/// The worked example of specification 04 §8, from expression to result.
 #[test]
 fn the_worked_example_of_the_specification() {
     let values = [
@@ -368,7 +368,7 @@ fn the_worked_example_of_the_specification() {
         let filter = parse(input).unwrap();
         let found: Vec<_> = (1..)
             .zip(&records)
-            .filter(|(_, record)| filter.matches(&EntityView::of(&key, record).unwrap()).unwrap())
+            .filter(|(_, record)| filter.matches(&EntityView::from_parts(&key, record).unwrap()).unwrap())
             .map(|(k, _)| k.to_string())
             .collect();
         assert_eq!(found.join(" "), expected, "{input}");

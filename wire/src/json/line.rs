@@ -1,9 +1,9 @@
-//! An entity as one line of text: the JSON of a service at minimal metadata, exact in every bit.
+//! An entity as one line of text: the JSON of a service at minimal metadata, without any loss of precision.
 //!
-//! Client libraries read such a line as they read an entity of a page. Doubles are annotated, so that `5.0` stays a double
-//! in every reader, and a negative zero keeps its sign, which no response of the service shows (01 §6.2).
+//! Client libraries can read such a line like an entity of a page. Doubles are annotated, so `5.0` stays a double in
+//! every reader. A negative zero keeps its sign, unlike in responses of the service (01 §6.2).
 //!
-//! Invariant: what is written is read back equal in every bit.
+//! Invariant: reading a written entity returns exactly the same bits.
 //!
 //! This module must not know files.
 
@@ -20,9 +20,9 @@ pub struct SystemProperties<'a> {
     pub partition: &'a str,
     /// The row key.
     pub row: &'a str,
-    /// The instant of the last write; `None` omits Timestamp and `ETag`.
+    /// The time of the last write; `None` omits Timestamp and `ETag`.
     pub timestamp: Option<DateTime>,
-    /// Its `ETag`; `None` for the one that follows from the Timestamp.
+    /// The `ETag`; `None` derives it from the Timestamp.
     pub etag: Option<&'a str>,
 }
 
@@ -34,7 +34,7 @@ pub fn write_entity_line(
 ) -> Result<(), DamagedRecord> {
     out.push(b'{');
     if let Some(timestamp) = key.timestamp {
-        let etag = key.etag.map_or_else(|| ETag::of(timestamp).to_string(), str::to_owned);
+        let etag = key.etag.map_or_else(|| ETag::from_timestamp(timestamp).to_string(), str::to_owned);
         write_member(out, "odata.etag", &etag);
     }
     write_member(out, PARTITION_KEY, key.partition);
@@ -95,7 +95,10 @@ mod tests {
             \"RowKey\":\"\",\"Timestamp@odata.type\":\"Edm.DateTime\",\"Timestamp\":\"2031-04-01T06:30:00.1Z\"}";
         assert_eq!(stamped.to_lowercase(), expected.to_lowercase());
         let read = read_stored_entity(stamped.as_bytes()).unwrap();
-        assert_eq!((read.timestamp, read.etag.as_deref()), (Some(stamp), Some(&*ETag::of(stamp).to_string())));
+        assert_eq!(
+            (read.timestamp, read.etag.as_deref()),
+            (Some(stamp), Some(&*ETag::from_timestamp(stamp).to_string()))
+        );
     }
 
     proptest! {

@@ -1,9 +1,9 @@
-//! The members of an object: which are keys, which become properties, and which declare the types of others.
+//! The members of an object: keys, properties, and the type annotations of other members.
 //!
 //! Invariants:
 //!
-//! 1. A value is kept as its JSON text, and parsed only where its type is known.
-//! 2. At most [`JSON_MEMBERS_MAX`] members are kept, and reading takes time `n log n` in the body at most.
+//! 1. A value is kept as its JSON text and parsed only where its type is known.
+//! 2. At most [`JSON_MEMBERS_MAX`] members are kept, and parsing takes at most time `n log n` in the size of the body.
 //!
 //! This module must not know the types of values.
 
@@ -20,59 +20,57 @@ const ETAG_ANNOTATION: &str = "odata.etag";
 const TYPE_ANNOTATION: &str = "@odata.type";
 const PARTITION_KEY_TYPE: &str = "PartitionKey@odata.type";
 const ROW_KEY_TYPE: &str = "RowKey@odata.type";
-/// How many properties have room from the beginning.
+/// The initial capacity for properties.
 const USUAL_MEMBERS: usize = 16;
 
-/// The members of an object. Values are JSON texts without white space around them.
+/// The members of an object. Values are JSON texts without surrounding white space.
 #[derive(Debug, Default)]
 pub(super) struct Members<'a> {
-    /// What is to become properties, in the order of the body.
+    /// The future properties, in the order of the body.
     pub(super) properties: Vec<Member<'a>>,
     pub(super) partition: Key<'a>,
     pub(super) row: Key<'a>,
     pub(super) timestamp: Option<&'a str>,
     pub(super) etag: Option<&'a str>,
-    /// The type annotations, until their properties are found.
+    /// The type annotations that are not yet linked to their properties.
     types: Vec<TypeAnnotation<'a>>,
-    /// How many members were kept, those included whose value is not.
+    /// The number of members so far, including those whose values are not kept.
     count: usize,
     has_key_twice: bool,
-    /// Whether members were dropped because there are more than any entity has.
+    /// True if members were dropped because there are more than an entity can have.
     has_too_many: bool,
 }
 
-/// A member that is to become a property.
+/// A member that becomes a property.
 #[derive(Debug)]
 pub(super) struct Member<'a> {
     pub(super) name: Cow<'a, str>,
     pub(super) value: &'a str,
-    /// The value that declares its type.
+    /// The raw value of the type annotation.
     pub(super) declared_type: Option<&'a str>,
 }
 
-/// A key of the entity, and the value that declares its type.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Key<'a> {
     pub(super) value: Option<&'a str>,
     pub(super) declared_type: Option<&'a str>,
 }
 
-/// A member that declares the type of a property.
 #[derive(Debug)]
 struct TypeAnnotation<'a> {
     name: Cow<'a, str>,
     value: &'a str,
-    /// The index of the property that follows, which mostly is the annotated one.
+    /// The index of the property that follows, which is usually the annotated one.
     next: usize,
 }
 
-/// A string that is borrowed from the body where it has no escapes.
+/// A string, borrowed from the body unless it contains escapes.
 #[derive(Deserialize)]
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl<'a> Members<'a> {
-    /// Reads an object. One with too many members is read to its end, which shows whether it is well-formed, but the
-    /// members are not kept: each takes many times the memory that it takes in the body.
+    /// Parses an object. If it has too many members, it is still parsed to its end to check that it is well-formed, but
+    /// the members are dropped: each takes many times its size in the body.
     pub(super) fn read(body: &'a [u8]) -> Result<Self, BodyError> {
         let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
         let text = std::str::from_utf8(body).map_err(|_| BodyError::Malformed)?;
@@ -105,10 +103,10 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Finds the property of each type annotation; the last annotation of a property counts. A name that is given twice makes
-    /// the body malformed (03 §2.1).
+    /// Links each type annotation to its property. The last annotation of a property counts. A duplicate name makes the
+    /// body malformed (03 §2.1).
     ///
-    /// UNVERIFIED (01 §4): the documentation has a code of its own, which was never observed.
+    /// UNVERIFIED (01 §4): the documentation has a separate error code, which was never observed.
     fn link(&mut self) -> Result<(), BodyError> {
         let mut sorted: Vec<usize> = (0..self.properties.len()).collect();
         sorted.sort_unstable_by_key(|index| self.sort_key(*index));
@@ -132,12 +130,11 @@ impl<'a> Members<'a> {
         Ok(())
     }
 
-    /// The name of a property with its length in front: most names differ in length, which is compared faster.
+    /// Returns the name of a property, preceded by its length. Most names differ in length, which is faster to compare.
     fn sort_key(&self, index: usize) -> Option<(usize, &str)> {
         self.properties.get(index).map(|property| (property.name.len(), &*property.name))
     }
 
-    /// Looks for a property that cannot have its name.
     pub(super) fn check_names(&self) -> Result<(), BodyError> {
         self.properties.iter().try_for_each(|property| check_name(&property.name))
     }

@@ -1,6 +1,6 @@
 //! JSON of the Table service: OData version 3 at three metadata levels (specification 03 §2, §3).
 //!
-//! Invariant: bodies are parsed by `serde_json` alone.
+//! Invariant: bodies are parsed only by `serde_json`.
 //!
 //! This module must not know which requests use JSON.
 

@@ -1,6 +1,6 @@
-//! Reads request bodies: a flat JSON object becomes a record (specification 03 §2, 01 §6).
+//! Parses request bodies: converts a flat JSON object to a record (specification 03 §2, 01 §6).
 //!
-//! Invariant: numbers are parsed from their text, so that no digit is lost before the type is known.
+//! Invariant: numbers are parsed from their text, so no digit is lost before the type is known.
 //!
 //! This module must not know how members are found; [`super::members`] does.
 
@@ -12,13 +12,13 @@ use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::{EdmType, EdmValue, Guid, RecordBuilder};
 use std::borrow::Cow;
 
-/// Reads the body of an insert, update, merge or upsert.
+/// Parses the body of an insert, update, merge or upsert.
 pub fn read_entity(body: &[u8], keys: KeyLocation) -> Result<EntityBody, BodyError> {
     entity(&Members::read(body)?, body.len(), keys, Source::Request)
 }
 
-/// Reads an entity with its keys as a service gives it or a file keeps it: with the Timestamp and the `ETag`, if they
-/// are there, and with the sign of zero, if it was written.
+/// Parses an entity as returned by a service or stored in a file. It includes the keys and, if present, the Timestamp
+/// and the `ETag`. The sign of zero is preserved.
 pub fn read_stored_entity(text: &[u8]) -> Result<StoredEntity, BodyError> {
     let members = Members::read(text)?;
     let body = entity(&members, text.len(), KeyLocation::Body, Source::Stored)?;
@@ -44,7 +44,7 @@ fn entity(members: &Members<'_>, capacity: usize, keys: KeyLocation, source: Sou
     Ok(EntityBody { partition, row, properties })
 }
 
-/// Reads the body of Create Table: the table's name, not checked; `None` if it is missing or null.
+/// Parses the body of Create Table. Returns the table name without validating it, or `None` if it is missing or null.
 pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
     let members = Members::read(body)?;
     let value = members.properties.iter().find(|member| member.name == "TableName").map(|member| member.value);
@@ -54,18 +54,18 @@ pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
     }
 }
 
-/// Where a text comes from, which decides about numbers.
+/// The origin of a JSON text, which determines how numbers are interpreted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
-    /// A request: zero loses its sign (01 §6.2), and an integer that no Int32 holds is a Double (recorded).
+    /// A request: zero loses its sign (01 §6.2), and an integer too large for Int32 becomes a Double (recorded).
     Request,
-    /// A service or a file, which write the type of such an integer: it is refused.
+    /// A service or a file, which annotates the type of such an integer: without the annotation it is rejected.
     Stored,
 }
 
 const NULL: &str = "null";
 
-/// The text of a key; a null key counts as missing.
+/// Returns the value of a key. A null key counts as missing.
 fn key_text(key: Key<'_>, keys: KeyLocation) -> Result<Option<Cow<'_, str>>, BodyError> {
     if let Some(declared) = key.declared_type {
         keys.check_key_type(annotated_type(declared)?)?;
@@ -81,17 +81,17 @@ fn annotated_type(value: &str) -> Result<EdmType, BodyError> {
     EdmType::from_name(&string(value)?).ok_or(BodyError::Malformed)
 }
 
-/// The text of a value, if that is a string.
+/// Returns the string that a JSON value represents, or an error if the value is not a string.
 fn string(raw: &str) -> Result<Cow<'_, str>, BodyError> {
     let quoted = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
-    // The value was read once already, so without an escape there is nothing left to check.
+    // The value is known to be valid JSON, so without an escape there is nothing left to check.
     if let Some(text) = quoted.filter(|text| memchr(b'\\', text.as_bytes()).is_none()) {
         return Ok(Cow::Borrowed(text));
     }
     serde_json::from_str::<Text<'_>>(raw).map(|text| text.0).map_err(|_| BodyError::Malformed)
 }
 
-/// Appends a property in its declared type, or in the type that follows from its JSON form (01 §6).
+/// Appends a property with its declared type, or with the type implied by its JSON form (01 §6).
 fn push_property(
     properties: &mut RecordBuilder,
     name: &str,
@@ -149,7 +149,7 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// A double; NaN and the infinities have names, and only between quotes.
+/// Parses a double. NaN and the infinities have names, which are valid only between quotes.
 fn double(text: &str, quoted: bool) -> Option<f64> {
     match text {
         "NaN" if quoted => Some(f64::NAN),

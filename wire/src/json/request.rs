@@ -1,6 +1,6 @@
-//! Request bodies, as a client writes them (specification 03 §2).
+//! Request bodies, as written by a client (specification 03 §2).
 //!
-//! Invariant: a server reads what is written in the same types.
+//! Invariant: a server reads every value with the type with which it was written.
 
 use super::write::{close_object, write_name_and_type, write_value};
 use crate::json_string::write_json_string;
@@ -10,8 +10,8 @@ use model::{EdmType, EntityKey, RecordBuilder};
 
 /// Appends an entity with its keys.
 ///
-/// Every type that JSON does not distinguish is annotated, doubles too: whether `5` or `5.0` is written for a
-/// double, no server reads another type.
+/// All types that JSON does not distinguish are annotated, including doubles: a server then reads the same type whether
+/// a double is written as `5` or `5.0`.
 pub fn write_entity_request(
     out: &mut Vec<u8>,
     key: &EntityKey,
@@ -35,7 +35,7 @@ pub fn write_entity_request(
     Ok(())
 }
 
-/// The body of Create Table.
+/// Writes the body of Create Table.
 pub fn write_table_request(out: &mut Vec<u8>, table: &str) {
     out.extend_from_slice(b"{\"TableName\":");
     write_json_string(out, table);

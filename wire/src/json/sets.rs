@@ -1,4 +1,4 @@
-//! Responses with several entities or tables, as a client reads them (specification 03 §3).
+//! Responses with several entities or tables, as parsed by a client (specification 03 §3).
 //!
 //! This module must not know continuation tokens, which are headers.
 
@@ -26,13 +26,13 @@ struct TableEntry<'a> {
     name: Cow<'a, str>,
 }
 
-/// Reads the entities of a page, each with its keys.
+/// Parses the entities of a page, each with its keys.
 pub fn read_entity_set(body: &[u8]) -> Result<Vec<StoredEntity>, BodyError> {
     let set: EntitySet<'_> = serde_json::from_slice(body).map_err(|_| BodyError::Malformed)?;
     set.value.iter().map(|entity| read_stored_entity(entity.get().as_bytes())).collect()
 }
 
-/// Reads the names of a page of tables.
+/// Parses the names on a page of tables.
 pub fn read_table_set(body: &[u8]) -> Result<Vec<String>, BodyError> {
     let set: TableSet<'_> = serde_json::from_slice(body).map_err(|_| BodyError::Malformed)?;
     Ok(set.value.into_iter().map(|entry| entry.name.into_owned()).collect())

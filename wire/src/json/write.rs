@@ -1,6 +1,6 @@
 //! Writes responses, byte for byte in the order and spelling of the service (specification 03 §3).
 //!
-//! This module must not know HTTP. Of an entity it reads the stored record only.
+//! This module must not know HTTP. It reads only the stored record of an entity.
 
 use super::encoder_cache::EncoderCache;
 use crate::binary::write_base64;
@@ -14,7 +14,7 @@ use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::{DamagedRecord, Properties, Property};
 use model::{AccountName, EdmType, EdmValue, EntityView};
 
-/// What every response is written from.
+/// The values that all responses depend on.
 #[derive(Debug, Clone, Copy)]
 pub struct JsonContext<'a> {
     /// Scheme, host and, in path style, the account: `http://127.0.0.1:10002/acct`.
@@ -25,20 +25,20 @@ pub struct JsonContext<'a> {
     pub level: MetadataLevel,
 }
 
-/// What the entities of one table are written from.
+/// The values that all entities of one table in a response depend on.
 #[derive(Debug, Clone, Copy)]
 pub struct JsonEntityContext<'a> {
-    /// What every response is written from.
+    /// The context of the response.
     pub response: JsonContext<'a>,
-    /// The table, as the request spells it.
+    /// The table name as spelled in the request.
     pub table: &'a str,
-    /// Which properties are written; `None` writes all.
+    /// The properties to write; `None` writes all.
     pub select: Option<&'a Select>,
-    /// Whether minimal metadata carries `odata.etag` (versions from 2015-04-05 on).
+    /// Whether minimal metadata includes `odata.etag` (versions since 2015-04-05).
     pub etag_in_minimal: bool,
 }
 
-/// Writes one entity as the whole response.
+/// Writes one entity as a complete response.
 pub fn write_single_entity(
     out: &mut Vec<u8>,
     context: &JsonEntityContext<'_>,
@@ -64,9 +64,9 @@ pub fn write_start_of_entity_set(out: &mut Vec<u8>, context: &JsonEntityContext<
     out.extend_from_slice(b"\"value\":[");
 }
 
-/// Writes one entity of a set; the caller separates entities by commas.
+/// Writes one entity of a set. The caller writes the commas between entities.
 ///
-/// `cache` is kept from one entity of the set to the next, all of which have the same context.
+/// `cache` is reused for all entities of the set, which must have the same context.
 pub fn write_entity_in_set(
     out: &mut Vec<u8>,
     context: &JsonEntityContext<'_>,
@@ -84,7 +84,7 @@ pub fn end_entity_set(out: &mut Vec<u8>) {
     out.extend_from_slice(b"]}");
 }
 
-/// `"odata.metadata":"BASE/$metadata#table…"`, followed by the projection if there is one.
+/// Writes `"odata.metadata":"BASE/$metadata#table…"`, followed by the projection, if any.
 fn write_context_address(out: &mut Vec<u8>, context: &JsonEntityContext<'_>, suffix: &[u8]) {
     out.extend_from_slice(b"\"odata.metadata\":\"");
     write_escaped(out, context.response.base);
@@ -98,7 +98,7 @@ fn write_context_address(out: &mut Vec<u8>, context: &JsonEntityContext<'_>, suf
     out.push(b'"');
 }
 
-/// Every member of an entity, each followed by a comma.
+/// Writes all members of an entity, each followed by a comma.
 fn write_members(
     out: &mut Vec<u8>,
     context: &JsonEntityContext<'_>,
@@ -118,7 +118,7 @@ fn write_members(
     Ok(())
 }
 
-/// The selected properties, then the selected names that the entity lacks, as null.
+/// Writes the selected properties, then null for each selected name that the entity lacks.
 fn write_selected(
     out: &mut Vec<u8>,
     context: &JsonEntityContext<'_>,
@@ -203,22 +203,21 @@ fn write_keys(
     }
 }
 
-/// Writes the properties of one entity after another.
+/// Writes the properties of a sequence of entities.
 struct PropertyWriter<'r> {
     level: MetadataLevel,
-    /// The prefixes of the previous entity; `None` if there is only one entity.
+    /// The prefixes of the previous entity; `None` if only one entity is written.
     cache: Option<&'r mut EncoderCache>,
-    /// How many properties of the entity were written.
+    /// The number of properties of the current entity that were written.
     index: usize,
 }
 
 impl PropertyWriter<'_> {
-    /// All properties of an entity.
     fn write_all(&mut self, out: &mut Vec<u8>, mut properties: Properties<'_>) -> Result<(), DamagedRecord> {
         loop {
             let same = self.cache.as_ref().and_then(|cache| cache.next(self.index, &mut properties));
             if let Some((prefix, property)) = same {
-                // The type decides, except for doubles: NaN and the infinities are quoted.
+                // The type determines whether a value is quoted, except for doubles: NaN and the infinities are quoted.
                 if is_quoted(&property)? == prefix.is_quoted {
                     out.extend_from_slice(&prefix.text);
                     write_rest(out, &property, prefix.is_quoted)?;
@@ -233,7 +232,7 @@ impl PropertyWriter<'_> {
         }
     }
 
-    /// A property with its type annotation where the level has one, and a comma.
+    /// Writes a property, with a type annotation if the level requires one, and a comma.
     fn write(&mut self, out: &mut Vec<u8>, property: &Property<'_>) -> Result<(), DamagedRecord> {
         let (start, is_quoted) = (out.len(), is_quoted(property)?);
         write_name_and_type(
@@ -252,7 +251,7 @@ impl PropertyWriter<'_> {
     }
 }
 
-/// Writes everything before the value: the type annotation if there is one, and the name.
+/// Writes everything before the value: the type annotation, if any, and the name.
 pub(super) fn write_name_and_type(
     out: &mut Vec<u8>,
     property: &Property<'_>,
@@ -270,12 +269,12 @@ pub(super) fn write_name_and_type(
     Ok(())
 }
 
-/// Types that JSON does not distinguish carry an annotation (03 §3.4).
+/// Returns true for types that need an annotation because JSON does not distinguish them (03 §3.4).
 fn is_annotated(edm_type: EdmType, is_quoted: bool) -> bool {
     is_quoted && edm_type != EdmType::String
 }
 
-/// Values of a type that JSON lacks are strings, as are NaN and the infinities (01 §6.2).
+/// Returns true for values written as strings: those of types that JSON lacks, NaN and the infinities (01 §6.2).
 fn is_quoted(property: &Property<'_>) -> Result<bool, DamagedRecord> {
     Ok(match property.edm_type() {
         EdmType::String | EdmType::Binary | EdmType::DateTime | EdmType::Guid | EdmType::Int64 => true,
@@ -294,7 +293,7 @@ pub(super) fn write_value(out: &mut Vec<u8>, property: &Property<'_>) -> Result<
     write_bare(out, property)
 }
 
-/// What follows the opening quote of a value, if it has one: its text, the closing quote, and a comma.
+/// Writes everything after the opening quote of a value: its text, the closing quote if it is quoted, and a comma.
 fn write_rest(out: &mut Vec<u8>, property: &Property<'_>, is_quoted: bool) -> Result<(), DamagedRecord> {
     write_bare(out, property)?;
     if is_quoted {
@@ -305,10 +304,9 @@ fn write_rest(out: &mut Vec<u8>, property: &Property<'_>, is_quoted: bool) -> Re
     Ok(())
 }
 
-/// A value without quotes.
 fn write_bare(out: &mut Vec<u8>, property: &Property<'_>) -> Result<(), DamagedRecord> {
     if property.edm_type() == EdmType::String {
-        // Text without escapes is ASCII, so that most values need no check for UTF-8.
+        // Text without escapes is ASCII, so most values need no UTF-8 check.
         return write_escaped_bytes(out, property.value_bytes());
     }
     match property.value()? {
@@ -325,7 +323,7 @@ fn write_bare(out: &mut Vec<u8>, property: &Property<'_>) -> Result<(), DamagedR
     Ok(())
 }
 
-/// JSON does not show the sign of zero (01 §6.2).
+/// Writes a double without the sign of zero, which JSON responses omit (01 §6.2).
 fn write_json_double(out: &mut Vec<u8>, double: f64) {
     if double.is_nan() {
         out.extend_from_slice(b"NaN");
@@ -336,7 +334,7 @@ fn write_json_double(out: &mut Vec<u8>, double: f64) {
     }
 }
 
-/// Ends an object whose members were each followed by a comma.
+/// Closes an object whose members are each followed by a comma.
 pub(super) fn close_object(out: &mut Vec<u8>) {
     if out.last() == Some(&b',') {
         out.pop();
@@ -421,7 +419,7 @@ mod tests {
         let context = JsonContext { base: "https://acct.table.example", account: &account, level };
         let context = JsonEntityContext { response: context, table: "cars", select, etag_in_minimal: true };
         let mut out = Vec::new();
-        write_single_entity(&mut out, &context, &EntityView::of(key, record).unwrap()).unwrap();
+        write_single_entity(&mut out, &context, &EntityView::from_parts(key, record).unwrap()).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -480,7 +478,7 @@ mod tests {
         assert_eq!(out, br#"{"odata.metadata":"http://h/acct/$metadata#cars","value":[]}"#);
         let mut out = Vec::new();
         let (key, record) = (key("", ""), record("{}"));
-        let view = EntityView::of(&key, &record).unwrap();
+        let view = EntityView::from_parts(&key, &record).unwrap();
         write_entity_in_set(&mut out, &context, &view, &mut EncoderCache::default()).unwrap();
         assert_eq!(out, br#"{"PartitionKey":"","RowKey":"","Timestamp":"2023-11-05T06:31:02.1234567Z"}"#);
     }

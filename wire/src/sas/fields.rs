@@ -1,4 +1,4 @@
-//! The fields of a token as texts, and the strings to sign that are made of them (specification 08 §1, §2, §8, §11).
+//! The fields of a token as strings, and the strings to sign derived from them (specification 08 §1, §2, §8, §11).
 //!
 //! This module must not know what the fields mean.
 
@@ -13,10 +13,10 @@ use base64::engine::general_purpose::STANDARD;
 use model::limits::USER_DELEGATION_FIELD_BYTES_MAX;
 use std::borrow::Cow;
 
-/// The fields of a token, decoded; one that is absent is empty, which is the same for signing (08 §1).
+/// The decoded fields of a token. An absent field is empty, which is equivalent for signing (08 §1).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fields<'a> {
-    /// `sv`: the version that says how the token is signed.
+    /// `sv`: the version that determines how the token is signed.
     pub version: Cow<'a, str>,
     /// `tn`: the table.
     pub table: Cow<'a, str>,
@@ -34,7 +34,7 @@ pub struct Fields<'a> {
     pub end_partition: Cow<'a, str>,
     /// `erk`: the last row key in the last partition.
     pub end_row: Cow<'a, str>,
-    /// `si`: the id of a stored access policy.
+    /// `si`: the identifier of a stored access policy.
     pub policy: Cow<'a, str>,
     /// `sip`: the addresses from which the token may be used.
     pub sources: Cow<'a, str>,
@@ -44,23 +44,23 @@ pub struct Fields<'a> {
     pub services: Cow<'a, str>,
     /// `srt`: the kinds of resources.
     pub resources: Cow<'a, str>,
-    /// `ses`: the encryption scope, which means nothing to tables.
+    /// `ses`: the encryption scope, which has no meaning for tables.
     pub encryption_scope: Cow<'a, str>,
-    /// `skoid`: the delegator; this and the fields after it are those of a user delegation SAS.
+    /// `skoid`: the delegator. This field and those up to `user` occur only in a user delegation SAS.
     pub delegator: Cow<'a, str>,
     /// `sktid`: the tenant of the delegator.
     pub delegator_tenant: Cow<'a, str>,
-    /// `skt`: when the user delegation key begins.
+    /// `skt`: the start of the user delegation key.
     pub key_start: Cow<'a, str>,
-    /// `ske`: when the user delegation key ends.
+    /// `ske`: the expiry of the user delegation key.
     pub key_expiry: Cow<'a, str>,
-    /// `sks`: the service that the user delegation key is for.
+    /// `sks`: the service of the user delegation key.
     pub key_service: Cow<'a, str>,
-    /// `skv`: the version that made the user delegation key.
+    /// `skv`: the version with which the user delegation key was created.
     pub key_version: Cow<'a, str>,
     /// `skdutid`: the tenant of the user to whom the token is bound.
     pub user_tenant: Cow<'a, str>,
-    /// `sduoid`: the user to whom the token is bound, whose bearer token the request must have too.
+    /// `sduoid`: the user to whom the token is bound. The request must also carry this user's bearer token.
     pub user: Cow<'a, str>,
     /// `sig`: the signature.
     pub signature: Cow<'a, str>,
@@ -69,19 +69,19 @@ pub struct Fields<'a> {
 /// The kinds of tokens (08 §1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// For the entities of one table.
+    /// A token for the entities of one table.
     Table,
-    /// For kinds of resources of the account.
+    /// A token for resource types of the account.
     Account,
-    /// For the entities of one table, signed with a user delegation key.
+    /// A token for the entities of one table, signed with a user delegation key.
     UserDelegation,
 }
 
 impl<'a> Fields<'a> {
-    /// Finds the fields in a raw query string, and refuses one that is given twice. A raw `+` is a space or a plus; the second
-    /// value is whether a signed field contains one.
+    /// Finds the fields in a raw query string and rejects duplicates. A raw `+` is a space or a plus, depending on
+    /// `plus_is_space`. The second value is true if a signed field contains a raw `+`.
     ///
-    /// UNVERIFIED (08 §1): that the letter case of names does not matter, and that a repeated field is refused.
+    /// UNVERIFIED (08 §1): names are case-insensitive, and a duplicate field is rejected.
     pub(super) fn parse(query: &'a str, plus_is_space: bool) -> Result<(Self, bool), SasError> {
         let (mut fields, mut has_plus, mut found) = (Self::default(), false, Vec::new());
         for (name, value) in pairs(query) {
@@ -91,7 +91,7 @@ impl<'a> Fields<'a> {
             }
             found.push(known_as);
             if known_as == "sig" {
-                // Base64 has no spaces, so one can only have been a plus.
+                // Base64 contains no spaces, so a space can only have been a plus.
                 let decoded = form_decode(value).ok_or(SasError::Field(known_as))?;
                 *slot = Cow::Owned(decoded.replace(' ', "+"));
                 continue;
@@ -104,10 +104,10 @@ impl<'a> Fields<'a> {
         Ok((fields, has_plus))
     }
 
-    /// Refuses control characters in any field: a line break would begin a line of the string to sign, so that one
-    /// signature would be right for two tokens. Neither keys (01 §3) nor the other fields need one.
+    /// Rejects control characters in all fields. A line break would start another line of the string to sign, so one
+    /// signature would be valid for two tokens. Neither keys (01 §3) nor the other fields need control characters.
     ///
-    /// UNVERIFIED (08 §2.1): what the service does with a control character.
+    /// UNVERIFIED (08 §2.1): how the service handles a control character.
     fn refuse_control_characters(&mut self) -> Result<(), SasError> {
         let mut named = self.named().into_iter();
         match named.find(|(_, text)| text.chars().any(char::is_control)) {
@@ -116,12 +116,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The field with this name, in any letter case, and the usual spelling of the name.
+    /// Returns the field with this name, ignoring case, and the usual spelling of the name.
     fn slot(&mut self, name: &str) -> Option<(&mut Cow<'a, str>, &'static str)> {
         self.named().into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(known, slot)| (slot, known))
     }
 
-    /// Every field with its name, in the order in which a token is written.
+    /// Returns all fields with their names, in the order in which a token is written.
     fn named(&mut self) -> [(&'static str, &mut Cow<'a, str>); 24] {
         [
             ("st", &mut self.start),
@@ -151,9 +151,9 @@ impl<'a> Fields<'a> {
         ]
     }
 
-    /// The kind of the token; `None` if nothing fits.
+    /// Returns the kind of the token, or `None` if the fields match no kind.
     ///
-    /// UNVERIFIED (08 §1): that a token with the marks of an account SAS and of another kind is an account SAS.
+    /// UNVERIFIED (08 §1): a token with the fields of an account SAS and of another kind is an account SAS.
     pub fn kind(&self) -> Option<Kind> {
         if self.version.is_empty() || self.signature.is_empty() {
             return None;
@@ -166,14 +166,15 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The signature; `None` if it is not 32 bytes in Base64, so that it cannot be right.
+    /// Returns the signature, or `None` if it is not 32 bytes in Base64 and therefore cannot be valid.
     pub(super) fn signature(&self) -> Option<[u8; 32]> {
         STANDARD.decode(&*self.signature).ok()?.try_into().ok()
     }
 
-    /// The version that says how the token is signed. One that is newer than this server is signed as the newest form.
+    /// Returns the version that determines how the token is signed. A version newer than this server uses the newest
+    /// string to sign.
     ///
-    /// UNVERIFIED (08 §9): how the service responds to a version that it does not know.
+    /// UNVERIFIED (08 §9): how the service responds to an unknown version.
     pub(super) fn signed_version(&self, kind: Kind) -> Result<Version, SasError> {
         let oldest = match kind {
             Kind::Table => Version::TABLE_SAS,
@@ -183,7 +184,7 @@ impl<'a> Fields<'a> {
         Version::parse(&self.version).filter(|version| *version >= oldest).ok_or(SasError::Field("sv"))
     }
 
-    /// The strings to sign; the signature must belong to one of them.
+    /// Returns the possible strings to sign; the signature must match one of them.
     pub fn strings_to_sign(&self, account: &str) -> Result<Vec<String>, SasError> {
         let kind = self.kind().ok_or(SasError::Kind)?;
         let version = self.signed_version(kind)?;
@@ -194,7 +195,8 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// What the user delegation key of the token is bound to; `None` if it has no interval, or is longer than any key.
+    /// Returns the terms of the token's user delegation key. Returns `None` if the interval is missing or a field is
+    /// too long for any key.
     pub(super) fn key_terms(&self) -> Option<KeyTerms<'a>> {
         let texts = [&self.delegator, &self.delegator_tenant, &self.key_service, &self.key_version, &self.user_tenant];
         if texts.iter().any(|text| text.len() > USER_DELEGATION_FIELD_BYTES_MAX) {
@@ -211,7 +213,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The string to sign of a table SAS (08 §2).
+    /// Returns the string to sign of a table SAS (08 §2).
     ///
     /// UNVERIFIED (08 §2): the form at 2012-02-12.
     fn table_string(&self, account: &str, version: Version) -> String {
@@ -225,7 +227,7 @@ impl<'a> Fields<'a> {
         lines.join("\n")
     }
 
-    /// The string to sign of a user delegation SAS (08 §11).
+    /// Returns the string to sign of a user delegation SAS (08 §11).
     fn delegated_string(&self, account: &str) -> String {
         let lines: [&str; 19] = [
             &self.permissions,
@@ -251,15 +253,15 @@ impl<'a> Fields<'a> {
         lines.join("\n")
     }
 
-    /// The canonicalized resource (08 §2.2).
+    /// Returns the canonicalized resource (08 §2.2).
     fn resource(&self, prefix: &str, account: &str) -> String {
         format!("{prefix}/{account}/{}", self.table.to_ascii_lowercase())
     }
 
-    /// The strings to sign of an account SAS (08 §8), the documented one first.
+    /// Returns the strings to sign of an account SAS (08 §8), the documented one first.
     ///
-    /// UNVERIFIED (08 §8): that without an encryption scope newer versions also take the form of older ones, which is
-    /// what the client libraries for tables make.
+    /// UNVERIFIED (08 §8): without an encryption scope, newer versions also accept the older form, which the client
+    /// libraries for tables produce.
     fn account_strings(&self, account: &str, version: Version) -> Vec<String> {
         let lines: [&str; 9] = [
             account,
@@ -281,8 +283,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Signs the fields with a key of the account, or a user delegation key, and writes the token, the query string of an
-    /// address.
+    /// Signs the fields with an account key or a user delegation key. Returns the token as a query string.
     pub fn sign(mut self, account: &str, key: &AccountKey) -> Result<String, SasError> {
         self.refuse_control_characters()?;
         // A token without a signature has no kind.

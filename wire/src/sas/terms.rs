@@ -1,4 +1,4 @@
-//! The meaning of the fields of a verified token, and what it allows in a request (specification 08 §3 to §9).
+//! The meaning of a verified token's fields, and the scope that it grants in a request (specification 08 §3 to §9).
 //!
 //! This module must not know signatures.
 
@@ -18,7 +18,7 @@ pub struct Sas<'a> {
     coverage: Coverage<'a>,
 }
 
-/// The terms that tokens of all kinds have.
+/// The terms common to all kinds of tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Terms {
     start: Option<DateTime>,
@@ -28,7 +28,6 @@ struct Terms {
     https_only: bool,
 }
 
-/// What a token covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Coverage<'a> {
     Table { table: Cow<'a, str>, policy: Cow<'a, str>, range: KeyRange },
@@ -36,18 +35,18 @@ enum Coverage<'a> {
     Delegated { table: Cow<'a, str>, range: KeyRange, delegation: Delegation<'a> },
 }
 
-/// What a user delegation SAS says about its key, and about the user to whom it is bound.
+/// The key of a user delegation SAS and the user to whom the SAS is bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delegation<'a> {
-    /// What the key is bound to.
+    /// The terms of the key.
     pub key: KeyTerms<'a>,
-    /// The index of the key that made the signature, among those that were made for its terms.
+    /// The index of the signing key among the keys derived for these terms.
     pub signer: usize,
-    /// The user whose bearer token the request must have too; empty if anybody may use the signature.
+    /// The user whose bearer token the request must also carry; empty if the signature is not bound to a user.
     pub user: Cow<'a, str>,
 }
 
-/// When, from where and over which protocol a token is used.
+/// The time, client address and protocol with which a token is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SasContext {
     /// The current time.
@@ -58,7 +57,7 @@ pub struct SasContext {
     pub is_https: bool,
 }
 
-/// A range of addresses, both ends included.
+/// An inclusive range of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AddressRange {
     from: IpAddr,
@@ -70,13 +69,13 @@ impl<'a> Sas<'a> {
     pub(super) fn read(fields: Fields<'a>, signer: usize) -> Result<Self, SasError> {
         let kind = fields.kind().ok_or(SasError::Kind)?;
         let version = fields.signed_version(kind)?;
-        // Older versions do not sign these two, so they may have been added by anyone.
+        // Older versions do not sign these fields, so anyone may have added them.
         if version < Version::ACCOUNT_SAS && !(fields.sources.is_empty() && fields.protocols.is_empty()) {
             return Err(SasError::Field(if fields.sources.is_empty() { "spr" } else { "sip" }));
         }
         let permissions = match kind {
-            Kind::Table | Kind::UserDelegation => Permissions::of_table,
-            Kind::Account => Permissions::of_account,
+            Kind::Table | Kind::UserDelegation => Permissions::parse_table,
+            Kind::Account => Permissions::parse_account,
         };
         let terms = Terms {
             start: optional("st", &fields.start, parse_time)?,
@@ -112,7 +111,7 @@ impl<'a> Sas<'a> {
         Ok(Self { terms, coverage })
     }
 
-    /// The table whose policies [`Self::scope`] needs, if the token refers to a policy.
+    /// Returns the table whose policies [`Self::scope`] needs, if the token refers to a policy.
     pub fn policy_table(&self) -> Option<&str> {
         match &self.coverage {
             Coverage::Table { table, policy, .. } if !policy.is_empty() => Some(table),
@@ -120,7 +119,7 @@ impl<'a> Sas<'a> {
         }
     }
 
-    /// The delegation, if the token is a user delegation SAS.
+    /// Returns the delegation if the token is a user delegation SAS.
     pub fn delegation(&self) -> Option<&Delegation<'a>> {
         match &self.coverage {
             Coverage::Delegated { delegation, .. } => Some(delegation),
@@ -128,11 +127,12 @@ impl<'a> Sas<'a> {
         }
     }
 
-    /// What the token allows in this context, with the policies of its table.
+    /// Returns what the token allows in this context, given the policies of its table.
     ///
-    /// The scope of a user delegation SAS has no roles yet, so it allows nothing until it gets those of the delegator.
+    /// The scope of a user delegation SAS has no roles yet, so it allows nothing until it is given the delegator's
+    /// roles.
     ///
-    /// A genuine token that may not be used in this context allows nothing; the scope has the reason.
+    /// A genuine token that may not be used in this context allows nothing; the scope contains the reason.
     pub fn scope(mut self, policies: &StoredAccessPolicies, used: SasContext) -> Result<Scope, SasError> {
         if let Coverage::Table { policy, .. } = &self.coverage
             && !policy.is_empty()
@@ -149,7 +149,7 @@ impl<'a> Sas<'a> {
         if let Coverage::Delegated { delegation, .. } = &self.coverage {
             check_key_time(&delegation.key, used.now)?;
         }
-        if sources.is_some_and(|sources| !sources.hold(used.source)) {
+        if sources.is_some_and(|sources| !sources.contains(used.source)) {
             return Ok(Scope::Nothing(Denial::Source(used.source.to_canonical())));
         }
         if https_only && !used.is_https {
@@ -166,12 +166,12 @@ impl<'a> Sas<'a> {
     }
 }
 
-/// The most digits of a second in a time (08 §4).
+/// Maximum number of fractional digits of a second in a time (08 §4).
 const FRACTION_DIGITS_MAX: usize = 7;
 
-/// Reads a time of a token or of a policy (08 §4): a date, or a date and a time with its offset from UTC.
+/// Parses a time of a token or of a policy (08 §4): a date, or a date and a time with its offset from UTC.
 ///
-/// UNVERIFIED (08 §4): that a time without an offset is refused.
+/// UNVERIFIED (08 §4): a time without an offset is rejected.
 pub fn parse_time(text: &str) -> Option<DateTime> {
     const DATE_BYTES: usize = "YYYY-MM-DD".len();
     if text.len() == DATE_BYTES {
@@ -185,9 +185,9 @@ pub fn parse_time(text: &str) -> Option<DateTime> {
     if has_offset { DateTime::parse(text).ok() } else { None }
 }
 
-/// Checks the validity period; both ends are included.
+/// Checks the validity period, which includes both ends.
 ///
-/// UNVERIFIED (08 §4): that they are, and that no clock skew is allowed.
+/// UNVERIFIED (08 §4): both ends are included, and no clock skew is allowed.
 fn check_time(start: Option<DateTime>, expiry: DateTime, now: DateTime) -> Result<(), SasError> {
     let has_begun = start.is_none_or(|start| start <= now && start < expiry);
     if has_begun && now <= expiry {
@@ -197,9 +197,9 @@ fn check_time(start: Option<DateTime>, expiry: DateTime, now: DateTime) -> Resul
     Err(SasError::Time { start, expiry: expiry.to_string(), now: now.to_string() })
 }
 
-/// Checks the interval of a user delegation key; both ends are included, as those of a token are.
+/// Checks the interval of a user delegation key, which includes both ends, as for a token.
 ///
-/// UNVERIFIED (08 §11.4): that both ends are included.
+/// UNVERIFIED (08 §11.4): both ends are included.
 fn check_key_time(key: &KeyTerms<'_>, now: DateTime) -> Result<(), SasError> {
     if key.start <= now && now <= key.expiry {
         return Ok(());
@@ -208,7 +208,7 @@ fn check_key_time(key: &KeyTerms<'_>, now: DateTime) -> Result<(), SasError> {
     Err(SasError::KeyTime { start, expiry, now: now.to_string() })
 }
 
-/// The key range of a table SAS (08 §6).
+/// Returns the key range of a table SAS (08 §6).
 ///
 /// UNVERIFIED (08 §6): the code for a row key without its partition key.
 fn key_range(fields: &Fields<'_>) -> Result<KeyRange, SasError> {
@@ -228,14 +228,14 @@ fn key_range(fields: &Fields<'_>) -> Result<KeyRange, SasError> {
     Ok(KeyRange::pairs(from, to))
 }
 
-/// Refuses the id of a policy where the kind of the token has none.
+/// Rejects a policy identifier in kinds of tokens that cannot have one.
 ///
-/// UNVERIFIED (08 §8, §11.2): that the service refuses such a token, instead of ignoring the id.
+/// UNVERIFIED (08 §8, §11.2): the service rejects such a token instead of ignoring the identifier.
 fn refuse_policy(fields: &Fields<'_>) -> Result<(), SasError> {
     if fields.policy.is_empty() { Ok(()) } else { Err(SasError::Field("si")) }
 }
 
-/// Fields that an account SAS cannot have.
+/// Rejects fields that an account SAS cannot have.
 fn refuse_in_account_sas(fields: &Fields<'_>, version: Version) -> Result<(), SasError> {
     refuse_policy(fields)?;
     if version < Version::ENCRYPTION_SCOPE && !fields.encryption_scope.is_empty() {
@@ -244,9 +244,9 @@ fn refuse_in_account_sas(fields: &Fields<'_>, version: Version) -> Result<(), Sa
     Ok(())
 }
 
-/// Whether `spr` requires HTTPS.
+/// Returns whether `spr` requires HTTPS, or `None` for an invalid value.
 ///
-/// UNVERIFIED (08 §5): what the service does with another value.
+/// UNVERIFIED (08 §5): how the service handles another value.
 fn https_only(protocols: &str) -> Option<bool> {
     match protocols {
         "https" => Some(true),
@@ -256,7 +256,7 @@ fn https_only(protocols: &str) -> Option<bool> {
 }
 
 impl AddressRange {
-    /// One address, or two with a dash between.
+    /// Parses one address, or two separated by a dash.
     ///
     /// UNVERIFIED (08 §5): whether the service accepts IPv6 addresses.
     fn parse(text: &str) -> Option<Self> {
@@ -265,24 +265,23 @@ impl AddressRange {
         (from.is_ipv4() == to.is_ipv4()).then_some(Self { from, to })
     }
 
-    /// Whether an address lies in the range. An IPv4 address inside an IPv6 one counts as itself.
-    fn hold(self, source: IpAddr) -> bool {
+    /// Returns true if the range contains the address. An IPv4-mapped IPv6 address counts as its IPv4 address.
+    fn contains(self, source: IpAddr) -> bool {
         let source = source.to_canonical();
         source.is_ipv4() == self.from.is_ipv4() && self.from <= source && source <= self.to
     }
 }
 
-/// The value of a field that may be absent.
 fn optional<T>(name: &'static str, text: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, SasError> {
     if text.is_empty() { Ok(None) } else { read(text).map(Some).ok_or(SasError::Field(name)) }
 }
 
-/// A text that consists of known letters.
+/// Returns the text if it consists only of known letters.
 fn letters<'t>(name: &'static str, text: &'t str, known: &str) -> Result<&'t str, SasError> {
     if text.chars().all(|letter| known.contains(letter)) { Ok(text) } else { Err(SasError::Field(name)) }
 }
 
-/// A field that the token gives or the policy, but not both (08 §7).
+/// Returns a field from the token or from the policy; both having it is an error (08 §7).
 fn merged<T>(name: &'static str, token: Option<T>, policy: Option<T>) -> Result<Option<T>, SasError> {
     match (token, policy) {
         (Some(_), Some(_)) => Err(SasError::PolicyClash(name)),

@@ -18,13 +18,13 @@ fn used(now: &str) -> SasContext {
     SasContext { now: parse_time(now).unwrap(), source: "203.0.113.5".parse().unwrap(), is_https: false }
 }
 
-/// The scope of a token on the 14th of March 2031, with these policies.
+/// Returns the scope of a token on 14 March 2031 with these policies.
 fn scope(token: &str, policies: Vec<StoredAccessPolicy>) -> Result<Scope, SasError> {
     let policies = StoredAccessPolicies::new(policies).unwrap();
     verify(token, ACCOUNT, &keys())?.scope(&policies, used("2031-03-14"))
 }
 
-/// Makes a token of fields given as a query string.
+/// Creates a token from fields given as a query string.
 fn token(fields: &str) -> String {
     let (fields, _) = Fields::parse(fields, false).unwrap();
     fields.sign(ACCOUNT, &keys()[1]).unwrap()
@@ -34,12 +34,12 @@ fn policy(id: &str, start: &str, expiry: &str, permissions: &str) -> StoredAcces
     let mut policy = StoredAccessPolicy::new(id).unwrap();
     policy.start = parse_time(start);
     policy.expiry = parse_time(expiry);
-    policy.permissions = (!permissions.is_empty()).then(|| Permissions::of_table(permissions).unwrap());
+    policy.permissions = (!permissions.is_empty()).then(|| Permissions::parse_table(permissions).unwrap());
     policy
 }
 
-/// Name, token, string to sign: S1 to S7 of 08 §13, whose tokens official clients made, and S8 to S11, which follow
-/// from the documented algorithm.
+/// Name, token and string to sign. S1 to S7 are from 08 §13 and were created by official clients; S8 to S11 follow from
+/// the documented algorithm.
 const WORKED_EXAMPLES: [(&str, &str, &str); 11] = [
     (
         "S1",
@@ -104,7 +104,7 @@ fn worked_examples() {
         let (fields, _) = Fields::parse(token, true).unwrap();
         assert_eq!(fields.strings_to_sign(ACCOUNT).unwrap()[0], text, "{name}");
         assert!(verify(token, ACCOUNT, &keys()).is_ok(), "{name}");
-        assert!(verify(token, ACCOUNT, &keys()[..1]).is_err(), "{name} with the other key alone");
+        assert!(verify(token, ACCOUNT, &keys()[..1]).is_err(), "{name} with only the other key");
         assert!(verify(token, "otheracct", &keys()).is_err(), "{name} on another account");
         let made = fields.sign(ACCOUNT, &keys()[1]).unwrap();
         assert_eq!(Fields::parse(&made, true), Fields::parse(token, true), "{name} made again");
@@ -163,7 +163,7 @@ fn a_field_that_is_given_twice_is_refused() {
 }
 
 fn refusal(name: &str) -> String {
-    format!("the field {name} of the shared access signature is given twice: give it once")
+    format!("the field {name} of the shared access signature is given twice; specify it only once")
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_raw_plus_is_a_space_or_a_plus_as_the_signature_says() {
         let signed = token(&format!("sv=2019-02-02&tn=t1t&sp=r&se=2032-01-01&spk={text}&epk={text}"));
         let raw = signed.replace(text, "a+b");
         assert_ne!(raw, signed);
-        let Scope::Table { range, .. } = scope(&raw, vec![]).unwrap() else { panic!("a table SAS was expected") };
+        let Scope::Table { range, .. } = scope(&raw, vec![]).unwrap() else { panic!("expected a table SAS") };
         assert_eq!(range, KeyRange::pairs(Some((key, None)), Some((key, None))));
     }
 }
@@ -180,15 +180,15 @@ fn a_raw_plus_is_a_space_or_a_plus_as_the_signature_says() {
 #[test]
 fn what_tokens_allow() {
     let table = |letters, range| {
-        Ok(Scope::Table { table: "Harvest".into(), permissions: Permissions::of_table(letters).unwrap(), range })
+        Ok(Scope::Table { table: "Harvest".into(), permissions: Permissions::parse_table(letters).unwrap(), range })
     };
     assert_eq!(scope(WORKED_EXAMPLES[0].1, vec![]), table("raud", KeyRange::all()));
     let range = KeyRange::pairs(Some(("north", Some("001"))), Some(("north", Some("050"))));
     assert_eq!(scope(WORKED_EXAMPLES[1].1, vec![]), table("ra", range));
     let entities = ResourceTypes { object: true, ..ResourceTypes::default() };
-    let permissions = Permissions::of_table("rau").unwrap();
+    let permissions = Permissions::parse_table("rau").unwrap();
     assert_eq!(scope(WORKED_EXAMPLES[5].1, vec![]), Ok(Scope::Account { resources: entities, permissions }));
-    assert_eq!(scope(WORKED_EXAMPLES[4].1, vec![]), Ok(Scope::Nothing(Denial::Protocol)), "HTTPS is asked for");
+    assert_eq!(scope(WORKED_EXAMPLES[4].1, vec![]), Ok(Scope::Nothing(Denial::Protocol)), "HTTPS is required");
     let other_services = token("sv=2019-02-02&ss=bqf&srt=o&sp=r&se=2032-01-01");
     assert_eq!(scope(&other_services, vec![]), Ok(Scope::Nothing(Denial::Service)));
 }
@@ -206,7 +206,7 @@ fn policies_fill_in_what_the_token_leaves_open() {
     assert!(matches!(scope(by_policy, vec![expired]), Err(SasError::Time { .. })));
     let later = policy("pol-1", "2031-03-15", "2032-03-13", "r");
     assert!(matches!(scope(by_policy, vec![later]), Err(SasError::Time { .. })));
-    // Each field comes from one of the two, and from one only, even if both say the same.
+    // Each field comes from exactly one of the two, even if both have the same value.
     let with_permissions = token("sv=2019-02-02&tn=Harvest&si=pol-1&sp=r");
     assert!(scope(&with_permissions, vec![policy("pol-1", "", "2032-01-01", "")]).is_ok());
     assert_eq!(scope(&with_permissions, vec![full]), Err(SasError::PolicyClash("sp")));
@@ -301,7 +301,7 @@ fn times() {
         assert_eq!(result.is_ok(), is_valid, "{now}");
     }
     let backwards = self::token("sv=2019-02-02&tn=t1t&st=2031-03-14&se=2031-03-14&sp=r");
-    assert!(matches!(scope(&backwards, vec![]), Err(SasError::Time { .. })), "a start that is the expiry");
+    assert!(matches!(scope(&backwards, vec![]), Err(SasError::Time { .. })), "a start equal to the expiry");
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn addresses_and_protocols() {
     assert_eq!(
         with("sip=203.0.113.4&spr=https", "203.0.113.5", false),
         denied("203.0.113.5"),
-        "the address comes first"
+        "the address is checked first"
     );
 }
 
@@ -366,7 +366,7 @@ fn a_time_before_the_first_is_no_time() {
     assert_eq!(parse_time("1601-01-01"), Some(DateTime::MIN));
 }
 
-/// Five lines for four keys: without a rule, one signature would be right for each way to share them out.
+/// Five lines for four keys: without the rule, one signature would be valid for every distribution of the lines.
 #[test]
 fn one_signature_is_not_for_two_ranges() {
     let lines = "r\n\n2031-04-01\n/table/orchardacct/harvest\n\n\n\n2019-02-02\na\nb\nc\nd\ne";
@@ -397,7 +397,7 @@ fn control_characters_are_refused_in_every_field() {
     }
     let fields = Fields { start_partition: "a\nb".into(), ..Fields::default() };
     assert_eq!(fields.sign(ACCOUNT, &keys()[1]), Err(SasError::ControlCharacter("spk")));
-    // A separator of lines in texts is none in a string to sign.
+    // The Unicode line separator does not separate lines of a string to sign.
     let shown = token("sv=2019-02-02&tn=Harvest&sp=r&se=2031-04-01&spk=a%E2%80%A8b");
     assert!(verify(&shown, ACCOUNT, &keys()).is_ok());
 }
@@ -405,12 +405,12 @@ fn control_characters_are_refused_in_every_field() {
 /// S12 of 08 §13: a user delegation SAS, whose key is the bytes 0x00 to 0x3F.
 const DELEGATED: &str = "sp=ra&st=2031-03-01T00:00:00Z&se=2031-03-02T00:00:00Z&spr=https&sv=2025-07-05&tn=Harvest&spk=north&epk=north&skoid=11111111-2222-3333-4444-555555555555&sktid=66666666-7777-8888-9999-000000000000&skt=2031-03-01T00:00:00Z&ske=2031-03-02T00:00:00Z&sks=t&skv=2025-07-05&sig=5mun6BZ0iq7aJbhKJ7CeNJnQ%2BmTU6pEQP5nsKbW4IfQ=";
 
-/// Verifies a token for which the account has two keys, of which the second is that of S12.
+/// Verifies a token for which the account has two keys; the second is the key of S12.
 fn delegated(query: &str) -> Result<Sas<'_>, SasError> {
     verify_delegated(query, ACCOUNT, &[], |_| keys().to_vec())
 }
 
-/// Makes a token of fields that are given as a query string, with the key of S12 and its terms.
+/// Creates a token from fields given as a query string, with the key and terms of S12.
 fn delegated_token(fields: &str) -> String {
     let terms = "sv=2025-07-05&tn=Harvest&skoid=o&sktid=t&skt=2031-03-01&ske=2031-03-02&sks=t&skv=2025-07-05";
     token(&format!("{fields}&{terms}"))
@@ -435,16 +435,16 @@ fn a_user_delegation_sas() {
     assert_eq!(delegation.key.delegator, "11111111-2222-3333-4444-555555555555");
     let used = SasContext { is_https: true, ..used("2031-03-01T06:30:00Z") };
     let range = KeyRange::pairs(Some(("north", None)), Some(("north", None)));
-    let permissions = Permissions::of_table("ra").unwrap();
+    let permissions = Permissions::parse_table("ra").unwrap();
     let expected = Scope::Delegated { table: "Harvest".into(), permissions, range, roles: RoleScope::default() };
     assert_eq!(sas.scope(&StoredAccessPolicies::default(), used), Ok(expected));
 }
 
 #[test]
 fn keys_sign_tokens_of_their_own_kinds() {
-    assert!(verify(DELEGATED, ACCOUNT, &keys()).is_err(), "an account key signs no user delegation SAS");
+    assert!(verify(DELEGATED, ACCOUNT, &keys()).is_err(), "an account key must not sign a user delegation SAS");
     for (name, token, _) in WORKED_EXAMPLES {
-        assert!(delegated(token).is_err(), "{name}: a user delegation key signs nothing else");
+        assert!(delegated(token).is_err(), "{name}: a user delegation key must sign nothing else");
         assert!(verify_delegated(token, ACCOUNT, &keys(), |_| Vec::new()).unwrap().delegation().is_none(), "{name}");
     }
 }
@@ -462,7 +462,7 @@ fn every_changed_or_added_field_of_a_user_delegation_sas_is_noticed() {
     }
 }
 
-/// The server makes the key of these, so each must reach it, and times by their value.
+/// The server derives the key from these terms, so each must reach it, and times by their value.
 #[test]
 fn the_terms_of_a_key_are_those_of_the_token() {
     let seen = std::cell::RefCell::new(Vec::new());

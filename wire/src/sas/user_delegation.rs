@@ -1,13 +1,14 @@
-//! User delegation keys: the documents of Get User Delegation Key, and the keys themselves (specification 08 §11).
+//! User delegation keys: the XML of Get User Delegation Key, and the keys themselves (specification 08 §11).
 //!
-//! No key is kept anywhere. A key follows from a key of the account and from everything that it is bound to, so every
-//! server that has the account computes the same one, when it is issued and whenever a signature made with it is checked.
+//! Keys are not stored. A key is derived from an account key and from its terms, so every server that has the account
+//! computes the same key, both when issuing it and when verifying a signature made with it.
 //!
 //! Invariants:
 //!
-//! 1. A key is for one account, one principal of one issuer and one interval; whoever changes one of them needs another key.
-//! 2. No signature that an account key makes for other purposes shows a user delegation key: the text that keys are derived
-//!    from begins with a character with which no string to sign begins.
+//! 1. A key is bound to one account, one principal of one issuer and one interval; changing any of them requires
+//!    another key.
+//! 2. No signature made with an account key for other purposes reveals a user delegation key: the text from which keys
+//!    are derived starts with a character that cannot start a string to sign.
 //!
 //! This module must not know tokens, roles or accounts.
 
@@ -20,54 +21,55 @@ use model::limits::{USER_DELEGATION_FIELD_BYTES_MAX, USER_DELEGATION_KEY_SECONDS
 use model::{AccountName, DateTime};
 use std::borrow::Cow;
 
-/// The text with which an account key makes the key of all user delegation keys. A string to sign begins with a method, a
-/// date, an account or permissions.
+/// The text from which an account key derives the key of all user delegation keys. A string to sign starts with a
+/// method, a date, an account or permissions, so it cannot equal this text.
 const PURPOSE: &str = "\0user delegation keys, form 1";
-/// The service that keys are for.
+/// The service that keys are valid for.
 const SERVICE: &str = "t";
 
-/// What a client asks for: the body of Get User Delegation Key.
+/// The body of Get User Delegation Key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyInfo {
-    /// When the key begins, in whole seconds.
+    /// The start of the key, in whole seconds.
     pub start: DateTime,
-    /// When the key ends, in whole seconds.
+    /// The expiry of the key, in whole seconds.
     pub expiry: DateTime,
-    /// The tenant of the users to whom signatures may be bound, if it is not that of the delegator; else empty.
+    /// The tenant of the users to whom signatures may be bound if it differs from the delegator's tenant; otherwise
+    /// empty.
     pub delegated_tenant: String,
 }
 
-/// What a key is bound to and a signature made with it repeats.
+/// The terms of a key that every signature made with it repeats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyTerms<'a> {
-    /// The principal that asked for the key.
+    /// The principal that requested the key.
     pub delegator: Cow<'a, str>,
     /// The tenant of the delegator.
     pub tenant: Cow<'a, str>,
-    /// When the key begins.
+    /// The start of the key.
     pub start: DateTime,
-    /// When the key ends.
+    /// The expiry of the key.
     pub expiry: DateTime,
-    /// The service that the key is for.
+    /// The service that the key is valid for.
     pub service: Cow<'a, str>,
     /// The version of the request for the key.
     pub version: Cow<'a, str>,
-    /// The tenant of the users to whom signatures may be bound; empty for that of the delegator.
+    /// The tenant of the users to whom signatures may be bound; empty for the delegator's tenant.
     pub delegated_tenant: Cow<'a, str>,
 }
 
-/// What a key is bound to and no signature repeats.
+/// The terms of a key that signatures do not repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyOwner<'a> {
     /// The account.
     pub account: &'a str,
-    /// The issuer of the delegator's token. The same id at another issuer is another principal.
+    /// The issuer of the delegator's token. The same identifier at another issuer is another principal.
     pub issuer: &'a str,
-    /// The claim that has the delegator's id.
+    /// The claim that contains the delegator's identifier.
     pub claim: SubjectClaim,
 }
 
-/// A principal that asks for a key, and the account key of which the key will be made.
+/// A principal that requests a key, and the account key from which the key is derived.
 #[derive(Debug, Clone)]
 pub struct Delegator {
     /// The key of the account.
@@ -76,16 +78,16 @@ pub struct Delegator {
     pub account: AccountName,
     /// The issuer of the principal's token.
     pub issuer: String,
-    /// The claim that has the principal's id.
+    /// The claim that contains the principal's identifier.
     pub claim: SubjectClaim,
-    /// The principal's id.
+    /// The principal's identifier.
     pub id: String,
     /// The principal's tenant.
     pub tenant: String,
 }
 
 impl Delegator {
-    /// Makes the key that the principal asks for in a request of a version, and writes it as the service does.
+    /// Derives the key for a request of this version and writes it as the service does.
     pub fn issue(&self, info: &KeyInfo, version: Version) -> Vec<u8> {
         let owner = KeyOwner { account: self.account.as_str(), issuer: &self.issuer, claim: self.claim };
         let terms = KeyTerms {
@@ -101,7 +103,7 @@ impl Delegator {
     }
 }
 
-/// The claim of a token that says who its principal is (09 §6).
+/// The claim of a token that identifies its principal (09 §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubjectClaim {
     /// `oid`
@@ -123,10 +125,10 @@ impl SubjectClaim {
 }
 
 impl KeyInfo {
-    /// Reads the document of a request that is made now.
+    /// Parses the request body. `now` is the time of the request.
     ///
-    /// UNVERIFIED (08 §11.1): the codes of all errors but that of an expiry too late, and that an element of another name is
-    /// refused.
+    /// UNVERIFIED (08 §11.1): all error codes except the one for an expiry too far ahead, and that an unknown element
+    /// is rejected.
     pub fn read(document: &[u8], now: DateTime) -> Result<Self, ErrorCode> {
         let root = Element::parse(document).map_err(|_| ErrorCode::InvalidXmlDocument)?;
         if &*root.name != "KeyInfo" || !root.text.trim().is_empty() {
@@ -144,10 +146,10 @@ impl KeyInfo {
         if info.is_within_limits(now) { Ok(info) } else { Err(ErrorCode::InvalidXmlNodeValue) }
     }
 
-    /// Whether a key may have this interval.
+    /// Returns true if the interval is within the limits.
     ///
-    /// UNVERIFIED (08 §11.1): that a start more than 7 days ago is refused; that an expiry more than 7 days ahead is, is
-    /// recorded.
+    /// UNVERIFIED (08 §11.1): a start more than 7 days ago is rejected. Recorded: so is an expiry more than 7 days
+    /// ahead.
     fn is_within_limits(&self, now: DateTime) -> bool {
         const TICKS_MAX: i64 = USER_DELEGATION_KEY_SECONDS_MAX.cast_signed() * TICKS_PER_SECOND;
         let from_now = |time: DateTime| time.ticks() - now.ticks();
@@ -159,7 +161,7 @@ impl KeyInfo {
 
 const TICKS_PER_SECOND: i64 = 10_000_000;
 
-/// The text of an element without children; `None` if there is none.
+/// Returns the text of an element without children, or `None` if the element is absent.
 fn text(element: Option<&Element>) -> Result<Option<&str>, ErrorCode> {
     let Some(element) = element else { return Ok(None) };
     if !element.children.is_empty() {
@@ -172,18 +174,18 @@ fn time(text: &str) -> Result<DateTime, ErrorCode> {
     parse_time(text).ok_or(ErrorCode::InvalidXmlNodeValue)
 }
 
-/// Clients read the times of a key and write them again, with whole seconds.
+/// Truncates a time to whole seconds, because clients parse the times of a key and write them again in whole seconds.
 fn whole_seconds(time: DateTime) -> DateTime {
     DateTime::from_ticks(time.ticks() / TICKS_PER_SECOND * TICKS_PER_SECOND).unwrap_or(DateTime::MIN)
 }
 
 impl KeyTerms<'_> {
-    /// The key, made of a key of the account.
+    /// Derives the key from an account key.
     pub fn key(&self, account_key: &AccountKey, owner: KeyOwner<'_>) -> AccountKey {
         account_key.derived(PURPOSE).derived(&self.text(owner))
     }
 
-    /// Everything that the key is bound to. Each value is one line: no field of a signature has a line break.
+    /// Returns everything that the key is bound to, one value per line: no field of a signature contains a line break.
     fn text(&self, owner: KeyOwner<'_>) -> String {
         let (start, expiry) = (self.start.to_string(), self.expiry.to_string());
         let lines: [&str; 10] = [
@@ -201,7 +203,7 @@ impl KeyTerms<'_> {
         lines.join("\n")
     }
 
-    /// Writes the key as the service does, made of a key of the account.
+    /// Derives the key from an account key and writes it as the service does.
     fn write(&self, account_key: &AccountKey, owner: KeyOwner<'_>) -> Vec<u8> {
         let mut out = format!("{BYTE_ORDER_MARK}{DECLARATION}<UserDelegationKey>");
         let mut element = |name: &str, value: &str| out.extend(["<", name, ">", &escape(value), "</", name, ">"]);
@@ -315,9 +317,9 @@ mod tests {
                  </UserDelegationKey>"
             )
         );
-        // A change of this value makes every key that was issued useless.
+        // A change of this value invalidates all issued keys.
         assert_eq!(value, "RcDJ619Bt32SM9TQs5fRftV4tXKnQsjTPj9L7CoSC3E=");
-        // What the client gets is what the server checks signatures with.
+        // The client receives the key with which the server verifies signatures.
         assert_eq!(AccountKey::parse(&value).unwrap().sign("x"), terms().key(&key, OWNER).sign("x"));
         let abroad = KeyTerms { delegated_tenant: "a & b".into(), ..terms() };
         let document = String::from_utf8(abroad.write(&key, OWNER)).unwrap();

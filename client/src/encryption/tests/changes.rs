@@ -1,4 +1,4 @@
-//! Changed entities: the authenticated format notices everything, that of the retired libraries some of it.
+//! Changed entities: the authenticated format detects every change, the format of the retired libraries only some.
 
 use super::*;
 use crate::encryption::limits::NAME_LIST_BYTES_MAX;
@@ -32,7 +32,7 @@ fn every_changed_bit_of_an_authenticated_value_is_noticed() {
     }
 }
 
-/// Some of its characters mean nothing, such as the version of the library; no change of one gives other values.
+/// Some characters have no meaning, such as the version of the library. Changing them must not change the values.
 #[test]
 fn no_change_of_the_metadata_gives_other_values() {
     for mode in [EncryptionMode::AesCbc, EncryptionMode::AesGcm] {
@@ -57,7 +57,7 @@ fn no_change_of_the_metadata_gives_other_values() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Whatever a service returns, there is an answer.
+    /// Decryption never panics, whatever a service returns.
     #[test]
     fn no_bytes_of_a_service_cause_a_panic(
         authenticated in any::<bool>(),
@@ -138,29 +138,30 @@ fn metadata_that_are_incomplete_are_refused() {
     }
 }
 
-/// What the documents say that the format of the retired libraries does not protect.
+/// The changes that the documentation lists as undetected by the format of the retired libraries.
 #[test]
 fn the_retired_format_does_not_notice_every_change() {
     let (policy, key) = (policy(EncryptionMode::AesCbc), key("p", "r"));
     let encrypted = encrypt(&policy, &key, &plain(), &["Secret"]);
     let Some(EdmValue::Binary(bytes)) = value(&encrypted, "Secret") else { panic!() };
 
-    // The last byte of the first block changes the same byte of the second: "not" becomes something else.
+    // Flipping the last byte of the first block flips the same byte of the second and garbles the first, which is
+    // not UTF-8.
     let mut changed = bytes.to_vec();
     changed[15] ^= 0xFF;
     assert_damaged(&decrypt(&policy, &key, &with(&encrypted, "Secret", EdmValue::Binary(&changed))), "Secret");
 
-    // A property may be removed.
+    // The removal of a property is not detected.
     assert_eq!(decrypt(&policy, &key, &without(&encrypted, "Secret")).unwrap(), without(&plain(), "Secret"));
 
-    // A length that is no multiple of a block, a string, and no bytes at all are noticed.
+    // A length that is not a multiple of the block size, a string, and an empty value are detected.
     for value in [EdmValue::Binary(&bytes[..15]), EdmValue::Binary(&[]), EdmValue::String("in the clear")] {
         assert_damaged(&decrypt(&policy, &key, &with(&encrypted, "Secret", value)), "Secret");
     }
 }
 
-/// One bit of a block changes the same bit of the next one, and makes garbage of its own. That is UTF-8 after some thousand
-/// attempts, of which these are the bits of one.
+/// Flipping a bit of a block flips the same bit of the next block and garbles the block itself. The garbled block is
+/// valid UTF-8 after some thousand attempts; these are the bits of a successful one.
 #[test]
 fn a_text_in_the_retired_format_can_be_changed_on_purpose() {
     let (policy, key) = (policy(EncryptionMode::AesCbc), key("p", "r"));

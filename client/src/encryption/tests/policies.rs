@@ -1,4 +1,4 @@
-//! What policies refuse: keys that are missing, entities in the clear, types and sizes.
+//! Errors under policies: missing keys, unencrypted entities, types and sizes.
 
 use super::*;
 use crate::BoxFuture;
@@ -60,7 +60,7 @@ fn what_must_be_encrypted_is_refused_in_the_clear() {
         let required = policy.clone().required(true);
         assert!(matches!(decrypt(&required, &key, &plain()), Err(EncryptionError::NotEncrypted { property: None })));
 
-        // Encrypted as a whole, but not this property of it.
+        // The entity is encrypted, but not this property.
         let encrypted = encrypt(&policy, &key, &plain(), &["Secret"]);
         assert_eq!(now(policy.decrypt(&key, encrypted.clone(), &["Open"], None)).unwrap(), plain());
         let found = now(required.decrypt(&key, encrypted.clone(), &["Open"], None));
@@ -94,7 +94,7 @@ fn the_retired_format_is_read_by_an_authenticated_policy_only_if_it_may() {
     assert_eq!(decrypt(&super::policy(EncryptionMode::AesCbc), &key, &new).unwrap(), plain());
 }
 
-/// The metadata of one format name the other: the keys of both differ, so nothing can be read.
+/// If the metadata of one format is changed to name the other, nothing can be read, because the derived keys differ.
 #[test]
 fn one_format_is_not_taken_for_the_other() {
     let key = key("p", "r");
@@ -122,7 +122,7 @@ fn types_sizes_and_names_have_bounds() {
     for (mode, most) in
         [(EncryptionMode::AesCbc, BINARY_BYTES_MAX - 1), (EncryptionMode::AesGcm, BINARY_BYTES_MAX - 16)]
     {
-        // Two bytes a character in UTF-8, so that the text itself is small enough.
+        // The text consists of two-byte UTF-8 characters, so it has few enough characters.
         let mut text = "é".repeat(most / 2);
         text.push_str(&"x".repeat(most % 2));
         let fits = builder([("Secret", EdmValue::String(&text))]);
@@ -147,7 +147,7 @@ fn types_sizes_and_names_have_bounds() {
     }
 }
 
-/// A vault that counts how often it is asked, and fails when it is told to.
+/// A vault that counts its calls and fails for an unknown algorithm.
 struct Vault {
     id: String,
     wrapped_bytes: usize,
@@ -184,7 +184,7 @@ fn a_vault_is_asked_once_for_each_entity_and_its_answers_are_checked() {
         let encrypted = encrypt(&vault("v", 24), &key, &plain(), &["Secret", "Open"]);
         assert_eq!(asked.load(Ordering::Relaxed), 1);
         let found = decrypt(&vault("v", 24), &key, &encrypted);
-        assert!(matches!(found, Err(EncryptionError::MalformedMetadata { .. })), "24 bytes are no content key");
+        assert!(matches!(found, Err(EncryptionError::MalformedMetadata { .. })), "24 bytes are not a content key");
         assert_eq!(asked.load(Ordering::Relaxed), 2);
 
         for policy in [vault("v", 3000), vault(&"v".repeat(3000), 32)] {
@@ -206,7 +206,7 @@ fn nothing_shows_a_key() {
     assert_eq!(format!("{policy:?}"), shown);
 }
 
-/// What comes from the service is printed with its control characters escaped.
+/// Strings from the service are printed with their control characters escaped.
 #[test]
 fn a_service_cannot_write_messages_of_its_own() {
     let text = "x\r\n\u{1b}[2J\u{202E}".to_owned();

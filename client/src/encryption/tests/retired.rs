@@ -1,5 +1,5 @@
-//! Entities that `azure-cosmosdb-table` 1.0.6 for Python and `azure-storage` 8.6.6 for Java wrote, as a service stored them.
-//! `conformance/encryption/exchange.py dump` records them anew.
+//! Entities written by `azure-cosmosdb-table` 1.0.6 for Python and `azure-storage` 8.6.6 for Java, as stored by a
+//! service. `conformance/encryption/exchange.py dump` records them again.
 
 use super::*;
 use crate::encryption::metadata::PROPERTY_DETAILS;
@@ -37,7 +37,7 @@ impl Stored {
     }
 }
 
-/// The properties of a case and the names of those that are encrypted.
+/// Returns the properties of a case and the names of the encrypted ones.
 fn case(partition: &str, row: &str) -> (RecordBuilder, Vec<&'static str>) {
     let (mut builder, mut encrypted) = (RecordBuilder::default(), Vec::new());
     let lines = CASES.lines().skip_while(|line| *line != format!("entity\t{partition}\t{row}")).skip(1);
@@ -87,7 +87,7 @@ fn three(row: &str) -> (&str, &str, &str) {
     (writer, kind, row)
 }
 
-/// Under the same content key and vector, the bytes that are written are those of the retired libraries.
+/// With the same content key and initialization vector, encryption produces the same bytes as the retired libraries.
 #[test]
 fn what_is_written_has_the_bytes_of_the_retired_libraries() {
     let all: Vec<Stored> = serde_json::from_str(STORED).unwrap();
@@ -106,7 +106,8 @@ fn what_is_written_has_the_bytes_of_the_retired_libraries() {
         let ours =
             policy(EncryptionMode::AesCbc).encrypt_under(&key, &expected, &encrypted, &content_key, &metadata).unwrap();
         for (name, ours) in values(&ours) {
-            // The list of Java has the order of a hash table, that of Python has blanks and escapes.
+            // The Java library's list has the order of a hash table; the Python library's list contains spaces and
+            // escapes.
             let is_alike = encrypted.len() < 2 && name == PROPERTY_DETAILS;
             if encrypted.contains(&name) || is_alike {
                 assert_eq!(Some(ours), value(&builder, name), "{} {name}", stored.row);

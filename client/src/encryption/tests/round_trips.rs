@@ -1,10 +1,9 @@
-//! What is encrypted can be decrypted, in both formats; the authenticated format is pinned.
+//! Encrypted entities can be decrypted, in both formats. The authenticated format is pinned.
 
 use super::*;
 use model::{DateTime, EdmType, Guid};
 use proptest::prelude::*;
 
-/// A property: whether it is encrypted, and its value.
 fn any_value() -> impl Strategy<Value = Owned> {
     prop_oneof![
         "\\PC{0,40}".prop_map(Owned::Text),
@@ -79,7 +78,8 @@ fn two_writes_of_one_entity_have_nothing_in_common() {
     }
 }
 
-/// docs/client-encryption.md shows this entity. `conformance/encryption/check_gcm.py` decrypts it by other means.
+/// docs/client-encryption.md shows this entity. `conformance/encryption/check_gcm.py` decrypts it with an independent
+/// implementation.
 #[test]
 fn the_format_is_pinned() {
     let plain = builder([

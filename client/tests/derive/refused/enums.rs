@@ -1,4 +1,4 @@
-//! Enums without a tag, and variants that are none.
+//! Enums without a tag, and variants that cannot be entities.
 
 use rowhouse_client::entity::{Entity, PropertyBag};
 

@@ -1,16 +1,17 @@
-//! The snippet for this client in the documents is compiled and runs as it is; only the address, the account, its key and the name of the
-//! table are others.
+//! The documentation's snippet for this client compiles and runs unchanged, except for the address, the account, its
+//! key and the table name.
 
 use crate::target::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, account, endpoint, key, new_name, service};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The one snippet for this client. Those for the client library of the repository are tested there.
+/// Returns the only snippet for this client. Snippets for the repository's own client library are tested with that
+/// library.
 fn snippet(document: &str) -> &str {
     let mut snippets =
         document.split("\n```rust azure_data_tables\n").skip(1).map(|rest| rest.split_once("```\n").unwrap().0);
-    let snippet = snippets.next().expect("the document has a snippet for this client");
-    assert!(snippets.next().is_none(), "the document has more than one snippet for this client");
+    let snippet = snippets.next().expect("the page has a snippet for this client");
+    assert!(snippets.next().is_none(), "the page has more than one snippet for this client");
     snippet
 }
 
@@ -26,12 +27,12 @@ async fn the_snippet_for_this_client_runs() {
         (&format!("\"{DEVELOPMENT_ACCOUNT}\""), format!("\"{}\"", account())),
         ("\"cars\"", format!("\"{table}\"")),
     ] {
-        assert!(program.contains(old), "the snippet does not have {old}");
+        assert!(program.contains(old), "the snippet does not contain {old}");
         program = program.replace(old, &new);
     }
 
-    // A package with the same name and the same dependencies, so that those are compiled already. It is always in the same
-    // folder, because Cargo keeps what it builds for each.
+    // The package has the same name and dependencies, so the dependencies are already compiled. The folder is always
+    // the same, because Cargo keeps build results by folder.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("snippet");
     let manifest = std::fs::read_to_string(package.join("Cargo.toml")).unwrap();
     let manifest = manifest.replace("[[test]]\nname = \"it\"\n", "").replace("[dev-dependencies]", "[dependencies]");
@@ -41,7 +42,7 @@ async fn the_snippet_for_this_client_runs() {
     std::fs::write(folder.join("src/main.rs"), program).unwrap();
     let run = || {
         let mut cargo = Command::new(env!("CARGO"));
-        // What Cargo sets for tests would make it build dependencies anew that look at it.
+        // The variables that Cargo sets for tests would make it rebuild dependencies that read them.
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("CARGO_MANIFEST_") || name.to_string_lossy().starts_with("CARGO_PKG_")
             {
@@ -56,7 +57,7 @@ async fn the_snippet_for_this_client_runs() {
             .unwrap();
         let (printed, errors) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
         assert!(done.status.success(), "{printed}{errors}");
-        assert_eq!(errors, "", "there are warnings");
+        assert_eq!(errors, "", "there must be no warnings");
         printed.into_owned()
     };
     let expected = "[Car { make: \"kestrel\", number: \"0007\", doors: 4 }]\n";
@@ -65,7 +66,7 @@ async fn the_snippet_for_this_client_runs() {
     assert_eq!(printed, [expected; 2]);
 }
 
-/// Where this program was built.
+/// Returns the folder in which this program was built.
 fn target_folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().to_owned()
 }

@@ -1,4 +1,4 @@
-//! Cases through the Rust client, against any endpoint of the Table service.
+//! Conformance cases that use the Rust client, against any endpoint of the Table service.
 
 mod documents;
 mod entities;

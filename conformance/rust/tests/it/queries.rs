@@ -5,7 +5,7 @@ use azure_data_tables::prelude::TableClient;
 use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 
-/// Inserts entities under the row keys 0000, 0001, … in transactions.
+/// Inserts entities with the row keys 0000, 0001, … in transactions.
 pub(crate) async fn fill(table: &TableClient, partition: &str, count: usize) {
     for start in (0..count).step_by(100) {
         let mut transaction = table.partition_key_client(partition).transaction();
@@ -18,13 +18,13 @@ pub(crate) async fn fill(table: &TableClient, partition: &str, count: usize) {
     }
 }
 
-/// The keys of entities, as `partition/row`.
+/// Returns the keys of entities, as `partition/row`.
 pub(crate) fn keys(entities: &[Value]) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     entities.iter().map(|found| text(&found["PartitionKey"]) + "/" + &text(&found["RowKey"])).collect()
 }
 
-/// The keys of all entities that a filter holds for.
+/// Returns the keys of all entities that match a filter.
 pub(crate) async fn query(table: &TableClient, filter: &'static str) -> Vec<String> {
     let pages: Vec<_> = table.query().filter(filter).into_stream::<Value>().try_collect().await.unwrap();
     pages.iter().flat_map(|page| keys(&page.entities)).collect()
@@ -94,7 +94,7 @@ async fn top_is_the_size_of_a_page() {
         fill(table, "p", 7).await;
         let pages: Vec<_> = table.query().top(3).into_stream::<Value>().try_collect().await.unwrap();
         assert_eq!(pages.iter().map(|page| page.entities.len()).collect::<Vec<_>>(), [3, 3, 1]);
-        // A query may begin where another one ended.
+        // A query may start where another one ended.
         let query = table.query().initial_partition_key("p".to_owned()).initial_row_key("0005".to_owned());
         let rest = query.into_stream::<Value>().next().await.unwrap().unwrap();
         assert_eq!(keys(&rest.entities), ["p/0005", "p/0006"]);

@@ -1,4 +1,4 @@
-//! Account signatures, which are the only ones that the client can make for tables.
+//! Account signatures, the only ones that the client can create for tables.
 
 use crate::queries::query;
 use crate::target::{account, assert_refused, at, entity, insert, key, new_name, service_with, with_table};
@@ -11,7 +11,7 @@ use azure_storage::shared_access_signature::account_sas::{
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime};
 
-/// A client that may read and list, for some hours from now.
+/// Returns a client that may read and list for this many hours from now.
 fn reader(resource_type: AccountSasResourceType, hours: i64) -> TableServiceClient {
     let permissions = AccountSasPermissions { read: true, list: true, ..Default::default() };
     let expiry = OffsetDateTime::now_utc() + Duration::hours(hours);

@@ -12,7 +12,7 @@ pub(crate) const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 pub(crate) const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-// The defaults are the public development account, so that a local server needs no settings at all.
+// The defaults are the public development account, so a local server needs no settings.
 pub(crate) fn account() -> String {
     std::env::var("TABLES_ACCOUNT").unwrap_or_else(|_| DEVELOPMENT_ACCOUNT.to_owned())
 }
@@ -21,14 +21,14 @@ pub(crate) fn key() -> String {
     std::env::var("TABLES_KEY").unwrap_or_else(|_| DEVELOPMENT_KEY.to_owned())
 }
 
-/// The address of the account, without a slash at the end.
+/// Returns the address of the account, without a trailing slash.
 pub(crate) fn endpoint() -> String {
     let endpoint = std::env::var("TABLES_ENDPOINT").unwrap_or_else(|_| format!("http://127.0.0.1:10002/{}", account()));
     endpoint.trim_end_matches('/').to_owned()
 }
 
-/// A client of the account. It does not retry, because a case checks the first answer, and a hidden second request could
-/// hide a wrong one.
+/// Creates a client of the account. It does not retry, because cases check the first response, and a hidden second
+/// request could mask a wrong one.
 pub(crate) fn service_with(credentials: StorageCredentials) -> TableServiceClient {
     let location = CloudLocation::Custom { account: account(), uri: endpoint() };
     TableServiceClientBuilder::with_location(location, credentials).retry(RetryOptions::none()).build()
@@ -38,12 +38,12 @@ pub(crate) fn service() -> TableServiceClient {
     service_with(StorageCredentials::access_key(account(), key()))
 }
 
-/// A table name that no other run uses.
+/// Returns a table name that no other run uses.
 pub(crate) fn new_name() -> String {
     format!("rust{}", uuid::Uuid::new_v4().simple())
 }
 
-/// Runs a case with a fresh table, which is deleted afterwards in any case.
+/// Runs a case with a new table, which is always deleted afterwards.
 pub(crate) async fn with_table(case: impl AsyncFnOnce(&TableClient)) {
     let table = service().table_client(new_name());
     table.create().await.unwrap();
@@ -52,7 +52,7 @@ pub(crate) async fn with_table(case: impl AsyncFnOnce(&TableClient)) {
     outcome.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
-/// An entity with these properties.
+/// Returns an entity with these properties.
 pub(crate) fn entity(partition: &str, row: &str, properties: &Value) -> Value {
     let mut entity = json!({"PartitionKey": partition, "RowKey": row});
     for (name, value) in properties.as_object().unwrap() {
@@ -61,7 +61,7 @@ pub(crate) fn entity(partition: &str, row: &str, properties: &Value) -> Value {
     entity
 }
 
-/// The client of one entity. Quotes in keys must be doubled, which the client does not do.
+/// Returns the client of one entity. Quotes in keys must be doubled, which the client does not do.
 pub(crate) fn at(table: &TableClient, partition: &str, row: &str) -> EntityClient {
     table.partition_key_client(partition).entity_client(row)
 }
@@ -70,11 +70,11 @@ pub(crate) async fn insert(table: &TableClient, partition: &str, row: &str, prop
     table.insert::<_, Value>(entity(partition, row, &properties)).unwrap().await.unwrap();
 }
 
-/// Asserts that the service refused a request with this status and code.
+/// Asserts that the service rejected a request with this status and code.
 #[track_caller]
 pub(crate) fn assert_refused<T: std::fmt::Debug>(outcome: Result<T, Error>, status: u16, code: &str) {
-    let error = outcome.expect_err("the request should have been refused");
+    let error = outcome.expect_err("the request should have been rejected");
     let answer: &HttpError =
-        error.as_http_error().unwrap_or_else(|| panic!("it is not the service's answer: {error:?}"));
+        error.as_http_error().unwrap_or_else(|| panic!("the error is not a response of the service: {error:?}"));
     assert_eq!((u16::from(answer.status()), answer.error_code()), (status, Some(code)), "{error:?}");
 }

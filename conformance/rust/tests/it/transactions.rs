@@ -1,4 +1,5 @@
-//! Entity group transactions. The client ends the lines of a batch with LF alone, and its last delimiter lacks the hyphens.
+//! Entity group transactions. The client ends the lines of a batch with only LF, and its closing delimiter lacks the
+//! hyphens.
 
 use crate::queries::{fill, query};
 use crate::target::{at, entity, insert, with_table};
@@ -6,7 +7,7 @@ use azure_data_tables::IfMatchCondition;
 use azure_data_tables::operations::TransactionBuilder;
 use serde_json::{Value, json};
 
-/// The status of each part of the answer to a transaction.
+/// Returns the status of each part of the response to a transaction.
 async fn statuses(transaction: TransactionBuilder) -> Vec<u16> {
     let answer = transaction.await.unwrap();
     answer.operation_responses.iter().map(|part| part.status_code.into()).collect()
@@ -58,7 +59,7 @@ async fn a_failed_transaction_changes_nothing() {
         let begun = || client.transaction().insert(&new).unwrap().delete("there", None).unwrap();
 
         let exists = begun().insert(entity("p", "new", &json!({}))).unwrap();
-        assert_eq!(statuses(exists).await, [400], "one row twice");
+        assert_eq!(statuses(exists).await, [400], "the same row key twice");
         let there = client.transaction().insert(&new).unwrap().insert(entity("p", "there", &json!({}))).unwrap();
         assert_eq!(statuses(there).await, [409]);
         let condition = Some(IfMatchCondition::Etag(outdated));

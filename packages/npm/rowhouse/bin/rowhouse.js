@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Runs the program in place of this script: with its standard streams, its signals and its exit code.
+// Runs the program instead of this script, with its standard streams, its signals and its exit code.
 
 "use strict";
 
@@ -11,9 +11,9 @@ const isWindows = process.platform === "win32";
 const signals = isWindows ? ["SIGINT", "SIGBREAK", "SIGHUP"] : ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR2"];
 
 let child;
-// Listened to before the program starts, so that no signal ends this script and leaves the program running. On Windows, the
-// console sends its events to both, so this script only has to outlive the program. From a terminal elsewhere the program gets
-// SIGINT twice, and ignores the second.
+// Registered before the program starts, so that no signal ends this script and leaves the program running. On Windows,
+// the console sends its events to both, so this script only has to outlive the program. On other systems, Ctrl-C in a
+// terminal sends the program SIGINT twice; it ignores the second.
 const forward = (signal) => {
   if (!isWindows) child?.kill(signal);
 };
@@ -30,16 +30,17 @@ try {
   fail(error);
 }
 child.on("error", fail);
-// npx, and `npm run` with a script that is this command alone, run it by way of a shell. A signal to npm reaches that
-// shell alone, and most shells end without telling this process, whose parent is another one from then on. In longer scripts a
-// shell may well end first, after `rowhouse serve &`.
+// npx runs this command through a shell, and so does `npm run` if the script consists only of this command. A signal to
+// npm reaches only that shell. Most shells exit without informing this process, which then gets another parent. In
+// longer scripts, the shell may exit first for a good reason, such as after `rowhouse serve &`.
 if (/^.?rowhouse\b[^&|;]*$/.test(process.env.npm_lifecycle_script)) {
   const parent = process.ppid;
   setInterval(() => process.ppid === parent || forward("SIGTERM"), 500).unref();
 }
 child.on("exit", (code, signal) => {
   if (signal === null) process.exit(code);
-  // Ends as the program did, so that a shell sees the same. The code is for signals that do not end this process.
+  // Ends the way the program did, so that a shell sees the same. The exit code is for signals that do not end this
+  // process.
   for (const name of signals) process.off(name, forward);
   process.exitCode = 128 + constants.signals[signal];
   process.kill(process.pid, signal);

@@ -1,7 +1,7 @@
-"""Rowhouse, a server that speaks the Azure Table Storage protocol, from Python.
+"""Python interface to Rowhouse, a server for the Azure Table Storage protocol.
 
-`Server` starts one for tests. Tests that run with pytest need no import: the fixtures `rowhouse` and `rowhouse_server` are there as
-soon as the package is installed.
+`Server` starts a server for tests. Tests that run with pytest need no import: the fixtures `rowhouse` and
+`rowhouse_server` are available as soon as the package is installed.
 """
 
 from .server import Account, Clock, RowhouseError, Server, Snapshot

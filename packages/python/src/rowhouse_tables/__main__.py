@@ -1,4 +1,4 @@
-"""Runs the program in place of the interpreter: `python -m rowhouse_tables serve`."""
+"""Replaces the interpreter with the program: `python -m rowhouse_tables serve`."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ def main() -> None:
     command = [program, *sys.argv[1:]]
     if sys.platform != "win32":
         os.execv(program, command)
-    # Windows cannot replace a process. The console sends Ctrl-C to both, and the program ends first.
+    # Windows cannot replace a process. The console sends Ctrl-C to both processes, and the program exits first.
     process = subprocess.Popen(command)
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Finds the program that the wheel brought."""
+"""Finds the program that the wheel installed."""
 
 import os
 import sys
@@ -10,9 +10,9 @@ _NAME = "rowhouse.exe" if sys.platform == "win32" else "rowhouse"
 
 
 def program_path() -> Path:
-    """The absolute path of the program: ROWHOUSE_BINARY if that is set, else that of the installed wheel.
+    """Returns the absolute path of the program: ROWHOUSE_BINARY if set, or else the program of the installed wheel.
 
-    Raises FileNotFoundError, with a message that says what to do, if there is none.
+    Raises FileNotFoundError if the program is missing. The message says what to do.
     """
     chosen = os.environ.get("ROWHOUSE_BINARY")
     if chosen:
@@ -24,14 +24,15 @@ def program_path() -> Path:
         if program.is_file():
             return program
     raise FileNotFoundError(
-        "the program of the package rowhouse-tables is not there: install the wheel "
-        "of this platform (pip install ./rowhouse_tables-*.whl), or set ROWHOUSE_BINARY to the path of a program"
+        "the program of the package rowhouse-tables is missing: install the wheel "
+        "for this platform (pip install ./rowhouse_tables-*.whl), or set ROWHOUSE_BINARY to the path of a program"
     )
 
 
 def _installed() -> Iterator[Path]:
-    """Where the program may be, the likely place first."""
-    # The list of installed files says where the scripts of this environment are, be it a virtual or a user's one.
+    """Yields the possible paths of the program, the most likely first."""
+    # The list of installed files contains the scripts of this environment, whether it is a virtual or a user
+    # environment.
     try:
         files = metadata.files("rowhouse-tables") or []
     except metadata.PackageNotFoundError:
@@ -39,5 +40,5 @@ def _installed() -> Iterator[Path]:
     for file in files:
         if file.name == _NAME and file.parent.name in ("bin", "Scripts"):
             yield Path(str(file.locate())).resolve()
-    # `pip install --target` moves scripts, and does not correct the list.
+    # `pip install --target` moves scripts without updating the list.
     yield Path(__file__).resolve().parent.parent / "bin" / _NAME

@@ -1,4 +1,4 @@
-"""The fixtures for pytest, which the entry point `pytest11` makes known: `rowhouse` and `rowhouse_server`."""
+"""The pytest fixtures `rowhouse` and `rowhouse_server`, registered through the entry point `pytest11`."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "rowhouse_options",
         type="args",
         default=[],
-        help="options of the server that the fixtures start (rowhouse serve --help); paths are relative to the root folder, and have / on every "
-        "system",
+        help="options of the server that the fixtures start (see rowhouse serve --help); paths are relative to the root folder and use / on "
+        "every system",
     )
     parser.getgroup("rowhouse").addoption(
         "--rowhouse-options",
         default="",
         metavar="OPTIONS",
-        help="further options of that server, as one argument: --rowhouse-options='--seed tests/data'",
+        help="more options for that server, as one argument: --rowhouse-options='--seed tests/data'",
     )
 
 
 @pytest.fixture(scope="session")
 def rowhouse_server(pytestconfig: pytest.Config) -> Iterator[Server]:
-    """A Rowhouse server that starts with the first test that needs it and ends after the last; one for each worker of xdist."""
+    """A Rowhouse server that starts at its first use and stops after the last test. Each xdist worker has its own."""
     options = [*pytestconfig.getini("rowhouse_options"), *_split(pytestconfig.getoption("--rowhouse-options"))]
     server = _start(options, pytestconfig.rootpath)
     if isinstance(server, RowhouseError):
@@ -40,7 +40,7 @@ def rowhouse_server(pytestconfig: pytest.Config) -> Iterator[Server]:
 
 
 def _split(text: str, system: str = os.name) -> list[str]:
-    """The arguments in a text, as a shell finds them. In those of Windows, a backslash is part of a path."""
+    """Splits a string into arguments as a shell does. On Windows, a backslash is part of a path."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=False)
     lexer.whitespace_split = True
     lexer.commenters = ""
@@ -50,7 +50,7 @@ def _split(text: str, system: str = os.name) -> list[str]:
 
 
 def _start(options: list[str], folder: Path) -> Server | RowhouseError:
-    """A server, or why there is none: outside of a handler, pytest shows that alone."""
+    """Starts a server. Returns an error instead of raising it, so that pytest shows only that error."""
     try:
         return Server(options, folder)
     except RowhouseError as error:
@@ -59,9 +59,9 @@ def _start(options: list[str], folder: Path) -> Server | RowhouseError:
 
 @pytest.fixture
 def rowhouse(rowhouse_server: Server) -> Iterator[Account]:
-    """A fresh account on the server: connection_string, endpoint, account, key, clock, snapshot(), seed().
+    """An empty account on the server: connection_string, endpoint, account, key, clock, snapshot(), seed().
 
-    It is deleted after the test, and a clock that the test changed is that of the system again.
+    It is deleted after the test. If the test changed the clock, the system clock is restored.
     """
     changes = rowhouse_server.clock._changes
     account = rowhouse_server.new_account()

@@ -1,8 +1,9 @@
 """A server for tests: the program as a child process, and its accounts, clock and snapshots.
 
-The server keeps everything in memory, listens on a free port of this machine, and ends with the Python process, also if that is
-killed: it stops when its standard input ends. Child processes that were forked while the server ran have that pipe too, so after
-a kill it ends with the last of them. `stop()` does not wait for them. Nothing here depends on pytest.
+The server keeps everything in memory, listens on a free port of this machine, and ends with the Python process, even if
+that process is killed, because it stops when its standard input ends. Child processes that were forked while the server
+ran hold that pipe too, so after a kill the server ends with the last of them. `stop()` does not wait for them. This
+module does not depend on pytest.
 """
 
 from __future__ import annotations
@@ -22,33 +23,33 @@ from typing import IO, Any
 
 from ._program import program_path
 
-# Seconds. The server is ready after a few milliseconds; a busy machine and a large --seed take longer.
+# In seconds. The server is ready after a few milliseconds; a busy machine or a large --seed takes longer.
 _START_TIMEOUT = 120
-# A stopping server ends requests under way after ten seconds.
+# In seconds. A stopping server cancels requests in flight after ten seconds.
 _STOP_TIMEOUT = 20
 _REQUEST_TIMEOUT = 60
-# What the server prints in place of the key of an account in a file.
+# The server prints this instead of the key of an account from a file.
 _HIDDEN_KEY = "AccountKey=<key>;"
-# Lines of the log that are kept.
+# The maximum number of log lines kept.
 _LOG_LINES = 1000
 
 
 class RowhouseError(Exception):
-    """The server did not start, has ended, or refused what it was asked; the message says why."""
+    """Raised if the server did not start, has ended, or refused a request. The message gives the reason."""
 
 
 class Account:
-    """An account on a server. Accounts do not see each other's tables."""
+    """An account on a server. Accounts do not share tables."""
 
     def __init__(self, server: Server, account: str, key: str, endpoint: str, connection_string: str) -> None:
         self.server = server
-        #: Its name.
+        #: The name.
         self.account = account
-        #: Its key, in Base64.
+        #: The key, in Base64.
         self.key = key
         #: The address of its tables, such as `http://127.0.0.1:40123/orchard`.
         self.endpoint = endpoint
-        #: What client libraries take, with all of the above.
+        #: The connection string for client libraries, which contains all of the above.
         self.connection_string = connection_string
 
     @property
@@ -57,15 +58,15 @@ class Account:
         return self.server.clock
 
     def snapshot(self) -> Snapshot:
-        """Remembers everything that all accounts of the server hold."""
+        """Takes a snapshot of the content of all accounts on the server."""
         return self.server.snapshot()
 
     def seed(self, folder: str | os.PathLike[str]) -> None:
-        """Creates tables from files of entities, one file for each table, as `rowhouse export` writes them."""
+        """Creates tables from entity files, one file per table, in the format of `rowhouse export`."""
         self.server._import(os.fspath(folder), self.connection_string)
 
     def delete(self) -> None:
-        """Deletes the account with everything in it. It may have been deleted already."""
+        """Deletes the account and its tables. Does nothing if it was already deleted."""
         self.server._request("DELETE", f"/test/accounts/{self.account}", accepts_missing=True)
 
     def __repr__(self) -> str:
@@ -73,30 +74,31 @@ class Account:
 
 
 class Clock:
-    """The clock of a server: Timestamps, and the expiry of signatures. It is that of the system until it is changed.
+    """The clock of a server, used for Timestamps and the expiry of signatures. It is the system clock until it is
+    changed.
 
-    Requests that are signed by the clock of the system are accepted all the same.
+    Requests signed with the system clock are accepted even if the server's clock differs.
     """
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        # How often it was changed, so that a fixture knows whether to put it back.
+        # Counts the changes, so that a fixture knows whether to restore the clock.
         self._changes = 0
 
     def now(self) -> datetime:
-        """The time on the server, in UTC."""
-        # Ticks of 100 ns, of which a datetime has no last digit.
+        """Returns the server's time, in UTC."""
+        # Ticks of 100 ns; a datetime cannot hold the last digit.
         text = self._server._request("GET", "/test/clock")["now"]
         return datetime.strptime(text[:26], "%Y-%m-%dT%H:%M:%S.%f").replace(tzinfo=timezone.utc)
 
     def set(self, time: datetime) -> None:
-        """Sets the time, which goes on from there unless the clock is stopped."""
+        """Sets the time. The clock continues from there unless it is stopped."""
         if time.tzinfo is None:
             raise ValueError("the time has no time zone: write datetime(…, tzinfo=timezone.utc)")
         self._change(now=time.astimezone(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z"))
 
     def advance(self, by: timedelta | float) -> None:
-        """Sets the clock forward, by a timedelta or seconds."""
+        """Advances the clock by a timedelta or a number of seconds."""
         self._change(advanceSeconds=by.total_seconds() if isinstance(by, timedelta) else by)
 
     def stop(self) -> None:
@@ -104,11 +106,11 @@ class Clock:
         self._change(stopped=True)
 
     def resume(self) -> None:
-        """Lets a stopped clock run, from the time that it shows."""
+        """Restarts a stopped clock from its current time."""
         self._change(stopped=False)
 
     def reset(self) -> None:
-        """Makes it the clock of the system again."""
+        """Returns to the system clock."""
         self._change(system=True)
 
     def _change(self, **body: Any) -> None:
@@ -117,10 +119,10 @@ class Clock:
 
 
 class Snapshot:
-    """Everything that the accounts of a server held at one time.
+    """The content of all accounts on a server at one point in time.
 
-    Taking it and returning to it takes milliseconds, however many entities there are. `with server.snapshot():` returns to it at
-    the end.
+    Taking and restoring it takes milliseconds, regardless of the number of entities. `with server.snapshot():` restores
+    it at the end of the block.
     """
 
     def __init__(self, server: Server, name: str) -> None:
@@ -128,11 +130,11 @@ class Snapshot:
         self.name = name
 
     def restore(self) -> None:
-        """Returns to it, as often as necessary."""
+        """Restores the content. Can be called more than once."""
         self._server._request("POST", f"/test/snapshots/{self.name}/restore", {})
 
     def delete(self) -> None:
-        """Frees its memory. It may have been deleted already."""
+        """Frees the memory of the snapshot. Does nothing if it was already deleted."""
         self._server._request("DELETE", f"/test/snapshots/{self.name}", accepts_missing=True)
 
     def __enter__(self) -> Snapshot:
@@ -148,10 +150,11 @@ class Snapshot:
 
 
 class Server(Account):
-    """A server that ends with `stop()`, with its `with` block, or with this process. As an account, it is its first one.
+    """A server that stops with `stop()`, at the end of its `with` block, or with this process. As an account, it is the
+    first account.
 
-    `options` are options of `rowhouse serve`, such as `["--seed", "tests/data"]`, of which paths are relative to `folder`. Variables
-    of the environment do not change how it works, except `ROWHOUSE_BINARY`, which names the program.
+    `options` are options of `rowhouse serve`, such as `["--seed", "tests/data"]`; their paths are relative to `folder`.
+    Environment variables do not affect the server, except `ROWHOUSE_BINARY`, which names the program.
     """
 
     def __init__(self, options: Iterable[str] = (), folder: str | os.PathLike[str] | None = None) -> None:
@@ -163,7 +166,7 @@ class Server(Account):
         try:
             self._process = subprocess.Popen(
                 [self._program, "serve", "--in-memory", "--test-controls", "--stop-with-stdin", *options],
-                # In the environment, so that an option can name another port.
+                # An environment variable, so that an option can override the port.
                 env={**_environment(), "ROWHOUSE_LISTEN": "127.0.0.1:0"},
                 cwd=folder,
                 stdin=subprocess.PIPE,
@@ -172,13 +175,13 @@ class Server(Account):
                 text=True,
                 encoding="utf-8",
                 errors="replace",
-                # Ctrl-C is for the tests, which stop the server when they have ended.
+                # Ctrl-C must reach only the tests, which stop the server when they have ended.
                 **_apart(),
             )
         except OSError as error:
             raise RowhouseError(f"{self._program} cannot be run: {error}") from error
         lines: queue.Queue[str | None] = queue.Queue()
-        # Both are read to their end, so that the server can always write.
+        # Read both streams to their end, so that the server never blocks on writing.
         self._readers = [
             _read_lines(self._process.stdout, lines.put, lambda: lines.put(None)),
             _read_lines(self._process.stderr, self._log.append),
@@ -196,37 +199,37 @@ class Server(Account):
 
     @property
     def clock(self) -> Clock:
-        """The clock of the server."""
+        """The server's clock."""
         return self._clock
 
     def new_account(self) -> Account:
-        """Makes an account with nothing in it."""
+        """Creates an empty account."""
         made = self._request("POST", "/test/accounts", {})
         return Account(self, made["name"], made["key"], made["endpoint"], made["connectionString"])
 
     def snapshot(self) -> Snapshot:
-        """Remembers everything that all accounts hold."""
+        """Takes a snapshot of the content of all accounts."""
         return Snapshot(self, self._request("POST", "/test/snapshots", {})["snapshot"])
 
     def reset(self) -> None:
-        """Returns to what the server held when it started, with `--seed`. Accounts made since then are gone."""
+        """Returns to the initial content, including `--seed`. Accounts created since then are removed."""
         self._request("POST", "/test/reset", {})
 
     def delete(self) -> None:
-        """Not possible for the first account of a server."""
+        """Always raises RowhouseError, because the first account of a server cannot be deleted."""
         raise RowhouseError("the first account of a server cannot be deleted; reset() removes what was written to it")
 
     def log(self) -> str:
-        """The last 1000 lines of what the server has logged."""
+        """Returns the last 1000 lines of the server's log."""
         return "\n".join(self._log)
 
     def stop(self) -> None:
-        """Stops the server and waits for its end. It may have ended already."""
+        """Stops the server and waits for its end. Does nothing if it has already ended."""
         process = self._process
         if process.stdin is not None:
             process.stdin.close()
         if os.name != "nt":
-            # Forked children may hold the pipe open; this is as orderly an end.
+            # Forked children may hold the pipe open; the signal shuts the server down just as cleanly.
             process.terminate()
         try:
             process.wait(_STOP_TIMEOUT)
@@ -245,7 +248,7 @@ class Server(Account):
         self.stop()
 
     def _read_addresses(self, lines: queue.Queue[str | None]) -> dict[str, str]:
-        """Waits until the server is ready, and returns what its first lines say after their beginnings."""
+        """Waits until the server is ready, and returns the addresses in its first lines by their prefixes."""
         found: dict[str, str] = {}
         while "admin on " not in found:
             try:
@@ -253,27 +256,27 @@ class Server(Account):
             except queue.Empty:
                 raise RowhouseError(f"the server was not ready after {_START_TIMEOUT} s\n{self.log()}") from None
             if line is None:
-                raise RowhouseError(f"the server did not start, {self._end()}")
+                raise RowhouseError(f"the server did not start: {self._end()}")
             for beginning in ("listening on ", "connection string: ", "admin on "):
                 if line.startswith(beginning):
                     found[beginning] = line[len(beginning) :]
         if _HIDDEN_KEY in found["connection string: "]:
-            raise RowhouseError("--accounts hides the keys: leave it out; new_account() makes accounts with keys of their own")
+            raise RowhouseError("--accounts hides the keys: leave it out; new_account() creates accounts with their own keys")
         return found
 
     def _end(self) -> str:
-        """How a server ended that closed its standard output or refuses connections."""
+        """Describes the end of a server that closed its standard output or refuses connections."""
         try:
             code = self._process.wait(_STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
-            return f"and runs without answering\n{self.log()}"
+            return f"it is running but does not answer\n{self.log()}"
         for reader in self._readers:
             reader.join()
-        return f"and ended with exit code {code}\n{self.log()}"
+        return f"it ended with exit code {code}\n{self.log()}"
 
     def _request(self, method: str, path: str, body: Any = None, accepts_missing: bool = False) -> Any:
-        """Sends a request to the controls for tests, and returns the JSON of the response, if there is any."""
-        # Without a proxy, whatever the environment says.
+        """Sends a request to the test controls, and returns the JSON of the response, if any."""
+        # Bypass proxies, whatever the environment configures.
         connection = http.client.HTTPConnection(self._admin, timeout=_REQUEST_TIMEOUT)
         try:
             content = None if body is None else json.dumps(body)
@@ -283,7 +286,7 @@ class Server(Account):
         except (OSError, http.client.HTTPException) as error:
             if self._process.poll() is None:
                 raise RowhouseError(f"{method} {path} failed: {error}") from error
-            raise RowhouseError(f"the server is not there any more, {self._end()}") from error
+            raise RowhouseError(f"the server is no longer running: {self._end()}") from error
         finally:
             connection.close()
         if response.status < 300:
@@ -297,9 +300,9 @@ class Server(Account):
         with tempfile.TemporaryDirectory() as state:
             done = subprocess.run(
                 [self._program, "import", "--from", os.path.abspath(folder)],
-                # Not on the command line, which other users of the machine can read.
+                # Not on the command line, where other users of the machine could read the key.
                 env={**_environment(), "ROWHOUSE_TO": connection_string},
-                # The command keeps a file about its progress where it runs.
+                # The command keeps a progress file in its current folder.
                 cwd=state,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -312,7 +315,7 @@ class Server(Account):
 
 
 def _reason(text: str) -> str:
-    """The sentence in the response to a request that was refused."""
+    """Returns the error message from the response to a refused request."""
     try:
         return str(json.loads(text)["error"])
     except (ValueError, KeyError, TypeError):
@@ -320,12 +323,12 @@ def _reason(text: str) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """The environment without the settings of another server, which a developer may have."""
+    """Returns the environment without ROWHOUSE_ variables, which a developer may have set for another server."""
     return {name: value for name, value in os.environ.items() if not name.startswith("ROWHOUSE_")}
 
 
 def _apart() -> dict[str, Any]:
-    """How to start a process that does not get the Ctrl-C of this one."""
+    """Returns the options that start a process which does not receive this process's Ctrl-C."""
     if os.name == "nt":
         return {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP")}
     return {"start_new_session": True}
@@ -334,7 +337,7 @@ def _apart() -> dict[str, Any]:
 def _read_lines(
     stream: IO[str] | None, take: Callable[[str], None], at_end: Callable[[], None] = lambda: None
 ) -> threading.Thread:
-    """Passes the lines of a stream on, in a thread, and closes it at its end."""
+    """Passes the lines of a stream to `take` in a thread, and closes the stream at its end."""
     assert stream is not None, "the process was started with a pipe"
 
     def read() -> None:

@@ -1,4 +1,4 @@
-//! A collector of traces that keeps what it gets.
+//! A trace collector that stores what it receives.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -6,7 +6,6 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A request as the collector got it.
 #[derive(Debug, Clone)]
 pub(crate) struct Export {
     pub(crate) path: String,
@@ -21,7 +20,7 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Answers with this status, after this time.
+    /// Starts a collector that responds with this status after this delay.
     pub(crate) fn start(status: &'static str, delay: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -47,7 +46,6 @@ impl Collector {
         self.exports.lock().unwrap().clone()
     }
 
-    /// All spans so far.
     pub(crate) fn spans(&self) -> Vec<Value> {
         let list = |value: &Value, field: &str| value[field].as_array().unwrap().clone();
         let exports = self.exports();
@@ -75,7 +73,7 @@ fn receive(stream: &TcpStream) -> Option<Export> {
     Some(Export { path, headers, body: serde_json::from_slice(&body).ok()? })
 }
 
-/// An attribute of a span or a resource.
+/// Returns an attribute of a span or a resource.
 pub(crate) fn attribute(of: &Value, name: &str) -> Option<String> {
     let attribute = of["attributes"].as_array()?.iter().find(|attribute| attribute["key"] == name)?;
     let value = &attribute["value"];

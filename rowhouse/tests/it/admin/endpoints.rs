@@ -1,4 +1,4 @@
-//! Alive, ready, version, index, and what is refused.
+//! Tests of liveness, readiness, version and index, and of refused requests.
 
 use super::page::{ask, get, text};
 use crate::PROGRAM;
@@ -32,7 +32,7 @@ fn known_paths_are_answered_and_others_refused() {
     assert!(nothing.status == 404 && text(&nothing).contains("/readyz"), "{}", text(&nothing));
     let version = get(&server, "/version").json();
     assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
-    // A test runs in a clone, or in the sources of a release, which know no revision.
+    // A test runs in a clone, or in the sources of a release, which have no revision.
     let git = std::process::Command::new("git").args(["rev-parse", "HEAD", "--show-toplevel"]).output();
     let git = git.ok().filter(|git| git.status.success()).map(|git| String::from_utf8(git.stdout).unwrap());
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -44,7 +44,7 @@ fn known_paths_are_answered_and_others_refused() {
     let page = get(&server, "/metrics");
     assert!(text(&page).contains(&format!(r#"rowhouse_build_info{{version="{}""#, env!("CARGO_PKG_VERSION"))));
     let data = ask(&server.address, "GET", "/livez", "", "");
-    assert_ne!(data.status, 200, "the data port does not answer operators");
+    assert_ne!(data.status, 200, "the data port does not serve operators");
 }
 
 #[test]
@@ -79,12 +79,12 @@ fn a_ready_server_says_so_in_three_forms() {
 #[test]
 fn a_full_disk_is_reported_and_deletions_still_work() {
     let folder = tempfile::tempdir().unwrap();
-    // More than any disk has.
+    // More than the size of any disk.
     let server = server(&["--data", folder.path().to_str().unwrap(), "--min-free-space", "8000000000"]);
     assert_eq!(server.client().request("POST", "/Tables", &[], br#"{"TableName":"tab"}"#).status, 503);
     let answer = get(&server, "/readyz");
     assert_eq!(answer.status, 200);
-    assert_eq!(text(&answer), "ready, but: too little free space: only deletions are taken\n");
+    assert_eq!(text(&answer), "ready, but: too little free space: only deletions are accepted\n");
     let lines = text(&get(&server, "/readyz?verbose")).to_owned();
     assert!(lines.contains("[-] disk: ") && lines.ends_with("\nready\n"), "{lines}");
     let json = ask(&server.admin, "GET", "/readyz", "Accept: application/json\r\n", "").json();
@@ -115,7 +115,7 @@ fn while_requests_finish_the_server_is_alive_and_not_ready() {
     let mut client = server.client();
     let body = br#"{"PartitionKey":"p","RowKey":"r"}"#;
     let length = body.len().to_string();
-    // The server says `100 Continue` when it has begun with the request and waits for the body.
+    // The server sends `100 Continue` when it has started processing the request and waits for the body.
     let headers = [("Content-Length", length.as_str()), ("Expect", "100-continue")];
     client.send(head("POST", "/tab", &headers).as_bytes()).unwrap();
     assert_eq!(client.receive().unwrap().status, 100);
@@ -126,11 +126,11 @@ fn while_requests_finish_the_server_is_alive_and_not_ready() {
     assert_eq!(get(&server, "/livez").status, 200);
     assert_eq!(super::page::page(&server).count(r#"rowhouse_stage{stage="stopping"}"#), 1);
     client.send(body).unwrap();
-    assert_eq!(client.receive().unwrap().status, 201, "the request is finished");
+    assert_eq!(client.receive().unwrap().status, 201, "the request is completed");
     assert!(server.wait().0.success());
 }
 
-/// A free port, for a server that cannot say which one it took.
+/// Returns a free port, for a server that cannot report which one it chose.
 fn free_port() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
@@ -142,7 +142,7 @@ fn while_the_data_are_opened_the_server_is_alive_and_not_ready() {
     let admin = free_port();
     let mut command = PROGRAM.serve(&["--listen", "127.0.0.1:0", "--admin", &admin, "--store", &store]);
     let mut child = command.spawn().unwrap();
-    // The database takes the connection and says nothing.
+    // The database accepts the connection but sends nothing.
     eventually("the address for operators", || Client::connect(&admin).ok());
     let answer = ask(&admin, "GET", "/readyz?verbose", "", "");
     assert_eq!((answer.status, text(&answer)), (503, "[-] stage: the server is opening\nnot ready\n"));
@@ -153,7 +153,7 @@ fn while_the_data_are_opened_the_server_is_alive_and_not_ready() {
     child.kill().unwrap();
     let mut said = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
-    assert_eq!(said, "", "nothing says that it is ready");
+    assert_eq!(said, "", "readiness must not be announced");
     child.wait().unwrap();
 }
 
@@ -195,9 +195,9 @@ fn heads_bodies_and_connections_are_bounded() {
     let answer = ask(&server.admin, "PUT", "/log", "", &"x".repeat(5000));
     assert_eq!(answer.status, 413);
     assert_eq!(text(&get(&server, "/log")), before);
-    // More connections than there may be: the one that has waited longest is closed.
+    // More connections than the maximum: the one that has been idle longest is closed.
     let mut held: Vec<Client> = (0..ADMIN_CONNECTIONS_MAX).map(|_| Client::connect(&server.admin).unwrap()).collect();
     assert_eq!(ask(&server.admin, "GET", "/livez", "", "").status, 200);
     assert!(held.remove(0).receive().is_err());
-    assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200, "clients notice nothing");
+    assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200, "clients are not affected");
 }

@@ -1,4 +1,4 @@
-//! The log: its filter, the event of a request, and that no secret is in it.
+//! Tests of the log: its filter, the event of a request, and the absence of secrets.
 
 use super::page::{ask, get, text};
 use crate::PROGRAM;
@@ -12,7 +12,7 @@ fn put(server: &Server, filter: &str) -> (u16, String) {
     (answer.status, text(&answer).to_owned())
 }
 
-/// The events of requests in some lines of JSON.
+/// Returns the request events in some lines of JSON.
 fn events(lines: &[String]) -> Vec<Value> {
     let events = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     events.filter(|event| event["target"] == "rowhouse::access").collect()
@@ -35,12 +35,12 @@ fn the_filter_changes_while_the_server_runs() {
         assert!(status == 400 && said.contains(bad) && said.contains("info,store=debug"), "{said}");
     }
     assert_eq!(ask(&server.admin, "PUT", "/log", "", "\u{0}").status, 400);
-    assert_eq!(text(&get(&server, "/log")), format!("{filter}\n"), "what cannot be read changes nothing");
+    assert_eq!(text(&get(&server, "/log")), format!("{filter}\n"), "an invalid filter changes nothing");
     assert_eq!(put(&server, ""), (200, "warn\n".to_owned()));
     server.new_log();
     query();
     let (_, log) = server.stop();
-    assert_eq!(events(&log), [] as [Value; 0], "as it was at the start");
+    assert_eq!(events(&log), [] as [Value; 0], "the initial filter");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn requests_are_not_logged_by_default() {
     assert_eq!(events(&server.stop().1), [] as [Value; 0]);
 }
 
-/// What the address of a request with a signature has after the question mark.
+/// Returns the query string of a request with a signature.
 fn signature(permissions: &str, key: &AccountKey) -> String {
     let fields = Fields {
         version: "2019-02-02".into(),
@@ -110,7 +110,7 @@ fn signature(permissions: &str, key: &AccountKey) -> String {
 fn no_level_shows_a_key_a_signature_or_a_token() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("rowhouse.toml");
-    // No server answers there, so every token is refused.
+    // No server responds there, so every token is refused.
     let issuer = "[oauth]\nallow-bearer-over-plain-http = true\nallow-plain-http-issuer-on-loopback = true\n\
                   [[oauth.issuers]]\nissuer = \"http://127.0.0.1:9/tenant\"\njwks-uri = \"http://127.0.0.1:9/keys\"\n";
     std::fs::write(&config, issuer).unwrap();
@@ -150,11 +150,11 @@ fn no_level_shows_a_key_a_signature_or_a_token() {
         secrets.push("c2VjcmV0c2VjcmV0".to_owned());
         let metrics = text(&get(&server, "/metrics")).to_owned();
         let (_, log) = server.stop();
-        assert!(log.iter().any(|line| line.contains("rowhouse::access")), "the log says everything");
+        assert!(log.iter().any(|line| line.contains("rowhouse::access")), "everything is logged");
         for secret in &secrets {
             let shown = log.iter().find(|line| line.contains(secret.as_str()));
-            assert_eq!(shown, None, "{secret} stands in the log");
-            assert!(!metrics.contains(secret.as_str()), "{secret} stands in the metrics");
+            assert_eq!(shown, None, "{secret} is in the log");
+            assert!(!metrics.contains(secret.as_str()), "{secret} is in the metrics");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What requests can write into the log: single lines of bounded length, without control characters, and few of them
-//! where the client has no valid credential.
+//! What requests can write into the log: single lines of bounded length, without control characters, and only a few of
+//! them if the client has no valid credential.
 
 use super::page::{get, text};
 use crate::PROGRAM;
@@ -14,7 +14,7 @@ fn a_request_does_not_forge_a_line_of_the_log() {
         let server = PROGRAM.start(&["--in-memory", "--log", "debug", "--log-format", format]);
         let mut client = server.client();
         assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"tab"}"#).status, 201);
-        // The literal does not fit, and the message quotes the whole filter.
+        // The literal is out of range, and the message quotes the whole filter.
         let filter =
             "A%20eq%2099999999999%20or%20B%20eq%20'%0AERROR%20server:%20forged%0D%1B[2J%C2%9B%E2%80%A8%E2%80%AE'";
         let answer = client.request("GET", &format!("/tab()?$filter={filter}"), &[], b"");
@@ -31,7 +31,7 @@ fn a_request_does_not_forge_a_line_of_the_log() {
     }
 }
 
-/// A request for a long path, with a signature that is wrong.
+/// Returns a request for a long path with a wrong signature.
 fn denied(path: &str) -> String {
     let authorization = format!("SharedKey {ACCOUNT}:{}=", "A".repeat(43));
     head("GET", path, &[("Authorization", &authorization)])

@@ -1,4 +1,4 @@
-//! The parts of the memory of the process follow what they stand for, and add up to what the system says.
+//! Tests that the parts of the process memory follow their causes, and add up to what the system reports.
 
 use super::page::{Page, page};
 use crate::PROGRAM;
@@ -13,15 +13,15 @@ fn part(page: &Page, part: &str) -> u64 {
     page.count(&format!(r#"rowhouse_memory_bytes{{part="{part}"}}"#))
 }
 
-/// A number of `/proc/PID/status`, in bytes.
+/// Returns a value of `/proc/PID/status`, in bytes.
 fn status(server: &Server, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
     line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// The page at a moment when its parts add up to what the system says, within a tenth. While memory comes and goes, the page
-/// and the system are asked at moments of different sizes, so they are asked again.
+/// Returns the page at a moment when its parts add up to what the system reports, within a tenth. Both are read again
+/// until they agree, because memory may change between the two readings.
 fn page_that_adds_up(server: &Server) -> Page {
     eventually("parts that add up to the resident memory", || {
         let (before, page, after) = (status(server, "VmRSS"), page(server), status(server, "VmRSS"));
@@ -49,7 +49,7 @@ fn parts_follow_their_causes_and_add_up_to_the_memory_of_the_process() {
     let merged = filled.count("rowhouse_tree_sorted_files") > 0;
     assert!(memtables > stored || merged, "{memtables} of {stored}");
 
-    // When the server is idle, it merges what it holds, and reads then fill the cache.
+    // When the server is idle, it merges its memtables; reads then fill the cache.
     let merged = eventually("the merge", || {
         let page = page_that_adds_up(&server);
         (page.count("rowhouse_tree_compactions_total") > 0 && part(&page, "memtables") < MIB).then_some(page)

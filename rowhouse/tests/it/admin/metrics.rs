@@ -1,4 +1,4 @@
-//! The figures are those of what was sent.
+//! Tests that the metrics match the traffic.
 
 use super::page::page;
 use crate::PROGRAM;
@@ -10,11 +10,11 @@ fn requests(operation: &str, status: u16, code: &str) -> String {
     format!(r#"rowhouse_requests_total{{operation="{operation}",status="{status}",code="{code}"}}"#)
 }
 
-fn of_operation(metric: &str, operation: &str) -> String {
+fn operation_series(metric: &str, operation: &str) -> String {
     format!(r#"{metric}{{operation="{operation}"}}"#)
 }
 
-fn of_table(table: &str, outcome: &str) -> String {
+fn table_series(table: &str, outcome: &str) -> String {
     format!(r#"rowhouse_table_requests_total{{account="{ACCOUNT}",table="{table}",outcome="{outcome}"}}"#)
 }
 
@@ -64,13 +64,13 @@ fn operations_statuses_codes_and_bytes_are_those_of_what_was_sent() {
         (requests("QueryEntity", 404, "ResourceNotFound"), 1),
         (requests("Unknown", 403, "AuthenticationFailed"), 1),
         (requests("DeleteEntity", 204, ""), 1),
-        (of_operation("rowhouse_request_bytes_total", "InsertEntity"), sent as u64),
-        (of_operation("rowhouse_response_bytes_total", "InsertEntity"), received as u64),
-        (of_operation("rowhouse_response_bytes_total", "QueryEntities"), page_bytes as u64),
-        (of_operation("rowhouse_request_duration_seconds_count", "InsertEntity"), 4),
+        (operation_series("rowhouse_request_bytes_total", "InsertEntity"), sent as u64),
+        (operation_series("rowhouse_response_bytes_total", "InsertEntity"), received as u64),
+        (operation_series("rowhouse_response_bytes_total", "QueryEntities"), page_bytes as u64),
+        (operation_series("rowhouse_request_duration_seconds_count", "InsertEntity"), 4),
         (r#"rowhouse_authentication_failures_total{kind="shared_key"}"#.to_owned(), 1),
-        (of_table("cars", "success"), 10),
-        (of_table("cars", "client_error"), 2),
+        (table_series("cars", "success"), 10),
+        (table_series("cars", "client_error"), 2),
         (format!(r#"rowhouse_account_requests_total{{account="{ACCOUNT}",outcome="success"}}"#), 10),
         (format!(r#"rowhouse_account_requests_total{{account="{ACCOUNT}",outcome="client_error"}}"#), 4),
         ("rowhouse_connections_open".to_owned(), 1),
@@ -88,7 +88,7 @@ fn operations_statuses_codes_and_bytes_are_those_of_what_was_sent() {
     assert!(page.0["process_resident_memory_bytes"] > 1e6 && page.0["process_cpu_seconds_total"] > 0.0);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
     assert!((now - 120.0..now).contains(&page.0["process_start_time_seconds"]));
-    // With the table go its counters.
+    // The counters of a table are removed with it.
     assert_eq!(client.request("DELETE", "/Tables('CARS')", &[], b"").status, 204);
     assert_eq!(super::page::page(&server).sum("rowhouse_table_requests_total"), 0);
     eventually("the purge", || (super::page::page(&server).count("rowhouse_purge_backlog_tables") == 0).then_some(()));
@@ -119,8 +119,8 @@ fn a_batch_counts_once_for_its_table_and_a_failed_one_by_its_code() {
     let page = page(&server);
     assert_eq!(page.count(&requests("EntityGroupTransaction", 202, "")), 1);
     assert_eq!(page.count(&requests("EntityGroupTransaction", 202, "EntityAlreadyExists")), 1);
-    assert_eq!(page.count(&of_table("cars", "success")), 2, "Create Table and the batch");
-    assert_eq!(page.count(&of_table("cars", "client_error")), 1);
+    assert_eq!(page.count(&table_series("cars", "success")), 2, "Create Table and the batch");
+    assert_eq!(page.count(&table_series("cars", "client_error")), 1);
     assert!(!page.0.contains_key("rowhouse_commit_transactions_total"), "the memory engine has no committer");
 }
 
@@ -131,7 +131,7 @@ fn a_batch_whose_first_operation_has_no_table_counts_for_no_table() {
     create(&mut client, "Cars");
     let rows: Vec<String> = (0..90).map(|number| format!("{number:0500}")).collect();
     let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
-    // The first operation is one on tables, and one on a table that cannot be.
+    // The first operation is one on tables, or one on an invalid table name.
     for (place, code, times) in [("Tables", "InvalidInput", 50), ("1", "CommandsInBatchActOnDifferentPartitions", 1)] {
         let refused = batch(&rows).replacen("/Cars HTTP", &format!("/{place} HTTP"), 1);
         for _ in 0..times {
@@ -140,7 +140,7 @@ fn a_batch_whose_first_operation_has_no_table_counts_for_no_table() {
         }
         let page = page(&server);
         assert_eq!(page.count(&requests("EntityGroupTransaction", 202, code)), times);
-        assert_eq!(page.0.get(&of_table("cars", "client_error")), None, "{place}");
+        assert_eq!(page.0.get(&table_series("cars", "client_error")), None, "{place}");
     }
 }
 
@@ -152,11 +152,11 @@ fn a_table_that_the_body_names_is_known_when_the_request_fails() {
     create(&mut client, "Cars");
     let again = client.request("POST", "/Tables", &[], br#"{"TableName":"cars"}"#);
     assert_eq!(again.status, 409);
-    assert_eq!(page(&server).count(&of_table("cars", "client_error")), 1);
+    assert_eq!(page(&server).count(&table_series("cars", "client_error")), 1);
     let kind = [("Content-Type", "multipart/mixed; boundary=b")];
     let rows: Vec<String> = (0..100).map(|row| row.to_string()).collect();
     let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
-    // The first one uses up what the partition has for more than a minute and a half.
+    // The first batch uses up the partition's capacity for more than a minute and a half.
     for status in [202, 503] {
         assert_eq!(client.request("POST", "/$batch", &kind, batch(&rows).as_bytes()).status, status);
     }
@@ -165,9 +165,9 @@ fn a_table_that_the_body_names_is_known_when_the_request_fails() {
     assert_eq!(client.request("POST", "/$batch", &kind, query.as_bytes()).status, 202);
     let page = page(&server);
     assert_eq!(page.count(&requests("EntityGroupTransaction", 202, "ResourceNotFound")), 1);
-    assert_eq!(page.count(&of_table("cars", "success")), 2, "Create Table and the first batch");
-    assert_eq!(page.count(&of_table("cars", "throttled")), 1);
-    assert_eq!(page.count(&of_table("cars", "client_error")), 2, "Create Table and the query");
+    assert_eq!(page.count(&table_series("cars", "success")), 2, "Create Table and the first batch");
+    assert_eq!(page.count(&table_series("cars", "throttled")), 1);
+    assert_eq!(page.count(&table_series("cars", "client_error")), 2, "Create Table and the query");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn aborted_requests_are_counted_separately() {
     client.send(head("POST", "/Cars", &[("Content-Length", "100"), ("Expect", "100-continue")]).as_bytes()).unwrap();
     assert_eq!(client.receive().unwrap().status, 100);
     assert_eq!(page(&server).count("rowhouse_requests_in_flight"), 1);
-    // The one over which the table was created ends when the server sees it.
+    // The connection over which the table was created closes once the server notices.
     eventually("one connection", || (page(&server).count("rowhouse_connections_open") == 1).then_some(()));
     drop(client);
     eventually("the end of the request", || {
@@ -205,7 +205,7 @@ fn aborted_requests_are_counted_separately() {
 fn refused_requests_are_counted_by_the_resource_that_was_missing() {
     let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0", "--body-mib", "16"]);
     let mut client = server.client();
-    // A body of 4 MiB whose end does not come holds all the memory that an account can hold, until it is given up.
+    // A body of 4 MiB that never ends holds all the memory that an account can hold, until the server gives it up.
     let mut refused = || {
         let mut held = TcpStream::connect(&server.address).unwrap();
         held.write_all(head("POST", "/Cars", &[("Content-Length", "4194304")]).as_bytes()).unwrap();
@@ -213,7 +213,7 @@ fn refused_requests_are_counted_by_the_resource_that_was_missing() {
         eventually("the body", || (page(&server).count("rowhouse_admission_memory_bytes") > 7 << 20).then_some(()));
         client.request("GET", "/Cars()", &[], b"").status
     };
-    // On a slow machine it may have been given up before the query.
+    // On a slow machine, it may have been given up before the query.
     assert!((0..10).any(|_| refused() == 503));
     let page = page(&server);
     assert_eq!(page.count(r#"rowhouse_admission_refused_total{resource="memory"}"#), 1);

@@ -1,4 +1,4 @@
-//! The admin listener of a running server: what it answers, what it counts, what it logs, and the traces.
+//! Tests of the admin listener of a running server: its responses, metrics, log and traces.
 
 mod collector;
 mod endpoints;

@@ -1,9 +1,9 @@
-//! Unsigned requests to the admin listener, and a strict reader of the page of metrics.
+//! Unsigned requests to the admin listener, and a strict parser for the page of metrics.
 
 use std::collections::BTreeMap;
 use test_support::{Client, Response, Server};
 
-/// Sends a request to the admin listener over a connection of its own.
+/// Sends a request to the admin listener over a new connection.
 pub(crate) fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> Response {
     let mut client = Client::connect(address).unwrap();
     let length = body.len();
@@ -21,13 +21,13 @@ pub(crate) fn text(response: &Response) -> &str {
     std::str::from_utf8(&response.body).unwrap()
 }
 
-/// Samples of a page by name and labels as they are written, such as `a_total{b="c"}`.
+/// The samples of a page by name and labels as written, such as `a_total{b="c"}`.
 #[derive(Debug)]
 pub(crate) struct Page(pub(crate) BTreeMap<String, f64>);
 
 impl Page {
-    /// Reads a page, and checks the rules of the format on the way: every sample belongs to the family before it, no
-    /// family and no sample comes twice, histograms are cumulative, and the end is the end.
+    /// Reads a page, and checks the rules of the format: every sample belongs to the preceding family, no family or
+    /// sample occurs twice, histograms are cumulative, and nothing follows the end marker.
     pub(crate) fn read(text: &str) -> Self {
         let mut samples = BTreeMap::new();
         let mut families: Vec<(String, String)> = Vec::new();
@@ -36,7 +36,7 @@ impl Page {
         for line in body.lines() {
             if let Some(rest) = line.strip_prefix("# TYPE ") {
                 let (name, kind) = rest.split_once(' ').unwrap();
-                assert!(families.iter().all(|(known, _)| known != name), "{name} comes twice");
+                assert!(families.iter().all(|(known, _)| known != name), "{name} occurs twice");
                 families.push((name.to_owned(), kind.to_owned()));
             } else if let Some(rest) = line.strip_prefix("# HELP ") {
                 assert!(rest.split_once(' ').unwrap().1.len() > 10, "{line}");
@@ -54,7 +54,7 @@ impl Page {
                     other => panic!("{other}"),
                 };
                 assert!(ends.iter().any(|end| bare.strip_suffix(end) == Some(family)), "{line} below {family}");
-                assert!(samples.insert(name.to_owned(), value.parse().unwrap()).is_none(), "{name} comes twice");
+                assert!(samples.insert(name.to_owned(), value.parse().unwrap()).is_none(), "{name} occurs twice");
             }
         }
         let page = Self(samples);
@@ -64,7 +64,7 @@ impl Page {
         page
     }
 
-    /// The buckets of each histogram grow, and the last of them is the count.
+    /// Checks that the buckets of each histogram grow, and that the last one equals the count.
     fn check_histogram(&self, text: &str, family: &str) {
         let start = format!("{family}_bucket{{");
         let mut last = 0.0;
@@ -84,19 +84,18 @@ impl Page {
         }
     }
 
-    /// The value of a sample; zero if there is none.
+    /// Returns the value of a sample, or zero if it is missing.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of things")]
     pub(crate) fn count(&self, sample: &str) -> u64 {
         self.0.get(sample).copied().unwrap_or(0.0) as u64
     }
 
-    /// The sum over all samples whose name begins like this.
+    /// Returns the sum over all samples whose name begins with `start`.
     pub(crate) fn sum(&self, start: &str) -> u64 {
         self.0.keys().filter(|name| name.starts_with(start)).map(|name| self.count(name)).sum()
     }
 }
 
-/// The page of a server.
 pub(crate) fn page(server: &Server) -> Page {
     let response = get(server, "/metrics");
     assert_eq!(response.status, 200);

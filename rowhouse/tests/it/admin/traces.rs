@@ -1,4 +1,4 @@
-//! Traces: what a collector gets, and that a slow or missing collector delays no request.
+//! Tests of traces: what a collector receives, and that a slow or missing collector delays no request.
 
 use super::collector::{Collector, attribute};
 use super::page::page;
@@ -87,7 +87,7 @@ fn a_request_is_a_span_with_its_steps_in_the_trace_of_the_client() {
     let query = named(&spans, "QueryEntities")[0];
     assert_eq!((&query["parentSpanId"], query["traceId"].as_str().unwrap().len()), (&Value::Null, 32));
     assert!(named(&spans, "scan").iter().any(|step| step["parentSpanId"] == query["spanId"]));
-    assert!(named(&spans, "QueryTables").is_empty(), "the client said that this one is not to be traced");
+    assert!(named(&spans, "QueryTables").is_empty(), "the client requested no trace");
 
     let export = &collector.exports()[0];
     assert_eq!(export.path, "/v1/traces");
@@ -105,9 +105,9 @@ fn server_errors_are_span_errors_and_remaining_spans_are_sent_at_the_end() {
     let collector = Collector::start("200 OK", Duration::ZERO);
     let address = format!("{}/anywhere", collector.endpoint);
     let folder = tempfile::tempdir().unwrap();
-    // More than any disk has.
+    // More than the size of any disk.
     let full = ["--data", folder.path().to_str().unwrap(), "--min-free-space", "8000000000"];
-    // Nothing is sent for an hour, unless the server ends.
+    // Nothing is sent for an hour unless the server stops.
     let variables = [("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &*address), ("OTEL_BSP_SCHEDULE_DELAY", "3600000")];
     let server = server(&full, &variables);
     let mut client = server.client();
@@ -118,12 +118,12 @@ fn server_errors_are_span_errors_and_remaining_spans_are_sent_at_the_end() {
     assert_eq!(collector.exports()[0].path, "/anywhere");
     let (query, create) = (named(&spans, "QueryEntities")[0], named(&spans, "CreateTable")[0]);
     assert_eq!(attribute(query, "error.type").as_deref(), Some("TableNotFound"));
-    assert_eq!(query["status"], Value::Null, "the client is to blame");
+    assert_eq!(query["status"], Value::Null, "this is a client error");
     assert_eq!(attribute(create, "error.type").as_deref(), Some("ServerBusy"));
     assert_eq!(create["status"], serde_json::json!({"code": 2, "message": "ServerBusy"}));
 }
 
-/// Times of requests in which there is a commit.
+/// Returns the longest of some requests that include a commit.
 fn slowest(server: &Server) -> Duration {
     create(server);
     let mut client = server.client();
@@ -140,7 +140,7 @@ fn slowest(server: &Server) -> Duration {
 fn a_missing_or_slow_collector_delays_no_request() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let gone = format!("http://{gone}");
-    // It takes connections, and never says anything.
+    // It accepts connections, and never responds.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent_address = format!("http://{}", silent.local_addr().unwrap());
     let refusing = Collector::start("400 Bad Request", Duration::ZERO);
@@ -155,9 +155,9 @@ fn a_missing_or_slow_collector_delays_no_request() {
             ],
         );
         let slowest = slowest(&server);
-        // Waiting for the collector would take until its connection is given up.
+        // Waiting for the collector would last until its connection is given up.
         assert!(slowest < TIMEOUT, "{endpoint}: {slowest:?}");
-        eventually("spans that are thrown away", || {
+        eventually("discarded spans", || {
             (page(&server).count("rowhouse_trace_spans_dropped_total") > 10).then_some(())
         });
         assert_eq!(page(&server).count("rowhouse_trace_spans_exported_total"), 0);

@@ -1,4 +1,4 @@
-//! Bits that flip in a repository: found by a verification, and never restored.
+//! Tests that flipped bits in a repository are found by a verification, and never restored.
 
 use super::repository::{Place, files};
 use serde_json::Value;
@@ -31,15 +31,15 @@ fn a_flipped_bit_in_a_repository_is_found_and_not_restored() {
         fs::write(file, &bytes).unwrap();
         let what = format!("bit {bit} of byte {at} of {}", file.strip_prefix(root).unwrap().display());
         let ran = place.verify();
-        assert_eq!(ran.code, Some(1), "{what} is not found: {ran:?}");
+        assert_eq!(ran.code, Some(1), "{what} was not found: {ran:?}");
         let name = file.file_stem().unwrap().to_str().unwrap();
-        assert!(ran.stdout.contains(name) || ran.stderr.contains(name), "{what} is not named: {ran:?}");
+        assert!(ran.stdout.contains(name) || ran.stderr.contains(name), "{what} was not reported: {ran:?}");
         let ran = place.try_restore("new", &[]);
-        assert_eq!(ran.code, Some(1), "{what} is restored in round {round}: {ran:?}");
+        assert_eq!(ran.code, Some(1), "{what} was restored in round {round}: {ran:?}");
         fs::write(file, &good).unwrap();
         let _not_begun = fs::remove_dir_all(place.folder.path("new"));
     }
-    // A chunk that is gone is found as well, and one that is there in part is written again.
+    // A missing chunk is found as well, and a partial one is written again.
     let chunk = files.iter().find(|file| file.starts_with(root.join("chunks"))).unwrap();
     let good = fs::read(chunk).unwrap();
     fs::remove_file(chunk).unwrap();
@@ -56,7 +56,7 @@ fn check(place: &Place, arguments: &[&str]) -> (Option<i32>, Value, Ran) {
     (ran.code, serde_json::from_str(&ran.stdout).unwrap_or_default(), ran)
 }
 
-/// Every file of a folder, and what is in it.
+/// Returns every file in a folder, with its content.
 fn content(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     files(folder).into_iter().map(|path| (path.clone(), fs::read(&path).unwrap())).collect()
 }
@@ -75,7 +75,7 @@ fn a_check_counts_entities_and_reports_damage_by_its_exit_code() {
     };
     let (code, online, ran) = check(&place, &["--data", &place.data]);
     assert_eq!((code, &online["online"]), (Some(0), &Value::Bool(true)), "{ran:?}");
-    // As a crash leaves it.
+    // As after a crash.
     server.kill9();
     fs::remove_file(Path::new(&place.data).join("control.sock")).unwrap();
     let data = Path::new(&place.data);
@@ -84,7 +84,7 @@ fn a_check_counts_entities_and_reports_damage_by_its_exit_code() {
     assert_eq!(code, Some(0), "{ran:?}");
     assert_eq!(online["entities"], entities(&report), "{ran:?}");
     assert!(content(data) == before, "the folder was changed");
-    assert_eq!(fs::read_dir(place.folder.path("")).unwrap().count(), 1, "nothing is left but the data folder");
+    assert_eq!(fs::read_dir(place.folder.path("")).unwrap().count(), 1, "only the data folder remains");
     let told = place.folder.run("check", &["--data", &place.data], &[]).stdout;
     assert!(told.contains("devstoreaccount1/Cars: 1,400 entities, "), "{told}");
     let journal = before.iter().find(|(path, _)| path.ends_with("0.jnl")).unwrap();
@@ -96,7 +96,7 @@ fn a_check_counts_entities_and_reports_damage_by_its_exit_code() {
     let (code, report, ran) = check(&place, &["--data", &place.data]);
     assert_eq!(code, Some(1), "{ran:?}");
     assert_eq!(report["problems"][0]["place"].as_str(), journal.0.to_str());
-    // It is the verification for repositories.
+    // For repositories, the check is the verification.
     fs::write(&journal.0, &journal.1).unwrap();
     place.back_up(&[]);
     let (code, report, ran) = check(&place, &["--backup", &place.repository]);

@@ -1,4 +1,4 @@
-//! What is left when a backup, a restore or the server is killed: nothing that is half a backup or half a data folder.
+//! Tests that killing a backup, a restore or the server leaves no partial backup and no partial data folder.
 
 use super::repository::{Place, files};
 use crate::PROGRAM;
@@ -11,7 +11,7 @@ use test_support::content::{exact_snapshot, fill, put};
 
 const ROUNDS: u64 = 12;
 
-/// A moment within the time that a command usually takes, or soon after.
+/// Returns a moment within the usual duration of a command, or soon after.
 fn some_time(random: &mut Random, usual: Duration) -> Duration {
     let most = u64::try_from(usual.as_micros()).unwrap() * 5 / 4 + 1;
     Duration::from_micros(random.below(most))
@@ -72,7 +72,7 @@ fn a_killed_server_damages_no_backup() {
         thread::sleep(some_time(&mut random, usual));
         server.kill9();
         let ran = test_support::command::ended(child);
-        // A backup that comes too late finds the folder unlocked, and opens it itself.
+        // A backup that starts too late finds the folder unlocked, and opens it itself.
         match ran.code {
             Some(0) => made += 1,
             Some(1) => refused += 1,
@@ -81,7 +81,7 @@ fn a_killed_server_damages_no_backup() {
         let listed = if made == 0 { 0 } else { place.list().len() };
         assert_eq!(listed, made, "{ran:?}");
     }
-    println!("{made} backups were made, {refused} were given up");
+    println!("{made} backups completed, {refused} failed");
     assert_eq!(place.back_up(&[])["entities"], 20_000);
     assert_eq!(place.verify().code, Some(0));
 }
@@ -106,7 +106,7 @@ fn after_a_killed_restore_no_server_opens_the_folder_and_the_restore_can_be_repe
         let files = std::fs::read_dir(&data).map_or(0, Iterator::count);
         let is_restoring = Path::new(&data).join("rowhouse.restoring").exists();
         if status.success() || (files > 1 && !is_restoring) {
-            // It was faster; then it is complete.
+            // The restore was faster than the kill; then it is complete.
             assert_eq!(exact_snapshot(&PROGRAM.start(&["--data", &data])), exact_snapshot(&server));
             std::fs::remove_dir_all(&data).unwrap();
         } else if is_restoring {
@@ -138,7 +138,7 @@ fn after_a_failed_restore_no_server_opens_the_folder_and_the_restore_can_be_repe
     assert_eq!(exact_snapshot(&place.restored("new", &[])), exact_snapshot(&server));
 }
 
-/// A folder that is half restored is opened by no server.
+/// Asserts that no server opens a partially restored folder.
 fn assert_refused(data: &str) {
     assert!(Path::new(data).join("rowhouse.restoring").exists());
     let refused = PROGRAM.serve(&["--data", data, "--listen", "127.0.0.1:0"]).output().unwrap();

@@ -1,4 +1,4 @@
-//! Backups while others write: a snapshot is of one instant.
+//! Tests of backups during writes: a snapshot shows one instant.
 
 use super::repository::Place;
 use serde_json::json;
@@ -18,10 +18,10 @@ const CLERKS: u64 = 3;
 const WRITERS: u64 = 3;
 const BACKUPS: usize = 4;
 
-/// What an operation made of the entity in a row: its `ETag` and value, or nothing.
+/// The result of an operation on an entity: its `ETag` and value, or nothing.
 type Operation = (String, Option<(String, u64)>);
 
-/// A writer that writes and deletes in a partition of its own, and remembers the acknowledged operations.
+/// A writer that writes and deletes in its own partition, and remembers the acknowledged operations.
 struct Writer {
     partition: String,
     random: Random,
@@ -49,7 +49,7 @@ impl Writer {
         }
     }
 
-    /// What there is after so many operations.
+    /// Returns the state after this number of operations.
     fn state(&self, operations: usize) -> BTreeMap<String, (String, u64)> {
         let mut state = BTreeMap::new();
         for (row, outcome) in &self.log[..operations] {
@@ -61,7 +61,6 @@ impl Writer {
         state
     }
 
-    /// What is there.
     fn found(&self, client: &mut Client) -> BTreeMap<String, (String, u64)> {
         let path = format!("/log()?$filter=PartitionKey%20eq%20'{}'", self.partition);
         let answer = client.request("GET", &path, &[("Accept", "application/json;odata=fullmetadata")], b"");
@@ -106,7 +105,7 @@ fn a_backup_under_load_shows_one_instant() {
         for _ in 0..BACKUPS {
             let before = known();
             let backup = place.back_up(&[]);
-            // The one that is on its way at the end may be in the snapshot, too.
+            // An operation in flight at the end may be in the snapshot, too.
             let after: Vec<_> = known().iter().map(|count| count + 1).collect();
             bounds.push((backup["backup"].as_str().unwrap().to_owned(), before, after));
         }
@@ -131,11 +130,11 @@ fn a_backup_under_load_shows_one_instant() {
 #[test]
 fn slow_and_malformed_clients_of_the_socket_are_bounded_and_delay_no_others() {
     const REQUEST: &[u8] = b"rowhouse control 1 snapshot\n";
-    /// Snapshots that the server gives at a time.
+    /// The maximum number of concurrent snapshots of a server.
     const CLIENTS_MAX: usize = 4;
     let place = Place::new();
     let server = place.serve();
-    // More than the buffers of a socket take.
+    // More than the buffers of a socket hold.
     test_support::content::fill(&server, "Cars", 20, 1000);
     let connect = |request: &[u8]| {
         let mut stream = UnixStream::connect(Path::new(&place.data).join("control.sock")).unwrap();
@@ -147,16 +146,17 @@ fn slow_and_malformed_clients_of_the_socket_are_bounded_and_delay_no_others() {
         stream.read_to_end(&mut answer).unwrap();
         String::from_utf8_lossy(&answer).into_owned()
     };
-    assert!(answer(connect(b"rowhouse control 2 snapshot\n")).contains("does not know the request"));
-    // Who goes away makes room.
+    assert!(answer(connect(b"rowhouse control 2 snapshot\n")).contains("does not support the request"));
+    // A client that goes away frees its place.
     for _ in 0..8 {
         let mut stream = connect(REQUEST);
         stream.read_exact(&mut [0; 10]).unwrap();
     }
-    let is_one_too_many = |ran: &Ran| ran.code == Some(1) && ran.stderr.contains("as many snapshots");
+    let is_one_too_many =
+        |ran: &Ran| ran.code == Some(1) && ran.stderr.contains("maximum number of concurrent snapshots");
     let began = Instant::now();
     let mut ran = place.try_back_up(&[]);
-    // The server learns it when it writes to them.
+    // The server notices when it writes to them.
     while is_one_too_many(&ran) && began.elapsed() < TIMEOUT {
         ran = place.try_back_up(&[]);
     }
@@ -167,21 +167,21 @@ fn slow_and_malformed_clients_of_the_socket_are_bounded_and_delay_no_others() {
         assert!(began.elapsed() < TIMEOUT);
         let mut stream = connect(REQUEST);
         let mut tag = [0];
-        // A snapshot begins, unless clients of before are still being let go.
+        // A snapshot starts, unless the server is still disconnecting earlier clients.
         if stream.read(&mut tag).is_ok() && tag == *b"H" {
             stalled.push(stream);
         } else {
             thread::sleep(Duration::from_millis(10));
         }
     }
-    assert!(answer(connect(REQUEST)).contains("as many snapshots"));
+    assert!(answer(connect(REQUEST)).contains("maximum number of concurrent snapshots"));
     let ran = place.try_back_up(&[]);
     assert!(is_one_too_many(&ran), "{ran:?}");
-    // They hold up neither writers nor the end of the server.
+    // They delay neither writers nor the shutdown of the server.
     test_support::content::put(&mut server.client(), "Cars", "p", "r", &json!({}));
     let began = Instant::now();
     let (status, log) = server.stop();
-    // Clients that take nothing are let go after longer than that.
+    // Clients that do not read are disconnected only after a longer time than that.
     assert!(status.success() && began.elapsed() < TIMEOUT, "{:?}: {log:?}", began.elapsed());
     drop(stalled);
     assert_eq!(place.back_up(&[])["entities"], 20_001);

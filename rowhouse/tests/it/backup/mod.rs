@@ -1,7 +1,7 @@
-//! `rowhouse backup`, `restore` and `check` as their users run them: beside running servers, under load, interrupted, and
-//! on damaged files.
+//! Tests of `rowhouse backup`, `restore` and `check` as users run them: next to running servers, under load,
+//! interrupted, and on damaged files.
 //!
-//! What was restored is judged by reading it over HTTP, not by what the commands say about themselves.
+//! The tests judge a restore by reading the data over HTTP, not by the output of the command.
 
 mod damage;
 mod interrupted;
@@ -13,7 +13,7 @@ use test_support::Random;
 
 const SEED: &str = "ROWHOUSE_BACKUP_SEED";
 
-/// Chance from a seed that is printed, and can be set to repeat a run.
+/// Returns random numbers from a seed that is printed, and can be set to repeat a run.
 fn random() -> Random {
     Random::from_environment(SEED)
 }

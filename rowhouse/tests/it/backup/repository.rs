@@ -1,4 +1,4 @@
-//! A place with a data folder and a repository, and the commands on them.
+//! A place with a data folder and a repository, and commands that use them.
 
 use crate::PROGRAM;
 use serde_json::Value;
@@ -24,7 +24,7 @@ impl Place {
         PROGRAM.start(&["--data", &self.data])
     }
 
-    /// Makes a backup, which must succeed; answers what it says.
+    /// Creates a backup, which must succeed. Returns the command's output.
     pub(crate) fn back_up(&self, more: &[&str]) -> Value {
         let ran = self.try_back_up(more);
         assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -36,7 +36,6 @@ impl Place {
         self.folder.run("backup", &[&arguments, more].concat(), &[])
     }
 
-    /// Restores into a folder of this name.
     pub(crate) fn try_restore(&self, name: &str, more: &[&str]) -> Ran {
         let data = self.folder.path(name);
         let arguments = ["--from", &self.repository, "--data", &data, "--quiet", "--json"];
@@ -54,7 +53,7 @@ impl Place {
         self.folder.run("backup", &["--verify", &self.repository], &[])
     }
 
-    /// The names of the backups, the oldest first.
+    /// Returns the names of the backups, oldest first.
     pub(crate) fn list(&self) -> Vec<String> {
         let ran = self.folder.run("backup", &["--list", &self.repository, "--json"], &[]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -62,13 +61,11 @@ impl Place {
         ran.stdout.lines().map(line).collect()
     }
 
-    /// All files of the repository.
     pub(crate) fn repository_files(&self) -> Vec<PathBuf> {
         files(Path::new(&self.repository))
     }
 }
 
-/// All files below a folder, in order.
 pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

@@ -1,4 +1,4 @@
-//! What a backup brings back, and the ways to make and to restore one.
+//! Tests of what a backup restores, and of the ways to create and restore one.
 
 use super::repository::{Place, files};
 use crate::PROGRAM;
@@ -21,9 +21,9 @@ fn everything_comes_back_exactly_as_it_was() {
     assert_eq!(first["new_chunks"], first["chunks"]);
     let (status, log) = server.stop();
     assert!(status.success(), "{log:?}");
-    assert!(!Path::new(&place.data).join("control.sock").exists(), "the socket goes with the server");
+    assert!(!Path::new(&place.data).join("control.sock").exists(), "the socket is removed with the server");
 
-    // Without a server the command opens the folder itself, and finds nothing new.
+    // Without a server, the command opens the folder itself, and finds nothing new.
     let second = place.back_up(&[]);
     assert_eq!((&second["new_chunks"], &second["entities"]), (&json!(0), &first["entities"]));
     assert_eq!(place.list().len(), 2);
@@ -32,7 +32,7 @@ fn everything_comes_back_exactly_as_it_was() {
 
     let server = place.restored("new", &[]);
     assert_eq!(exact_snapshot(&server), before);
-    // What is written now gets a later ETag.
+    // A new write gets a later ETag.
     let path = "/Harvest(PartitionKey='types',RowKey='none')";
     let etag = |server: &Server| server.client().request("GET", path, &[], b"").header("etag").unwrap().to_owned();
     let old = etag(&server);
@@ -74,7 +74,7 @@ fn a_second_backup_writes_only_what_has_changed() {
     let number = |report: &serde_json::Value, name: &str| report[name].as_u64().unwrap();
     assert!(number(&first, "chunks") > 20, "{first}");
     let mut client = server.client();
-    // One of a hundred, side by side.
+    // One percent of the entities, adjacent to each other.
     for row in 0..600 {
         put(&mut client, "Cars", "p00030", &format!("{row:05}"), &json!({ "Changed": row }));
     }
@@ -111,8 +111,8 @@ fn a_backup_is_chosen_by_its_id_or_by_time() {
     }
     for (arguments, told) in [
         (["--backup", "20260101T0000000000000Z-0123456789abcdef"], "there is no backup"),
-        (["--at", "2001-01-01T00:00:00Z"], "there is no backup from"),
-        (["--at", "yesterday"], "is not an instant"),
+        (["--at", "2001-01-01T00:00:00Z"], "there is no backup at or before"),
+        (["--at", "yesterday"], "is not a valid time"),
     ] {
         let ran = place.try_restore("none", &arguments);
         assert_eq!(ran.code, Some(1), "{ran:?}");
@@ -134,10 +134,10 @@ fn tables_are_restored_alone_and_under_new_names() {
     assert_eq!(exact_snapshot(&server).tables(), expected);
     for (format_preferences, told) in [
         (vec!["--table", "Ghost"], "no table 'Ghost'"),
-        (vec!["--table", "a-b"], "not a table name"),
+        (vec!["--table", "a-b"], "not a valid table name"),
         (vec!["--table", "other1/wide"], "no table 'wide'"),
-        (vec!["--table", "wide=Same", "--table", "odd=same"], "two tables are to become"),
-        (vec!["--table", "wide="], "not a table name"),
+        (vec!["--table", "wide=Same", "--table", "odd=same"], "two tables would be restored as"),
+        (vec!["--table", "wide="], "not a valid table name"),
     ] {
         let ran = place.try_restore("none", &format_preferences);
         assert_eq!(ran.code, Some(1), "{ran:?}");
@@ -171,8 +171,8 @@ fn tables_are_restored_into_a_running_server() {
     assert_eq!(after.len(), before.len() + 3);
     assert_eq!(place.folder.states("copy"), Vec::<std::path::PathBuf>::new());
     for (format_preferences, told) in [
-        (&["--table", "Cars"][..], "holds entities already"),
-        (&["--table", "Cars=New", "--table", "cars=Newer"], "is named twice"),
+        (&["--table", "Cars"][..], "already contains entities"),
+        (&["--table", "Cars=New", "--table", "cars=Newer"], "is given twice"),
         (&["--table", "Ghost=New"], "no table 'Ghost'"),
         (&[], "required"),
         (&["--table", "Cars=New", "--data", "x"], "cannot be used with"),
@@ -206,7 +206,7 @@ fn only_the_newest_backups_are_kept_with_what_they_need() {
     for (name, id) in [("older", &ids[0]), ("newer", &ids[1])] {
         place.restored(name, &["--backup", id]);
     }
-    // What an interrupted backup left is removed, too.
+    // Leftovers of an interrupted backup are removed, too.
     let stray = Path::new(&place.repository).join("chunks/00");
     fs::create_dir_all(&stray).unwrap();
     let stray = stray.join(format!("{}.1-1.new", "00".repeat(32)));
@@ -242,7 +242,7 @@ fn a_data_folder_may_have_a_long_path() {
     assert_eq!(place.back_up(&[])["entities"], 10);
     let log = server.kill9();
     assert!(!log.iter().any(|line| line.contains("WARN")), "{log:?}");
-    // The socket of the server that was killed is replaced.
+    // The socket of the killed server is replaced.
     let server = place.serve();
     assert_eq!(place.back_up(&[])["new_chunks"], 0);
     let (status, log) = server.stop();
@@ -260,22 +260,22 @@ fn harmful_and_useless_commands_are_refused() {
         assert_eq!(ran.code, Some(1), "{ran:?}");
         assert!(ran.stderr.contains(text), "{ran:?}");
     };
-    // A folder that holds data, or anything else, stays as it is.
+    // A folder that contains data, or anything else, stays unchanged.
     told(place.try_restore("data", &[]), "holds data already");
     fs::create_dir(place.folder.path("other")).unwrap();
     fs::write(place.folder.path("other/notes"), "mine").unwrap();
     told(place.try_restore("other", &[]), "not a Rowhouse data folder");
     assert_eq!(files(Path::new(&place.folder.path("other"))).len(), 1);
-    // Backups do not go anywhere.
+    // Backups are not written to unsuitable places.
     let back_up = |data: &str, to: &str| place.folder.run("backup", &["--data", data, "--to", to], &[]);
-    told(back_up(&place.data, &place.folder.path("other")), "name a missing or an empty folder to begin a new one");
-    told(back_up(&place.data, &format!("{}/backups", place.data)), "in the data folder");
+    told(back_up(&place.data, &place.folder.path("other")), "pass a missing or empty folder to start a new one");
+    told(back_up(&place.data, &format!("{}/backups", place.data)), "inside the data folder");
     told(back_up(&place.folder.path("ghost"), &place.repository), "no data folder");
     assert!(!Path::new(&place.folder.path("ghost")).exists());
     let ran = place.folder.run("restore", &["--from", &place.data, "--data", "x"], &[]);
-    told(ran, "can be read; name the folder that 'rowhouse backup --to' wrote");
+    told(ran, "pass the folder that 'rowhouse backup --to' wrote");
     let ran = place.folder.run("restore", &["--from", "/nope", "--data", "x"], &[]);
-    told(ran, "there is no folder of backups at /nope");
+    told(ran, "there is no backup repository at /nope");
     let database = [("ROWHOUSE_STORE", "postgres://me:secret@localhost/tables")];
     let ran = place.folder.run("backup", &["--to", &place.repository], &database);
     assert!(!ran.stderr.contains("secret"), "{ran:?}");

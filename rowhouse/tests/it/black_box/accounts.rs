@@ -1,4 +1,4 @@
-//! Accounts and keys that change while the server runs (07 §8).
+//! Tests of accounts and keys that change while the server runs (07 §8).
 
 use super::client::{ACCOUNT, Client, Request, account_file, key};
 use super::process::{Folder, Server};
@@ -16,7 +16,7 @@ fn start(folder: &Folder, accounts: &str) -> Server {
     Server::start(&["--listen", "127.0.0.1:0", "--accounts", &path], &[])
 }
 
-/// Puts a new account file in place and waits for what the server says to it.
+/// Replaces the account file and waits for the server's reaction.
 fn change(server: &Server, folder: &Folder, accounts: &str, expected: &str) {
     let start = server.log().len();
     folder.replace("accounts", accounts);
@@ -27,11 +27,11 @@ fn status(server: &Server, key: &str) -> u16 {
     Client::plain(server.address).send(Request::list_tables(key)).status
 }
 
-/// Clients that send requests without a pause, signed with the key of a number that may change.
+/// Clients that send requests without a pause, signed with a key whose number may change.
 struct Load {
     key: AtomicU8,
     is_over: AtomicBool,
-    /// How many requests each client has had answered.
+    /// The number of responses that each client has received.
     answered: Vec<AtomicU64>,
 }
 
@@ -41,7 +41,7 @@ impl Load {
         Self { key: AtomicU8::new(key), is_over: AtomicBool::new(false), answered }
     }
 
-    /// One client; each of its requests must succeed, on one connection.
+    /// Runs one client. Each of its requests must succeed, on one connection.
     fn run(&self, client: usize, address: SocketAddr) {
         let mut connection = Client::plain(address);
         let path = format!("/{ACCOUNT}/apples(PartitionKey='p',RowKey='{client}')");
@@ -56,7 +56,7 @@ impl Load {
         }
     }
 
-    /// Waits until every client has begun and finished requests from now on.
+    /// Waits until every client has started and completed requests from now on.
     fn progress(&self) {
         let counts = || self.answered.iter().map(|count| count.load(SeqCst)).collect::<Vec<_>>();
         let (before, begun) = (counts(), Instant::now());
@@ -67,7 +67,7 @@ impl Load {
     }
 }
 
-/// Ends the load also when a check fails, so that the failure is seen.
+/// Ends the load even if a check fails, so that the failure is reported.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -91,15 +91,15 @@ fn both_keys_are_replaced_under_load_without_a_failed_request() {
             clients.into_iter().map(|(client, load)| scope.spawn(move || load.run(client, address))).collect();
         load.progress();
         for round in 0..2 {
-            // Clients use the first key; the second one is replaced and they move to it.
+            // Clients use the first key; the second one is replaced and they switch to it.
             let (first, second, new) = (1 + 2 * round, 2 + 2 * round, 4 + 2 * round);
             assert_eq!(status(&server, &key(second)), 200);
             change(&server, &folder, &account_file(ACCOUNT, &key(first), &key(new)), TAKEN);
-            assert_eq!(status(&server, &key(second)), 403, "a removed key is refused at once");
+            assert_eq!(status(&server, &key(second)), 403, "a removed key is refused immediately");
             load.progress();
             load.key.store(new, SeqCst);
             load.progress();
-            // The first key is not used any more; it is replaced, and clients move to the new one.
+            // The first key is no longer used; it is replaced, and clients switch to the new one.
             let newest = 3 + 2 * round;
             change(&server, &folder, &account_file(ACCOUNT, &key(newest), &key(new)), TAKEN);
             assert_eq!(status(&server, &key(first)), 403);
@@ -124,7 +124,11 @@ fn a_request_under_way_finishes_although_its_key_is_removed() {
     client.send_head(request);
     change(&server, &folder, &account_file(ACCOUNT, &key(3), &key(2)), TAKEN);
     assert_eq!(client.send_body(request).status, 201);
-    assert_eq!(client.send(Request::list_tables(&old)).status, 403, "the next one on the same connection is new");
+    assert_eq!(
+        client.send(Request::list_tables(&old)).status,
+        403,
+        "the next request on the same connection is refused"
+    );
     assert_eq!(client.send(Request::list_tables(&new)).status, 200);
 }
 
@@ -151,7 +155,7 @@ fn accounts_are_added_and_removed_and_a_broken_file_changes_nothing() {
     assert_eq!(status(&server, &key(3)), 200);
 
     change(&server, &folder, &account_file("willow", &key(1), &key(2)), TAKEN);
-    assert_eq!(status(&server, &key(3)), 403, "the account is gone");
+    assert_eq!(status(&server, &key(3)), 403, "the account no longer exists");
     let log = server.log();
     assert!((1..=5).all(|number| !log.contains(&key(number))), "{log}");
 }
@@ -164,7 +168,7 @@ fn a_file_that_is_written_in_place_is_read_again_and_sighup_reads_at_once() {
     folder.write("accounts", &account_file(ACCOUNT, &key(3), &key(2)));
     server.wait_for_log(start, TAKEN);
     assert_eq!((status(&server, &key(1)), status(&server, &key(3))), (403, 200));
-    // Also what has not changed is read on SIGHUP, and said to be.
+    // On SIGHUP, an unchanged file is also read, and the log reports it.
     for _ in 0..2 {
         let start = server.log().len();
         server.signal("HUP");

@@ -1,4 +1,4 @@
-//! Bearer tokens, with an issuer and keys that are made on the spot (specification 09 §8).
+//! Tests of bearer tokens, with an issuer and keys that are created by the test (specification 09 §8).
 
 use super::client::{Answer, Client, account_file, key};
 use super::issuer::{Issuer, now};
@@ -20,11 +20,11 @@ pub(super) struct World {
     pub(super) other: Issuer,
     pub(super) rsa: KeyPair,
     pub(super) ec: KeyPair,
-    /// Kept, because the server looks at its files again: `rowhouse.toml` and `accounts`.
+    /// Kept because the server rereads its files: `rowhouse.toml` and `accounts`.
     pub(super) folder: Folder,
 }
 
-/// The switches of a section, and the issuers and assignments of all tests.
+/// Returns the section with these switches, and the issuers and assignments of all tests.
 fn section(switches: &str, issuer: &Issuer, other: &Issuer) -> String {
     let (one, two) = (&issuer.name, &other.name);
     let assign = |oid: &str, role: &str, scope: &str| {
@@ -73,7 +73,7 @@ fn section(switches: &str, issuer: &Issuer, other: &Issuer) -> String {
     )
 }
 
-/// The file of the role assignments that change.
+/// The file with the role assignments that change.
 const ASSIGNMENTS: &str = "roles.toml";
 
 impl World {
@@ -92,13 +92,13 @@ impl World {
         Self { server, issuer, other, rsa, ec, folder }
     }
 
-    /// A server whose further role assignments are in a file of the folder, which is empty at first.
+    /// Starts a server whose additional role assignments are in a file in the folder, which is initially empty.
     pub(super) fn with_assignments_in(folder: &Folder) -> Self {
         let file = folder.write(ASSIGNMENTS, "");
         Self::with(&format!("allow-bearer-over-plain-http = true\nassignments-file = {file:?}"), &[])
     }
 
-    /// Makes the file in the folder assign a role to a principal, and waits until the server has read it.
+    /// Changes the file in the folder to assign a role to a principal, and waits until the server has read it.
     pub(super) fn assign_in(&self, folder: &Folder, oid: &str, role: &str) {
         let (start, name) = (self.server.log().len(), &self.issuer.name);
         let principal = format!("{{ issuer = \"{name}\", oid = \"{oid}\" }}");
@@ -107,7 +107,7 @@ impl World {
         self.server.wait_for_log(start, "role assignments: read again");
     }
 
-    /// A token of the first issuer for a principal, with some claims changed.
+    /// Returns a token of the first issuer for a principal, with some claims changed.
     pub(super) fn token(&self, oid: &str, change: &Value) -> String {
         self.rsa.sign(&header("RS256", &self.rsa), &self.issuer.claims(oid, change))
     }
@@ -121,7 +121,7 @@ impl World {
         Client::plain(self.server.address).send_text(&request(&authorization, version, method, path, body))
     }
 
-    /// The status and the code of the answer to a request with a token.
+    /// Returns the status and the error code of the response to a request with a token.
     pub(super) fn ask(&self, token: &str, method: &str, path: &str, body: &str) -> (u16, String) {
         outcome(&self.send(token, NEW, method, path, body))
     }
@@ -246,9 +246,9 @@ fn challenges_without_a_valid_token() {
     }
     let wrong_key = format!("Authorization: SharedKeyLite orchard:{}\r\n", key(9));
     assert_eq!(ask(&wrong_key, NEW).header("www-authenticate"), None, "no challenge for other schemes");
-    // The scheme is read in any letter case, and any version may carry a token.
+    // The scheme is case-insensitive, and any version may use a token.
     assert_eq!(ask(&format!("Authorization: bEARER {}\r\n", world.good("reader")), OLD).status, 200);
-    assert_eq!(world.ask(&world.good("reader"), "GET", "/meadow/Tables", "").0, 403, "no such account");
+    assert_eq!(world.ask(&world.good("reader"), "GET", "/meadow/Tables", "").0, 403, "the account does not exist");
 }
 
 #[test]
@@ -268,19 +268,19 @@ fn roles() {
     }
     // A role on one table.
     let local = world.good("local");
-    assert_eq!(world.list(&local), denied(), "the list of tables belongs to the account");
+    assert_eq!(world.list(&local), denied(), "listing tables needs a role on the account");
     assert_eq!(world.ask(&local, "PUT", ENTITY, "{}"), fine(204));
     assert_eq!(world.ask(&local, "GET", "/orchard/HARVEST()", ""), fine(200));
     assert_eq!(world.ask(&local, "GET", "/orchard/winter()", ""), denied());
     assert_eq!(world.ask(&local, "POST", "/orchard/winter", entity), denied());
     assert_eq!(world.ask(&local, "POST", "/orchard/Tables", r#"{"TableName":"spring"}"#), denied());
-    // A role of actions: insert, but neither upsert nor read.
+    // A role with single actions: insert, but neither upsert nor read.
     let appender = world.good("appender");
     let second = r#"{"PartitionKey":"p","RowKey":"second"}"#;
     assert_eq!(world.ask(&appender, "POST", "/orchard/harvest", second), fine(201));
     assert_eq!(world.ask(&appender, "PUT", ENTITY, "{}"), denied());
     assert_eq!(world.ask(&appender, "GET", ENTITY, ""), denied());
-    // Policies, properties and statistics belong to owners.
+    // Policies, properties and statistics require an owner.
     let owner = world.good("owner");
     for path in ["/orchard/harvest?comp=acl", "/orchard/?restype=service&comp=properties"] {
         assert_eq!(world.ask(&writer, "GET", path, ""), denied(), "{path}");
@@ -298,7 +298,7 @@ fn roles_that_tokens_name() {
         let claims = world.other.claims("reader", &json!({ "realm": { "roles": roles }, "roles": ["tables.write"] }));
         world.ec.sign(&header("ES256", &world.ec), &claims)
     };
-    assert_eq!(world.list(&token(&json!([]))), denied(), "an id of one issuer means nothing at another");
+    assert_eq!(world.list(&token(&json!([]))), denied(), "a role ID of one issuer is invalid at another");
     let reader = token(&json!(["Storage Table Data Reader"]));
     assert_eq!(world.list(&reader), fine(200));
     assert_eq!(world.ask(&reader, "PUT", ENTITY, "{}"), denied());
@@ -333,7 +333,7 @@ fn each_operation_of_a_batch_is_authorized() {
         assert_eq!(answer.status, 202, "{answer:?}");
         assert!(answer.body.contains("HTTP/1.1 403 Forbidden"), "{}", answer.body);
         assert!(answer.body.contains("AuthorizationPermissionMismatch"), "{}", answer.body);
-        assert!(entities().contains(r#""value":[]"#), "nothing may be applied");
+        assert!(entities().contains(r#""value":[]"#), "nothing must be applied");
     }
     let answer = send("writer", &[insert, upsert]);
     assert_eq!(answer.body.matches("HTTP/1.1 204").count(), 2, "{}", answer.body);
@@ -357,7 +357,7 @@ fn keys_rotate_and_unknown_keys_cost_one_request_a_minute() {
     world.issuer.publish(&[&renamed]);
     let before = world.issuer.key_requests();
     assert_eq!(world.list(&with(&renamed, "RS256")), fine(200));
-    assert_eq!(world.list(&world.good("reader")), refused(), "the old key is gone, for known tokens too");
+    assert_eq!(world.list(&world.good("reader")), refused(), "the old key is gone, even for tokens seen before");
     for number in 0..5 {
         let unknown = KeyPair::rsa(&format!("unknown-{number}"));
         assert_eq!(world.list(&with(&unknown, "RS256")), refused());
@@ -389,7 +389,7 @@ fn an_issuer_that_is_down() {
         assert!(begun.elapsed() < TIMEOUT, "the keys are not fetched: {}", server.log());
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
-    // What is known goes on without the issuer.
+    // Known keys and tokens work without the issuer.
     issuer.set_down(true);
     assert_eq!(list(), fine(200));
 }
@@ -464,5 +464,5 @@ fn without_issuers_bearer_is_an_unknown_scheme() {
         outcome(&Client::plain(server.address).send_text(&request(authorization, NEW, "GET", "/orchard/Tables", "")))
     };
     assert_eq!(ask("Authorization: Bearer a.b.c\r\n"), (400, "InvalidAuthenticationInfo".into()));
-    assert_eq!(ask(""), (403, "AuthenticationFailed".into()), "there is nothing to advertise");
+    assert_eq!(ask(""), (403, "AuthenticationFailed".into()), "there is no issuer to advertise");
 }

@@ -1,4 +1,4 @@
-//! A small client: signed requests over a connection that stays open, plain or with TLS.
+//! A small client: signed requests over a persistent connection, with or without TLS.
 
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -9,16 +9,14 @@ use std::time::SystemTime;
 use test_support::TIMEOUT;
 use wire::signing::{AccountKey, Scheme, SignedRequest};
 
-/// The name of the account in the tests.
 pub(crate) const ACCOUNT: &str = "orchard";
 
-/// A key of an account, different for each number, in Base64.
+/// Returns an account key in Base64, different for each number.
 pub(crate) fn key(number: u8) -> String {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD.encode([number; 64])
 }
 
-/// An account file with one account.
 pub(crate) fn account_file(name: &str, key1: &str, key2: &str) -> String {
     format!("[[account]]\nname = \"{name}\"\nkey1 = \"{key1}\"\nkey2 = \"{key2}\"\n")
 }
@@ -26,12 +24,10 @@ pub(crate) fn account_file(name: &str, key1: &str, key2: &str) -> String {
 trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
-/// An open connection.
 pub(crate) struct Client {
     stream: BufReader<Box<dyn Stream>>,
 }
 
-/// An answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -39,7 +35,6 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// A request.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) method: &'a str,
@@ -61,7 +56,7 @@ impl<'a> Request<'a> {
         Self { method: "PUT", path, body: r#"{"Weight":3}"#, key }
     }
 
-    /// The head, with the blank line.
+    /// Returns the head, with the blank line.
     fn head(&self) -> String {
         let Self { method, path, body, key } = *self;
         let date = httpdate::fmt_http_date(SystemTime::now());
@@ -89,7 +84,7 @@ fn tcp(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// What a TLS client speaks; it trusts one certificate.
+/// Returns the settings of a TLS client that trusts one certificate.
 pub(crate) fn tls_config(
     trusted: &CertificateDer<'static>,
     versions: &[&'static rustls::SupportedProtocolVersion],
@@ -105,7 +100,6 @@ pub(crate) fn tls_config(
 }
 
 impl Client {
-    /// Connects without TLS.
     pub(crate) fn plain(address: SocketAddr) -> Self {
         Self { stream: BufReader::new(Box::new(tcp(address))) }
     }
@@ -115,7 +109,7 @@ impl Client {
         Self::tls_with(address, tls_config(trusted, rustls::ALL_VERSIONS, &[])).map(|(client, _)| client)
     }
 
-    /// Connects with TLS, and tells the protocol that was agreed on.
+    /// Connects with TLS, and returns the negotiated protocol.
     pub(crate) fn tls_with(address: SocketAddr, config: ClientConfig) -> Result<(Self, Option<Vec<u8>>), String> {
         let name = ServerName::from(address.ip());
         let mut connection = ClientConnection::new(Arc::new(config), name).unwrap();
@@ -127,19 +121,18 @@ impl Client {
         Ok((Self { stream: BufReader::new(Box::new(StreamOwned::new(connection, stream))) }, agreed))
     }
 
-    /// Sends a request and waits for its answer.
     pub(crate) fn send(&mut self, request: Request<'_>) -> Answer {
         self.write(&(request.head() + request.body));
-        self.read_answer().expect("an answer")
+        self.read_answer().expect("a response")
     }
 
-    /// Sends a request as it is and waits for its answer.
+    /// Sends a request unchanged and waits for the response.
     pub(crate) fn send_text(&mut self, request: &str) -> Answer {
         self.write(request);
-        self.read_answer().expect("an answer")
+        self.read_answer().expect("a response")
     }
 
-    /// Sends the head of a request alone, and waits until the server, which by then has checked the credential, asks for
+    /// Sends only the head of a request, and waits until the server, which has then checked the credential, requests
     /// the body.
     pub(crate) fn send_head(&mut self, request: Request<'_>) {
         let head = request.head();
@@ -147,10 +140,10 @@ impl Client {
         assert_eq!(self.read_answer().expect("a request for the body").status, 100);
     }
 
-    /// Sends the body of a request whose head is sent, and waits for the answer.
+    /// Sends the body of a request whose head has been sent, and waits for the response.
     pub(crate) fn send_body(&mut self, request: Request<'_>) -> Answer {
         self.write(request.body);
-        self.read_answer().expect("an answer")
+        self.read_answer().expect("a response")
     }
 
     fn write(&mut self, text: &str) {
@@ -176,7 +169,6 @@ impl Client {
 }
 
 impl Answer {
-    /// The value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.head.lines().filter_map(|line| line.split_once(": "));
         headers.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)

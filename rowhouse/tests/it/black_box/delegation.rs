@@ -1,4 +1,4 @@
-//! User delegation keys, and the signatures that their holders make (specification 08 §11).
+//! Tests of user delegation keys, and of the signatures created with them (specification 08 §11).
 
 use super::bearer::{ENTITY, NEW, World, denied, fine, outcome, refused, request};
 use super::client::{Answer, Client, account_file, key as account_key};
@@ -12,16 +12,15 @@ use wire::sas::Fields;
 use wire::signing::AccountKey;
 use wire::xml::Element;
 
-/// The oldest version that has user delegation.
+/// The first version that supports user delegation.
 const VERSION: &str = "2025-07-05";
 const PATH: &str = "/orchard/?restype=service&comp=userdelegationkey";
 const TENANT: &str = "66666666-7777-8888-9999-000000000000";
 const ABROAD: &str = "77777777-7777-8888-9999-000000000000";
 
-/// A change of the fields of a signature.
 type Change = fn(&mut Fields<'static>);
 
-/// A user delegation key, as the server wrote it.
+/// A user delegation key, as returned by the server.
 struct Key(Element);
 
 impl Key {
@@ -29,7 +28,8 @@ impl Key {
         self.0.children.iter().find(|child| &*child.name == name).map_or("", |child| &child.text)
     }
 
-    /// A signature for the table `harvest` with this key, valid until the key ends, with some fields set by the caller.
+    /// Creates a signature for the table `harvest` with this key, valid until the key expires, with some fields set by
+    /// the caller.
     fn sign(&self, permissions: &str, set: impl FnOnce(&mut Fields<'static>)) -> String {
         let owned = |name: &str| self.text(name).to_owned().into();
         let mut fields = Fields {
@@ -51,7 +51,7 @@ impl Key {
     }
 }
 
-/// A time in the form of the protocol, some seconds from now.
+/// Returns a time in the protocol's format, some seconds from now.
 fn time(seconds_from_now: i64) -> String {
     let seconds = now().checked_add_signed(seconds_from_now).unwrap();
     DateTime::from_system_time(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
@@ -66,13 +66,13 @@ fn key_of(answer: &Answer) -> Key {
     Key(Element::parse(answer.body.as_bytes()).unwrap())
 }
 
-/// A key for a principal of the first issuer.
+/// Gets a key for a principal of the first issuer.
 fn key_for(world: &World, oid: &str) -> Key {
     let token = world.token(oid, &json!({ "tid": TENANT }));
     key_of(&world.send(&token, VERSION, "POST", PATH, &key_info("")))
 }
 
-/// Sends a request that has a signature in its address and perhaps a token.
+/// Sends a request with a signature in its address and optionally a token.
 fn send(server: &Server, token: Option<&str>, method: &str, path: &str, signature: &str, body: &str) -> (u16, String) {
     let authorization = token.map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));
     let path = format!("{path}{}{signature}", if path.contains('?') { '&' } else { '?' });
@@ -109,7 +109,7 @@ fn a_key_and_signatures_made_with_it() {
     assert_eq!(ask(&world, "GET", ENTITY, &all, ""), fine(200));
     assert_eq!(ask(&world, "GET", "/orchard/HARVEST()?$top=1", &all, ""), fine(200));
     assert_eq!(ask(&world, "PUT", ENTITY, &all, "{}"), fine(204));
-    // No more than its letters, its table and its range.
+    // Only its permissions, its table and its range.
     let read = key.sign("r", |_| {});
     assert_eq!(ask(&world, "GET", ENTITY, &read, ""), fine(200));
     assert_eq!(ask(&world, "PUT", ENTITY, &read, "{}"), denied());
@@ -160,7 +160,7 @@ fn signatures_that_are_refused() {
     assert_eq!(get(&https), (403, "AuthorizationProtocolMismatch".into()));
     let address = key.sign("r", |fields| fields.sources = "203.0.113.4".into());
     assert_eq!(get(&address), (403, "AuthorizationSourceIPMismatch".into()));
-    // The same terms, signed with a key of the account.
+    // The same fields, signed with an account key.
     let mut fields = Fields::default();
     key.sign("r", |made| fields = made.clone());
     let by_account_key = fields.sign("orchard", &AccountKey::parse(&account_key(1)).unwrap()).unwrap();
@@ -178,12 +178,12 @@ fn who_gets_a_key() {
     for oid in ["reader", "appender", "nobody"] {
         assert_eq!(outcome(&get(oid)), denied(), "{oid}");
     }
-    // An address without a slash, and a token without an object id.
+    // An address without a slash, and a token without an object ID.
     let path = "/orchard?restype=service&comp=userdelegationkey";
     assert_eq!(world.send(&world.good("owner"), VERSION, "POST", path, &key_info("")).status, 200);
     let pathless = world.token("owner", &json!({ "oid": null }));
     assert_eq!(outcome(&world.send(&pathless, VERSION, "POST", PATH, &key_info(""))), denied());
-    // Nothing but a token will do.
+    // Only a token is accepted.
     let plain = |authorization: &str, path: &str| {
         let text = request(authorization, VERSION, "POST", path, &key_info(""));
         outcome(&Client::plain(world.server.address).send_text(&text))
@@ -205,7 +205,7 @@ fn who_gets_a_key() {
     world.server.wait_for_log(0, "Only authentication scheme Bearer is supported");
 }
 
-/// A request for a user delegation key that an account key signs.
+/// Returns a request for a user delegation key that is signed with an account key.
 fn shared_key_request(body: &str) -> String {
     use wire::signing::{Scheme, SignedRequest};
     let date = httpdate::fmt_http_date(std::time::SystemTime::now());
@@ -269,9 +269,10 @@ fn a_signature_allows_what_the_delegator_may_do() {
     assert_eq!(read("writer", "winter"), fine(200));
     assert_eq!(read("local", "harvest"), fine(200));
     assert_eq!(read("local", "winter"), denied(), "the delegator has no role on this table");
-    assert_eq!(read("keymaker", "harvest"), denied(), "a key is no role");
+    assert_eq!(read("keymaker", "harvest"), denied(), "a key gives no role");
     world.server.wait_for_log(0, "QueryEntities on orchard is denied to principal \"keymaker\" of");
-    // The same id at another issuer is somebody else, whose roles are in tokens, and so not in signatures.
+    // The same ID at another issuer is a different principal, whose roles are in tokens and therefore not in
+    // signatures.
     let claims = world.other.claims("writer", &json!({ "realm": { "roles": ["delegate", "tables.write"] } }));
     let token = world.ec.sign(&header("ES256", &world.ec), &claims);
     let key = key_of(&world.send(&token, VERSION, "POST", PATH, &key_info("")));
@@ -290,7 +291,7 @@ fn a_delegator_without_an_object_id_is_known_by_its_subject() {
     let signature = key.sign("raud", |_| {});
     assert_eq!(ask(&world, "GET", "/orchard/harvest()", &signature, ""), fine(200));
     assert_eq!(ask(&world, "PUT", ENTITY, &signature, "{}"), denied());
-    // A principal with this object id has another key, which the roles of the subject do not reach.
+    // A principal with this object ID has another key, to which the roles of the subject do not apply.
     let other = world.token("subject", &json!({ "sub": "writer" }));
     assert_eq!(outcome(&get(&other)), denied());
 }
@@ -351,12 +352,12 @@ fn keys_end_with_the_account_key_that_they_are_made_of() {
     };
     assert_eq!(read(), fine(200));
     replaced(1, 3);
-    assert_eq!(read(), fine(200), "the second key signs no user delegation key");
+    assert_eq!(read(), fine(200), "user delegation keys do not depend on the second key");
     replaced(4, 1);
-    assert_eq!(read(), fine(200), "the key is still one of the account's");
+    assert_eq!(read(), fine(200), "the key still belongs to the account");
     replaced(4, 5);
     assert_eq!(read(), failed());
-    // Keys that are issued now are made of the new key.
+    // New user delegation keys are derived from the new account key.
     let signature = key_for(&world, "writer").sign("r", |_| {});
     assert_eq!(ask(&world, "GET", "/orchard/harvest()", &signature, ""), fine(200));
 }
@@ -367,7 +368,7 @@ fn another_server_with_the_same_files_knows_the_key() {
     let signature = key_for(&world, "writer").sign("r", |_| {});
     let (config, accounts) = (world.folder.path("rowhouse.toml"), world.folder.path("accounts"));
     let server = Server::start(&["--listen", "127.0.0.1:0", "--config", &config, "--accounts", &accounts], &[]);
-    // It has no tables, which shows only to those who may know.
+    // It has no tables, which is revealed only to authorized callers.
     let missing = (404, "TableNotFound".to_owned());
     assert_eq!(send(&server, None, "GET", "/orchard/harvest()", &signature, ""), missing);
     let other = key_for(&world, "writer").sign("r", |fields| fields.permissions = "ra".into()) + "x";
@@ -375,7 +376,11 @@ fn another_server_with_the_same_files_knows_the_key() {
     let folder = Folder::new();
     let without = folder.write("accounts", &account_file("orchard", &account_key(1), &account_key(2)));
     let server = Server::start(&["--listen", "127.0.0.1:0", "--accounts", &without], &[]);
-    assert_eq!(send(&server, None, "GET", "/orchard/harvest()", &signature, ""), failed(), "nobody has roles here");
+    assert_eq!(
+        send(&server, None, "GET", "/orchard/harvest()", &signature, ""),
+        failed(),
+        "no principal has roles here"
+    );
 }
 
 #[test]
@@ -402,10 +407,10 @@ fn a_signature_that_is_bound_to_a_user_needs_the_users_token() {
     assert_eq!(read(Some(&stranger)), failed(), "a user of another issuer");
     assert_eq!(read(Some(&of("guest", json!({ "tid": TENANT, "exp": 1 })))), refused());
     assert_eq!(read(Some("nonsense")), refused());
-    // The signature of nobody does not make a token more than it is.
+    // With a forged signature, even the owner's token is refused.
     let forged = bound.replace("sig=", "sig=A");
     assert_eq!(send(&world.server, Some(&world.good("owner")), "GET", "/orchard/harvest()", &forged, ""), failed());
-    // A signature that is bound to nobody: the token counts.
+    // If the signature is bound to no user, the token decides.
     let free = key_for(&world, "writer").sign("r", |_| {});
     assert_eq!(send(&world.server, Some(&guest), "GET", "/orchard/harvest()", &free, ""), denied());
 }
@@ -426,8 +431,8 @@ fn users_of_another_tenant_are_of_an_issuer_that_is_known_to_have_it() {
     let read = |server: &Server, token: &str| send(server, Some(token), "GET", "/orchard/harvest()", &bound, "");
     assert_eq!(read(&world.server, &world.token("guest", &json!({ "tid": ABROAD }))), fine(200));
     assert_eq!(read(&world.server, &world.token("guest", &json!({ "tid": TENANT }))), failed());
-    assert_eq!(read(&world.server, &sign(ABROAD)), failed(), "any issuer could write this tenant");
-    // Another server, whose configuration says that the tenant is that issuer's.
+    assert_eq!(read(&world.server, &sign(ABROAD)), failed(), "any issuer could claim this tenant");
+    // Another server, whose configuration assigns the tenant to that issuer.
     let config = std::fs::read_to_string(world.folder.path("rowhouse.toml")).unwrap();
     let listed =
         config.replace("algorithms = [\"ES256\"]", &format!("algorithms = [\"ES256\"]\ntenant-ids = [\"{ABROAD}\"]"));

@@ -1,4 +1,4 @@
-//! An issuer of tokens: a small HTTP server with a discovery document and a key set.
+//! A token issuer: a small HTTP server with a discovery document and a key set.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -9,14 +9,14 @@ use test_support::minting::KeyPair;
 
 /// A running issuer. It ends with the test process.
 pub(crate) struct Issuer {
-    /// Its name, which is where it answers.
+    /// Its name, which is also its address.
     pub(crate) name: String,
     state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
 struct State {
-    /// What the discovery document says.
+    /// The issuer name in the discovery document.
     name: String,
     keys: Vec<Value>,
     is_down: bool,
@@ -24,7 +24,6 @@ struct State {
 }
 
 impl Issuer {
-    /// Starts an issuer with these keys.
     pub(crate) fn start(pairs: &[&KeyPair]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let name = format!("http://{}", listener.local_addr().unwrap());
@@ -39,27 +38,26 @@ impl Issuer {
         issuer
     }
 
-    /// Replaces the keys.
     pub(crate) fn publish(&self, pairs: &[&KeyPair]) {
         self.state.lock().unwrap().keys = pairs.iter().map(|pair| pair.jwk()).collect();
     }
 
-    /// Answers 503 to everything, or no longer.
+    /// Starts or stops responding 503 to everything.
     pub(crate) fn set_down(&self, is_down: bool) {
         self.state.lock().unwrap().is_down = is_down;
     }
 
-    /// Says another name in the discovery document.
+    /// Changes the name in the discovery document.
     pub(crate) fn rename(&self, name: &str) {
         name.clone_into(&mut self.state.lock().unwrap().name);
     }
 
-    /// How often the keys were fetched.
+    /// Returns how many times the keys were fetched.
     pub(crate) fn key_requests(&self) -> usize {
         self.state.lock().unwrap().key_requests
     }
 
-    /// The claims of a good token for a principal, with some changed; null removes one.
+    /// Returns the claims of a valid token for a principal, with some changed; null removes a claim.
     pub(crate) fn claims(&self, oid: &str, change: &Value) -> Value {
         let now = now();
         let mut claims = json!({
@@ -74,7 +72,7 @@ impl Issuer {
     }
 }
 
-/// The time in seconds since 1970.
+/// Returns the time in seconds since 1970.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
@@ -109,7 +107,7 @@ fn answer(stream: TcpStream, state: &Mutex<State>) {
         ("/moved", None) => "HTTP/1.1 302 Found\r\nLocation: /keys\r\nContent-Length: 0\r\n\r\n".to_owned(),
         _ => "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n".to_owned(),
     };
-    // The other end may have gone away.
+    // The other end may have disconnected.
     let _ = reader.get_mut().write_all(text.as_bytes());
 }
 

@@ -1,4 +1,4 @@
-//! Black-box tests: the binary is started as its users start it, and is spoken to over the network.
+//! Black-box tests: they start the program as its users do, and communicate with it over the network.
 
 mod accounts;
 mod bearer;

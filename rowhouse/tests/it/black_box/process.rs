@@ -1,4 +1,4 @@
-//! The server as a process, and the files it is given.
+//! The server as a process, and its files.
 
 use crate::PROGRAM;
 use std::io::{BufRead, BufReader, Read};
@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use test_support::TIMEOUT;
 
-/// A running server; it is killed at the end.
+/// A running server. It is killed at the end.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// What it said on standard output.
+    /// Its standard output until it was ready.
     pub(crate) announcement: String,
     log: Arc<Mutex<String>>,
 }
@@ -48,17 +48,15 @@ impl Server {
         Self { child, address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), announcement, log }
     }
 
-    /// The id of the process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it logged so far.
     pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
 
-    /// Waits until the log, from `start` on, contains a text.
+    /// Waits until the log contains a text at or after `start`.
     pub(crate) fn wait_for_log(&self, start: usize, text: &str) {
         let begun = Instant::now();
         while !self.log().get(start..).is_some_and(|log| log.contains(text)) {
@@ -73,7 +71,7 @@ impl Server {
         assert!(status.success());
     }
 
-    /// Waits until the server has ended, and says whether it ended well.
+    /// Waits until the server has ended. Returns true if it ended successfully.
     pub(crate) fn wait(&mut self) -> bool {
         self.child.wait().unwrap().success()
     }
@@ -87,7 +85,7 @@ impl Drop for Server {
     }
 }
 
-/// What the server says on standard error when it refuses to start.
+/// Returns the error output of a server that refuses to start.
 pub(crate) fn refusal(arguments: &[&str], environment: &[(&str, &str)]) -> String {
     let mut child = command(arguments, environment).spawn().unwrap();
     let begun = Instant::now();
@@ -105,11 +103,10 @@ pub(crate) fn refusal(arguments: &[&str], environment: &[(&str, &str)]) -> Strin
     let mut output = String::new();
     child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
     assert!(matches!(status.code(), Some(1 | 2)), "{arguments:?} ended with {status}: {message}");
-    assert_eq!(output, "", "nothing may be announced");
+    assert_eq!(output, "", "nothing must be announced");
     message
 }
 
-/// A folder for the files of a test.
 pub(crate) struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -130,7 +127,7 @@ impl Folder {
         path
     }
 
-    /// Puts a file in the place of another in one step, as careful programs do.
+    /// Replaces a file atomically, as careful programs do.
     pub(crate) fn replace(&self, name: &str, content: &str) {
         let new: PathBuf = self.write("new", content).into();
         std::fs::rename(new, Path::new(&self.path(name))).unwrap();

@@ -1,4 +1,5 @@
-//! Refusals of requests whose body nobody reads: a client that sends everything before it reads gets the response.
+//! Tests of refusals of requests with an unread body: a client that sends everything before it reads still gets the
+//! response.
 
 use super::client::{Answer, Client, Request, key};
 use super::process::Folder;
@@ -8,10 +9,10 @@ use model::limits::REQUEST_BODY_BYTES_MAX;
 use test_support::{ACCOUNT, Client as PlainClient};
 
 const SIZES: [usize; 4] = [100_000, 1_000_000, 4_000_000, 13_000_000];
-/// More than the server reads of a head, in bytes.
+/// More bytes of a head than the server reads.
 const ENDLESS_HEAD_BYTES: usize = 2_000_000;
 
-/// Checks that a refusal ends the connection.
+/// Checks that a refusal closes the connection.
 fn check_refusal(answer: &Answer, status: u16, code: &str) {
     assert_eq!((answer.status, answer.header("x-ms-error-code")), (status, Some(code)), "{answer:?}");
     assert_eq!(answer.header("connection"), Some("close"));

@@ -1,4 +1,4 @@
-//! Settings that are unsafe, contradictory or broken are refused at the start, with a message that says what to do.
+//! Tests that unsafe, contradictory or broken settings are refused at the start, with a message that says what to do.
 
 use super::client::{ACCOUNT, Client, Request, account_file, key};
 use super::process::{Folder, Server, refusal};
@@ -6,7 +6,7 @@ use super::tls::{Pair, write_pair};
 
 const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-/// Addresses that others can reach.
+/// Addresses that other machines can reach.
 const NETWORK: [&str; 3] = ["0.0.0.0:0", "[::]:0", "192.0.2.1:10002"];
 
 #[test]
@@ -66,7 +66,7 @@ fn safe_or_explicitly_allowed_settings_are_served_to_the_network() {
 
     let flags = ["--listen", "0.0.0.0:0", "--allow-plain-http-on-network", "--allow-development-key-on-network"];
     Server::start(&flags, &[]);
-    // As settings of the environment and of a file.
+    // The same as settings in the environment and in a file.
     let file = folder.write("rowhouse.toml", "listen = \"0.0.0.0:0\"\nallow-development-key-on-network = true\n");
     Server::start(&["--config", &file], &[("ROWHOUSE_ALLOW_PLAIN_HTTP_ON_NETWORK", "true")]);
 }

@@ -1,4 +1,4 @@
-//! TLS, with certificates that are made on the spot.
+//! Tests of TLS, with certificates that are created by the test.
 
 use super::client::{Client, Request, account_file, key, tls_config};
 use super::process::{Folder, Server};
@@ -17,19 +17,19 @@ pub(crate) struct Pair {
     pub(crate) trusted: CertificateDer<'static>,
 }
 
-/// A certificate and its key as PEM, and what a client trusts.
+/// Returns a certificate and its key as PEM, and what a client trusts.
 fn make_pair() -> (String, String, CertificateDer<'static>) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
     (made.cert.pem(), made.signing_key.serialize_pem(), made.cert.der().clone())
 }
 
-/// A new certificate and its key, in files.
+/// Writes a new certificate and its key to files.
 pub(crate) fn write_pair(folder: &Folder) -> Pair {
     let (certificate, key, trusted) = make_pair();
     Pair { certificate: folder.write("cert.pem", &certificate), key: folder.write("key.pem", &key), trusted }
 }
 
-/// A server with TLS and one account, and what its clients trust.
+/// Starts a server with TLS and one account. Also returns what its clients trust.
 pub(crate) fn start(folder: &Folder, more: &[&str]) -> (Server, CertificateDer<'static>) {
     let pair = write_pair(folder);
     let accounts = folder.write("accounts", &account_file("orchard", &key(1), &key(2)));
@@ -98,15 +98,15 @@ fn plain_http_on_a_tls_port_is_told_to_use_https() {
         assert!(answer.contains("\r\nx-ms-error-code: AccountRequiresHttps\r\n"), "{body}: {answer:?}");
         assert!(answer.ends_with("use an address with https://.\r\n"), "{body}: {answer:?}");
     }
-    // The connection of a request without an end is closed.
+    // The connection of an endless request is closed.
     let endless = "x".repeat(16 * 1024 * 1024);
     ask(format!("{head}{endless}").as_bytes());
-    // What is neither HTTP nor TLS gets no answer in HTTP.
+    // Bytes that are neither HTTP nor TLS get no HTTP response.
     assert!(!ask(b"\x00\x01\x02\x03\x04\x05").contains("HTTP"));
     assert!(Client::tls(server.address, &trusted).is_ok());
     let url = format!("http://{}/orchard", server.address);
     let ran = crate::PROGRAM.folder().run("table", &["list", "--endpoint", &url], &[("ROWHOUSE_KEY", &key(1))]);
-    assert!(ran.code == Some(1) && ran.stderr.contains("begin the address with https://"), "{ran:?}");
+    assert!(ran.code == Some(1) && ran.stderr.contains("start the address with https://"), "{ran:?}");
 }
 
 #[test]
@@ -114,11 +114,11 @@ fn a_slow_handshake_delays_no_others_and_gives_its_place_to_them() {
     let folder = Folder::new();
     let (server, trusted) = start(&folder, &["--max-connections", "3"]);
     let mut unfinished: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(server.address).unwrap()).collect();
-    // One of them begins, and stops in the middle.
+    // One of them starts a handshake, and stops in the middle.
     unfinished[0].write_all(&[22, 3, 1, 2, 0, 1]).unwrap();
     let mut first = Client::tls(server.address, &trusted).unwrap();
     assert_eq!(first.send(Request::list_tables(&key(1))).status, 200);
-    // All three places are taken: the next one takes that of a slow one.
+    // All three places are occupied: the next connection replaces a slow one.
     let mut second = Client::tls(server.address, &trusted).unwrap();
     assert_eq!(second.send(Request::list_tables(&key(1))).status, 200);
     assert_eq!(first.send(Request::list_tables(&key(1))).status, 200);
@@ -153,7 +153,7 @@ fn a_new_certificate_is_taken_and_open_connections_go_on() {
     assert_eq!(renewed.send(Request::list_tables(&key(1))).status, 200);
     assert_eq!(open.send(Request::list_tables(&key(1))).status, 200);
 
-    // A certificate without its key, then a malformed one: the one in use stays.
+    // A certificate without its key, then a malformed one: the current one stays in use.
     let (certificate, private, newest) = make_pair();
     for broken in [certificate.as_str(), "nonsense"] {
         let start = server.log().len();

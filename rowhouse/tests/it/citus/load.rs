@@ -1,5 +1,5 @@
-//! Load on several servers that share a cluster: writers that know every acknowledged write and its ETag, and readers of a whole
-//! table whose entities nobody writes.
+//! Load on several servers that share a cluster: writers that remember every acknowledged write and its ETag, and
+//! readers of a whole table whose entities never change.
 
 use crate::PROGRAM;
 use serde_json::json;
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use test_support::writers::{Tally, Writer, fault};
 use test_support::{Client, Random, Server, eventually, statuses, transact};
 
-/// Each writes one partition, so that every worker has some of them.
+/// The number of writers. Each writes one partition, and there are enough for every worker to have some.
 const WRITERS: u64 = 12;
-/// No response takes longer than a request may, and a little.
+/// The maximum duration of a request, with a small margin.
 const RESPONSE_MS_MAX: u64 = 33_000;
 const STILL_PARTITIONS: usize = 60;
 const STILL_ROWS: usize = 5;
@@ -20,12 +20,12 @@ const STILL_ROWS: usize = 5;
 /// The ETags of entities by partition key and row key.
 type ETags = BTreeMap<(String, String), String>;
 
-/// Servers on one database, and what their clients know of it.
+/// Servers on one database, and what their clients know about it.
 #[derive(Debug)]
 pub(super) struct Load {
     servers: Vec<Server>,
     writers: Vec<Writer>,
-    /// The entities that nobody writes.
+    /// The entities that never change.
     still: ETags,
 }
 
@@ -47,13 +47,14 @@ impl Load {
             let answer = transact(&mut client, &operations.collect::<Vec<_>>()).unwrap();
             assert_eq!(statuses(&answer), [204; STILL_ROWS]);
         }
-        let still = scan(&mut client).expect("no fault so far");
+        let still = scan(&mut client).expect("no fault has been injected yet");
         assert_eq!(still.len(), STILL_PARTITIONS * STILL_ROWS);
         let writers = (0..WRITERS).map(|number| Writer::new(number, random.number())).collect();
         Self { servers, writers, still }
     }
 
-    /// Does harm while the clients work, and then compares everything. No response may take longer than a request may.
+    /// Runs the clients while `harm` causes faults, and then compares everything. No response may take longer than the
+    /// request timeout.
     pub(super) fn work_during(&mut self, harm: impl FnOnce(&Watch<'_>)) {
         let writers = self.writers.iter().map(|_| Tally::default()).collect::<Vec<_>>();
         let scans = self.servers.iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
@@ -71,18 +72,18 @@ impl Load {
             }
             let (servers, tables, is_over) = (&addresses, &tables, &is_over);
             scope.spawn(move || change_tables_through_faults(servers, is_over, tables));
-            // The clients end even if this fails.
+            // The clients stop even if this fails.
             let _end = EndOnDrop(is_over);
             watch.wait_for_everybody();
             harm(&watch);
         });
         watch.print();
         let longest = watch.longest_ms();
-        assert!(longest < RESPONSE_MS_MAX, "a response took {longest} ms, beyond what a request may take");
+        assert!(longest < RESPONSE_MS_MAX, "a response took {longest} ms, longer than the request timeout");
         self.check();
     }
 
-    /// What one server stored every server shows.
+    /// Checks that every server shows what any server stored.
     fn check(&mut self) {
         for server in &self.servers {
             let mut client = server.client();
@@ -93,12 +94,12 @@ impl Load {
         }
     }
 
-    /// Starts one more server, whose address may name other nodes.
+    /// Starts another server, whose address may list other nodes.
     pub(super) fn add_server(&mut self, store: &str) {
         self.servers.push(start(store));
     }
 
-    /// Stops all servers, of which none may have had a defect.
+    /// Stops all servers. None of them may have logged a defect.
     pub(super) fn stop(self) {
         for server in self.servers {
             let (status, log) = server.stop();
@@ -112,11 +113,11 @@ pub(super) fn start(store: &str) -> Server {
     PROGRAM.start(&["--store", store, "--distribute", "--store-connections", "8"])
 }
 
-/// What the clients got so far.
+/// The progress of the clients.
 #[derive(Debug)]
 pub(super) struct Watch<'a> {
     writers: &'a [Tally],
-    /// The complete scans by each server.
+    /// The number of complete scans through each server.
     scans: &'a [AtomicU64],
     tables: &'a TableChanges,
 }
@@ -125,7 +126,7 @@ pub(super) struct Watch<'a> {
 #[derive(Debug, Default)]
 struct TableChanges {
     done: AtomicU64,
-    /// The changes that a server did not know at once.
+    /// The number of changes that a server did not see immediately.
     late: AtomicU64,
 }
 
@@ -134,29 +135,30 @@ impl Watch<'_> {
         self.writers.iter().map(|tally| tally.acknowledged.load(Ordering::SeqCst)).collect()
     }
 
-    /// Waits until every writer was served a few times more, and each server did a complete scan more.
+    /// Waits until every writer has completed a few more writes, and each server another complete scan.
     pub(super) fn wait_for_everybody(&self) {
         let began = Instant::now();
         let (writes, scans) = (self.acknowledged(), self.scans());
         eventually("service for every writer", || {
             self.acknowledged().iter().zip(&writes).all(|(now, then)| *now >= then + 5).then_some(())
         });
-        // The one that was under way may have begun before.
+        // A scan in progress may have started earlier.
         eventually("a complete scan", || {
             self.scans().iter().zip(&scans).all(|(now, then)| *now >= then + 2).then_some(())
         });
-        println!("everybody was served after {:?}", began.elapsed());
+        println!("all clients were served after {:?}", began.elapsed());
     }
 
-    /// Waits until some writers were served often, as those of the workers that are there; meanwhile no others are.
+    /// Waits until some writers have completed many writes, as the writers of the remaining workers do, while the
+    /// others complete none.
     pub(super) fn wait_for_some(&self) {
         let before = self.acknowledged();
         let served = || self.acknowledged().into_iter().zip(&before).map(|(now, then)| now - then).collect::<Vec<_>>();
         eventually("service for some writers", || served().iter().any(|&writes| writes >= 50).then_some(()));
-        // The response to one of its writes may have been under way.
+        // A response to one of its writes may have been in flight.
         assert!(
             served().iter().any(|&writes| writes <= 1),
-            "all were served, a worker too many is there: {:?}",
+            "all writers were served, so there is one worker too many: {:?}",
             served()
         );
     }
@@ -165,12 +167,11 @@ impl Watch<'_> {
         self.scans.iter().map(|scans| scans.load(Ordering::SeqCst)).collect()
     }
 
-    /// The acknowledged changes of tables that a server did not know at once so far.
+    /// Returns the number of acknowledged table changes so far that a server did not see immediately.
     pub(super) fn late_changes(&self) -> u64 {
         self.tables.late.load(Ordering::SeqCst)
     }
 
-    /// The writes that were answered with an error so far.
     pub(super) fn faults(&self) -> u64 {
         let faults = |tally: &Tally| tally.busy.load(Ordering::SeqCst) + tally.unknown.load(Ordering::SeqCst);
         self.writers.iter().map(faults).sum()
@@ -204,13 +205,13 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// Reads the whole table again and again; only a whole one counts, and it is always the same.
+/// Reads the whole table repeatedly. Only complete scans count, and each must return the same entities.
 fn scan_through_faults(address: &str, still: &ETags, is_over: &AtomicBool, scans: &AtomicU64) {
     let mut client = Client::connect(address).unwrap();
     while !is_over.load(Ordering::SeqCst) {
         match scan(&mut client) {
             Some(found) => {
-                assert_eq!(found, *still, "a scan missed or repeated something");
+                assert_eq!(found, *still, "a scan missed or repeated entities");
                 scans.fetch_add(1, Ordering::SeqCst);
             }
             None => thread::sleep(Duration::from_millis(20)),
@@ -218,13 +219,13 @@ fn scan_through_faults(address: &str, still: &ETags, is_over: &AtomicBool, scans
     }
 }
 
-/// Creates and deletes tables again and again. What was acknowledged every server knows, at once unless a node died.
+/// Creates and deletes tables repeatedly. Every server sees an acknowledged change, immediately unless a node died.
 fn change_tables_through_faults(addresses: &[String], is_over: &AtomicBool, changes: &TableChanges) {
     let mut clients = addresses.iter().map(|address| Client::connect(address).unwrap()).collect::<Vec<_>>();
     for number in 0_u64.. {
         let (table, creator) = (format!("passing{number}"), usize::try_from(number).unwrap() % clients.len());
         let body = json!({ "TableName": table }).to_string();
-        // After a fault it may exist already, or be gone already.
+        // After a fault, it may already exist, or already be deleted.
         let steps: [(&str, String, &str, [u16; 2], u16); 2] = [
             ("POST", "/Tables".to_owned(), &body, [201, 409], 204),
             ("DELETE", format!("/Tables('{table}')"), "", [204, 404], 404),
@@ -236,7 +237,8 @@ fn change_tables_through_faults(addresses: &[String], is_over: &AtomicBool, chan
             for client in &mut clients {
                 let Some(status) = without_fault(client, "PUT", &entity, "{}", is_over) else { return };
                 if status != then {
-                    // The node that was asked died between the two phases of the commit, and does the second one later.
+                    // The contacted node died between the two phases of the commit, and completes the second one
+                    // later.
                     changes.late.fetch_add(1, Ordering::SeqCst);
                     eventually("the end of the commit", || {
                         let status = without_fault(client, "PUT", &entity, "{}", is_over);
@@ -249,7 +251,7 @@ fn change_tables_through_faults(addresses: &[String], is_over: &AtomicBool, chan
     }
 }
 
-/// Sends a request again until its answer is no fault, and returns the status; `None` if it is over before that.
+/// Repeats a request until its response is not a fault, and returns the status. Returns `None` if the test ends first.
 fn without_fault(client: &mut Client, method: &str, path: &str, body: &str, is_over: &AtomicBool) -> Option<u16> {
     while !is_over.load(Ordering::SeqCst) {
         let answer = client.request(method, path, &[], body.as_bytes());
@@ -261,7 +263,7 @@ fn without_fault(client: &mut Client, method: &str, path: &str, body: &str, is_o
     None
 }
 
-/// Reads the whole table by several pages, in the order of the keys. `None` after a fault.
+/// Reads the whole table page by page, in key order. Returns `None` after a fault.
 fn scan(client: &mut Client) -> Option<ETags> {
     let (mut found, mut from) = (ETags::new(), String::new());
     loop {
@@ -273,7 +275,7 @@ fn scan(client: &mut Client) -> Option<ETags> {
         for entity in page.json()["value"].as_array().unwrap() {
             let text = |name: &str| entity[name].as_str().unwrap().to_owned();
             let key = (text("PartitionKey"), text("RowKey"));
-            assert!(found.last_key_value().is_none_or(|(last, _)| *last < key), "{key:?} is not in order");
+            assert!(found.last_key_value().is_none_or(|(last, _)| *last < key), "{key:?} is out of order");
             found.insert(key, text("odata.etag"));
         }
         let token = |name: &str| page.header(&format!("x-ms-continuation-{name}")).map(str::to_owned);

@@ -1,7 +1,7 @@
-//! Servers on a cluster of Citus, whose workers they address: what happens when nodes die, are cut off, or are added under load.
+//! Tests of servers on a Citus cluster whose workers they address: nodes die, are cut off, or are added under load.
 //!
-//! No acknowledged write is lost, and every ETag is the one that was acknowledged; clients see no other errors than those after
-//! which they try again; a scan of a table shows every entity once or fails; the servers go on without a restart.
+//! No acknowledged write is lost, and every ETag is the acknowledged one. Clients see only errors after which they
+//! retry. A scan of a table shows every entity once or fails. The servers continue without a restart.
 
 mod load;
 
@@ -14,7 +14,7 @@ use test_support::{Client, Random, Server, eventually};
 
 const SEED: &str = "ROWHOUSE_CITUS_SEED";
 
-/// A cluster with a database, for servers that address its workers.
+/// Starts a cluster with a database, for servers that address its workers.
 fn cluster() -> Option<(CitusCluster, String, String)> {
     let cluster = CitusCluster::start(2)?;
     let database = cluster.database();
@@ -30,7 +30,7 @@ fn nothing_is_lost_when_workers_are_killed_under_load_and_started_again() {
     load.work_during(|watch| {
         for worker in [1, 2, 1] {
             cluster.kill(worker);
-            // What the other worker has is served.
+            // Entities on the other worker are served.
             watch.wait_for_some();
             thread::sleep(Duration::from_millis(random.below(1500)));
             cluster.restart(worker);
@@ -56,7 +56,8 @@ fn nothing_is_lost_when_a_worker_is_cut_off_for_some_seconds() {
     load.stop();
 }
 
-/// Sends a request that changes the catalog, and returns its status. If the service cannot do it, it says so as for entities.
+/// Sends a request that changes the catalog, and returns its status. If the service is unavailable, the response is
+/// the same as for entities.
 fn change_catalog(client: &mut Client, method: &str, path: &str) -> u16 {
     let body: &[u8] = if method == "POST" { br#"{"TableName":"later"}"# } else { b"" };
     let answer = client.request(method, path, &[], body);
@@ -78,7 +79,8 @@ fn entities_are_served_without_the_coordinator() {
         let table = client.request("GET", "/Tables('still')", &[], b"");
         assert_eq!(table.status, 200, "{table:?}");
         assert_eq!(change_catalog(&mut client, "POST", "/Tables"), 503);
-        // Whether the node that the request went to did it on the coordinator is not known to the server.
+        // The server does not know whether the node that handled the request has already executed it on the
+        // coordinator.
         assert!(matches!(change_catalog(&mut client, "DELETE", "/Tables('still')"), 500 | 503));
         watch.wait_for_everybody();
         assert_eq!(watch.faults(), before, "no operation on entities needs the coordinator");
@@ -96,7 +98,7 @@ fn entities_are_served_without_the_coordinator() {
     load.stop();
 }
 
-/// The number of shards of the entities that a node has.
+/// Returns the number of entity shards on a node.
 fn shards(cluster: &CitusCluster, database: &str, node: usize) -> u32 {
     let statement = format!(
         "SELECT count(*) FROM citus_shards WHERE nodeport = {} AND table_name = 'rowhouse_entities'::regclass",
@@ -119,7 +121,7 @@ fn shards_move_to_added_workers_under_load() {
         watch.wait_for_everybody();
         assert_eq!(watch.late_changes(), 0);
     });
-    // One more server, which is told of the new node.
+    // Another server, whose address includes the new node.
     load.add_server(&cluster.url_of_several(&[1, 2, third], &database));
     load.work_during(|watch| {
         let fourth = cluster.add_worker(&database);
@@ -127,7 +129,7 @@ fn shards_move_to_added_workers_under_load() {
         cluster.sql(0, &database, "SELECT citus_rebalance_wait()");
         assert!(shards(&cluster, &database, fourth) > 5);
         watch.wait_for_everybody();
-        // A worker that all servers know of gives its shards away.
+        // A worker that all servers know gives up its shards.
         let drain = format!("SELECT citus_drain_node('127.0.0.1', {}, 'force_logical')", cluster.port(1));
         cluster.sql(0, &database, &drain);
         assert_eq!(shards(&cluster, &database, 1), 0);

@@ -1,4 +1,4 @@
-//! `rowhouse accounts`.
+//! Tests of `rowhouse accounts`.
 
 use crate::PROGRAM;
 use std::fs::{self, Permissions};
@@ -15,12 +15,12 @@ fn done(folder: &Folder, words: &[&str]) -> String {
     ran.stdout
 }
 
-/// The keys of all accounts in a text, each after its name.
+/// Returns the keys of all accounts in a text, each after its name.
 fn keys(text: &str) -> Vec<String> {
     text.lines().filter_map(|line| Some(line.split_once("key")?.1.split('"').nth(1)?.to_owned())).collect()
 }
 
-/// Whether a server with this file accepts a request that this key signed.
+/// Returns true if a server with this file accepts a request that is signed with this key.
 fn accepts(folder: &Folder, file: &str, account: &str, key: &str) -> bool {
     let server = PROGRAM.start(&["--in-memory", "--accounts", &folder.path(file)]);
     let url = format!("http://{}/{account}", server.address);
@@ -44,7 +44,7 @@ fn a_new_account_is_one_that_the_server_accepts() {
     assert_eq!(fs::metadata(folder.path("accounts.toml")).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(accepts(&folder, "accounts.toml", "willow", &keys(&text)[1]));
 
-    // What is there stays, and so do the permissions.
+    // Existing content stays, and so do the permissions.
     let commented = format!("# ours\n{text}# the end");
     fs::write(folder.path("accounts.toml"), &commented).unwrap();
     fs::set_permissions(folder.path("accounts.toml"), Permissions::from_mode(0o640)).unwrap();
@@ -66,7 +66,7 @@ fn one_key_is_replaced_and_the_other_stays_valid() {
     let read = || keys(&fs::read_to_string(folder.path("accounts.toml")).unwrap());
     let old = read();
     let said = done(&folder, &["rotate", "orchard", "--file", "accounts.toml"]);
-    assert!(said.starts_with("'orchard' has a new key2 in accounts.toml; its key1 is as it was\n"), "{said}");
+    assert!(said.starts_with("'orchard' has a new key2 in accounts.toml; its key1 is unchanged\n"), "{said}");
     let second = read();
     assert!(second[0] == old[0] && second[1] != old[1], "{said}");
     assert!(!accepts(&folder, "accounts.toml", "orchard", &old[1]));
@@ -85,11 +85,11 @@ fn what_cannot_be_done_changes_nothing() {
     let broken = text.replace("key2", "key3");
     fs::write(folder.path("broken.toml"), &broken).unwrap();
     for (words, told) in [
-        (&["new", "orchard", "--file", "accounts.toml"][..], "'orchard' is there already"),
-        (&["new", "An_Orchard", "--file", "accounts.toml"], "lower-case letters and digits"),
+        (&["new", "orchard", "--file", "accounts.toml"][..], "'orchard' already exists"),
+        (&["new", "An_Orchard", "--file", "accounts.toml"], "lowercase letters and digits"),
         (&["rotate", "willow", "--file", "accounts.toml"], "there is no account 'willow'"),
-        (&["rotate", "willow", "--file", "missing.toml"], "there is no file missing.toml"),
-        (&["list", "--file", "missing.toml"], "there is no file missing.toml"),
+        (&["rotate", "willow", "--file", "missing.toml"], "the file missing.toml does not exist"),
+        (&["list", "--file", "missing.toml"], "the file missing.toml does not exist"),
         (&["new", "willow", "--file", "broken.toml"], "line 4, column 1: unknown field 'key3'; did you mean 'key"),
         (&["new", "willow", "--file", "no/folder.toml"], "writing no/folder.toml"),
     ] {
@@ -108,7 +108,10 @@ fn the_example_file_is_one_that_the_server_accepts_with_keys() {
     let printed = done(&folder, &["new", "orchard"]);
     fs::write(folder.path("accounts.toml"), example).unwrap();
     let ran = run(&folder, &["list", "--file", "accounts.toml"]);
-    assert!(ran.stderr.contains("a key of account 'orchard' is invalid"), "nobody serves the example itself: {ran:?}");
+    assert!(
+        ran.stderr.contains("a key of account 'orchard' is invalid"),
+        "the unchanged example must not be accepted: {ran:?}"
+    );
     // Uncommented, the rest is valid too.
     let quota = example.replace("# [account.quota]\n# max", "[account.quota]\nmax");
     fs::write(folder.path("accounts.toml"), quota.replace("<key>", &keys(&printed)[0])).unwrap();

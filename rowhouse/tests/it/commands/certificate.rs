@@ -1,4 +1,4 @@
-//! `rowhouse certificate`, and what a client says about certificates that it does not accept.
+//! Tests of `rowhouse certificate`, and of client errors about unacceptable certificates.
 
 use crate::PROGRAM;
 use crate::black_box::process::Server;
@@ -6,13 +6,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use test_support::command::{Folder, Ran};
 
-/// A server with a certificate, in memory.
+/// Starts a server with a certificate, in memory.
 fn server(folder: &Folder, certificate: &str, key: &str) -> Server {
     let (certificate, key) = (folder.path(certificate), folder.path(key));
     Server::start(&["--listen", "127.0.0.1:0", "--tls-cert", &certificate, "--tls-key", &key], &[])
 }
 
-/// Asks the server under a host name, with a file of authorities that are trusted.
+/// Sends a request to the server under a host name, with a file of trusted authorities.
 fn ask(folder: &Folder, server: &Server, host: &str, trusted: &str) -> Ran {
     let port = server.address.port();
     let url = format!("https://{host}:{port}/devstoreaccount1");
@@ -34,7 +34,7 @@ fn a_server_with_it_is_trusted_by_clients_that_have_the_file() {
     }
     let made = fs::read(folder.path("key.pem")).unwrap();
     let ran = folder.run("certificate", &["--cert", "other.pem"], &[]);
-    assert!(ran.code == Some(1) && ran.stderr.contains("key.pem exists: name another file"), "{ran:?}");
+    assert!(ran.code == Some(1) && ran.stderr.contains("key.pem already exists: choose another file"), "{ran:?}");
     assert_eq!(fs::read(folder.path("key.pem")).unwrap(), made);
     let ran = folder.run("certificate", &["a b", "--cert", "c", "--key", "k"], &[]);
     assert!(ran.code == Some(1) && ran.stderr.contains("neither a host name nor an IP address"), "{ran:?}");
@@ -48,7 +48,7 @@ fn a_certificate_that_is_not_accepted_is_reported_at_once() {
         let (cert, key) = (format!("{name}.pem"), format!("{name}.key"));
         assert_eq!(folder.run("certificate", &["--cert", &cert, "--key", &key], &[]).code, Some(0));
     }
-    // What `openssl req -x509` makes.
+    // Like the output of `openssl req -x509`.
     let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let key = rcgen::KeyPair::generate().unwrap();
@@ -62,11 +62,11 @@ fn a_certificate_that_is_not_accepted_is_reported_at_once() {
         let ran = ask(&folder, &server, "localhost", trusted);
         assert!(ran.code == Some(1) && ran.stderr.contains(told), "{name}: {ran:?}");
         // Another attempt would fail in the same way.
-        assert!(ran.stderr.contains("had no answer: the TLS handshake failed"), "{name}: {ran:?}");
+        assert!(ran.stderr.contains("got no response: the TLS handshake failed"), "{name}: {ran:?}");
         let port = server.address.port();
         let from = format!("https://localhost:{port}/devstoreaccount1");
         let trusted = folder.path(trusted);
         let ran = folder.run("export", &["--from", &from, "--to", "out"], &[("SSL_CERT_FILE", &trusted)]);
-        assert!(ran.code == Some(1) && ran.stderr.contains("had no answer: the TLS"), "{name}: {ran:?}");
+        assert!(ran.code == Some(1) && ran.stderr.contains("got no response: the TLS"), "{name}: {ran:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Which service is spoken to, and as whom.
+//! Tests of how the commands choose a service and a credential.
 
 use super::Bench;
 use test_support::{ACCOUNT, KEY};
@@ -48,13 +48,9 @@ fn mistakes_are_explained_and_no_secret_is_shown() {
     let secret = "AAECAwQFBgcICQoLDA0ODw==";
     for (arguments, environment, told) in [
         (&["--endpoint", endpoint][..], &[("ROWHOUSE_KEY", secret)][..], "403 AuthenticationFailed"),
-        (
-            &["--endpoint", endpoint],
-            &[("ROWHOUSE_KEY", "AAEC!")],
-            "the content of ROWHOUSE_KEY or --key-file is neither",
-        ),
+        (&["--endpoint", endpoint], &[("ROWHOUSE_KEY", "AAEC!")], "the value of ROWHOUSE_KEY or --key-file is neither"),
         (&["--endpoint", "https://orchard.table.example.net"], &[], "into the variable ROWHOUSE_KEY"),
-        (&["--endpoint", "./data"], &[], "which is not a service: start one on it with 'rowhouse serve'"),
+        (&["--endpoint", "./data"], &[], "which is not a service: start a server for it with 'rowhouse serve'"),
         (&["--endpoint", endpoint, "--key-file", "nowhere"], &[], "reading --key-file"),
         (&["--connection-string-file", "nowhere"], &[], "reading --connection-string-file nowhere"),
         (
@@ -76,15 +72,14 @@ fn mistakes_are_explained_and_no_secret_is_shown() {
         (
             &["--endpoint", "http://127.0.0.1:1/devstoreaccount1"],
             &[],
-            "is a server running there? 'rowhouse serve' starts one",
+            "is a server running there? Start one with 'rowhouse serve'",
         ),
     ] {
         let ran = bench.folder.run("table", &[&["list"], arguments].concat(), environment);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{arguments:?} {environment:?}: {ran:?}");
         assert!(ran.stderr.contains(told) && !ran.stderr.contains("AAEC"), "{arguments:?} {environment:?}: {ran:?}");
     }
-    let told =
-        "(the key or signature is not one of this account, has expired, or the clock of this machine is wrong)\n";
+    let told = "(the key or signature does not belong to this account or has expired, or the clock of this machine is wrong)\n";
     let ran = bench.folder.run("table", &["list", "--endpoint", endpoint], &[("ROWHOUSE_KEY", secret)]);
     assert!(ran.stderr.ends_with(told), "{ran:?}");
 }

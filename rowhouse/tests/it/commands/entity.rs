@@ -1,11 +1,11 @@
-//! `rowhouse entity`.
+//! Tests of `rowhouse entity`.
 
 use super::Bench;
 use crate::PROGRAM;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// What differs from run to run.
+/// Replaces the parts that differ from run to run.
 fn without_times(text: &str) -> String {
     let mut text = text.to_owned();
     while let Some(at) = text.find(":\"20").filter(|at| text[at + 2..].contains("Z\"")) {
@@ -104,7 +104,7 @@ fn one_entity_in_every_form() {
     assert!(rest.contains("\nETag                    W/\"datetime'"), "{rest}");
     let csv = bench.prints(&["entity", "get", "cars", "wren", "-1", "--output", "csv", "--select", "Tag"]);
     assert!(csv.starts_with("PartitionKey,RowKey,Timestamp,Tag,Tag@type\r\nwren,-1,20"), "{csv}");
-    let missing = "rowhouse: ENDPOINT: reading an entity of the table 'cars' was refused: 404 ResourceNotFound: \
+    let missing = "rowhouse: ENDPOINT: reading an entity from the table 'cars' was refused: 404 ResourceNotFound: \
                    The specified resource does not exist.\n";
     assert_eq!(bench.says(4, &["entity", "get", "cars", "wren", "2"]), missing);
 }
@@ -122,14 +122,14 @@ fn writing_with_and_without_conditions() {
     assert_eq!(doors(), ",\"Doors\":5,\"Weight@odata.type\":\"Edm.Double\",\"Weight\":981.5}");
     let new = bench.prints(&[&put[..], &["Doors:Int32=6"]].concat());
     assert_eq!(doors(), ",\"Doors\":6}");
-    let changed = "rowhouse: ENDPOINT: replacing an entity of the table 'cars' was refused: 412 UpdateConditionNotSatisfied: The update \
-        condition specified in the request was not satisfied. (somebody changed it: read it again for its new ETag)\n";
+    let changed = "rowhouse: ENDPOINT: replacing an entity in the table 'cars' was refused: 412 UpdateConditionNotSatisfied: The update \
+        condition specified in the request was not satisfied. (the entity has changed: read it again to get its new ETag)\n";
     assert_eq!(bench.says(5, &[&put[..], &["Doors:Int32=7", "--if-match", old.trim()]].concat()), changed);
     bench.prints(&[&put[..], &["Doors:Int32=7", "--replace", "--if-match", new.trim()]].concat());
     bench.prints(&[&put[..], &["Weight:Double=1", "--merge", "--if-match", "*"]].concat());
     assert_eq!(doors(), ",\"Doors\":7,\"Weight@odata.type\":\"Edm.Double\",\"Weight\":1.0}");
     let exists = "rowhouse: ENDPOINT: inserting an entity into the table 'cars' was refused: 409 EntityAlreadyExists: The specified entity \
-        already exists. (without --insert it is replaced, with --merge changed)\n";
+        already exists. (omit --insert to replace it, or use --merge to change it)\n";
     assert_eq!(bench.says(5, &[&put[..], &["--insert"]].concat()), exists);
     bench.says(4, &["entity", "put", "cars", "kestrel", "9", "A=1", "--if-match", "*"]);
     bench.prints(&["entity", "put", "cars", "kestrel", "9", "--insert"]);
@@ -152,7 +152,7 @@ fn entities_as_json() {
     assert_eq!(etags.lines().count(), 2);
     bench.prints(&["entity", "put", "cars", "a", "3", "--json", "{\"N\":1}"]);
     assert_eq!(bench.prints(&["entity", "count", "cars", "--filter", "PartitionKey eq 'a'"]), "3\n");
-    // What is read is written again as it was.
+    // An entity that was read is written back unchanged.
     let line = bench.prints(&["entity", "get", "cars", "wren", "-1"]);
     bench.prints(&["table", "create", "copies"]);
     let mut command = Command::new(PROGRAM.path());
@@ -168,13 +168,13 @@ fn entities_as_json() {
         (&["a", "1", "N"], "rowhouse: 'N' is not a property: write Name=value or Age:Int32=5\n"),
         (
             &["a/b", "1", "N=1"],
-            "rowhouse: \"a/b\" is not a PartitionKey: that has up to 512 characters, without / \\ # ? and control characters\n",
+            "rowhouse: \"a/b\" is not a valid PartitionKey: use up to 512 characters, without / \\ # ? and control characters\n",
         ),
         (
             &["a", "1", "N=1", "--if-match", "x"],
-            "rowhouse: 'x' is not an ETag: one looks like W/\"datetime'2031-04-01T06%3A30%3A00.1234567Z'\", and * stands for any\n",
+            "rowhouse: 'x' is not a valid ETag: write it like W/\"datetime'2031-04-01T06%3A30%3A00.1234567Z'\", or * for any\n",
         ),
-        (&[], "rowhouse: say which entity: PARTITION ROW NAME=VALUE…, or --json\n"),
+        (&[], "rowhouse: no entity given: pass PARTITION ROW NAME=VALUE…, or --json\n"),
     ] {
         assert_eq!(bench.says(1, &[&["entity", "put", "cars"], words].concat()), told);
     }
@@ -200,9 +200,9 @@ fn all_pages_are_read_and_counted() {
     assert_eq!((rows(&[]), rows(&["--top", "1500"])), (2500, 1500));
     // The columns are named once, although there are three pages.
     assert_eq!(rows(&["--output", "table"]), 2 + 2500 + 1);
-    let told = "rowhouse: ENDPOINT: a page of the table 'many' was refused: 400 InvalidInput: Syntax error at position 4 in 'N gt'.\n";
+    let told = "rowhouse: ENDPOINT: querying the table 'many' was refused: 400 InvalidInput: Syntax error at position 4 in 'N gt'.\n";
     assert_eq!(bench.says(1, &["entity", "count", "many", "--filter", "N gt"]), told);
-    // A reader that closes the pipe is no error.
+    // A reader that closes the pipe is not an error.
     let mut command = Command::new(PROGRAM.path());
     command.env_clear().env("ROWHOUSE_ENDPOINT", &bench.endpoint).args(["entity", "query", "many"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -218,10 +218,10 @@ fn metrics_tables_are_read_and_not_written() {
     assert_eq!(bench.prints(&["entity", "count", table]), "0\n");
     assert_eq!(bench.prints(&["entity", "query", table, "--output", "json"]), "[]\n");
     let told = format!(
-        "rowhouse: '{table}' is not a table name: that has 3 to 63 letters and digits, and begins with a letter\n"
+        "rowhouse: '{table}' is not a valid table name: use 3 to 63 letters and digits, beginning with a letter\n"
     );
     assert_eq!(bench.says(1, &["entity", "put", table, "p", "r"]), told);
     assert_eq!(bench.says(1, &["table", "delete", table]), told);
     let told = bench.says(1, &["entity", "count", "$a/b"]);
-    assert!(told.starts_with("rowhouse: '$a/b' is not a table name"), "{told}");
+    assert!(told.starts_with("rowhouse: '$a/b' is not a valid table name"), "{told}");
 }

@@ -1,19 +1,19 @@
-//! Services that harm the command that asks them: they write into its terminal, or never come to an end.
+//! Tests of services that attack the command that uses them: they write to its terminal, or never end.
 
 use crate::PROGRAM;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;
 
-/// An escape sequence that clears a terminal, its eight-bit form, a line of its own, and text that runs backwards.
+/// An escape sequence that clears a terminal, its eight-bit form, an extra line, and text that runs backwards.
 const HOSTILE: &str = "\u{1b}[2J\u{9b}2J\r\nrowhouse: all is well\u{202e}\u{2028}\u{7}";
 
-/// The endpoint of a service that gives every request this response.
+/// Starts a service that gives every request this response. Returns its endpoint.
 fn service(status: &str, body: &str) -> String {
     service_for(usize::MAX, status, body)
 }
 
-/// The endpoint of a service that gives this response to so many requests, and then is gone.
+/// Starts a service that gives this response to a number of requests, and then ends. Returns its endpoint.
 fn service_for(requests: usize, status: &str, body: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}/devstoreaccount1", listener.local_addr().unwrap());
@@ -21,7 +21,7 @@ fn service_for(requests: usize, status: &str, body: &str) -> String {
     let response = format!(
         "HTTP/1.1 {status}\r\nContent-Type: application/json;odata=minimalmetadata\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
     );
-    // The thread ends with the process of the tests.
+    // The thread ends with the test process.
     thread::spawn(move || {
         for stream in listener.incoming().take(requests) {
             let Ok(mut stream) = stream else { return };
@@ -35,7 +35,7 @@ fn service_for(requests: usize, status: &str, body: &str) -> String {
     endpoint
 }
 
-/// Runs commands against the service. Whatever they write holds no control characters but the ends of their own lines.
+/// Runs commands against the service. Their output must contain no control characters except their own line breaks.
 fn assert_harmless(endpoint: &str, commands: &[&[&str]]) {
     let folder = PROGRAM.folder();
     for command in commands {
@@ -44,7 +44,10 @@ fn assert_harmless(endpoint: &str, commands: &[&[&str]]) {
             assert!(!line.contains(model::control_characters::is_control_character), "{command:?}: {line:?}");
             assert!(!line.starts_with("rowhouse: all is well"), "{command:?}: {ran:?}");
         }
-        assert!(format!("{ran:?}").contains("all is well"), "the service was not heard: {command:?} {ran:?}");
+        assert!(
+            format!("{ran:?}").contains("all is well"),
+            "the command did not show the service's text: {command:?} {ran:?}"
+        );
     }
 }
 
@@ -89,7 +92,8 @@ fn its_names_and_values_do_not_control_the_terminal() {
 fn a_repeated_continuation_token_ends_every_command() {
     let token = "200 OK\r\nx-ms-continuation-NextPartitionKey: p\r\nx-ms-continuation-NextRowKey: r\r\n\
                  x-ms-continuation-NextTableName: t";
-    // Without an end, a command that follows the token would run forever instead of failing the test.
+    // The number of responses is limited: otherwise, a command that follows the token would run forever instead of
+    // failing the test.
     let endpoint = || service_for(100, token, "{\"value\":[]}");
     let folder = PROGRAM.folder();
     for command in [

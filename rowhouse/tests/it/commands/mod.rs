@@ -1,4 +1,4 @@
-//! `rowhouse table` and `rowhouse entity` as their users run them; what they print is compared byte by byte.
+//! Tests of `rowhouse table` and `rowhouse entity` as users run them. Their output is compared byte by byte.
 
 mod accounts;
 mod certificate;
@@ -23,28 +23,27 @@ impl Bench {
         Self::with(&["--in-memory"])
     }
 
-    /// A server with these options.
     fn with(options: &[&str]) -> Self {
         let server = PROGRAM.start(options);
         let endpoint = test_support::command::endpoint(&server.address);
         Self { folder: PROGRAM.folder(), server, endpoint }
     }
 
-    /// Runs a command, given as words; it ends with this code.
+    /// Runs a command, given as words. It must end with this exit code.
     fn run(&self, code: i32, words: &[&str]) -> Ran {
         let ran = self.folder.run(words[0], &words[1..], &[("ROWHOUSE_ENDPOINT", &self.endpoint)]);
         assert_eq!(ran.code, Some(code), "{words:?}: {ran:?}");
         ran
     }
 
-    /// What a command prints that must succeed.
+    /// Returns the output of a command, which must succeed.
     fn prints(&self, words: &[&str]) -> String {
         let ran = self.run(0, words);
         assert_eq!(ran.stderr, "", "{words:?}");
         ran.stdout
     }
 
-    /// What a command says that must fail, without the address of the server.
+    /// Returns the error output of a command, which must fail, without the address of the server.
     fn says(&self, code: i32, words: &[&str]) -> String {
         let ran = self.run(code, words);
         assert_eq!(ran.stdout, "", "{words:?}");

@@ -1,4 +1,4 @@
-//! `rowhouse table`.
+//! Tests of `rowhouse table`.
 
 use super::Bench;
 
@@ -30,7 +30,7 @@ fn tables_are_listed_created_and_deleted() {
 #[test]
 fn nothing_is_done_if_one_name_is_invalid() {
     let bench = Bench::new();
-    let told = "rowhouse: 'a-b' is not a table name: that has 3 to 63 letters and digits, and begins with a letter\n";
+    let told = "rowhouse: 'a-b' is not a valid table name: use 3 to 63 letters and digits, beginning with a letter\n";
     assert_eq!(bench.says(1, &["table", "create", "cars", "a-b"]), told);
     assert_eq!(bench.prints(&["table", "list"]), "");
     assert!(bench.says(2, &["table", "create"]).contains("required arguments"));

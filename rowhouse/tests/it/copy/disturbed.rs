@@ -1,4 +1,4 @@
-//! Services that are busy, and connections that break.
+//! Tests of copies with busy services and broken connections.
 
 use crate::PROGRAM;
 use std::net::TcpListener;
@@ -30,6 +30,6 @@ fn an_unreachable_service_is_reported() {
     // A port that was free a moment ago refuses connections.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let told = folder.refused(&["--from", &endpoint(&free), "--to", "to"]);
-    assert!(told.contains("the list of tables had no answer after 10 attempts"), "{told}");
+    assert!(told.contains("listing the tables got no response after 10 attempts"), "{told}");
     assert!(folder.states("copy").is_empty());
 }

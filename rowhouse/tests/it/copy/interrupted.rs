@@ -1,4 +1,4 @@
-//! Copies that are ended in the middle and begun again.
+//! Tests of copies that are interrupted and resumed.
 
 use crate::PROGRAM;
 use std::os::unix::fs::MetadataExt;
@@ -10,9 +10,9 @@ use test_support::proxy::Proxy;
 use test_support::{KEY, Random, Server};
 
 const SEED: &str = "ROWHOUSE_COPY_SEED";
-/// Most times that a copy is killed before it may end.
+/// The maximum number of times that a copy is killed before it may complete.
 const KILLS: u32 = 8;
-/// What the state file says of a table whose first page was written.
+/// The entry in the state file of a table whose first page was written.
 const FIRST_PAGE: &str = "\"next_partition\": \"1!";
 
 fn fill_for_a_while(server: &Server) {
@@ -22,39 +22,40 @@ fn fill_for_a_while(server: &Server) {
     fill(server, "mixed", 20, 60);
 }
 
-/// Kills a copy that waits for a request which a proxy holds: in its middle on any machine.
+/// Kills a copy that waits for a request held by a proxy, so it is killed in the middle on any machine.
 fn kill_in_the_middle(folder: &Folder, proxy: &Proxy, arguments: &[&str]) {
     let mut child = folder.start(arguments);
     proxy.wait_until_held();
     child.kill().unwrap();
     ended(child);
     proxy.go_on();
-    assert!(folder.state("copy").is_some(), "it noted how far it was");
+    assert!(folder.state("copy").is_some(), "its progress must be recorded");
 }
 
-/// How long a whole copy takes.
+/// Returns the duration of a complete copy.
 fn time_of(folder: &Folder, arguments: &[&str]) -> Duration {
     let began = Instant::now();
     folder.copied(arguments);
     began.elapsed()
 }
 
-/// Kills copies at random points within the time of a whole one, and lets the last one run to its end; tells how many.
+/// Kills copies at random points within the duration of a complete one, and lets the last one complete. Returns a
+/// summary.
 fn kill(folder: &Folder, arguments: &[&str], whole: Duration) -> String {
     let mut random = Random::from_environment(SEED);
     let micros = u64::try_from(whole.as_micros()).unwrap();
     let mut kills = 0;
     let mut resumed = 0;
-    // It is another file whenever it was written.
+    // Each write creates a new file.
     let state_file = || folder.state("copy").and_then(|state| Some(std::fs::metadata(state).ok()?.ino()));
     for _ in 0..KILLS {
         let earlier = state_file();
         let mut child = folder.start(arguments);
-        // Places take a while to open, in which there is little to interrupt.
+        // Opening the endpoints takes a while, and there is little to interrupt until then.
         while state_file() == earlier && child.try_wait().unwrap().is_none() {
             sleep(Duration::from_millis(1));
         }
-        // The first one comes at once, so that there is one on most machines.
+        // The first kill is immediate, so that there is one on most machines.
         let latest = if kills == 0 { 0 } else { micros / 3 };
         sleep(Duration::from_micros(random.below(latest + 1)));
         if child.try_wait().unwrap().is_some() {
@@ -63,15 +64,15 @@ fn kill(folder: &Folder, arguments: &[&str], whole: Duration) -> String {
         child.kill().unwrap();
         kills += 1;
         let ran = ended(child);
-        resumed += u32::from(ran.stderr.contains("going on with an earlier copy"));
+        resumed += u32::from(ran.stderr.contains("continuing an earlier copy"));
     }
     if kills == KILLS {
         let ran = folder.copy(arguments);
-        // The last kill may have come when all was done, and then the target is full.
-        assert!(ran.code == Some(0) || ran.stderr.contains("the target holds entities already"), "{ran:?}");
+        // The last kill may have come after the copy was complete; then the target is not empty.
+        assert!(ran.code == Some(0) || ran.stderr.contains("the target already contains entities"), "{ran:?}");
     }
-    assert!(folder.states("copy").is_empty(), "a copy failed by itself");
-    format!("{kills} kills, {resumed} of them of runs that went on")
+    assert!(folder.states("copy").is_empty(), "a copy failed without being killed");
+    format!("{kills} kills, {resumed} of them of resumed runs")
 }
 
 #[test]
@@ -99,12 +100,12 @@ fn a_killed_copy_between_folders_is_resumed() {
     let from = PROGRAM.start(&["--in-memory"]);
     fill_for_a_while(&from);
     let expected = snapshot(&from);
-    // Nothing holds a copy between folders up. So the one that is killed for certain reads a service.
+    // Nothing delays a copy between folders, so the copy that is certain to be killed reads from a service.
     let source = Proxy::holding(&from.address, "&NextPartitionKey=", 1);
     let into_a_folder = ["--from", &endpoint(&source.address), "--to", "from"];
     kill_in_the_middle(&folder, &source, &into_a_folder);
     let ran = folder.copied(&into_a_folder);
-    assert!(ran.stderr.contains("going on with an earlier copy"), "{ran:?}");
+    assert!(ran.stderr.contains("continuing an earlier copy"), "{ran:?}");
     let whole = time_of(&folder, &["--from", "from", "--to", "measured"]);
     println!("{}", kill(&folder, &["--from", "from", "--to", "to"], whole));
     for name in ["from", "to"] {
@@ -113,7 +114,7 @@ fn a_killed_copy_between_folders_is_resumed() {
     }
 }
 
-/// How a copy ends that is interrupted while it writes its second page.
+/// Returns the result of a copy that is interrupted while it writes its second page.
 fn stopped_in_the_second_page(folder: &Folder, target: &Proxy, arguments: &[&str]) -> Ran {
     let child = folder.start(arguments);
     target.wait_until_held();
@@ -122,7 +123,8 @@ fn stopped_in_the_second_page(folder: &Folder, target: &Proxy, arguments: &[&str
     ran
 }
 
-/// A proxy that holds the first transaction of the second page. It is sent when it is noted that the first one was written.
+/// Returns a proxy that holds the first transaction of the second page, which is sent once the first page has been
+/// recorded as written.
 fn holding_the_second_page(target: &Server) -> Proxy {
     Proxy::holding(&target.address, "/$batch", 10)
 }
@@ -136,16 +138,16 @@ fn ctrl_c_ends_in_order_and_says_how_to_resume() {
     let arguments = ["--from", &endpoint(&from.address), "--to", &endpoint(&target.address), "--parallel", "1"];
     let ran = stopped_in_the_second_page(&folder, &target, &arguments);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("the same command goes on where it stopped"), "{ran:?}");
+    assert!(ran.stderr.contains("run the same command to continue where it stopped"), "{ran:?}");
     let [state] = &folder.states("copy")[..] else { panic!("{:?}", folder.states("copy")) };
     let text = std::fs::read_to_string(state).unwrap();
     assert!(text.contains(FIRST_PAGE) && !text.contains(&KEY[..4]), "{text}");
-    // Another copy must not go on with it.
+    // Another copy must not continue with this file.
     let state = state.to_str().unwrap();
     let told = folder.refused(&["--from", &endpoint(&to.address), "--to", "elsewhere", "--state", state]);
     assert!(told.contains("belongs to a copy from"), "{told}");
     let ran = folder.copied(&arguments);
-    assert!(ran.stderr.contains("going on with an earlier copy"), "{ran:?}");
+    assert!(ran.stderr.contains("continuing an earlier copy"), "{ran:?}");
     assert_eq!(snapshot(&to), snapshot(&from));
 }
 

@@ -1,6 +1,6 @@
-//! `rowhouse copy` as its users run it: between data folders and running servers, interrupted and disturbed.
+//! Tests of `rowhouse copy` as users run it: between data folders and running servers, interrupted and disturbed.
 //!
-//! What was copied is judged by reading both sides over HTTP, not by what the command says about itself.
+//! The tests judge a copy by reading both sides over HTTP, not by the output of the command.
 
 mod disturbed;
 mod interrupted;

@@ -1,4 +1,4 @@
-//! What the command refuses, and what it advises.
+//! Tests of what the command refuses, and of its advice.
 
 use crate::PROGRAM;
 use serde_json::json;
@@ -18,15 +18,15 @@ fn a_target_with_entities_is_left_alone_without_an_option() {
     let told = folder.refused(&arguments);
     assert!(told.contains("'cars'") && told.contains("--overwrite") && told.contains("nothing was copied"), "{told}");
     assert_eq!(snapshot(&to), before);
-    assert!(folder.states("copy").is_empty(), "there is nothing to go on with");
+    assert!(folder.states("copy").is_empty(), "there is nothing to resume");
     let ran = folder.copied(&[&arguments[..], &["--overwrite"]].concat());
     assert!(ran.stdout.contains("copied 2 tables, 20 entities"), "{ran:?}");
-    // What only the target has stays, and is reported.
+    // Entities that exist only in the target stay, and are reported.
     put(&mut to.client(), "cars", "other", "1", &json!({}));
     let ran = folder.copy(&[&arguments[..], &["--overwrite"]].concat());
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stdout.contains("partition \"other\", row \"1\": the source has no such entity"), "{ran:?}");
-    // An empty table of the same name is no obstacle.
+    // An empty table with the same name is not an obstacle.
     let empty = PROGRAM.start(&["--in-memory"]);
     test_support::content::create_table(&mut empty.client(), "cars");
     folder.copied(&["--from", &endpoint(&from.address), "--to", &endpoint(&empty.address)]);
@@ -38,13 +38,13 @@ fn mistakes_are_explained_and_change_nothing() {
     let server = PROGRAM.start(&["--data", &folder.path("busy")]);
     let service = endpoint(&server.address);
     for (arguments, told) in [
-        (&["--from", "busy", "--to", "to"][..], "give the address of that server instead"),
+        (&["--from", "busy", "--to", "to"][..], "pass the address of that server instead"),
         (&["--from", "nowhere", "--to", "to"], "there is no data folder at"),
         (&["--from", &service, "--to", "nowhere", "--verify-only"], "there is no data folder at"),
         (&["--from", &service, "--to", &service], "the same place"),
         (&["--from", &service, "--to", "https://orchard.table.example.net"], "ROWHOUSE_TO_KEY"),
         (&["--from", &service, "--to", "to", "--account", "orchard"], "it has devstoreaccount1"),
-        (&["--from", &service, "--to", "to", "--account", "No!"], "not an account name"),
+        (&["--from", &service, "--to", "to", "--account", "No!"], "not a valid account name"),
         (&["--from", &service, "--to", "to", "--tables", "a-b"], "not a table name"),
         (&["--from", &service, "--to", "to", "--from-key-file", "nowhere"], "--from-key-file"),
         (&["--from", "redis://h/1", "--to", "to"], "'redis://'"),
@@ -57,7 +57,7 @@ fn mistakes_are_explained_and_change_nothing() {
     let ran = folder.run("copy", &["--from", &service, "--to", "to"], &wrong);
     assert_eq!(ran.code, Some(1));
     assert!(ran.stderr.contains("AuthenticationFailed") && !ran.stderr.contains("AAECAw"), "{ran:?}");
-    // The folder was locked before it was looked at, and is unharmed.
+    // The folder was locked before it was examined, and is undamaged.
     assert!(server.stop().0.success());
     folder.copied(&["--from", "busy", "--to", "to"]);
 }

@@ -1,4 +1,4 @@
-//! Every way from one kind of place to another.
+//! Tests of copies between all kinds of endpoints.
 
 use crate::PROGRAM;
 use serde_json::json;
@@ -30,7 +30,7 @@ fn everything_is_copied_through_folders_accounts_and_services() {
     let third = PROGRAM.start(&["--in-memory"]);
     folder.copied(&["--from", &endpoint(&second.address), "--to", &endpoint(&third.address), "--parallel", "3"]);
     assert_eq!(snapshot(&third), expected);
-    // A server on the folder that was copied to serves the same.
+    // A server on the target folder serves the same data.
     let fourth = PROGRAM.start(&["--data", &folder.path("two")]);
     assert_eq!(snapshot(&fourth), expected);
     folder.copied(&["--from", &endpoint(&fourth.address), "--to", &endpoint(&third.address), "--verify-only"]);
@@ -99,11 +99,11 @@ fn differences_are_found_counted_and_listed() {
     let ran = folder.copy(&verify);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     for told in [
-        "partition \"p00000\", row \"00000\": the target lacks the entity",
-        "row \"00007\": the property 'Number' has another value",
+        "partition \"p00000\", row \"00000\": the target has no such entity",
+        "row \"00007\": the property 'Number' has a different value",
         "row \"000075\": the source has no such entity",
         "row \"00008\": the property 'Number' is Edm.Int32 in the source and Edm.String in the target",
-        "the target lacks the table 'EMPTY'",
+        "the target has no table 'EMPTY'",
         "the stored access policies of the table 'Harvest' differ",
     ] {
         assert!(ran.stdout.contains(told), "{told}: {ran:?}");
@@ -115,7 +115,7 @@ fn differences_are_found_counted_and_listed() {
     let ran = folder.copy(&[&verify[..], &["--tables", "cars"]].concat());
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stdout.contains("and 290 more"), "{ran:?}");
-    assert_eq!(ran.stdout.matches("the target lacks the entity").count(), 10, "{ran:?}");
+    assert_eq!(ran.stdout.matches("the target has no such entity").count(), 10, "{ran:?}");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_shared_access_signature_is_enough_for_what_it_covers() {
     fs::write(folder.path("token"), format!("{source}?{token}\n")).unwrap();
     let with_file = ["--from-key-file", "token", "--skip-policies"];
     folder.copied(&[&arguments[..], &with_file].concat());
-    // A token that covers one table cannot list tables, so the table has to be named.
+    // A token for one table cannot list tables, so the table has to be named.
     let made = folder.run("sas", &["table", "cars", "--permissions", "r", "--expiry", "1h"], &[]);
     let token = made.stdout.lines().find_map(|line| line.strip_prefix("token: ")).unwrap();
     let arguments = ["--from", &source, "--to", "one", "--skip-policies", "--skip-properties", "--tables", "cars"];

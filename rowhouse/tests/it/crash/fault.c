@@ -1,10 +1,10 @@
-/* Lets file operations of a process below $FAULT_FOLDER fail, as a full or a broken disk does, while the file
- * $FAULT_CONTROL exists. Preloaded into the server.
+/* Makes file operations of a process below $FAULT_FOLDER fail, as on a full or broken disk, while the file $FAULT_CONTROL
+ * exists. Preloaded into the server.
  *
- * The control file says: kinds errno free part, such as "wsc 28 -1 0". Kinds of operations: w writing (half of what was asked
- * for is written first), p writing (the first bytes reach the file, as many as part says, and the operation fails as if none
- * had), t changing the size, s syncing, c creating or renaming, r reading. Free is the number of bytes that the file system
- * has free, or -1 for what it really has. */
+ * The control file contains: kinds errno free part, such as "wsc 28 -1 0". Kinds of operations: w writing (half of the
+ * requested bytes are written first), p writing (the first `part` bytes reach the file, and the operation fails as if none
+ * had), t changing the size, s syncing, c creating or renaming, r reading. Free is the number of free bytes that the file
+ * system reports, or -1 for the real number. */
 
 #include "preload.h"
 #include <sys/statvfs.h>
@@ -28,7 +28,7 @@ struct order {
     long long part;
 };
 
-/* What the control file says, if it is there. */
+/* Reads the control file, if it exists. */
 static int ordered(struct order *order)
 {
     char text[128];
@@ -50,7 +50,7 @@ static int is_below(const char *path)
     return strncmp(path, folder, folder_len) == 0 && (path[folder_len] == '/' || path[folder_len] == 0);
 }
 
-/* Whether an operation of this kind on an open file is to fail, and how; sets errno. */
+/* Returns whether an operation of this kind on an open file must fail, and how; sets errno. */
 static int fails_as(int fd, char kind, struct order *order)
 {
     char link[64], path[PATH_MAX];
@@ -71,7 +71,7 @@ static int fails(int fd, char kind)
     return fails_as(fd, kind, &order);
 }
 
-/* The same for a path that is absolute, as all paths of the server's data folder are in the tests. */
+/* Does the same for an absolute path; all paths of the server's data folder are absolute in the tests. */
 static int path_fails(const char *path, char kind)
 {
     struct order order;

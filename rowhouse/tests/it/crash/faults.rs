@@ -1,4 +1,5 @@
-//! Disks that fail for a while: no acknowledged write is lost, none is partial, and service resumes by itself.
+//! Tests of disks that fail for a while: no acknowledged write is lost, none is partial, and service resumes on its
+//! own.
 
 use super::{Run, compile};
 use crate::PROGRAM;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use test_support::writers::{Until, Writes};
 use test_support::{Random, Server, TIMEOUT, eventually};
 
-/// Big enough that a memtable is full every other second.
+/// Large enough to fill a memtable every two seconds.
 const BALLAST_BYTES: usize = 400_000;
 
 pub(crate) const ENOSPC: u32 = 28;
@@ -39,7 +40,7 @@ impl Bench {
         self.start_with(&[])
     }
 
-    /// Starts a server with these options beside `--data`.
+    /// Starts a server with these options in addition to `--data`.
     pub(crate) fn start_with(&self, options: &[&str]) -> Server {
         let environment =
             [("LD_PRELOAD", &self.injector), ("FAULT_FOLDER", &self.data), ("FAULT_CONTROL", &self.control)];
@@ -47,19 +48,19 @@ impl Bench {
         PROGRAM.start_with(&arguments, |command| _ = command.envs(environment))
     }
 
-    /// Lets these kinds of operations fail from now on, as if the disk had so many free bytes.
+    /// Makes these kinds of operations fail from now on, as if the disk had this many free bytes.
     pub(crate) fn fail(&self, kinds: &str, error: u32, free: Option<u64>) {
         let free = free.map_or("-1".to_owned(), |free| free.to_string());
         self.order(&format!("{kinds} {error} {free} 0"));
     }
 
-    /// Lets writes fail from now on, each after this many bytes of it have reached the file.
+    /// Makes writes fail from now on, each after this many of its bytes have reached the file.
     fn fail_in_part(&self, bytes: usize) {
         self.order(&format!("p {EIO} -1 {bytes}"));
     }
 
     fn order(&self, order: &str) {
-        // It comes into being as a whole.
+        // The file must appear atomically.
         let new = self.place.path().join("new-control");
         fs::write(&new, format!("{order}\n")).unwrap();
         fs::rename(new, &self.control).unwrap();
@@ -70,7 +71,7 @@ impl Bench {
     }
 }
 
-/// Any kinds of operations, at least one.
+/// Returns a random set of operation kinds, at least one.
 fn any_kinds(random: &mut Random) -> String {
     loop {
         let kinds: String = "wstc".chars().filter(|_| random.below(2) == 0).collect();
@@ -80,7 +81,7 @@ fn any_kinds(random: &mut Random) -> String {
     }
 }
 
-/// Writes an entity so large that the engine soon has to write out what it holds in memory.
+/// Writes entities so large that the engine soon has to flush its memory.
 fn write_ballast(address: &str, entities: usize, until: &AtomicBool) {
     let mut client = test_support::Client::connect(address).unwrap();
     let text = "x".repeat(30_000);
@@ -96,7 +97,7 @@ fn write_ballast(address: &str, entities: usize, until: &AtomicBool) {
     }
 }
 
-/// Reads until it is over, and counts the pages.
+/// Reads until `until` is set, and counts the pages.
 fn read_on(address: &str, until: &AtomicBool, answered: &AtomicU64) {
     let mut client = test_support::Client::connect(address).unwrap();
     while !until.load(Ordering::SeqCst) {
@@ -115,12 +116,12 @@ fn wait_for_service(server: &Server) {
     let mut client = server.client();
     let path = "/crash(PartitionKey='resumption',RowKey='')";
     while client.request("PUT", path, &[], b"{}").status != 204 {
-        assert!(began.elapsed() < TIMEOUT, "service does not resume: {:#?}", server.new_log());
+        assert!(began.elapsed() < TIMEOUT, "service did not resume: {:#?}", server.new_log());
         thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Whether the log names failed requests one by one.
+/// Returns true if the log names failed requests individually.
 fn names_requests(log: &[String]) -> bool {
     log.iter().any(|line| line.contains("request_id"))
 }
@@ -163,9 +164,9 @@ fn acknowledged_writes_survive_a_disk_that_fails_for_a_while() {
         run.acknowledged += acknowledgements.iter().count() as u64;
         let log = server.new_log();
         assert!(!names_requests(&log), "{log:#?}");
-        outages += log.iter().filter(|line| line.contains("takes no writes")).count();
+        outages += log.iter().filter(|line| line.contains("accepts no writes")).count();
         run.check(&server, round);
-        // What was found after the fault is on disk, too.
+        // Entities found after the fault are on disk, too.
         match run.random.below(6) {
             0 => drop(server.kill9()),
             1 => {
@@ -177,13 +178,13 @@ fn acknowledged_writes_survive_a_disk_that_fails_for_a_while() {
         server = bench.start();
         run.check(&server, round);
     }
-    println!("{outages} outages, {reads_during_faults} pages read meanwhile");
-    assert!(outages as u64 > ROUNDS / 4, "hardly any fault did harm");
-    assert!(reads_during_faults > ROUNDS, "reads went on");
+    println!("{outages} outages, {reads_during_faults} pages read during them");
+    assert!(outages as u64 > ROUNDS / 4, "hardly any fault had an effect");
+    assert!(reads_during_faults > ROUNDS, "reads must continue");
     run.report(ROUNDS);
 }
 
-/// After a write that failed, the storage library writes what is in its buffer again, after the part that reached the disk.
+/// After a failed write, the storage library writes its buffer again, after the part that reached the disk.
 #[test]
 fn a_write_that_fails_in_part_is_cut_back_and_no_acknowledged_one_is() {
     const PARTS: [usize; 14] = [1, 2, 12, 13, 14, 33, 60, 90, 130, 200, 1000, 8192, 9000, 1_000_000];
@@ -194,7 +195,7 @@ fn a_write_that_fails_in_part_is_cut_back_and_no_acknowledged_one_is() {
     let body = |bytes| format!(r#"{{"Text":"{}"}}"#, "x".repeat(bytes));
     let mut rounds = 0;
     for part in PARTS {
-        // The library buffers 8 KiB, and writes longer entities past its buffer.
+        // The library buffers 8 KiB, and bypasses its buffer for longer entities.
         for bytes in [10, 3000, 20_000] {
             rounds += 1;
             let (good, failed) = (path(&format!("{rounds:03}-good")), path(&format!("{rounds:03}-failed")));
@@ -219,7 +220,7 @@ fn a_write_that_fails_in_part_is_cut_back_and_no_acknowledged_one_is() {
             wait_for_service(&server);
             let mut client = server.client();
             let found = client.request("GET", &good, &[], b"");
-            assert_eq!(found.status, 200, "{part} of {bytes}: an acknowledged write is gone: {found:?}");
+            assert_eq!(found.status, 200, "{part} of {bytes}: an acknowledged write is lost: {found:?}");
             let found = client.request("GET", &failed, &[], b"");
             let is_whole = found.status == 200 && found.json()["Text"].as_str().unwrap().len() == bytes;
             assert!(is_whole || found.status == 404, "{part} of {bytes}: {found:?}");
@@ -247,13 +248,13 @@ fn a_full_disk_takes_deletions_and_recovers_by_itself() {
     bench.fail("-", 0, Some(200 * 1024 * 1024));
     let began = Instant::now();
     let refused = loop {
-        // However long the answer takes: what is asked for after a second is refused.
+        // However long the response takes: a request sent after a second is refused.
         let asked = began.elapsed();
         let answer = client.request("PUT", &path(0), &[], b"{}");
         if answer.status != 204 {
             break answer;
         }
-        assert!(asked < Duration::from_secs(1), "the lack of space is not noticed");
+        assert!(asked < Duration::from_secs(1), "the lack of space was not noticed");
     };
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")), "{refused:?}");
     assert_eq!(refused.header("x-ms-error-code"), Some("ServerBusy"));
@@ -288,7 +289,7 @@ fn a_read_error_is_answered_and_reads_resume() {
         wait_for_sorted_file(&bench.data);
         is_over.store(true, Ordering::SeqCst);
     });
-    // What was written a moment ago may be cached; after a start nothing is.
+    // Recent writes may be cached; after a start nothing is.
     drop((client, server.kill9()));
     let server = bench.start();
     let mut client = server.client();
@@ -313,6 +314,6 @@ fn a_read_error_is_answered_and_reads_resume() {
 
 fn wait_for_sorted_file(data: &Path) {
     let tables = data.join("database/keyspaces/1/tables");
-    // The first is complete when the second is begun.
+    // The first file is complete when the second is started.
     eventually("a sorted file", || (fs::read_dir(&tables).unwrap().count() > 1).then_some(()));
 }

@@ -1,7 +1,7 @@
-//! The durability `interval`: a loss of power loses only writes that were not synced.
+//! A test of the durability `interval`: a power loss loses only writes that were not synced.
 //!
-//! Timestamps grow in the order of the commits, so what is left must be everything up to some Timestamp. How far that is
-//! at least follows from the record of file operations: whatever was in a journal when it was synced.
+//! Timestamps grow in the order of the commits, so everything up to some Timestamp must remain. The minimum follows
+//! from the record of file operations: whatever was in a journal when it was synced.
 
 use super::power_loss::lose_power;
 use super::{SEED, compile};
@@ -15,10 +15,10 @@ use test_support::{Client, Random, Server};
 const WRITERS: u64 = 6;
 const ROUNDS: u64 = 15;
 
-/// An insert that was acknowledged, by what stands in the entity, with its ETag.
+/// An acknowledged insert: the text in the entity, and its ETag.
 type Acknowledged = (String, String);
 
-/// Text that stands nowhere else, neither in another entity nor in another round.
+/// Returns text that occurs nowhere else, neither in another entity nor in another round.
 fn needle(round: u64, writer: u64, number: u64) -> String {
     format!("needle-{round:04}-{writer:02}-{number:06};")
 }
@@ -32,12 +32,12 @@ fn insert(address: &str, round: u64, writer: u64, acknowledged: &Sender<Acknowle
         let headers = [("Prefer", "return-no-content")];
         let Ok(answer) = client.try_request("POST", "/crash", &headers, body.as_bytes()) else { return };
         assert_eq!(answer.status, 204, "{answer:?}");
-        // The receiver is gone once the server is killed.
+        // The receiver is gone once the server has been killed.
         let _ = acknowledged.send((needle, answer.header("etag").unwrap().to_owned()));
     }
 }
 
-/// All entities by what stands in them, with their ETags.
+/// Returns all entities by their text, with their ETags.
 fn stored(server: &Server) -> BTreeMap<String, String> {
     let mut client = server.client();
     let mut found = BTreeMap::new();
@@ -60,14 +60,14 @@ fn stored(server: &Server) -> BTreeMap<String, String> {
     found
 }
 
-/// The Timestamp in an ETag, in a form whose order is that of time: an ETag leaves out the zeros at the end.
+/// Returns the Timestamp in an ETag in a form that sorts by time: an ETag omits trailing zeros.
 fn instant(etag: &str) -> (String, String) {
     let text = etag.split('\'').nth(1).unwrap().trim_end_matches('Z');
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
     (seconds.to_owned(), format!("{fraction:0<7}"))
 }
 
-/// Lets everybody insert, kills the server at a random moment, and answers what was acknowledged.
+/// Runs all writers, kills the server at a random moment, and returns the acknowledged inserts.
 fn write_and_crash(server: Server, round: u64, random: &mut Random) -> BTreeMap<String, String> {
     let (sender, acknowledgements) = channel();
     let until_crash = 20 + random.below(600);
@@ -118,15 +118,15 @@ fn the_interval_loses_only_writes_that_were_not_synced() {
             }
             assert!(
                 last.as_ref().is_none_or(|last| instant(etag) > *last),
-                "{needle} is gone, and later ones are not, in round {round}"
+                "{needle} is lost but later ones are not, in round {round}"
             );
-            assert!(!synced.contains(needle.as_str()), "{needle} was synced and is gone, in round {round}");
+            assert!(!synced.contains(needle.as_str()), "{needle} was synced but is lost, in round {round}");
             lost += 1;
         }
         synced_count += acknowledged.keys().filter(|needle| synced.contains(needle.as_str())).count();
         let unknown = stored.keys().filter(|needle| !acknowledged.contains_key(*needle)).count() as u64;
-        assert!(unknown <= WRITERS, "{unknown} entities that nobody wrote, in round {round}");
+        assert!(unknown <= WRITERS, "{unknown} entities that no writer wrote, in round {round}");
     }
-    println!("{kept} acknowledged inserts kept, {synced_count} of them surely synced, {lost} lost");
-    assert!(synced_count > 0 && lost > 0, "the test shows nothing");
+    println!("{kept} acknowledged inserts kept, {synced_count} of them certainly synced, {lost} lost");
+    assert!(synced_count > 0 && lost > 0, "the test proves nothing");
 }

@@ -1,7 +1,8 @@
-//! Crashes: every write that was acknowledged before a `kill -9` or a loss of power is there afterwards, and none is partial.
+//! Crash tests: every write that was acknowledged before a `kill -9` or a power loss is present afterwards, and none
+//! is partial.
 //!
-//! Writers keep a model of what was acknowledged. Each owns its keys, so that at most one operation of each is not
-//! acknowledged when the server dies; that one may have happened as a whole, or not at all.
+//! Writers keep a model of the acknowledged writes. Each writer owns its keys, so at most one of its operations is
+//! unacknowledged when the server dies. That one may have happened completely, or not at all.
 
 pub(crate) mod faults;
 mod interval;
@@ -20,7 +21,7 @@ use test_support::{Random, Server};
 const WRITERS: u64 = 8;
 const SEED: &str = "ROWHOUSE_CRASH_SEED";
 
-/// The writers of a test, and chance.
+/// The writers of a test, and its random numbers.
 struct Run {
     writers: Vec<Writer>,
     transactions: Transactions,
@@ -37,7 +38,8 @@ impl Run {
         Self { writers, transactions, catalog, random, acknowledged: 0 }
     }
 
-    /// Compares what is stored with what the writers know, and lets them learn what became of the rest.
+    /// Compares the stored data with the writers' models, and lets the writers learn the outcome of unacknowledged
+    /// operations.
     fn check(&mut self, server: &Server, round: u64) {
         let mut client = server.client();
         if round == 0 {
@@ -50,7 +52,7 @@ impl Run {
         self.catalog.check(&mut client, round);
     }
 
-    /// Lets everybody write until a random number of operations, up to the bound, is acknowledged, then kills the server.
+    /// Runs all writers until a random number of operations, up to the bound, is acknowledged, then kills the server.
     fn run_and_crash(&mut self, server: Server, bound: u64) {
         let (sender, acknowledgements) = channel();
         let until_crash = self.random.below(bound);
@@ -66,7 +68,7 @@ impl Run {
             scope.spawn(move || transactions.write(address, &acknowledged, Until::Crash));
             scope.spawn(move || catalog.write(address, &sender, Until::Crash));
             let counted = acknowledgements.iter().take(usize::try_from(until_crash).unwrap()).count() as u64;
-            // The moment of the crash has nothing to do with the last acknowledgement.
+            // The moment of the crash is independent of the last acknowledgment.
             thread::sleep(pause);
             let log = server.kill9();
             assert_eq!(counted, until_crash, "every writer gave up before the server was killed: {log:?}");
@@ -80,13 +82,13 @@ impl Run {
     }
 }
 
-/// Compiles a library that is preloaded into the server.
+/// Compiles a library to be preloaded into the server.
 fn compile(source: &str, into: &Path) -> PathBuf {
     let library = into.join(source).with_extension("so");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/crash").join(source);
     let mut compiler = Command::new("cc");
     compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).arg("-ldl");
-    assert!(compiler.status().unwrap().success(), "this test needs a C compiler");
+    assert!(compiler.status().unwrap().success(), "this test requires a C compiler");
     library
 }
 

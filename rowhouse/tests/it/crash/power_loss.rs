@@ -1,8 +1,8 @@
-//! What a loss of power leaves of a folder, worked out from the record of what a process did to it.
+//! Computes what a power loss leaves of a folder, from the record of what a process did to it.
 //!
-//! The rules are as strict as POSIX allows: what was written to a file is there for sure once the file was synced, and
-//! a name once the folder that holds it was synced. What was not synced is there in part, by chance: names up to some
-//! change of a folder, data in any selection of writes, each perhaps torn. A real file system keeps more.
+//! The rules are as strict as POSIX allows: data written to a file is certain once the file was synced, and a name is
+//! certain once its folder was synced. What was not synced survives partially, at random: names up to some change of a
+//! folder, and data in any selection of writes, each possibly torn. A real file system preserves more.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -12,7 +12,6 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use test_support::Random;
 
-/// Copies a folder with all that is in it.
 pub(crate) fn copy_folder(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -28,10 +27,10 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// Makes in `after` what is left of `watched`, which was a copy of `before` when the log began. Answers what had been
-/// written to the journals and synced.
+/// Writes to `after` what is left of `watched`, which was a copy of `before` when the log began. Returns the data that
+/// had been written to the journals and synced.
 pub(crate) fn lose_power(before: &Path, watched: &Path, log: &Path, after: &Path, random: &mut Random) -> Vec<u8> {
-    let mut disk = Disk::of(before, watched);
+    let mut disk = Disk::new(before, watched);
     let bytes = fs::read(log).unwrap();
     let mut records = Records(&bytes);
     while let Some(record) = records.next() {
@@ -43,7 +42,7 @@ pub(crate) fn lose_power(before: &Path, watched: &Path, log: &Path, after: &Path
     synced
 }
 
-/// What the watcher writes down.
+/// The kinds of records in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Create,
@@ -63,7 +62,7 @@ struct Record<'a> {
     data: &'a [u8],
 }
 
-/// Reads records up to the first that is not whole: the process was killed while it was written.
+/// Reads records up to the first incomplete one: the process was killed while it was written.
 struct Records<'a>(&'a [u8]);
 
 impl<'a> Records<'a> {
@@ -93,7 +92,6 @@ impl<'a> Records<'a> {
     }
 }
 
-/// A change of the content of a file.
 #[derive(Debug, Clone)]
 enum Change {
     Write(u64, Vec<u8>),
@@ -103,42 +101,42 @@ enum Change {
 /// A file, whatever its name.
 #[derive(Debug, Default)]
 struct File {
-    /// Where its content was before.
+    /// The path of its previous content.
     before: Option<PathBuf>,
     certain: Vec<Change>,
-    /// What happened to it since it was synced.
+    /// The changes since it was synced.
     pending: Vec<Change>,
 }
 
-/// What a name stands for.
+/// What a name refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Node {
     File(usize),
     Folder,
 }
 
-/// A change of the names in a folder, which happens as a whole: one may go, and one may come.
+/// An atomic change of the names in a folder: one may disappear, and one may appear.
 #[derive(Debug)]
 struct Naming {
     gone: Option<PathBuf>,
     new: Option<(PathBuf, Node)>,
 }
 
-/// The state of the disk under a folder, by absolute paths.
+/// The state of the disk below a folder, by absolute paths.
 #[derive(Debug, Default)]
 struct Disk {
     root: PathBuf,
     files: Vec<File>,
     /// What the process sees.
     seen: HashMap<PathBuf, Node>,
-    /// The names that are there for sure.
+    /// The names that are certain to survive.
     certain: BTreeMap<PathBuf, Node>,
-    /// Changes of names since the folder that holds them was synced.
+    /// The changes of names since their folder was synced.
     pending: BTreeMap<PathBuf, Vec<Naming>>,
 }
 
 impl Disk {
-    fn of(before: &Path, watched: &Path) -> Self {
+    fn new(before: &Path, watched: &Path) -> Self {
         let mut disk = Self { root: watched.canonicalize().unwrap(), ..Self::default() };
         disk.add(before, &disk.root.clone());
         disk.seen = disk.certain.iter().map(|(path, node)| (path.clone(), *node)).collect();
@@ -170,9 +168,10 @@ impl Disk {
             Kind::MakeFolder => self.name(None, Some((path, Node::Folder))),
             Kind::Unlink | Kind::RemoveFolder => self.name(Some(path), None),
             Kind::Rename => {
-                // The watcher does not see how a socket is made. What is left of one is a name, as of an empty file.
+                // The watcher does not see how a socket is created. What remains of one is a name, like the name of an
+                // empty file.
                 let node = self.seen.get(&path).copied().unwrap_or_else(|| {
-                    assert!(path.ends_with("control.sock"), "{} was never made", path.display());
+                    assert!(path.ends_with("control.sock"), "{} was never created", path.display());
                     self.files.push(File::default());
                     Node::File(self.files.len() - 1)
                 });
@@ -196,7 +195,7 @@ impl Disk {
     }
 
     fn change(&mut self, path: &Path, change: Change) {
-        // A file that has no name any more is of no interest.
+        // A file without a name is irrelevant.
         if let Some(Node::File(file)) = self.seen.get(path) {
             self.files[*file].pending.push(change);
         }
@@ -222,7 +221,7 @@ impl Disk {
         }
     }
 
-    /// What was written to the journals that are there and synced, in no particular order of journals.
+    /// Returns the data that was written to the existing journals and synced, in no particular order of journals.
     fn synced_journals(&self) -> Vec<u8> {
         let journals = self.certain.iter().filter(|(path, _)| path.extension().is_some_and(|end| end == "jnl"));
         let files = journals.filter_map(|(_, node)| match node {
@@ -236,7 +235,7 @@ impl Disk {
         written.collect::<Vec<_>>().concat()
     }
 
-    /// Decides what becomes of everything that was not synced.
+    /// Decides at random which unsynced changes survive.
     fn settle(&mut self, random: &mut Random) {
         for (_, namings) in std::mem::take(&mut self.pending) {
             let kept = usize::try_from(random.below(namings.len() as u64 + 1)).unwrap();
@@ -250,13 +249,13 @@ impl Disk {
         }
     }
 
-    /// Writes what is left into a folder that takes the place of the watched one.
+    /// Writes what is left to a folder that replaces the watched one.
     fn write(&self, watched: &Path, after: &Path) {
         assert!(self.root.ends_with(watched.file_name().unwrap()));
         fs::create_dir_all(after).unwrap();
         for (path, node) in &self.certain {
             let target = after.join(path.strip_prefix(&self.root).unwrap());
-            // Without its folder a name is nowhere.
+            // Without its folder, a name does not exist.
             if !target.parent().unwrap().is_dir() {
                 continue;
             }
@@ -268,7 +267,7 @@ impl Disk {
     }
 }
 
-/// The changes that reached the disk although nobody waited for them.
+/// Returns the changes that reached the disk although they were not synced.
 fn survivors(pending: Vec<Change>, random: &mut Random) -> Vec<Change> {
     let count = pending.len() as u64;
     let (mode, prefix) = (random.below(4), random.below(count + 1));

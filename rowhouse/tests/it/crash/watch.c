@@ -1,8 +1,8 @@
-/* Watches what a process does to the files below $WATCHED_FOLDER, and writes it down in $WATCH_LOG, in the order in which
- * it happened. Preloaded into the server, so that a test can work out what a loss of power would have left.
+/* Records what a process does to the files below $WATCHED_FOLDER in $WATCH_LOG, in the order in which it happened.
+ * Preloaded into the server, so that a test can compute what a power loss would have left.
  *
- * A record: kind (1 byte), path length (4), offset (8), data length (4), path, data; numbers in the order of the machine.
- * What is written down has happened: a record follows its call. One lock holds call and record together. */
+ * A record: kind (1 byte), path length (4), offset (8), data length (4), path, data; numbers in native byte order.
+ * Recorded operations have happened: a record follows its call. One lock covers call and record. */
 
 #include "preload.h"
 #include <stdint.h>
@@ -33,7 +33,7 @@ __attribute__((constructor)) static void start(void)
         fail("WATCH_LOG");
 }
 
-/* The absolute form of a path whose folder exists, in `out`; whether it is below the watched folder. */
+/* Stores the absolute form of a path whose folder exists in `out`; returns whether it is below the watched folder. */
 static int watched_path(int dir, const char *path, char out[PATH_MAX])
 {
     char copy[PATH_MAX], parent[PATH_MAX], base[PATH_MAX];
@@ -62,7 +62,7 @@ static int watched_path(int dir, const char *path, char out[PATH_MAX])
     return strncmp(out, folder, folder_len) == 0 && out[folder_len] == '/';
 }
 
-/* The path of an open file; whether it is the watched folder or below it. */
+/* Stores the path of an open file; returns whether it is the watched folder or below it. */
 static int watched_fd(int fd, char out[PATH_MAX])
 {
     char link[64];
@@ -113,7 +113,7 @@ static int opened(int dir, const char *path, int flags, mode_t mode)
     return fd;
 }
 
-/* Where the next write to a file without an offset of its own goes. */
+/* Returns the position of the next write to a file without an explicit offset. */
 static off_t position(int fd)
 {
     struct stat file;

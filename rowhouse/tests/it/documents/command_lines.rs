@@ -1,8 +1,8 @@
-//! Command lines and names of variables in every document.
+//! Checks command lines and names of variables in every document.
 
 use super::{commands, files, image, parse, read, shell, variables};
 
-/// The fenced blocks of a document: their language, the line they begin at, and their text.
+/// Returns the fenced blocks of a document: their language, their first line, and their text.
 pub(super) fn blocks(document: &str) -> Vec<(String, usize, String)> {
     let (mut found, mut open) = (Vec::new(), None::<(String, usize, String)>);
     for (number, line) in document.lines().enumerate() {
@@ -16,11 +16,11 @@ pub(super) fn blocks(document: &str) -> Vec<(String, usize, String)> {
             (None, None) => {}
         }
     }
-    assert!(open.is_none(), "a fenced block has no end");
+    assert!(open.is_none(), "a fenced block is not closed");
     found
 }
 
-/// The names in a text that begin so, in capitals.
+/// Returns the capitalized names in a text that begin with `beginning`.
 fn names<'a>(text: &'a str, beginning: &'a str) -> impl Iterator<Item = &'a str> {
     text.match_indices(beginning).map(move |(at, _)| {
         let rest = &text[at..];
@@ -58,7 +58,7 @@ fn every_example_in_the_help_is_one_that_the_program_takes() {
     for (words, command) in commands() {
         let Some(text) = command.get_after_long_help() else { continue };
         let text = text.to_string();
-        // Remarks are indented further than commands are.
+        // Remarks are indented further than commands.
         let lines = text.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
         let lines: Vec<_> = lines.filter(|line| line.contains("rowhouse ")).collect();
         for found in shell::invocations(&lines.join("\n")) {
@@ -71,15 +71,15 @@ fn every_example_in_the_help_is_one_that_the_program_takes() {
 
 #[test]
 fn every_variable_that_is_named_anywhere_is_one_that_the_program_reads() {
-    // Those of the suites and the build, and a beginning that names begin with.
+    // Variables of the suites and the build, and a common prefix.
     let others = ["ROWHOUSE_", "ROWHOUSE_BINARY", "ROWHOUSE_REVISION", "ROWHOUSE_SOAK_SECONDS"];
     let known = variables();
     let mut seen = 0;
     for ending in [".md", ".yaml", ".service", ".conf", ".sh", "Dockerfile", ".toml"] {
         for file in files(ending) {
-            // In the generated reference an underscore may be escaped.
+            // In the generated reference, an underscore may be escaped.
             for name in names(&read(&file).replace("\\_", "_"), "ROWHOUSE_") {
-                assert!(known.contains(name) || others.contains(&name), "{file} names {name}, which nothing reads");
+                assert!(known.contains(name) || others.contains(&name), "{file} mentions {name}, which nothing reads");
                 seen += 1;
             }
         }
@@ -87,7 +87,7 @@ fn every_variable_that_is_named_anywhere_is_one_that_the_program_reads() {
     assert!(seen > 20, "only {seen} names were found");
 }
 
-/// Options of other programs that the documents speak of.
+/// Options of other programs that the documents mention.
 const FOREIGN_OPTIONS: [&str; 6] =
     ["--ignore-scripts", "--no-install", "--omit", "--profile", "--rowhouse-options", "--skipApiVersionCheck"];
 
@@ -101,7 +101,7 @@ fn every_option_that_a_document_speaks_of_is_there() {
         .collect();
     let mut count = 0;
     let is_about_the_program = |name: &String| name == "README.md" || name.starts_with("docs/");
-    // The load generator, and the script that compares programs with it, have options of their own.
+    // The load generator, and the script that compares programs with it, have their own options.
     let is_about_measuring = |name: &String| {
         ["docs/benchmarks.md", "docs/comparison.md"].contains(&name.as_str()) || name.starts_with("docs/lab/")
     };
@@ -112,7 +112,10 @@ fn every_option_that_a_document_speaks_of_is_there() {
                 spans.map(|span| span.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).next().unwrap())
             {
                 let is_foreign = FOREIGN_OPTIONS.iter().any(|foreign| foreign.strip_prefix("--") == Some(option));
-                assert!(is_foreign || known.iter().any(|known| known == option), "{name} speaks of --{option}: {line}");
+                assert!(
+                    is_foreign || known.iter().any(|known| known == option),
+                    "{name} mentions --{option}, which does not exist: {line}"
+                );
                 count += 1;
             }
         }

@@ -1,4 +1,4 @@
-//! Whether the help is complete.
+//! Checks that the help is complete.
 
 use super::commands;
 use rowhouse::cli::ServeArgs;
@@ -8,7 +8,7 @@ fn every_command_and_every_option_says_what_it_is_for() {
     for (words, command) in commands() {
         assert!(command.get_about().is_some(), "{words} has no help");
         let about = command.get_about().unwrap().to_string();
-        assert!(!about.ends_with('.'), "the first line of {words} is a headline");
+        assert!(!about.ends_with('.'), "the first line of {words} must not end with a period");
         for arg in command.get_arguments() {
             let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.len() > 10, "{words} --{} has no help", arg.get_id());
@@ -27,8 +27,8 @@ fn every_command_that_does_something_has_examples() {
 
 #[test]
 fn a_paragraph_of_the_help_is_wrapped_by_the_terminal_alone() {
-    // A paragraph has one line here, or the terminal would wrap each of its lines once more. Text has no indentation, or that of a
-    // remark about an example; commands and files have others.
+    // A paragraph must be one line here, or the terminal would wrap each of its lines again. Text has no indentation,
+    // or the indentation of a remark about an example; commands and files have other indentations.
     let indent = |line: &str| line.len() - line.trim_start().len();
     for (words, command) in commands() {
         let text = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
@@ -39,7 +39,7 @@ fn a_paragraph_of_the_help_is_wrapped_by_the_terminal_alone() {
     }
 }
 
-/// Options of serve whose values a file cannot hold.
+/// Options of `serve` that cannot be set in a file.
 const NOT_IN_A_FILE: [&str; 1] = ["config"];
 
 #[test]
@@ -54,13 +54,13 @@ fn every_option_of_the_server_has_its_twins() {
         if NOT_IN_A_FILE.contains(&long) {
             continue;
         }
-        // Whichever value it takes, one of these fits; none is taken for an option that the file does not know.
+        // One of these values fits any option; none of the options may be unknown in the file.
         let values = ["\"1\"", "1", "true", "[\"1\"]"];
         let known = values.iter().any(|value| match toml::from_str::<ServeArgs>(&format!("{long} = {value}")) {
             Ok(_) => true,
             Err(error) => !error.to_string().contains("unknown field"),
         });
-        assert!(known, "{long} cannot stand in the file of options");
+        assert!(known, "{long} cannot be set in the options file");
     }
     assert!(count > 20, "only {count} options were found");
 }

@@ -1,10 +1,10 @@
-//! `Dockerfile` and `deploy/compose.yaml`: their command lines, variables, ports and users.
+//! Checks `Dockerfile` and `deploy/compose.yaml`: their command lines, variables, ports and users.
 
 use super::{accept_server, parse, read, root, variables, yaml};
 use serde_json::Value;
 use std::path::Path;
 
-/// The instructions of a Dockerfile: their names and the rest.
+/// Returns the instructions of a Dockerfile: their names and arguments.
 fn instructions() -> Vec<(String, String)> {
     instructions_of("Dockerfile")
 }
@@ -15,7 +15,7 @@ fn instructions_of(path: &str) -> Vec<(String, String)> {
     lines.map(|line| line.split_once(' ').map(|(a, b)| (a.to_owned(), b.trim().to_owned())).unwrap()).collect()
 }
 
-/// Those of the last stage, which become the image.
+/// Returns the instructions of the last stage, which becomes the image.
 fn final_stage() -> Vec<(String, String)> {
     let all = instructions();
     let start = all.iter().rposition(|(name, _)| name == "FROM").unwrap();
@@ -38,7 +38,7 @@ fn image_environment() -> Vec<(String, String)> {
     pairs.map(|pair| pair.split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap()).collect()
 }
 
-/// What a container runs: the image's variables under those that are given.
+/// Returns whether a container starts, and why not: the given variables override the image's variables.
 pub(super) fn container(command: &[String], given: &[(String, String)]) -> Result<(), String> {
     let mut environment: Vec<_> = image_environment();
     environment.retain(|(name, _)| given.iter().all(|(other, _)| other != name));
@@ -66,7 +66,7 @@ fn the_image_holds_the_program_and_nothing_that_it_does_not_need() {
     let owned = stage
         .iter()
         .any(|(name, rest)| name == "COPY" && rest.contains(&format!("--chown={user} ")) && rest.ends_with(" /data"));
-    assert!(owned, "the volume belongs to the user");
+    assert!(owned, "the volume must belong to the user");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn the_builder_has_the_supported_rust_and_gets_every_crate() {
     for member in manifest["workspace"]["members"].as_array().unwrap() {
         let member = member.as_str().unwrap();
         let is_let_in = let_in.iter().any(|name| Path::new(member).starts_with(name));
-        assert!(is_let_in, "{member} is not let into the build");
+        assert!(is_let_in, "{member} is excluded from the build");
     }
     for name in let_in {
         assert!(root().join(name).exists(), "{name}");
@@ -103,20 +103,20 @@ fn the_image_starts_a_server_that_is_safe_unless_told_otherwise() {
     let copied = stage.iter().any(|(name, rest)| name == "COPY" && rest.ends_with(&format!(" {}", entry[0])));
     assert!(copied && entry.len() == 1, "{entry:?}");
     let command = list(&one(&stage, "CMD"));
-    // As it is, it would be open to everybody who can reach it, so it refuses.
+    // Without options, it would be open to anyone who can reach it, so it refuses.
     assert!(container(&command, &[]).unwrap_err().contains("development account"));
     let keys = pair("ROWHOUSE_ACCOUNT_KEYS", "");
     assert!(container(&command, std::slice::from_ref(&keys)).unwrap_err().contains("TLS"));
     container(&command, &[keys.clone(), pair("ROWHOUSE_ALLOW_PLAIN_HTTP_ON_NETWORK", "true")]).unwrap();
     let certificate = [pair("ROWHOUSE_TLS_CERT", "/c"), pair("ROWHOUSE_TLS_KEY", "/k")];
     container(&command, &[&certificate[..], std::slice::from_ref(&keys)].concat()).unwrap();
-    // And each way of keeping the data is one variable away.
+    // Each way of storing the data needs only one variable.
     for way in
         [pair("ROWHOUSE_STORE", "postgres://a@b/c"), pair("ROWHOUSE_IN_MEMORY", "true"), pair("ROWHOUSE_DATA", "/data")]
     {
         container(&command, &[&certificate[..], &[keys.clone(), way]].concat()).unwrap();
     }
-    // The port is the one that it listens on.
+    // The exposed port is the one that it listens on.
     let environment = image_environment();
     let (_, listen) = environment.iter().find(|(name, _)| name == "ROWHOUSE_LISTEN").unwrap();
     assert_eq!(listen.rsplit(':').next().unwrap(), one(&stage, "EXPOSE"));
@@ -145,7 +145,6 @@ fn compose() -> Value {
     yaml::documents(&read("deploy/compose.yaml")).remove(0)
 }
 
-/// The words of a list.
 fn words(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().map(|word| word.as_str().unwrap().to_owned()).collect()
 }
@@ -217,7 +216,7 @@ fn the_nodes_of_the_compose_file_are_those_that_the_servers_name() {
             (user.clone(), database.clone())
         );
     }
-    // The proxy finds the servers of each way by one name.
+    // The proxy finds the servers of each variant under one name.
     let aliases = words(&compose["services"]["rowhouse-on-citus"]["networks"]["default"]["aliases"]);
     let proxy = compose["configs"]["haproxy"]["content"].as_str().unwrap();
     assert!(

@@ -1,12 +1,12 @@
-//! Commands that install Rowhouse: what is not published yet is not asked of a registry, and names of packages and files are
-//! right.
+//! Checks commands that install Rowhouse: they must not request unpublished packages from a registry, and the names of
+//! packages and files must be right.
 
 use super::{files, read};
 use std::collections::BTreeSet;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// How a paragraph or a headline says that something needs a release.
+/// The note in a paragraph or heading that something requires a release.
 const NOTE: &str = "after the first release";
 
 /// Placeholders, which no shell understands, and names that belong to others.
@@ -20,7 +20,7 @@ const NEVER: [&str; 7] = [
     "pip install rowhouse ",
 ];
 
-/// A paragraph, with a block of code after it, and all of it under its headline.
+/// A paragraph, with the code block after it, and its heading.
 struct Paragraph {
     line: usize,
     headline: String,
@@ -54,7 +54,7 @@ fn paragraphs(document: &str) -> Vec<Paragraph> {
     found
 }
 
-/// The commands in a paragraph: each line of a block, and each piece of a text between backticks, as words.
+/// Returns the commands in a paragraph: each line of a block, and each piece of text between backticks, as words.
 fn commands(text: &str) -> Vec<Vec<&str>> {
     let (mut found, mut is_code) = (Vec::new(), false);
     for line in text.lines() {
@@ -69,7 +69,7 @@ fn commands(text: &str) -> Vec<Vec<&str>> {
     found.into_iter().map(|command| command.split_whitespace().collect()).collect()
 }
 
-/// Whether a command asks for something that is there once a release is.
+/// Returns true if a command requests something that exists only after a release.
 fn needs_a_release(words: &[&str]) -> bool {
     let begins = |beginning: &str| beginning.split(' ').zip(words).filter(|(a, b)| a == *b).count() >= 2;
     let names = |name: &str| words.iter().any(|word| word.split(['@', '=']).next() == Some(name));
@@ -84,10 +84,10 @@ fn needs_a_release(words: &[&str]) -> bool {
         || ["npm", "npx", "yarn", "pnpm", "pip"].iter().any(|tool| words.contains(tool)) && names("rowhouse-tables")
 }
 
-/// What the names of Rowhouse's files end with.
+/// The suffixes of Rowhouse's file names.
 const ENDINGS: [&str; 6] = [".tgz", ".whl", ".deb", ".tar.gz", ".zip", ".cdx.json"];
 
-/// The names of Rowhouse's packages in a text.
+/// Returns the names of Rowhouse's packages in a text.
 fn package_files(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "._-*".contains(c)));
     words.filter(|word| word.starts_with("rowhouse") && ENDINGS.iter().any(|ending| word.ends_with(ending)))
@@ -99,16 +99,16 @@ fn commands_work_before_anything_is_published() {
     for name in files(".md").into_iter().filter(|name| name != "CHANGELOG.md") {
         let document = read(&name);
         for wrong in NEVER {
-            assert!(!document.contains(wrong), "{name} says {wrong}");
+            assert!(!document.contains(wrong), "{name} contains {wrong}");
         }
         for Paragraph { line, headline, text } in paragraphs(&document) {
             let is_note = [&headline, &text].iter().any(|text| text.replace('\n', " ").to_lowercase().contains(NOTE));
             for words in commands(&text).iter().filter(|words| needs_a_release(words)) {
-                assert!(is_note, "{name}:{line}: say that this works {NOTE}: {}", words.join(" "));
+                assert!(is_note, "{name}:{line}: note that this works {NOTE}: {}", words.join(" "));
                 notes += 1;
             }
             for file in package_files(&text) {
-                assert!(file.contains(VERSION), "{name}:{line}: {file} is not of version {VERSION}");
+                assert!(file.contains(VERSION), "{name}:{line}: {file} does not have version {VERSION}");
                 named.insert(file.to_owned());
             }
         }
@@ -152,7 +152,7 @@ fn what_needs_a_release_is_recognised() {
     assert_eq!(texts, [("# A", "one\ntwo\n```sh\nthree\n\nfour\n```\n"), ("## B", "five\n")]);
 }
 
-/// A command of cargo that names a package which does not exist fails.
+/// A cargo command that names a missing package fails.
 #[test]
 fn commands_of_cargo_name_packages_that_are_there() {
     let manifest: toml::Table = read("Cargo.toml").parse().unwrap();
@@ -183,7 +183,7 @@ fn commands_of_cargo_name_packages_that_are_there() {
     assert!(seen.contains(env!("CARGO_PKG_NAME")) && seen.len() > 3, "only {seen:?} were found");
 }
 
-/// The paths in commands of cargo lead to the packages that they name, where a clone is beside the project.
+/// The paths in cargo commands lead to the packages that they name if a clone is next to the project.
 #[test]
 fn crates_are_added_from_a_clone() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
-//! Links in documents: every file and every headline that one points to is there.
+//! Checks links in documents: every file and heading that a link points to exists.
 
 use super::{files, read, root};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-/// The anchors of a document, as they are made of its headlines.
+/// Returns the anchors of a document, derived from its headings.
 fn anchors(document: &str) -> Vec<String> {
     let (mut seen, mut found, mut is_code) = (BTreeMap::new(), Vec::new(), false);
     for line in document.lines() {
@@ -22,7 +22,7 @@ fn anchors(document: &str) -> Vec<String> {
     found
 }
 
-/// The targets of links, outside of code.
+/// Returns the targets of links outside code.
 fn targets(document: &str) -> Vec<String> {
     let (mut found, mut is_code) = (Vec::new(), false);
     for line in document.lines() {
@@ -30,7 +30,7 @@ fn targets(document: &str) -> Vec<String> {
         if is_code {
             continue;
         }
-        // What stands between backticks is code, every other piece.
+        // Text between backticks is code: every other piece.
         let text: String = line.split('`').step_by(2).collect::<Vec<_>>().join("``");
         for (at, _) in text.match_indices("](") {
             let rest = &text[at + 2..];
@@ -40,7 +40,7 @@ fn targets(document: &str) -> Vec<String> {
     found
 }
 
-/// A path without `.` and `..`.
+/// Returns a path without `.` and `..`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -72,7 +72,7 @@ fn every_link_leads_somewhere() {
             } else {
                 plain(&Path::new(&name).parent().unwrap().join(file))
             };
-            assert!(root().join(&path).exists(), "{name} links to {target}, which is not there");
+            assert!(root().join(&path).exists(), "{name} links to {target}, which does not exist");
             if let Some(anchor) = anchor {
                 let there = anchors(&read(path.to_str().unwrap()));
                 assert!(there.iter().any(|there| there == anchor), "{name} links to {target}; there are {there:?}");
@@ -103,7 +103,7 @@ fn every_row_of_a_table_has_as_many_cells_as_its_head() {
                 width = None;
                 continue;
             }
-            // Bars in code, and those after a backslash, are text.
+            // Bars in code, and escaped bars, are text.
             let plain: String = line.split('`').step_by(2).collect::<Vec<_>>().join("").replace("\\|", "");
             let cells = plain.matches('|').count();
             assert_eq!(cells, *width.get_or_insert(cells), "{name}:{}: {line}", number + 1);

@@ -1,4 +1,4 @@
-//! The manifests for Kubernetes: their command lines, and that their parts fit each other.
+//! Checks the manifests for Kubernetes: their command lines, and that their parts fit together.
 
 use super::{accept_server, files, has, read, root, yaml};
 use serde_json::Value;
@@ -8,7 +8,7 @@ fn kustomization(folder: &str) -> Value {
     yaml::documents(&read(&format!("{folder}/kustomization.yaml"))).remove(0)
 }
 
-/// The objects of a folder with those that it builds on, patched, and their files.
+/// Returns the objects of a folder and of the folders that it builds on, patched, with their files.
 fn objects(folder: &str) -> Vec<(String, Value)> {
     let kustomization = kustomization(folder);
     let mut found = Vec::new();
@@ -34,7 +34,7 @@ fn patches(folder: &str) -> Vec<String> {
     all(&kustomization(folder), "patches").map(|patch| format!("{folder}/{}", text(&patch["path"]))).collect()
 }
 
-/// Merges as kustomize does: members of objects by their keys, and those of lists by their names.
+/// Merges like kustomize: members of objects by their keys, and members of lists by their names.
 fn merge(into: &mut Value, patch: &Value) {
     match (into, patch) {
         (Value::Object(into), Value::Object(patch)) => {
@@ -54,20 +54,20 @@ fn merge(into: &mut Value, patch: &Value) {
     }
 }
 
-/// The lists under a name, as values.
+/// Returns the members of the list with this name.
 fn all<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     value[name].as_array().into_iter().flatten()
 }
 
 fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
+    value.as_str().unwrap_or_else(|| panic!("{value} is not a string")).to_owned()
 }
 
 const CITUS: &str = "deploy/kubernetes/citus";
 const WAYS: [&str; 3] = ["deploy/kubernetes/embedded", "deploy/kubernetes/postgresql", CITUS];
 const SERVER: &str = "rowhouse";
 
-/// The maps of a folder that kustomize generates: their names and members.
+/// Returns the maps of a folder that kustomize generates: their names and members.
 fn generated_maps(folder: &str) -> Vec<(String, Vec<(String, String)>)> {
     let kustomization = kustomization(folder);
     let bases = all(&kustomization, "resources").map(text);
@@ -79,7 +79,7 @@ fn generated_maps(folder: &str) -> Vec<(String, Vec<(String, String)>)> {
         let files = all(generator, "files").map(text);
         let members = members.chain(files.map(|file| (file.clone(), read(&format!("{folder}/{file}"))))).collect();
         let name = text(&generator["name"]);
-        // All members of a map are replaced that is merged.
+        // A merged map must replace all members.
         assert_eq!(maps.iter().any(|(known, _)| *known == name), generator["behavior"] == "merge", "{folder}: {name}");
         maps.retain(|(known, _)| *known != name);
         maps.push((name, members));
@@ -87,7 +87,7 @@ fn generated_maps(folder: &str) -> Vec<(String, Vec<(String, String)>)> {
     maps
 }
 
-/// The values of the variables of a container that the manifests give.
+/// Returns the variables of a container with the values in the manifests.
 fn environment(folder: &str, container: &Value) -> Vec<(String, String)> {
     let maps = generated_maps(folder);
     let value = |variable: &Value| {
@@ -99,7 +99,6 @@ fn environment(folder: &str, container: &Value) -> Vec<(String, String)> {
     all(container, "env").map(|variable| (text(&variable["name"]), value(variable))).collect()
 }
 
-/// The templates of the pods of a folder.
 fn templates(folder: &str) -> Vec<Value> {
     let workloads = objects(folder).into_iter().filter(|(_, object)| object["spec"].get("template").is_some());
     let templates = workloads.map(|(file, workload)| {
@@ -116,7 +115,7 @@ fn templates(folder: &str) -> Vec<Value> {
     templates.collect()
 }
 
-/// The template of the servers of a folder.
+/// Returns the template of the servers in a folder.
 fn server(folder: &str) -> Value {
     let mut servers = templates(folder);
     servers.retain(|template| template["metadata"]["labels"]["app.kubernetes.io/name"] == SERVER);
@@ -124,7 +123,7 @@ fn server(folder: &str) -> Value {
     servers.remove(0)
 }
 
-/// The containers of a template, those included that run before.
+/// Returns the containers of a template, including its init containers.
 fn containers(template: &Value) -> impl Iterator<Item = &Value> {
     all(&template["spec"], "initContainers").chain(all(&template["spec"], "containers"))
 }
@@ -135,7 +134,7 @@ fn the_servers_of_the_manifests_are_ones_that_start() {
         let pod = &server(folder)["spec"];
         let container = &pod["containers"][0];
         let command: Vec<_> = all(container, "args").map(text).collect();
-        // The image listens everywhere.
+        // The image listens on all addresses.
         let mut variables = vec![("ROWHOUSE_LISTEN".to_owned(), "0.0.0.0:10002".to_owned())];
         variables.extend(environment(folder, container));
         let config = accept_server(&command, &variables).unwrap_or_else(|error| panic!("{folder}: {error}"));
@@ -144,7 +143,7 @@ fn the_servers_of_the_manifests_are_ones_that_start() {
         let admin = all(container, "ports").find(|port| port["name"] == "admin").unwrap();
         assert_eq!(admin["containerPort"], config.admin.unwrap().port());
         let seconds = pod["terminationGracePeriodSeconds"].as_u64().unwrap();
-        assert!(seconds > config.shutdown_time.as_secs(), "{folder}: requests would be cut off");
+        assert!(seconds > config.shutdown_time.as_secs(), "{folder}: requests would be aborted");
     }
 }
 
@@ -181,7 +180,7 @@ fn the_containers_find_the_files_that_they_name() {
                 for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
                     let Some(request) = container[probe].get("httpGet") else { continue };
                     assert!(ports.contains(&text(&request["port"])), "{folder}: {probe}");
-                    // What the admin listener answers.
+                    // The paths that the admin listener serves.
                     assert!(["/readyz", "/livez"].contains(&request["path"].as_str().unwrap()), "{folder}");
                 }
             }
@@ -222,7 +221,7 @@ fn the_parts_of_the_manifests_fit_each_other() {
                 // The name that the alerts expect.
                 assert_eq!(selected[0]["metadata"]["labels"][&text(job)], SERVER, "{file}");
             }
-            // What runs for a while has ports of its own, and what ends has none.
+            // A pod that keeps running has its own ports, and a job has none.
             let ports: Vec<_> = selected.iter().flat_map(|pod| containers(pod)).flat_map(|c| all(c, "ports")).collect();
             let services = all(&object["spec"], "ports").filter_map(|port| port.get("targetPort"));
             let monitors = all(&object["spec"], "podMetricsEndpoints").filter_map(|endpoint| endpoint.get("port"));
@@ -243,7 +242,7 @@ fn the_nodes_of_citus_are_those_that_the_servers_and_the_job_name() {
     for set in of_kind("StatefulSet") {
         let (name, service) = (text(&set["metadata"]["name"]), text(&set["spec"]["serviceName"]));
         let service = of_kind("Service").find(|object| object["metadata"]["name"] == *service).unwrap();
-        // Without an address of its own the service gives each pod a name.
+        // Without its own address, the service gives each pod a name.
         assert_eq!(service["spec"]["clusterIP"], "None");
         let replicas = set["spec"]["replicas"].as_u64().unwrap();
         pods.extend((0..replicas).map(|number| format!("{name}-{number}.{}", text(&service["metadata"]["name"]))));
@@ -304,7 +303,7 @@ fn every_manifest_belongs_to_a_way_and_kustomize_builds_them() {
     let used = folders().flat_map(objects).map(|(file, _)| file);
     let used: Vec<_> = used.chain(folders().flat_map(patches)).collect();
     for file in files(".yaml").iter().filter(|file| file.starts_with("deploy/kubernetes/")) {
-        assert!(file.ends_with("kustomization.yaml") || used.contains(file), "{file} belongs to nothing");
+        assert!(file.ends_with("kustomization.yaml") || used.contains(file), "{file} is not used by any variant");
     }
     if !has("kubectl") {
         return;

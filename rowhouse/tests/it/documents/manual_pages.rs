@@ -1,11 +1,11 @@
-//! Completions and manual pages, read by the programs that they are for.
+//! Checks completions and manual pages with the programs that read them.
 
 use super::{commands, has};
 use crate::PROGRAM;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// What the program writes to standard output; if it fails, what it writes to standard error.
+/// Returns the program's standard output or, if it fails, its standard error.
 fn printed(arguments: &[&str]) -> Result<String, String> {
     let output = PROGRAM.command(arguments).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -20,7 +20,7 @@ fn page(words: &[&str]) -> Result<String, String> {
     printed(&[&["man"], words].concat())
 }
 
-/// What a program says about this input, on both of its outputs.
+/// Runs a program with this input. Returns whether it succeeded, and both of its outputs.
 fn fed(program: &str, args: &[&str], input: &str) -> (bool, String, String) {
     let mut command = Command::new(program);
     command.args(args).env("LC_ALL", "C.UTF-8").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -31,11 +31,11 @@ fn fed(program: &str, args: &[&str], input: &str) -> (bool, String, String) {
     (output.status.success(), text(output.stdout), text(output.stderr))
 }
 
-/// What bash offers after these words.
+/// Returns the completions that bash offers after these words.
 fn offered(words: &[&str]) -> Vec<String> {
     let line = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
     let position = words.len() - 1;
-    // The variables that bash sets for a function that completes, and the call that it makes.
+    // The variables that bash sets for a completion function, and the call that it makes.
     let ask = format!(
         "COMP_WORDS=({line}); COMP_CWORD={position}; cur='{}'; prev='{}'\n_rowhouse rowhouse \"$cur\" \"$prev\"\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n",
         words[position],
@@ -95,7 +95,7 @@ fn every_command_has_a_manual_page_that_renders_without_a_warning() {
         for arg in command.get_arguments().filter_map(|arg| arg.get_long()) {
             assert!(read.contains(&format!("--{arg}")), "{name} does not show --{arg}");
         }
-        // Examples can be copied out of the page: their lines and signs are as they were. Text is wrapped.
+        // Examples can be copied from the page: their lines and characters are unchanged. Text is wrapped.
         let in_one_line = read.split_whitespace().collect::<Vec<_>>().join(" ");
         for line in command.get_after_long_help().map(ToString::to_string).unwrap_or_default().lines().skip(1) {
             let is_text = !line.starts_with("  ") || line.starts_with("      ");

@@ -1,5 +1,5 @@
-//! What documents say about the program: the help, the reference of options, and the command lines and variables in documents,
-//! the image, units and manifests are compared with the definition of the options.
+//! Checks what documents say about the program: compares the help, the reference of options, and the command lines and
+//! variables in documents, the image, units and manifests with the definition of the options.
 
 mod command_lines;
 mod help;
@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process;
 
-/// Variables that the server reads and that no option stands for.
+/// Variables that the server reads but that do not correspond to an option.
 const FURTHER_VARIABLES: [&str; 11] = [
     "ROWHOUSE_ACCOUNT_KEYS",
     "AZURITE_ACCOUNTS",
@@ -39,7 +39,6 @@ const FURTHER_VARIABLES: [&str; 11] = [
     "OTEL_EXPORTER_OTLP_ENDPOINT",
 ];
 
-/// The folder of the repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
@@ -48,10 +47,10 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The files that belong to the repository and whose names end so. Symbolic links are left out: their targets are in the list.
+/// Returns the files in the repository whose names end with `ending`, except symbolic links: their targets are in the list.
 fn files(ending: &str) -> Vec<String> {
     let listed = process::Command::new("git")
-        // Whoever owns the folder: nothing of it is executed.
+        // The folder may belong to another user: nothing in it is executed.
         .args(["-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard"])
         .current_dir(root())
         .output();
@@ -62,7 +61,7 @@ fn files(ending: &str) -> Vec<String> {
     found.into_iter().filter(is_file).collect()
 }
 
-/// Whether a program is there; a test that needs it says so when it is not.
+/// Returns true if a program is installed. Otherwise, prints a note that part of the test is skipped.
 fn has(program: &str) -> bool {
     let found = process::Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
     let found = found.is_ok_and(|output| output.status.success());
@@ -72,7 +71,7 @@ fn has(program: &str) -> bool {
     found
 }
 
-/// The definition of the options, which ignores the environment of the test.
+/// Returns the definition of the options, without the environment of the test.
 fn definition() -> clap::Command {
     fn without_variables(command: clap::Command) -> clap::Command {
         command.mut_args(|arg| arg.env(None::<&str>)).mut_subcommands(without_variables)
@@ -80,7 +79,7 @@ fn definition() -> clap::Command {
     without_variables(Cli::command())
 }
 
-/// Every command with its words, such as `rowhouse sas table`.
+/// Returns every command with its words, such as `rowhouse sas table`.
 fn commands() -> Vec<(String, clap::Command)> {
     fn add(words: &str, command: &clap::Command, all: &mut Vec<(String, clap::Command)>) {
         all.push((words.to_owned(), command.clone()));
@@ -93,7 +92,6 @@ fn commands() -> Vec<(String, clap::Command)> {
     all
 }
 
-/// Every variable that the program reads.
 fn variables() -> BTreeSet<String> {
     let of_options = commands().into_iter().flat_map(|(_, command)| {
         command.get_arguments().filter_map(|arg| Some(arg.get_env()?.to_str()?.to_owned())).collect::<Vec<_>>()
@@ -101,7 +99,8 @@ fn variables() -> BTreeSet<String> {
     of_options.chain(FURTHER_VARIABLES.map(str::to_owned)).collect()
 }
 
-/// Parses the words of a command line after `rowhouse`, with variables, as the program would; `None` if it would show help.
+/// Parses the words of a command line after `rowhouse`, with variables, like the program. Returns `None` if it would
+/// show help.
 fn parse(words: &[String], environment: &[(String, String)]) -> Result<Option<Command>, String> {
     let command = words.first().and_then(|name| Cli::command().find_subcommand(name).cloned());
     let mut line = vec!["rowhouse".to_owned()];
@@ -110,7 +109,7 @@ fn parse(words: &[String], environment: &[(String, String)]) -> Result<Option<Co
         let twin =
             command.iter().flat_map(clap::Command::get_arguments).find(|arg| arg.get_env() == Some(name.as_ref()));
         match twin {
-            // An option on the command line wins.
+            // An option on the command line overrides the variable.
             Some(arg) if !words.iter().any(|word| word.starts_with(&format!("--{}", arg.get_long().unwrap()))) => {
                 line.push(format!("--{}={value}", arg.get_long().unwrap()));
             }
@@ -127,9 +126,10 @@ fn parse(words: &[String], environment: &[(String, String)]) -> Result<Option<Co
     }
 }
 
-/// As [`parse`], for a server that is to start so: its options also have to go together. Files stand for themselves.
+/// Like [`parse`], for a command line that starts a server: its options also have to be consistent. Files are replaced
+/// by valid ones.
 fn accept_server(words: &[String], environment: &[(String, String)]) -> Result<Config, String> {
-    let Some(Command::Serve(mut args)) = parse(words, environment)? else { return Err("no server".to_owned()) };
+    let Some(Command::Serve(mut args)) = parse(words, environment)? else { return Err("not a server".to_owned()) };
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str| {
         let path = folder.path().join(name);
@@ -146,5 +146,5 @@ fn accept_server(words: &[String], environment: &[(String, String)]) -> Result<C
     *store_password_file = store_password_file.take().and_then(|_| file("password", "secret\n"));
     let keys =
         environment.iter().find(|(name, _)| name == "ROWHOUSE_ACCOUNT_KEYS").map(|_| format!("orchard:{secret}"));
-    Config::new(*args, keys.as_deref().map(AccountKeys::of_server)).map_err(|error| format!("{error:#}"))
+    Config::new(*args, keys.as_deref().map(AccountKeys::from_server_variable)).map_err(|error| format!("{error:#}"))
 }

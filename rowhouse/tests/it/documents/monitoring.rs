@@ -1,5 +1,5 @@
-//! `deploy/monitoring`: the alerts and the dashboard use metrics that a server exports, as what they are, and the page about them
-//! lists the alerts.
+//! Checks `deploy/monitoring`: the alerts and the dashboard use existing metrics according to their kinds and labels,
+//! and the page about them lists the alerts.
 
 use super::{has, read, root, yaml};
 use crate::PROGRAM;
@@ -10,14 +10,14 @@ use std::process::Command;
 
 const RULES: &str = "deploy/monitoring/rowhouse-rules.yml";
 const DASHBOARD: &str = "deploy/monitoring/rowhouse-dashboard.json";
-/// Labels that Prometheus adds, and that of the buckets of a histogram.
+/// Labels that Prometheus adds, and the label of histogram buckets.
 const FURTHER_LABELS: [&str; 3] = ["job", "instance", "le"];
 
-/// A metric as the page lists it. A test of the server compares that list with what is exported.
+/// A metric in the page's list. A test of the server compares that list with the exported metrics.
 struct Family {
     kind: String,
     labels: BTreeSet<String>,
-    /// The heading that the metric is below.
+    /// The heading above the metric.
     section: String,
 }
 
@@ -36,7 +36,7 @@ fn families() -> BTreeMap<String, Family> {
     families
 }
 
-/// The family of a sample in an expression: the name without the end that samples of histograms have.
+/// Returns the family of a sample in an expression: its name without the suffix of a histogram's samples.
 fn family_of<'a>(families: &'a BTreeMap<String, Family>, sample: &'a str) -> Option<(&'a str, &'a Family)> {
     let of_histogram = ["_bucket", "_sum", "_count"].iter().filter_map(|end| sample.strip_suffix(end));
     let of_histogram = of_histogram.map(|name| (name, families.get(name))).find_map(|(name, family)| {
@@ -46,7 +46,7 @@ fn family_of<'a>(families: &'a BTreeMap<String, Family>, sample: &'a str) -> Opt
     of_histogram.or_else(|| Some((sample, families.get(sample).filter(|family| family.kind != "histogram")?)))
 }
 
-/// The words of an expression that may be names, each with the text before it and after it.
+/// Returns the words in an expression that may be names, each with the text before and after it.
 fn words(expression: &str) -> impl Iterator<Item = (&str, &str, &str)> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let starts = expression.char_indices().filter(move |(at, c)| is_part(*c) && !expression[..*at].ends_with(is_part));
@@ -57,12 +57,13 @@ fn words(expression: &str) -> impl Iterator<Item = (&str, &str, &str)> {
     })
 }
 
-/// The labels in a list such as `a, b`, or in conditions such as `a="b",c=~"d"`.
+/// Returns the labels in a list such as `a, b`, or in conditions such as `a="b",c=~"d"`.
 fn labels(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(|label| label.trim().split(['=', '!']).next().unwrap()).filter(|label| !label.is_empty())
 }
 
-/// Fails unless an expression and what is shown of it use metrics with their kinds and labels. Returns the families.
+/// Fails unless an expression and the text shown for it use metrics according to their kinds and labels. Returns the
+/// families.
 fn check(families: &BTreeMap<String, Family>, expression: &str, shown: &str) -> BTreeSet<String> {
     let mut used = BTreeSet::new();
     let mut known: BTreeSet<&str> = FURTHER_LABELS.into();
@@ -106,7 +107,7 @@ fn check(families: &BTreeMap<String, Family>, expression: &str, shown: &str) -> 
 }
 
 fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_else(|| panic!("{value} is no string"))
+    value.as_str().unwrap_or_else(|| panic!("{value} is not a string"))
 }
 
 fn rules() -> Vec<Value> {
@@ -114,7 +115,7 @@ fn rules() -> Vec<Value> {
     file["groups"].as_array().unwrap().iter().flat_map(|group| group["rules"].as_array().unwrap().clone()).collect()
 }
 
-/// Every expression of the dashboard with its legend. Variables have the values that Grafana may give them.
+/// Returns every expression in the dashboard with its legend. Variables have values that Grafana may give them.
 fn queries() -> Vec<(String, String)> {
     let dashboard: Value = serde_json::from_str(&read(DASHBOARD)).unwrap();
     let panels = dashboard["panels"].as_array().unwrap().clone();
@@ -166,7 +167,7 @@ fn the_page_says_what_to_do_about_each_alert() {
 #[test]
 fn the_object_for_kubernetes_has_the_same_rules() {
     let page = read("docs/observability.md");
-    let (_, command) = page.split_once("```sh\n(printf").expect("the command that makes the object");
+    let (_, command) = page.split_once("```sh\n(printf").expect("the command that creates the object");
     let command = format!("(printf{}", command.split_once("```").unwrap().0).replace("kubectl apply -f -", "cat");
     let output = Command::new("sh").args(["-c", &command]).current_dir(root()).output().unwrap();
     let object = yaml::documents(&String::from_utf8(output.stdout).unwrap()).remove(0);
@@ -183,7 +184,7 @@ fn promtool_accepts_the_expressions_and_each_alert_fires_when_it_should() {
     let recorded = folder.path().join("dashboard.yml");
     let rules: Vec<_> =
         queries().into_iter().map(|(expr, _)| serde_json::json!({ "record": "a", "expr": expr })).collect();
-    // JSON is YAML, too.
+    // JSON is also YAML.
     let file = serde_json::json!({ "groups": [{ "name": "dashboard", "rules": rules }] });
     std::fs::write(&recorded, file.to_string()).unwrap();
     let promtool = |arguments: &[&str]| {

@@ -1,5 +1,5 @@
-//! `docs/configuration.md` is written from the options themselves. `UPDATE_DOCS=1 cargo test -p rowhouse-tables reference` writes it
-//! anew.
+//! Generates `docs/configuration.md` from the options. To update it, run `UPDATE_DOCS=1 cargo test -p rowhouse-tables
+//! reference`.
 
 use super::{commands, root};
 use clap::Arg;
@@ -12,40 +12,42 @@ const BEGINNING: &str = "\
 
 <!-- Written by a test from the options of the program: UPDATE_DOCS=1 cargo test -p rowhouse-tables reference -->
 
-Every option of `rowhouse serve` can be given in three ways, and the first that says something wins:
+This page lists every option of the server and of the other commands, with its environment variable.
+
+You can set an option of `rowhouse serve` in three ways. The first of these that is set wins:
 
 1. on the command line: `--listen 127.0.0.1:10002`
 2. in the environment: `ROWHOUSE_LISTEN=127.0.0.1:10002`
-3. in the TOML file that `--config` names: `listen = \"127.0.0.1:10002\"`
+3. in the TOML file given by `--config`: `listen = \"127.0.0.1:10002\"`
 
-Switches take a value too, so that a way that wins can turn them off: `--in-memory=false`, `ROWHOUSE_IN_MEMORY=false`,
-`in-memory = false`. A name in the file that is not known is an error, and so is a value that makes no sense; the server
-then says which, and does not start.
+Switches also take a value, so that an earlier way can turn off what a later one turns on: `--in-memory=false`,
+`ROWHOUSE_IN_MEMORY=false`, `in-memory = false`. If the file contains an unknown name, or if a value is invalid, the
+server reports it and does not start.
 
 ";
 
 const FURTHER: &str = "
-## What no option stands for
+## Variables without an option
 
-These hold secrets, which have no place on a command line, or are taken from the surroundings:
+These hold secrets, which do not belong on a command line, or are set by the environment:
 
-| variable | what it holds |
+| variable | content |
 |---|---|
-| `ROWHOUSE_ACCOUNT_KEYS` | accounts and keys: `name:key1` or `name:key1:key2`, several separated by semicolons; in place of `--accounts` |
-| `AZURITE_ACCOUNTS` | the same for `rowhouse azurite`, and for the emulator's programs that it starts; in place of `ROWHOUSE_ACCOUNT_KEYS` |
-| `PGPASSWORD` | the password of the database of `--store`, where no file holds it |
-| `SSL_CERT_FILE` | a PEM file of the authorities that are trusted, in place of those of the system, when keys of token issuers are fetched |
-| `NOTIFY_SOCKET` | set by systemd for services of `Type=notify`: the server says there when it is ready and when it stops |
-| `ROWHOUSE_FROM_KEY`, `ROWHOUSE_TO_KEY`, `ROWHOUSE_INTO_KEY` | for commands that reach a service: the account key or shared access signature |
+| `ROWHOUSE_ACCOUNT_KEYS` | accounts and keys: `name:key1` or `name:key1:key2`, separated by semicolons; instead of `--accounts` |
+| `AZURITE_ACCOUNTS` | the same for `rowhouse azurite` and the emulator's programs that it starts; instead of `ROWHOUSE_ACCOUNT_KEYS` |
+| `PGPASSWORD` | the password of the database of `--store`, if no file contains it |
+| `SSL_CERT_FILE` | a PEM file of the authorities to trust, instead of the system's, when the server fetches keys of token issuers |
+| `NOTIFY_SOCKET` | set by systemd for services of `Type=notify`: the server reports there when it is ready and when it stops |
+| `ROWHOUSE_FROM_KEY`, `ROWHOUSE_TO_KEY`, `ROWHOUSE_INTO_KEY` | for commands that connect to a service: the account key or shared access signature |
 | `ROWHOUSE_KEY` | the same for `rowhouse table` and `rowhouse entity` |
-| `ROWHOUSE_CONNECTION_STRING`, `AZURE_STORAGE_CONNECTION_STRING` | for these two: a connection string, which says where and as whom |
+| `ROWHOUSE_CONNECTION_STRING`, `AZURE_STORAGE_CONNECTION_STRING` | for these two commands: a connection string, which contains the address and the credential |
 
-Bearer tokens are set up in the file alone, in the section `[oauth]`: see [Bearer tokens](bearer-tokens.md).
-What the server does with a setting that is unsafe on a network is in [Security](security.md).
+Bearer tokens are configured only in the file, in the section `[oauth]`: see [Bearer tokens](bearer-tokens.md).
+[Security](security.md) describes what the server does with a setting that is unsafe on a network.
 ";
 
 fn render() -> String {
-    let mut text = BEGINNING.to_owned();
+    let mut text = String::new();
     let all = commands();
     let (_, serve) = all.iter().find(|(words, _)| words == "rowhouse serve").unwrap();
     text.push_str("## Options of the server\n");
@@ -53,14 +55,43 @@ fn render() -> String {
         option(&mut text, arg, true);
     }
     text.push_str(FURTHER);
-    text.push_str("\n## Other commands\n\n`rowhouse COMMAND --help` has examples; `rowhouse man COMMAND` is the same as a manual page.\n");
+    text.push_str("\n## Other commands\n\n");
+    text.push_str("`rowhouse COMMAND --help` shows examples; `rowhouse man COMMAND` prints the manual page.\n");
     for (words, command) in all.iter().filter(|(words, _)| words != "rowhouse" && words != "rowhouse serve") {
         write!(text, "\n### {words}\n\n{}.\n", escape(&command.get_about().unwrap().to_string())).unwrap();
         for arg in command.get_arguments() {
             option(&mut text, arg, false);
         }
     }
-    text
+    format!("{BEGINNING}{}{text}", index(&text))
+}
+
+/// Returns a table of links: one row for each section, with its options or commands.
+fn index(sections: &str) -> String {
+    let mut rows: Vec<(String, Vec<String>)> = Vec::new();
+    for line in sections.lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            rows.push((format!("[{title}](#{})", slug(title)), Vec::new()));
+        } else if let (Some(title), Some((_, links))) = (line.strip_prefix("### "), rows.last_mut()) {
+            let name = title.trim_matches('`');
+            let name = if name.starts_with("--") { name.split([' ', '[']).next().unwrap_or(name) } else { name };
+            links.push(format!("[`{name}`](#{})", slug(title)));
+        }
+    }
+    let mut index = "| section | content |\n|---|---|\n".to_owned();
+    for (section, links) in rows {
+        let content =
+            if links.is_empty() { "secrets and values from the environment".to_owned() } else { links.join(", ") };
+        writeln!(index, "| {section} | {content} |").unwrap();
+    }
+    index.push('\n');
+    index
+}
+
+fn slug(title: &str) -> String {
+    let lower = title.to_lowercase();
+    let kept = lower.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 fn option(text: &mut String, arg: &Arg, is_section: bool) {
@@ -81,7 +112,7 @@ fn option(text: &mut String, arg: &Arg, is_section: bool) {
     }
     let variable = arg.get_env().map(|name| format!("`{}`", name.display()));
     let help = arg.get_long_help().or(arg.get_help()).unwrap().to_string();
-    let help = escape(&default_in_code(&help.split_whitespace().collect::<Vec<_>>().join(" ")));
+    let help = escape(&default_in_code(&in_one_paragraph(&help)));
     match (&variable, is_section) {
         (Some(variable), true) => write!(text, "{help}.\n\nVariable: {variable}").unwrap(),
         (Some(variable), false) => write!(text, " ({variable}): {help}").unwrap(),
@@ -107,16 +138,23 @@ fn option(text: &mut String, arg: &Arg, is_section: bool) {
     }
 }
 
-/// A default, which help shows between brackets, as Markdown shows values.
+/// Joins the paragraphs of a help text. The first one, the summary, has no final period.
+fn in_one_paragraph(help: &str) -> String {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let paragraphs: Vec<_> = help.split("\n\n").map(|text| words(text.trim_end_matches('.'))).collect();
+    paragraphs.join(". ")
+}
+
+/// Formats the default value, which help shows in brackets, as Markdown code.
 fn default_in_code(help: &str) -> String {
     let Some((before, rest)) = help.split_once("[default: ") else { return help.to_owned() };
-    let (default, after) = rest.split_once(']').expect("a bracket is closed");
-    // What follows the value says more about it.
+    let (default, after) = rest.split_once(']').expect("the bracket is closed");
+    // Text after the value describes it further.
     let (value, more) = default.split_at(default.find(", ").unwrap_or(default.len()));
     format!("{before}(default: `{value}`{more}){after}")
 }
 
-/// Text that Markdown would take for markup, outside of code.
+/// Escapes text that Markdown would treat as markup, outside code.
 fn escape(text: &str) -> String {
     let plain = |text: &str| text.replace('<', "&lt;").replace('*', "\\*").replace('[', "\\[").replace('_', "\\_");
     let pieces = text
@@ -138,12 +176,12 @@ fn the_reference_of_options_is_current() {
         assert_eq!(
             now,
             then,
-            "{PATH}:{}: write it anew with UPDATE_DOCS=1 cargo test -p rowhouse-tables reference",
+            "{PATH}:{}: update it with UPDATE_DOCS=1 cargo test -p rowhouse-tables reference",
             number + 1
         );
     }
     assert!(
         current == written,
-        "{PATH} is not current: write it anew with UPDATE_DOCS=1 cargo test -p rowhouse-tables reference"
+        "{PATH} is outdated: update it with UPDATE_DOCS=1 cargo test -p rowhouse-tables reference"
     );
 }

@@ -1,9 +1,9 @@
-//! The tests that `docs/security.md` names for its claims.
+//! Checks that the tests named in `docs/security.md` exist.
 
 use super::{read, root};
 use std::path::{Path, PathBuf};
 
-/// Whether there is such a test, or a module of tests: a crate, a blank, and the path of the test in it.
+/// Returns true if a test or a module of tests exists, given as a crate, a space, and the path in it.
 fn exists(name: &str) -> bool {
     let Some((package, path)) = name.split_once(' ') else { return false };
     let parts: Vec<&str> = path.split("::").collect();
@@ -12,7 +12,7 @@ fn exists(name: &str) -> bool {
         .any(|folder| is_in(&folder, &parts))
 }
 
-/// Whether these modules, and the test if the last one is one, are in a folder.
+/// Returns true if these modules, the last of which may be a test, are in a folder.
 fn is_in(folder: &Path, parts: &[&str]) -> bool {
     let Some((first, rest)) = parts.split_first() else { return true };
     let file = folder.join(format!("{first}.rs"));
@@ -29,7 +29,7 @@ fn is_in(folder: &Path, parts: &[&str]) -> bool {
 #[test]
 fn every_test_that_holds_a_claim_exists() {
     let document = read("docs/security.md");
-    let (_, table) = document.split_once("## Which test holds which claim").unwrap();
+    let (_, table) = document.split_once("## Which test verifies which claim").unwrap();
     let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ") && line.contains('`')).collect();
     assert!(rows.len() > 15, "{rows:?}");
     for row in rows {

@@ -1,17 +1,16 @@
-//! Command lines in documents and scripts, as a shell would split them.
+//! Splits command lines in documents and scripts like a shell.
 
 /// A command that runs this program.
 #[derive(Debug, PartialEq)]
 pub(super) struct Invocation {
     /// The words after the name of the program.
     pub(super) words: Vec<String>,
-    /// Variables that are set for it.
     pub(super) environment: Vec<(String, String)>,
     /// Whether it runs in a container of the image.
     pub(super) is_container: bool,
 }
 
-/// The commands of a script that run this program, also in a container.
+/// Returns the commands in a script that run this program, including commands that run it in a container.
 pub(super) fn invocations(script: &str) -> Vec<Invocation> {
     simple_commands(script).iter().filter_map(|words| invocation(words)).collect()
 }
@@ -54,7 +53,7 @@ fn invocation(words: &[String]) -> Option<Invocation> {
     Some(Invocation { words: rest[arguments..].to_vec(), environment, is_container })
 }
 
-/// The simple commands of a script, each as its words. Redirections end a command; substitutions begin one.
+/// Returns the simple commands of a script, each as its words. Redirections end a command; substitutions begin one.
 fn simple_commands(script: &str) -> Vec<Vec<String>> {
     let (mut commands, mut words, mut word) = (Vec::new(), Vec::new(), None::<String>);
     let mut chars = script.chars().peekable();
@@ -75,7 +74,7 @@ fn simple_commands(script: &str) -> Vec<Vec<String>> {
             '\n' | '|' | '>' | '<' | ';' | '&' | '(' | ')' => {
                 words.extend(word.take());
                 commands.push(std::mem::take(&mut words));
-                // What follows is the name of a file.
+                // The next word is a file name.
                 if matches!(c, '<' | '>') && chars.peek() != Some(&'(') {
                     words.push("redirection".to_owned());
                 }

@@ -1,21 +1,21 @@
-//! The unit of systemd and its additions: the command lines, and what systemd itself says about them.
+//! Checks the systemd unit and its additions: the command lines, and systemd's own verification.
 
 use super::{accept_server, files, has, parse, read, root, shell};
 use crate::PROGRAM;
 use std::process::Command;
 
 const UNIT: &str = "deploy/systemd/rowhouse.service";
-/// Highest exposure that systemd may find, of 10.
+/// The maximum exposure level that systemd may report, out of 10.
 const EXPOSURE_MAX: f64 = 2.0;
 
-/// The values of a setting, in all sections.
+/// Returns the values of a setting, in all sections.
 fn values(file: &str, name: &str) -> Vec<String> {
     let text = read(file);
     let lines = text.lines().filter_map(|line| line.split_once('=').filter(|(there, _)| *there == name));
     lines.map(|(_, value)| value.to_owned()).collect()
 }
 
-/// A line as systemd hands it on, and where its files are.
+/// Expands a line as systemd does, with test paths for its files.
 fn expanded(line: &str) -> String {
     line.replace("%S", "/var/lib").replace("%d", "/run/credentials/rowhouse.service")
 }
@@ -47,12 +47,12 @@ fn what_the_command_line_names_is_what_the_unit_provides() {
     assert!(line.contains(&format!("--data %S/{state}")), "{line}");
     let credential = values(UNIT, "LoadCredential").remove(0);
     assert!(line.contains(&format!("--accounts %d/{}", credential.split(':').next().unwrap())), "{line}");
-    assert_eq!(values(UNIT, "Type"), ["notify"], "the server says when it is ready");
-    // The protocol that says so goes through a socket of this family.
+    assert_eq!(values(UNIT, "Type"), ["notify"], "the server reports when it is ready");
+    // These reports go through a socket of this family.
     assert!(values(UNIT, "RestrictAddressFamilies")[0].contains("AF_UNIX"));
 }
 
-/// A copy of a unit that can be verified here: with a program that exists, and with these additions.
+/// Returns a copy of a unit that can be verified here: with an existing program, and with these additions.
 fn copy_for_verification(folder: &std::path::Path, name: &str, additions: &[&str]) -> String {
     let local = |text: String| text.replace("/usr/bin/rowhouse", PROGRAM.path());
     let path = folder.join(name);

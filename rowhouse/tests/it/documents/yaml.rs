@@ -1,9 +1,8 @@
-//! YAML documents as the values that JSON has, which are easier to walk through.
+//! Converts YAML documents to JSON values, which are easier to traverse.
 
 use saphyr::{LoadableYamlNode, Scalar, Yaml};
 use serde_json::{Map, Number, Value};
 
-/// The documents of a text.
 pub(super) fn documents(text: &str) -> Vec<Value> {
     Yaml::load_from_str(text).unwrap().iter().map(value).collect()
 }
@@ -20,6 +19,6 @@ fn value(yaml: &Yaml<'_>) -> Value {
             let members = members.iter().map(|(name, member)| (name.as_str().unwrap().to_owned(), value(member)));
             Value::Object(members.collect::<Map<_, _>>())
         }
-        other => panic!("{other:?} is not expected in these files"),
+        other => panic!("unexpected in these files: {other:?}"),
     }
 }

@@ -1,4 +1,4 @@
-//! `x-ms-rowhouse-explain`: what a query cost and why, for a client that asks for it.
+//! Tests of `x-ms-rowhouse-explain`: the cost of a query and its reasons, for a client that requests it.
 
 use crate::PROGRAM;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use wire::signing::AccountKey;
 const HEADER: &str = "x-ms-rowhouse-explain";
 const ASKED: (&str, &str) = ("x-ms-rowhouse-explain", "1");
 
-/// A server with three partitions of four rows each.
+/// Starts a server with three partitions of four entities each.
 fn server() -> Server {
     let server = PROGRAM.start(&["--in-memory"]);
     let mut client = server.client();
@@ -42,7 +42,7 @@ fn query(server: &Server, path: &str, headers: &[(&str, &str)]) -> Response {
     client.receive().unwrap()
 }
 
-/// The cost of a query, without the time that it took.
+/// Returns the cost of a query, without its duration.
 fn cost(response: &Response) -> Value {
     let text = response.header(HEADER).unwrap();
     assert!(text.is_ascii() && text.len() < 8 * 1024);
@@ -113,7 +113,7 @@ fn pages_cost_what_they_read() {
     let (partition, row) = (token("x-ms-continuation-nextpartitionkey"), token("x-ms-continuation-nextrowkey"));
     let next = query(&server, &format!("/tab?NextPartitionKey={partition}&NextRowKey={row}"), &[ASKED]);
     assert_eq!((&cost(&next)["examined"], &cost(&next)["returned"]), (&json!(7), &json!(7)));
-    // Every format has it, and a projection changes nothing.
+    // Every format has the header, and a projection changes nothing.
     for accept in ["application/json;odata=fullmetadata", "application/json;odata=nometadata"] {
         assert_eq!(cost(&query(&server, "/tab?$select=Weight", &[ASKED, ("Accept", accept)]))["returned"], json!(12));
     }
@@ -150,7 +150,7 @@ fn a_query_that_failed_says_nothing() {
     assert_eq!((unsigned.status, unsigned.header(HEADER)), (403, None));
 }
 
-/// A query with a signature for the rows from `(b, r2)` to `(b, r3)`.
+/// Sends a query with a signature for the entities from `(b, r2)` to `(b, r3)`.
 fn query_of_range(server: &Server, filter: &str) -> Response {
     let fields = Fields {
         version: "2019-02-02".into(),
@@ -212,7 +212,7 @@ fn hostile_keys_and_filters_give_a_bounded_header() {
     // Characters that no key can have.
     let cost = cost_of(&server, "PartitionKey ge 'a\r\nx-injected: yes\u{7F}'");
     assert_eq!(cost["ranges"][0]["from"], json!(["a\r\nx-injected: yes\u{7F}"]));
-    // More ranges than are shown, of long keys.
+    // More ranges than are shown, with long keys.
     let long = "😀".repeat(100);
     let filter: Vec<_> = (10..26).map(|n| format!("(PartitionKey eq '{n}{long}' and RowKey ge '{long}')")).collect();
     let cost = cost_of(&server, &filter.join(" or "));
@@ -222,7 +222,7 @@ fn hostile_keys_and_filters_give_a_bounded_header() {
     assert_eq!(shown[0]["from"], json!([format!("10{}…", "😀".repeat(62)), format!("{}…", "😀".repeat(64))]));
     let filter: Vec<_> = (10..26).map(|n| format!("PartitionKey eq '{n}'")).collect();
     assert_eq!(cost_of(&server, &filter.join(" or "))["ranges"].as_array().unwrap().len(), 8);
-    // As long as a request can be.
+    // The maximum length of a request.
     let response = query(
         &server,
         &format!("/tab?$filter={}", encoded(&format!("PartitionKey ge '{}'", "x".repeat(25_000)))),
@@ -231,7 +231,7 @@ fn hostile_keys_and_filters_give_a_bounded_header() {
     assert_eq!(cost_shown(&response), Some(format!("{}…", "x".repeat(64))));
 }
 
-/// The first key that a header shows.
+/// Returns the first key in a header.
 fn cost_shown(response: &Response) -> Option<String> {
     cost(response)["ranges"][0]["from"][0].as_str().map(str::to_owned)
 }

@@ -1,4 +1,5 @@
-//! The files of the explorer: whole, with the headers that they need, and nothing else below their address.
+//! Tests of the explorer's files: they are served completely, with the necessary headers, and nothing else is served
+//! below their address.
 
 use super::{check_common_headers, get, send};
 use crate::PROGRAM;
@@ -175,7 +176,7 @@ fn query_options_and_credentials_change_nothing() {
         check_common_headers(&response, query);
     }
     let address = format!("http://{}/_rowhouse/", server.address);
-    assert!(send(&mut client, "GET", &address, "").body == page, "the whole address in the request line");
+    assert!(send(&mut client, "GET", &address, "").body == page, "an absolute URL in the request line");
 }
 
 #[test]
@@ -195,7 +196,7 @@ fn other_methods_are_refused_and_their_bodies_are_not_kept() {
             let body = if method == "POST" { "a=b" } else { "" };
             let text = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n{body}");
             client.send(text.as_bytes()).unwrap();
-            // The connection goes on after a short body.
+            // The connection continues after a short body.
             let response = client.receive().unwrap();
             assert_eq!((response.status, response.header("allow")), (405, Some("GET, HEAD")), "{method} {path}");
             assert_eq!(response.header("connection"), None, "{method} {path}");
@@ -207,7 +208,7 @@ fn other_methods_are_refused_and_their_bodies_are_not_kept() {
     let response = client.receive().unwrap();
     assert_eq!((response.status, response.header("connection")), (405, Some("close")));
     assert_eq!(client.receive_all(), b"");
-    // Also of a request that is otherwise in order.
+    // The same for a request that is otherwise valid.
     let mut client = server.client();
     client.send(b"GET /_rowhouse/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\na=b").unwrap();
     assert_eq!(client.receive().unwrap().status, 200);

@@ -1,5 +1,5 @@
-//! The explorer: which servers have it, what they serve, and what a query says about its cost. The page itself is tested in a
-//! browser, in `explorer/tests`.
+//! Tests of the explorer: which servers have it, what they serve, and what a query reports about its cost.
+//! `explorer/tests` tests the page itself in a browser.
 
 mod explain;
 mod files;
@@ -7,7 +7,7 @@ mod settings;
 
 use test_support::{Client, Response, Server};
 
-/// The policy of every response of the explorer.
+/// The content security policy of every response of the explorer.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
@@ -16,7 +16,7 @@ fn get(server: &Server, path: &str) -> Response {
     send(&mut server.client(), "GET", path, "")
 }
 
-/// Sends a request without a credential or a body. `headers` are whole lines.
+/// Sends a request without a credential or a body. `headers` are complete lines.
 fn send(client: &mut Client, method: &str, path: &str, headers: &str) -> Response {
     let host = if headers.contains("Host: ") { "" } else { "Host: localhost\r\n" };
     client.send(format!("{method} {path} HTTP/1.1\r\n{host}{headers}\r\n").as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Which servers have the explorer, what they print, and what the page gets to know of a server.
+//! Tests of which servers have the explorer, what they print, and what the page learns about a server.
 
 use super::{check_common_headers, get, send};
 use crate::PROGRAM;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read};
 use test_support::{ACCOUNT, KEY, Server, eventually};
 
-/// What a server prints at the start.
+/// Returns what a server prints at the start.
 fn announced(arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let mut command = PROGRAM.serve(&[&["--in-memory"], arguments].concat());
     if !arguments.contains(&"--listen") {
@@ -17,7 +17,7 @@ fn announced(arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let mut child = command.envs(variables.iter().copied()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut lines = String::new();
-    // The lines are written at once.
+    // The lines are written at the same time.
     out.read_line(&mut lines).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
@@ -79,7 +79,7 @@ fn a_server_with_tls_names_an_address_with_https() {
     assert!(explorer.starts_with("explorer: https://127.0.0.1:") && explorer.ends_with("/_rowhouse/"), "{lines}");
 }
 
-/// The whole response to a request on a connection of its own, without what differs between any two.
+/// Returns the complete response to a request on a new connection, without the parts that always differ.
 fn answer(server: &Server, method: &str, path: &str, headers: &str) -> (u16, Vec<(String, String)>, String) {
     let mut response = send(&mut server.client(), method, path, headers);
     let id = response.header("x-ms-request-id").unwrap().to_owned();
@@ -97,7 +97,7 @@ fn a_server_without_it_responds_as_to_any_account_that_does_not_exist() {
     for method in ["GET", "HEAD", "POST", "PUT", "OPTIONS"] {
         for path in ["", "/", "/index.html", "/settings.json", "/../x", "/%2e"] {
             for headers in ["", "Accept: application/json\r\n", "Host: devstoreaccount1.table.localhost\r\n"] {
-                // A name that no account can have either.
+                // This name cannot be an account name either.
                 let other = answer(&off, method, &format!("/_storehouse{path}"), headers);
                 assert!((400..405).contains(&other.0), "{other:?}");
                 assert!(other.1.iter().any(|(name, _)| name == "x-ms-error-code"), "{other:?}");
@@ -109,7 +109,8 @@ fn a_server_without_it_responds_as_to_any_account_that_does_not_exist() {
             }
         }
     }
-    // With a credential too, where the host names the account, so that the path names a table, which is not that of the signature.
+    // Also with a credential where the host names the account: then the path names a table, but not the table of the
+    // signature.
     let on = PROGRAM.start(&["--in-memory"]);
     let get_table = |server: &Server| {
         let token = crate::web_pages::token(ACCOUNT, KEY);
@@ -137,7 +138,7 @@ fn the_page_knows_whether_the_host_may_use_the_development_account() {
         ("devstoreaccount1.tables.example.net:10002", true, Some(ACCOUNT)),
         ("devstoreaccount1.table.localhost:10002", true, Some(ACCOUNT)),
         ("orchard.table.localhost", false, Some("orchard")),
-        // A page of another name that resolves to this machine learns nothing that it may use.
+        // A page of another name that resolves to this machine learns nothing that it could use.
         ("evil.example", false, None),
         ("192.0.2.7:10002", false, None),
         ("devstoreaccount1.table.evil.example", false, Some(ACCOUNT)),
@@ -156,7 +157,7 @@ fn accounts_that_change_change_what_the_page_knows() {
     assert_eq!(page_settings(&server, "localhost")["development"], json!(true));
     folder.replace("accounts", &account_file(ACCOUNT, &key(1), &key(2)));
     server.signal("HUP");
-    eventually("the accounts are read again", || {
+    eventually("the new accounts", || {
         (page_settings(&server, "localhost")["development"] == json!(false)).then_some(())
     });
     assert_eq!(get(&server, "/_rowhouse/").status, 200);

@@ -1,4 +1,4 @@
-//! Services that are busy, and connections that break.
+//! Tests with busy services and broken connections.
 
 use super::{assert_same_files, done, manifest};
 use crate::PROGRAM;
@@ -18,7 +18,7 @@ fn lost_responses_cause_neither_gaps_nor_conflicts() {
     let (source, target) = (Proxy::start(&from.address, 8), Proxy::start(&to.address, 4));
     done(&folder, "export", &["--from", &endpoint(&source.address), "--to", "disturbed"]);
     assert_same_files(&folder, "disturbed", "whole");
-    // An insert whose answer was lost finds itself.
+    // An insert whose response was lost finds its own entity.
     done(&folder, "import", &["--from", "disturbed", "--to", &endpoint(&target.address), "--mode", "insert"]);
     done(&folder, "export", &["--from", &super::endpoint(&to), "--to", "again"]);
     assert_same_files(&folder, "again", "whole");

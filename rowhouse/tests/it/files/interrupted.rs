@@ -1,4 +1,4 @@
-//! Exports and imports that are ended in the middle and begun again.
+//! Tests of exports and imports that are interrupted and resumed.
 
 use super::random::SEED;
 use super::{assert_same_files, done, endpoint, manifest, repeated};
@@ -12,14 +12,14 @@ use test_support::content::{fill, fill_with_everything};
 use test_support::proxy::Proxy;
 use test_support::{Random, Server, TIMEOUT};
 
-/// Most times that a run is killed before it may end.
+/// The maximum number of times that a run is killed before it may complete.
 const KILLS: u32 = 8;
 
 fn start(folder: &Folder, subcommand: &str, arguments: &[&str]) -> Child {
     folder.command(subcommand, arguments, &[]).spawn().unwrap()
 }
 
-/// Kills runs at random points within the time of a whole one, and lets the last one run to its end.
+/// Kills runs at random points within the duration of a complete one, and lets the last one complete.
 fn kill(folder: &Folder, subcommand: &str, arguments: &[&str], random: &mut Random, whole: Duration) -> String {
     let (mut kills, mut resumed) = (0, 0);
     for _ in 0..KILLS {
@@ -30,18 +30,18 @@ fn kill(folder: &Folder, subcommand: &str, arguments: &[&str], random: &mut Rand
         }
         child.kill().unwrap();
         let ran = ended(child);
-        if ran.stderr.contains("is there already") {
-            // The kill before this one came when all was done.
+        if ran.stderr.contains("already exists") {
+            // The previous kill came after the run was complete.
             break;
         }
         assert_ne!(ran.code, Some(1), "{ran:?}");
         kills += 1;
-        resumed += u32::from(ran.stderr.contains("going on with an earlier"));
+        resumed += u32::from(ran.stderr.contains("continuing an earlier"));
     }
     let ran = folder.run(subcommand, arguments, &[]);
-    // The last kill may have come when all was done, or the loop may have ended with a run that was.
-    assert!(ran.code == Some(0) || ran.stderr.contains("is there already"), "{ran:?}");
-    format!("{kills} kills, {resumed} of them of runs that went on")
+    // The last kill may have come after the run was complete, or the loop may have ended with a complete run.
+    assert!(ran.code == Some(0) || ran.stderr.contains("already exists"), "{ran:?}");
+    format!("{kills} kills, {resumed} of them of resumed runs")
 }
 
 fn source() -> Server {
@@ -86,7 +86,8 @@ fn killed_imports_are_resumed_with_the_same_result() {
     }
 }
 
-/// A proxy that holds the second page of the table `deep`: with one page at a time, the first one is in a file by then.
+/// Returns a proxy that holds the second page of the table `deep`: with one page at a time, the first one has then
+/// been written to a file.
 fn holding_the_second_page(from: &Server) -> Proxy {
     Proxy::holding(&from.address, "/deep()?$top=1000&NextPartitionKey=", 0)
 }
@@ -108,7 +109,7 @@ fn a_half_written_line_is_cut() {
     assert!(file.metadata().unwrap().len() > 0);
     file.write_all(b"{\"PartitionKey\":\"half a li").unwrap();
     let ran = done(&folder, "export", &arguments);
-    assert!(ran.stderr.contains("going on with an earlier export"), "{ran:?}");
+    assert!(ran.stderr.contains("continuing an earlier export"), "{ran:?}");
     assert_same_files(&folder, "parted", "whole");
 }
 
@@ -121,7 +122,7 @@ fn ctrl_c_ends_in_order_and_says_how_to_resume() {
     let arguments = ["--from", &test_support::command::endpoint(&source.address), "--to", "parted", "--parallel", "1"];
     let ran = stopped_while_held(start(&folder, "export", &arguments), &source);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    let told = "the export is not complete; the same command goes on where it stopped";
+    let told = "the export is incomplete; run the same command to continue where it stopped";
     assert!(ran.stderr.contains(told) && ran.stderr.contains("stopped"), "{ran:?}");
     done(&folder, "export", &arguments[..4]);
     let to = PROGRAM.start(&["--in-memory"]);
@@ -129,14 +130,18 @@ fn ctrl_c_ends_in_order_and_says_how_to_resume() {
     let arguments = ["--from", "out", "--to", &test_support::command::endpoint(&target.address)];
     let ran = stopped_while_held(start(&folder, "import", &arguments), &target);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("the import is not complete; the same command goes on where it stopped"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("the import is incomplete; run the same command to continue where it stopped"),
+        "{ran:?}"
+    );
     done(&folder, "import", &arguments);
     done(&folder, "export", &["--from", &endpoint(&to), "--to", "again"]);
     assert_same_files(&folder, "again", "out");
     assert_same_files(&folder, "parted", "out");
 }
 
-/// How a command ends that is interrupted while a proxy holds back its request, so that it cannot end by itself.
+/// Returns the result of a command that is interrupted while a proxy holds its request, so that it cannot end without
+/// the signal.
 fn stopped_while_held(child: Child, proxy: &Proxy) -> Ran {
     proxy.wait_until_held();
     let ran = stopped(child);
@@ -154,12 +159,12 @@ fn an_import_of_a_changed_file_is_not_resumed() {
     std::fs::write(folder.path("cars.jsonl"), format!("{lines}bad\n")).unwrap();
     let arguments = ["--from", "cars.jsonl", "--to", &endpoint(&to)];
     let told = super::refused(&folder, "import", &arguments);
-    assert!(told.contains("the import is not complete; the same command goes on"), "{told}");
+    assert!(told.contains("the import is incomplete; run the same command to continue"), "{told}");
     std::fs::write(folder.path("cars.jsonl"), lines).unwrap();
     let told = super::refused(&folder, "import", &arguments);
-    assert!(told.contains("changed since its import began"), "{told}");
+    assert!(told.contains("has changed since its import started"), "{told}");
     let told = super::refused(&folder, "import", &[&arguments[..], &["--mode", "merge"]].concat());
-    assert!(told.contains("in another mode or between other places"), "{told}");
+    assert!(told.contains("with a different source, target, --mode"), "{told}");
     std::fs::remove_file(&folder.states("import")[0]).unwrap();
     done(&folder, "import", &arguments);
 }
@@ -175,7 +180,7 @@ fn a_table_that_was_deleted_meanwhile_is_imported_again() {
     let deleted = to.client().request("DELETE", "/Tables('cars')", &[], b"");
     assert_eq!(deleted.status, 204);
     let ran = folder.run("import", &[&arguments[..], &["--skip-bad", "1"]].concat(), &[]);
-    assert!(ran.code == Some(0) && ran.stderr.contains("going on with an earlier import"), "{ran:?}");
+    assert!(ran.code == Some(0) && ran.stderr.contains("continuing an earlier import"), "{ran:?}");
     let ran = done(&folder, "export", &["--from", &endpoint(&to), "--to", "-"]);
     lines.truncate(lines.trim_end().len());
     assert_eq!(ran.stdout.trim_end(), lines);
@@ -189,7 +194,7 @@ fn a_table_that_was_done_and_then_deleted_is_imported_again() {
     std::fs::write(folder.path("in/done.jsonl"), format!("{line}bad\n")).unwrap();
     std::fs::write(folder.path("in/open.jsonl"), format!("{line}bad\nbad\n")).unwrap();
     let to = PROGRAM.start(&["--in-memory"]);
-    // Both tables are at work at once. The other one is not created before this one is done.
+    // Both tables are imported concurrently. The other one is not created before this one is done.
     let target = Proxy::holding(&to.address, "\"open\"", 0);
     let service = test_support::command::endpoint(&target.address);
     let child = start(&folder, "import", &["--from", "in", "--to", &service, "--skip-bad", "2"]);
@@ -211,7 +216,7 @@ fn a_table_that_was_done_and_then_deleted_is_imported_again() {
     assert_eq!(ran.stdout, line);
 }
 
-/// Whether the state file of an import says that a table is done.
+/// Returns true if the state file of an import records that a table is done.
 fn is_done(folder: &Folder, table: &str) -> bool {
     let text = std::fs::read_to_string(folder.state("import").unwrap()).unwrap();
     let state: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -1,4 +1,4 @@
-//! A large table needs no more memory than a small one.
+//! A test that a large table needs no more memory than a small one.
 
 use super::endpoint;
 use crate::PROGRAM;
@@ -8,21 +8,21 @@ use std::time::{Duration, Instant};
 use test_support::command::Folder;
 
 const ENTITIES: u64 = 100_000;
-/// What the pages, windows and transactions that may be in memory at a time need, with room to spare. The file has
-/// about 160 MiB, and in memory each entity takes more.
+/// The memory that concurrent pages, windows and transactions need, with a margin. The file has about 160 MiB, and in
+/// memory each entity takes more.
 const PEAK_KIB_MAX: u64 = 256 * 1024;
 
-/// Runs a command to its end; tells its peak of memory in KiB and how many entities it did a second.
+/// Runs a command to its end. Returns its peak memory in KiB and its rate in entities per second.
 fn measured(folder: &Folder, arguments: &[&str]) -> (u64, f64) {
     let began = Instant::now();
     let mut command = Command::new(PROGRAM.path());
     command.env_clear().current_dir(folder.path("")).args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
-    // Each thread keeps some memory for itself, and there would be as many as the machine has cores.
+    // Each thread keeps some memory for itself, and by default there would be one per core.
     command.env("TOKIO_WORKER_THREADS", "4");
     let mut child = command.spawn().unwrap();
     let mut peak = 0;
     while child.try_wait().unwrap().is_none() {
-        // The file is gone once the process is.
+        // This file disappears with the process.
         let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         peak = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(peak);
@@ -59,5 +59,5 @@ fn memory_is_bounded() {
         println!("{what}: {rate:.0} entities/s, at most {} MiB", peak / 1024);
         assert!(peak > 0 && peak < PEAK_KIB_MAX, "{what}: {peak} KiB");
     }
-    assert!(std::fs::read_to_string(folder.path("out.jsonl")).unwrap() == lines, "the lines came back");
+    assert!(std::fs::read_to_string(folder.path("out.jsonl")).unwrap() == lines, "the lines must be unchanged");
 }

@@ -1,5 +1,5 @@
-//! `rowhouse export` and `rowhouse import` as their users run them: round trips in both formats, interruptions, bad lines,
-//! signatures that allow a little, and how much memory a large table takes.
+//! Tests of `rowhouse export` and `rowhouse import` as users run them: round trips in both formats, interruptions, bad
+//! lines, signatures with few permissions, and the memory that a large table needs.
 
 mod bad_lines;
 mod disturbed;
@@ -14,21 +14,21 @@ use std::collections::BTreeMap;
 use test_support::Server;
 use test_support::command::{Folder, Ran};
 
-/// Runs a subcommand that must succeed.
+/// Runs a subcommand, which must succeed.
 fn done(folder: &Folder, subcommand: &str, arguments: &[&str]) -> Ran {
     let ran = folder.run(subcommand, arguments, &[]);
     assert_eq!(ran.code, Some(0), "{subcommand} {arguments:?}: {ran:?}");
     ran
 }
 
-/// Runs a subcommand that must fail; answers what it says.
+/// Runs a subcommand, which must fail. Returns its error output.
 fn refused(folder: &Folder, subcommand: &str, arguments: &[&str]) -> String {
     let ran = folder.run(subcommand, arguments, &[]);
     assert_eq!(ran.code, Some(1), "{subcommand} {arguments:?}: {ran:?}");
     ran.stderr
 }
 
-/// The files of an export, but for the manifest, which names its time.
+/// Returns the files of an export, except the manifest, which contains a time.
 fn files(folder: &Folder, name: &str) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     for file in std::fs::read_dir(folder.path(name)).unwrap() {
@@ -50,7 +50,7 @@ fn assert_same_files(folder: &Folder, one: &str, other: &str) {
     }
 }
 
-/// The manifest of an export without what another export of the same says otherwise.
+/// Returns the manifest of an export without the parts that differ in another export of the same data.
 fn manifest(folder: &Folder, name: &str) -> serde_json::Value {
     let text = std::fs::read(folder.path(name) + "/export.json").unwrap();
     let mut manifest: serde_json::Value = serde_json::from_slice(&text).unwrap();
@@ -60,12 +60,10 @@ fn manifest(folder: &Folder, name: &str) -> serde_json::Value {
     manifest
 }
 
-/// Many lines.
 fn repeated(count: u32, line: impl Fn(u32) -> String) -> String {
     (0..count).map(line).collect::<Vec<_>>().concat()
 }
 
-/// The endpoint of the development account on a server.
 fn endpoint(server: &Server) -> String {
     test_support::command::endpoint(&server.address)
 }

@@ -1,4 +1,4 @@
-//! What is chosen, and what is refused.
+//! Tests of what is selected, and what is refused.
 
 use super::{done, endpoint, files, refused};
 use crate::PROGRAM;
@@ -34,7 +34,7 @@ fn selected_tables_entities_and_properties() {
     assert_eq!(ran.stdout, csv);
     done(&folder, "export", &[&["--from", &service, "--to", "some.csv"][..], &chosen].concat());
     assert_eq!(std::fs::read_to_string(folder.path("some.csv")).unwrap(), csv);
-    // The engine itself gives the same as the service in front of it.
+    // The engine itself produces the same files as the service.
     from.stop();
     let ran = done(&folder, "export", &[&["--from", "data", "--to", "-"][..], &chosen].concat());
     assert_eq!(ran.stdout, expected);
@@ -106,44 +106,44 @@ fn mistakes_are_explained_and_change_nothing() {
     write(folder.path("a-b.jsonl"), "").unwrap();
     write(folder.path("empty.csv"), "").unwrap();
     write(folder.path("people.csv"), "PartitionKey,RowKey,Age\np,1,41\n").unwrap();
-    // A record that swallows the two after it.
+    // A record that swallows the next two.
     write(folder.path("quotes.csv"), "PartitionKey,RowKey,Name\np,1,a\np,2,\"b\np,3,c\np,4,d\n").unwrap();
     std::fs::create_dir(folder.path("by-hand")).unwrap();
     write(folder.path("by-hand/vans.jsonl"), "written by hand\n").unwrap();
     for (subcommand, arguments, told) in [
         ("export", &["--from", &service, "--to", "out"][..], "--overwrite"),
-        ("export", &["--from", &service, "--to", "cars.jsonl"], "takes one table, and there are 2"),
-        ("export", &["--from", &service, "--to", "-"], "takes one table"),
+        ("export", &["--from", &service, "--to", "cars.jsonl"], "can hold only one table, but there are 2"),
+        ("export", &["--from", &service, "--to", "-"], "can hold only one table"),
         ("export", &["--from", &service, "--to", "new", "--table", "bikes"], "no table 'bikes'"),
-        ("export", &["--from", &service, "--to", "new", "--filter", "Number gt"], "is not a filter"),
-        ("export", &["--from", &service, "--to", "x.csv", "--format", "jsonl"], "another format"),
+        ("export", &["--from", &service, "--to", "new", "--filter", "Number gt"], "is not a valid filter"),
+        ("export", &["--from", &service, "--to", "x.csv", "--format", "jsonl"], "does not match --format"),
         ("export", &["--from", "nowhere", "--to", "new"], "there is no data folder"),
         ("import", &["--from", "out", "--to", "new", "--table", "bikes"], "has no table 'bikes'"),
         ("import", &["--from", "nowhere", "--to", "new"], "--from nowhere"),
-        ("import", &["--from", "a-b.jsonl", "--to", "new"], "rename it after its table, or name it with --table"),
-        ("import", &["--from", "empty.csv", "--to", "new"], "the first line of CSV names the columns"),
-        ("import", &["--from", "-", "--to", "new"], "name it with --table"),
-        ("export", &["--from", &service, "--to", "by-hand"], "by-hand/vans.jsonl is there already"),
+        ("import", &["--from", "a-b.jsonl", "--to", "new"], "rename the file after its table, or pass --table"),
+        ("import", &["--from", "empty.csv", "--to", "new"], "the first line of CSV must name the columns"),
+        ("import", &["--from", "-", "--to", "new"], "pass its name with --table"),
+        ("export", &["--from", &service, "--to", "by-hand"], "by-hand/vans.jsonl already exists"),
         ("import", &["--from", "out", "--to", "new", "--types", "Age=Int"], "--types"),
-        ("import", &["--from", "out", "--to", "new", "--types", "Age=Edm.Int32"], "--types is for CSV"),
-        ("import", &["--from", "out", "--to", "new", "--guess-types"], "--guess-types is for CSV"),
+        ("import", &["--from", "out", "--to", "new", "--types", "Age=Edm.Int32"], "--types applies only to CSV"),
+        ("import", &["--from", "out", "--to", "new", "--guess-types"], "--guess-types applies only to CSV"),
         ("import", &["--from", "-", "--to", "new", "--table", "people", "--format", "csv", "--guess-types"], "a pipe"),
         ("import", &["--from", "people.csv", "--to", "new", "--types", "age=Edm.Int32"], "no column 'age'"),
-        ("import", &["--from", "quotes.csv", "--to", "new", "--skip-bad", "2"], "2 lines, and this record has 3"),
-        ("import", &["--from", "out", "--to", "new", "--bad-lines", "bad"], "keeps the lines of one table"),
+        ("import", &["--from", "quotes.csv", "--to", "new", "--skip-bad", "2"], "2 lines, but this record has 3"),
+        ("import", &["--from", "out", "--to", "new", "--bad-lines", "bad"], "saves the lines of only one table"),
     ] {
         let said = refused(&folder, subcommand, arguments);
         assert!(said.contains(told), "{subcommand} {arguments:?}: {said}");
     }
     let ran = done(&folder, "import", &["--from", "quotes.csv", "--to", "new", "--skip-bad", "3"]);
-    assert!(ran.stdout.contains("3 bad lines were passed over"), "{ran:?}");
+    assert!(ran.stdout.contains("3 bad lines were skipped"), "{ran:?}");
     assert_eq!(std::fs::read_to_string(folder.path("by-hand/vans.jsonl")).unwrap(), "written by hand\n");
     done(&folder, "export", &["--from", &service, "--to", "by-hand", "--overwrite"]);
     done(&folder, "export", &["--from", &service, "--to", "out", "--overwrite", "--table", "cars"]);
     let text = std::fs::read_to_string(folder.path("out/cars.jsonl")).unwrap();
     write(folder.path("out/cars.jsonl"), text.replace("0 0", "0 1")).unwrap();
     let said = refused(&folder, "import", &["--from", "out", "--to", "changed"]);
-    assert!(said.contains("its checksum is another one"), "{said}");
+    assert!(said.contains("its checksum differs"), "{said}");
     done(&folder, "import", &["--from", "out/cars.jsonl", "--to", "named"]);
 }
 
@@ -153,7 +153,7 @@ fn an_unfinished_export_is_neither_mixed_with_another_nor_imported() {
     let server = PROGRAM.start(&["--in-memory"]);
     fill(&server, "cars", 1, 3);
     let service = endpoint(&server);
-    // What a run leaves that is killed right after it began.
+    // The state left by a run that was killed right after it started.
     std::fs::create_dir(folder.path("out")).unwrap();
     write(
         folder.path("out/export.state.json"),
@@ -166,7 +166,7 @@ fn an_unfinished_export_is_neither_mixed_with_another_nor_imported() {
     let said = refused(&folder, "export", &["--from", &service, "--to", "out", "--format", "csv"]);
     assert!(said.contains("with other options"), "{said}");
     let said = refused(&folder, "import", &["--from", "out", "--to", "data"]);
-    assert!(said.contains("is not complete"), "{said}");
+    assert!(said.contains("is incomplete"), "{said}");
     done(&folder, "export", &["--from", &service, "--to", "out"]);
     done(&folder, "import", &["--from", "out", "--to", "data"]);
 }
@@ -183,7 +183,7 @@ fn one_of_several_accounts_in_a_folder_is_chosen() {
     let said = refused(&folder, "export", &["--from", "data", "--to", "out", "--account", "desert"]);
     assert!(said.contains("no account 'desert'; it has meadow, orchard"), "{said}");
     done(&folder, "export", &["--from", "data", "--to", "out", "--account", "meadow"]);
-    // An export knows which account it was.
+    // An export records its account.
     done(&folder, "import", &["--from", "out", "--to", "other"]);
     let said = refused(&folder, "export", &["--from", "other", "--to", "x", "--account", "orchard"]);
     assert!(said.contains("it has meadow"), "{said}");

@@ -9,11 +9,11 @@ pub(crate) const SEED: &str = "ROWHOUSE_FILES_SEED";
 
 const NAMES: [&str; 9] = ["Zeta", "alpha", "Mid", "_x", "Ünïcode_名", "N1", "N2", "N3", "Last"];
 
-/// Entities with different keys, in the order of their keys, one a line.
+/// Returns entities with distinct keys, in key order, one per line.
 pub(crate) fn lines(random: &mut Random, count: u64) -> String {
     let mut keys = BTreeSet::new();
     for _ in 0..count {
-        // ASCII alone: the order of keys is that of their bytes then. Other keys are tested where order does not matter.
+        // Only ASCII, because keys then sort by their bytes. Other keys are tested where the order does not matter.
         keys.insert((key(random), key(random)));
     }
     let mut lines = String::new();
@@ -43,7 +43,7 @@ fn text(random: &mut Random) -> String {
     (0..random.below(6)).map(|_| alphabet[random.index(14)]).collect()
 }
 
-/// A string as rowhouse writes it in JSON: everything but printable ASCII is escaped.
+/// Formats a string as rowhouse writes it in JSON: everything except printable ASCII is escaped.
 fn json(text: &str) -> String {
     serde_json::to_string(text).unwrap()
 }

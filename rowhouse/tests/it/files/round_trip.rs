@@ -1,4 +1,4 @@
-//! What was exported is imported again, and a second export is the same.
+//! Tests that an export can be imported, and that a second export is identical.
 
 use super::random::{SEED, lines};
 use super::{assert_same_files, done, endpoint, files, manifest};
@@ -8,7 +8,7 @@ use test_support::cluster::Cluster;
 use test_support::command::Folder;
 use test_support::content::{fill, fill_with_everything, snapshot};
 
-/// Random entities in a data folder of the name `data`, and their file.
+/// Creates random entities in a data folder called `data`, and their file.
 fn random_data(folder: &Folder, random: &mut Random) {
     std::fs::write(folder.path("first.jsonl"), lines(random, 400)).unwrap();
     done(folder, "import", &["--from", "first.jsonl", "--to", "data", "--table", "Random"]);
@@ -27,9 +27,9 @@ fn random_entities_of_all_types_survive_a_round_trip_through_folders() {
         assert_same_files(&folder, &two, &one);
         assert_eq!(manifest(&folder, &two), manifest(&folder, &one));
         let names: Vec<String> = files(&folder, &one).into_keys().collect();
-        assert_eq!(names, [format!("Random.{format}")], "nothing but the file is left");
+        assert_eq!(names, [format!("Random.{format}")], "only the file remains");
     }
-    // CSV keeps everything but the order of properties, and JSON keeps that too.
+    // CSV keeps everything except the order of properties; JSON keeps that too.
     done(&folder, "export", &["--from", "data-csv", "--to", "by-way-of-csv"]);
     let ordered = |name: &str| {
         let text = String::from_utf8(files(&folder, name).remove("Random.jsonl").unwrap()).unwrap();
@@ -46,7 +46,7 @@ fn random_entities_survive_a_round_trip_through_services() {
     let folder = PROGRAM.folder();
     random_data(&folder, &mut random);
     done(&folder, "export", &["--from", "data", "--to", "exact"]);
-    // No service shows the sign of zero.
+    // No service preserves the sign of zero.
     let exact = String::from_utf8(files(&folder, "exact").remove("Random.jsonl").unwrap()).unwrap();
     let expected = exact.replace(":-0.0,", ":0.0,").replace(":-0.0}", ":0.0}");
     for format in ["jsonl", "csv"] {
@@ -77,7 +77,7 @@ fn everything_except_the_service_properties_is_imported_in_every_mode() {
         let arguments = ["--from", "out", "--to", &endpoint(&to), "--mode", mode];
         let ran = done(&folder, "import", &arguments);
         assert!(ran.stdout.starts_with("imported 5 tables, 2,484 entities in "), "{ran:?}");
-        // In every mode, an entity that is there and equal is no error.
+        // In every mode, an equal existing entity is not an error.
         done(&folder, "import", &arguments);
         test_support::content::set_properties(&mut to.client(), "https://orchard.example");
         assert_eq!(snapshot(&to), snapshot(&from), "{mode}");

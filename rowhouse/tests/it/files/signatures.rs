@@ -1,4 +1,4 @@
-//! Exports and imports with shared access signatures, which allow a little.
+//! Tests of exports and imports with shared access signatures, which have few permissions.
 
 use super::{done, endpoint};
 use crate::PROGRAM;
@@ -31,7 +31,7 @@ fn a_signature_of_a_part_of_a_table_is_enough_for_that_part() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(
         ran.stdout.starts_with("exported to out: 1 table, 0 entities in ")
-            && ran.stdout.ends_with("; 600 with those of earlier runs\n"),
+            && ran.stdout.ends_with("; 600 including earlier runs\n"),
         "{ran:?}"
     );
     assert!(!std::fs::read_to_string(folder.path("out/export.json")).unwrap().contains("sig="));
@@ -49,7 +49,7 @@ fn a_signature_of_a_part_of_a_table_is_enough_for_that_part() {
     let ran = folder.run("import", &import, &secret);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stdout.contains("600"), "{ran:?}");
-    // Beyond its range, and in another table, it can do nothing.
+    // Beyond its range, and in another table, it has no permissions.
     test_support::content::create_table(&mut to.client(), "vans");
     for (file, partition) in [("cars.jsonl", "p00003"), ("vans.jsonl", "p00001")] {
         let line = format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"new\"}}\n");

@@ -1,24 +1,20 @@
-//! The account that attacks come from, and what it has stored.
+//! The account that attacks come from, and its data.
 
 use crate::PROGRAM;
 use test_support::{Account, Client, statuses, transact};
 
-/// An account of a server that is attacked.
 pub(crate) struct Attacker {
-    /// Address and port of the server.
     pub(crate) address: String,
     pub(crate) account: Account,
-    /// The file of the server's accounts.
+    /// The server's account file.
     pub(crate) accounts: String,
 }
 
 impl Attacker {
-    /// A client of the account.
     pub(crate) fn client(&self) -> Client {
         Client::connect_as(&self.address, &self.account).unwrap()
     }
 
-    /// Creates a table.
     pub(crate) fn create_table(&self, table: &str) {
         let body = format!("{{\"TableName\":\"{table}\"}}");
         assert_eq!(self.client().request("POST", "/Tables", &[], body.as_bytes()).status, 201);
@@ -39,7 +35,7 @@ impl Attacker {
         }
     }
 
-    /// The path and query of a request to a table with a signature that may do nothing but add entities.
+    /// Returns the path and query of a request to a table with a signature that only allows adding entities.
     pub(crate) fn signed_target(&self, table: &str) -> String {
         let endpoint = format!("http://{}/{}", self.address, self.account.name);
         let signature = ["table", table, "--permissions", "a", "--expiry", "1h", "--account", &self.account.name];
@@ -50,7 +46,7 @@ impl Attacker {
     }
 }
 
-/// The properties of an entity of nearly 1 MiB, each with the longest text of this character in JSON.
+/// Returns the properties of an entity of nearly 1 MiB, each with the longest string of this character in JSON.
 pub(super) fn longest_texts(character: &str) -> String {
     let text = character.repeat(32 * 1024);
     let properties: Vec<_> = (0..15).map(|number| format!("\"P{number}\":\"{text}\"")).collect();

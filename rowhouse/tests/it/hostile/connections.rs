@@ -1,4 +1,4 @@
-//! Connections that are held, and requests that do not end.
+//! Attacks with connections that are held, and requests that do not end.
 
 use super::attacker::Attacker;
 use super::scene::{BODY_MIB, Scene, memory_bytes_max, peak_bytes};
@@ -12,20 +12,20 @@ use model::limits::ADMIN_CONNECTIONS_MAX;
 use std::net::{Shutdown, TcpStream};
 use test_support::Client;
 
-/// Connections with a body each, more than fit `--body-mib` whatever is counted for one.
+/// The number of connections with a body each: more than `--body-mib` has room for, however each is counted.
 const BODIES: usize = 66;
-/// The body that each of them announces, in bytes.
+/// The size of the body that each of them announces, in bytes.
 const ANNOUNCED_BYTES: usize = 4 * 1024 * 1024;
 const HEADS: usize = 1000;
-/// A head that does not end; one more header of the same size is refused.
+/// The size of a head that does not end; another header of this size is refused.
 const HEAD_BYTES: usize = 125_000;
-/// What a server for few clients admits.
+/// The maximum number of connections of a server for few clients.
 const CONNECTIONS_MAX: usize = 200;
-/// More connections than the admin listener has at one time, by fewer than the kernel queues for it on any system: what it then
-/// drops, no server sees.
+/// More connections than the maximum of the admin listener. The excess is smaller than the kernel's queue on any
+/// system: the server never sees connections that the kernel drops.
 const ADMIN_CONNECTIONS: usize = ADMIN_CONNECTIONS_MAX + 100;
 
-/// The head of an insert with a signature that may do nothing but add to one table.
+/// Returns the head of an insert with a signature that only allows adding to one table.
 fn insert_by_signature(attacker: &Attacker, framing: &str) -> Vec<u8> {
     let target = attacker.signed_target("tiny");
     let usual = "Host: 127.0.0.1\r\nx-ms-version: 2019-02-02\r\nContent-Type: application/json";
@@ -33,52 +33,52 @@ fn insert_by_signature(attacker: &Attacker, framing: &str) -> Vec<u8> {
     format!("POST {target} HTTP/1.1\r\n{usual}\r\n{accept}\r\n{framing}\r\n\r\n").into_bytes()
 }
 
-/// Bodies of which a byte comes now and then.
+/// Sends bodies of which a byte arrives occasionally.
 pub(super) fn announce_bodies(attacker: &Attacker) -> Ongoing {
     let insert = insert_by_signature(attacker, &format!("Content-Length: {ANNOUNCED_BYTES}"));
     let streams = send_on_each(&attacker.address, BODIES, &[&insert[..], b"{"].concat());
     send_again_and_again(streams, b" ".to_vec())
 }
 
-/// Bodies of unknown length in chunks of one byte.
+/// Sends bodies of unknown length in chunks of one byte.
 pub(super) fn send_tiny_chunks(attacker: &Attacker) -> Ongoing {
     let insert = insert_by_signature(attacker, "Transfer-Encoding: chunked");
     let streams = send_on_each(&attacker.address, BODIES, &[&insert[..], b"1\r\n{\r\n"].concat());
     send_again_and_again(streams, b"1\r\n \r\n".repeat(1000))
 }
 
-/// Bodies of which only the last byte does not come.
+/// Sends bodies without their last byte.
 pub(super) fn send_almost_complete_bodies(attacker: &Attacker) -> Vec<TcpStream> {
     let mut insert = insert_by_signature(attacker, &format!("Content-Length: {ANNOUNCED_BYTES}"));
     insert.resize(insert.len() + ANNOUNCED_BYTES - 1, b' ');
     send_on_each(&attacker.address, AT_ONE_TIME, &insert)
 }
 
-/// Heads that end with a header as long as the server reads.
+/// Sends heads that end with a header of the maximum length that the server reads.
 pub(super) fn send_endless_heads(attacker: &Attacker) -> Vec<TcpStream> {
     let mut head = attacker.account.head("GET", "/Tables", &[]).trim_end().to_owned() + "\r\nx: ";
     head += &"x".repeat(HEAD_BYTES - head.len());
     send_on_each(&attacker.address, HEADS, head.as_bytes())
 }
 
-/// More connections than the server admits, on which nothing is sent.
+/// Opens more connections than the server's maximum, and sends nothing on them.
 pub(super) fn open_connections(attacker: &Attacker) -> Ongoing {
     reconnect_again_and_again(&attacker.address, 2 * CONNECTIONS_MAX, b"")
 }
 
-/// Bodies that are refused for want of a credential and sent all the same, on more connections than the server admits.
+/// Sends bodies despite their refusal for lack of a credential, on more connections than the server's maximum.
 pub(super) fn send_refused_bodies(attacker: &Attacker) -> Ongoing {
     let refused = b"POST /hostile/tiny HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000000000\r\n\r\n";
     send_without_end(&attacker.address, 2 * CONNECTIONS_MAX, refused, vec![b' '; 16 * 1024])
 }
 
-/// Requests without end, whose responses nobody reads.
+/// Sends endless requests without reading the responses.
 pub(super) fn pipeline(attacker: &Attacker) -> Ongoing {
     let requests = attacker.account.head("GET", "/Tables", &[]).repeat(200).into_bytes();
     send_again_and_again(send_on_each(&attacker.address, AT_ONE_TIME, b""), requests)
 }
 
-/// Connections that end before, in and after a request.
+/// Opens connections that end before, during and after a request.
 pub(super) fn come_and_go(attacker: &Attacker) {
     let request = attacker.account.head("GET", "/Tables", &[]).into_bytes();
     for number in 0..3000 {

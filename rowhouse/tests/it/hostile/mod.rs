@@ -1,8 +1,8 @@
-//! The worst requests known, beside ordinary clients of another account. However they come, the server takes no more memory
-//! than `--cache-mib`, `--body-mib` and 150 MB, every request of the ordinary clients succeeds, little is logged, and
-//! what was acknowledged is there after a kill.
+//! The worst known requests, next to ordinary clients of another account. However they arrive, the server uses no more
+//! memory than `--cache-mib`, `--body-mib` and 150 MB, every request of the ordinary clients succeeds, little is
+//! logged, and acknowledged writes survive a kill.
 //!
-//! Each test is one kind of attack, and prints the most memory that was resident. Linux only: memory is read from `/proc`.
+//! Each test is one kind of attack, and prints its peak resident memory. Linux only: memory is read from `/proc`.
 
 pub(crate) mod attacker;
 mod connections;
@@ -17,14 +17,14 @@ use attacker::Attacker;
 use scene::Scene;
 use test_support::Random;
 
-/// Stores what the attacks by [`attack`] read.
+/// Stores the data that the attacks by [`attack`] read.
 pub(crate) fn prepare(attacker: &Attacker) {
     responses::fill_with_tiny_entities(attacker);
     responses::fill_with_long_keys(attacker);
 }
 
-/// Attacks in a way that chance chooses, also a server whose disk fails or that is gone. What the attack holds, such as
-/// connections, it holds until `wait` returns.
+/// Performs a random attack, even on a server whose disk fails or that is gone. Resources of the attack, such as
+/// connections, are held until `wait` returns.
 pub(crate) fn attack(attacker: &Attacker, random: &mut Random, wait: impl FnOnce()) {
     let kind = random.below(15);
     println!("attack {kind}");
@@ -52,7 +52,6 @@ pub(crate) fn attack(attacker: &Attacker, random: &mut Random, wait: impl FnOnce
     }
 }
 
-/// Waits while something is held.
 fn hold<T>(_: &T, wait: impl FnOnce()) {
     wait();
 }

@@ -1,5 +1,5 @@
-//! Ordinary clients of one account, which work while another account attacks. Every one of their requests must succeed, over
-//! connections that stay open and over new ones, and whatever was acknowledged must be stored.
+//! Ordinary clients of one account, which work while another account attacks. Each of their requests must succeed,
+//! over existing connections and over new ones, and every acknowledged write must be stored.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,31 +9,28 @@ use test_support::writers::{Transactions, Until, Writer, Writes};
 use test_support::{Client, Server, TIMEOUT};
 
 const WRITERS: u64 = 3;
-/// Most characters that are shown of a failure, which may quote an entity.
+/// The maximum length of a failure message, which may quote an entity.
 const MESSAGE_CHARS_MAX: usize = 300;
 
-/// What the clients know, from one server process to the next.
+/// The knowledge of the clients, which outlives a server process.
 pub(super) struct Ordinary {
     writers: Vec<Writer>,
     transactions: Transactions,
 }
 
-/// The clients at work.
 pub(super) struct Working<'scope> {
     clients: Vec<WorkingClient<'scope>>,
     is_killed: &'scope AtomicBool,
 }
 
-/// One client at work.
 struct WorkingClient<'scope> {
     name: &'static str,
-    /// One message for each request that succeeded.
+    /// One message for each successful request.
     succeeded: Receiver<()>,
     thread: ScopedJoinHandle<'scope, io::Result<()>>,
 }
 
 impl Ordinary {
-    /// Creates the table of the clients.
     pub(super) fn new(server: &Server) -> Self {
         assert_eq!(server.client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
         let writers = (0..WRITERS).map(|number| Writer::new(number, number)).collect();
@@ -73,7 +70,7 @@ impl Ordinary {
         Working { clients, is_killed }
     }
 
-    /// Compares what is stored with what was acknowledged.
+    /// Compares the stored data with the acknowledged writes.
     pub(super) fn check(&mut self, server: &Server) {
         let mut client = server.client();
         for writer in &mut self.writers {
@@ -98,7 +95,6 @@ fn start<'scope>(
     WorkingClient { name, succeeded, thread }
 }
 
-/// Reads one entity and one page.
 fn read(client: &mut Client, succeeded: &Sender<()>) -> io::Result<()> {
     for (path, expected) in [
         ("/crash(PartitionKey='writer0',RowKey='007')", &[200, 404][..]),
@@ -115,17 +111,17 @@ fn read(client: &mut Client, succeeded: &Sender<()>) -> io::Result<()> {
 }
 
 impl Working<'_> {
-    /// Waits until every client has had this many requests answered from now on; returns what does not go on.
+    /// Waits until every client has completed this many requests from now on. Returns descriptions of stalled clients.
     pub(super) fn progress(&self, requests: usize) -> Vec<String> {
         for client in &self.clients {
             client.succeeded.try_iter().for_each(drop);
         }
         let has_stopped =
             |client: &&WorkingClient<'_>| (0..requests).any(|_| client.succeeded.recv_timeout(TIMEOUT).is_err());
-        self.clients.iter().filter(has_stopped).map(|client| format!("the {} does not go on", client.name)).collect()
+        self.clients.iter().filter(has_stopped).map(|client| format!("the {} is stalled", client.name)).collect()
     }
 
-    /// Waits for the end of the clients after the server was killed; returns what went wrong before.
+    /// Waits for the end of the clients after the server was killed. Returns their earlier failures.
     pub(super) fn end(self, kill: impl FnOnce()) -> Vec<String> {
         self.is_killed.store(true, Ordering::SeqCst);
         kill();

@@ -1,4 +1,4 @@
-//! Requests that are hard to read or long to carry out.
+//! Attacks with requests that are expensive to parse or to execute.
 
 use super::attacker::{Attacker, longest_texts};
 use super::scene::Scene;
@@ -9,19 +9,19 @@ use test_support::Account;
 /// The name of a request, and its bytes.
 pub(super) type Named = (&'static str, Vec<u8>);
 
-/// Requests that a server for few requests has in work at one time.
+/// The maximum number of requests in flight of a server for few requests.
 const REQUESTS_MAX: usize = 8;
-/// Scans at one time: more than end while a request waits.
+/// The number of concurrent scans: more than can complete while a request waits.
 const SCANS: usize = 200;
-/// Connections that send the same request at one time.
+/// The number of connections that send the same request concurrently.
 const EACH: usize = 4;
-/// Nearly the largest head, in bytes.
+/// Nearly the maximum size of a head, in bytes.
 const HEAD_BYTES: usize = 100_000;
-/// Nearly the largest body, in bytes.
+/// Nearly the maximum size of a body, in bytes.
 const BODY_BYTES: usize = 4_000_000;
-/// Nearly the largest body of an operation whose body is XML, in bytes.
+/// Nearly the maximum size of an XML body, in bytes.
 const XML_BYTES: usize = 1_000_000;
-/// Nearly the longest filter, in bytes.
+/// Nearly the maximum length of a filter, in bytes.
 const FILTER_BYTES: usize = 30_000;
 
 fn get(attacker: &Attacker, path: &str, headers: &[(&str, &str)]) -> Vec<u8> {
@@ -34,18 +34,18 @@ fn send(attacker: &Attacker, (method, path): (&str, &str), headers: &[(&str, &st
     [head.as_bytes(), body].concat()
 }
 
-/// Queries with the deepest and longest filters, and some beyond them.
+/// Returns queries with the deepest and longest filters, and some beyond the limits.
 pub(super) fn filters(attacker: &Attacker) -> Vec<Named> {
     let many = |part: &str, between: &str| vec![part; FILTER_BYTES / (part.len() + between.len())].join(between);
     let nested = |depth: usize| format!("{}A%20eq%201{}", "(".repeat(depth), ")".repeat(depth));
     [
         ("too many parentheses", nested(FILTER_BYTES / 2)),
-        ("the most parentheses", nested(255)),
+        ("the maximum number of parentheses", nested(255)),
         ("negations", "not(".repeat(FILTER_BYTES / 4)),
         ("alternatives", many("A%20eq%201", "%20or%20")),
         ("ranges", many("RowKey%20eq%20'1'", "%20or%20")),
         ("conditions", many("A%20ne%201", "%20and%20")),
-        ("a long text", format!("A%20eq%20'{}'", "x".repeat(FILTER_BYTES))),
+        ("a long string", format!("A%20eq%20'{}'", "x".repeat(FILTER_BYTES))),
         ("quotes", format!("A%20eq%20'{}'", "''".repeat(FILTER_BYTES / 2))),
         ("nested conditions", format!("{}true{}", "(true%20and%20".repeat(200), ")".repeat(200))),
     ]
@@ -53,7 +53,7 @@ pub(super) fn filters(attacker: &Attacker) -> Vec<Named> {
     .into()
 }
 
-/// Requests with the longest headers and options.
+/// Returns requests with the longest headers and options.
 pub(super) fn strange_heads(attacker: &Attacker) -> Vec<Named> {
     let long = |text: &str| text.repeat(HEAD_BYTES / text.len());
     let headers = [
@@ -77,13 +77,12 @@ pub(super) fn strange_heads(attacker: &Attacker) -> Vec<Named> {
     headers.into_iter().chain(targets).collect()
 }
 
-/// A beginning, as often a part as there is room, and an end.
+/// Builds a beginning, as many copies of a part as fit, and an end.
 fn filled(bytes: usize, start: &str, part: &str, end: &str) -> Vec<u8> {
     let count = (bytes - start.len() - end.len()) / part.len();
     [start, &part.repeat(count), end].concat().into_bytes()
 }
 
-/// Inserts in JSON.
 fn json_bodies(attacker: &Attacker) -> Vec<Named> {
     const KEY: &str = "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"A\":";
     let escapes = longest_texts("\\u00e9");
@@ -100,7 +99,7 @@ fn json_bodies(attacker: &Attacker) -> Vec<Named> {
     .into()
 }
 
-/// Inserts in Atom, and documents of policies and properties.
+/// Returns inserts in Atom, and XML documents of policies and properties.
 fn xml_bodies(attacker: &Attacker) -> Vec<Named> {
     const ENTRY: &str = "<entry xmlns=\"http://www.w3.org/2005/Atom\">";
     const ATOM: [(&str, &str); 2] = [("Content-Type", "application/atom+xml"), ("x-ms-version", "2013-08-15")];
@@ -121,7 +120,7 @@ fn xml_bodies(attacker: &Attacker) -> Vec<Named> {
     entries.into_iter().chain(documents).collect()
 }
 
-/// Batches whose parts are malformed.
+/// Returns batches whose parts are malformed.
 fn batches(attacker: &Attacker) -> Vec<Named> {
     const START: &str = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n";
     const PART: &str = "--c\r\nContent-Type: application/http\r\n\r\nGET / HTTP/1.1\r\n\r\n\r\n";
@@ -131,10 +130,10 @@ fn batches(attacker: &Attacker) -> Vec<Named> {
     [
         ("parts", filled(BODY_BYTES, START, PART, END)),
         ("boundaries", filled(BODY_BYTES, START, "--c\r\n", END)),
-        // Each was read to the end of the body again, once for every boundary.
-        ("what is almost a boundary", filled(BODY_BYTES, "--b\r\n", "}--bx", "")),
+        // A former bug: for every boundary, each of these was read to the end of the body again.
+        ("near-boundaries", filled(BODY_BYTES, "--b\r\n", "}--bx", "")),
         (
-            "change sets before blanks",
+            "changesets before spaces",
             filled(BODY_BYTES, &OTHER_START.repeat(BODY_BYTES / 2 / OTHER_START.len()), " ", ""),
         ),
         ("a long header of a part", filled(BODY_BYTES, &format!("{START}--c\r\nx: "), "x", "")),
@@ -144,7 +143,7 @@ fn batches(attacker: &Attacker) -> Vec<Named> {
     .into()
 }
 
-/// Requests with long paths and headers that have no credential, or whose signature is wrong.
+/// Returns requests with long paths and headers that have no credential or a wrong signature.
 pub(super) fn anonymous(attacker: &Attacker) -> Vec<Named> {
     const OTHER_KEY: &str = "b3RoZXIgb3RoZXIgb3RoZXIgb3RoZXI=";
     let path = format!("/{}", "t".repeat(60_000));
@@ -160,7 +159,7 @@ pub(super) fn anonymous(attacker: &Attacker) -> Vec<Named> {
         .into()
 }
 
-/// Sends each request on several connections at one time, and shows what comes of it.
+/// Sends each request on several connections concurrently, and prints the results.
 pub(super) fn exchange_each(attacker: &Attacker, requests: Vec<Named>) {
     for (name, request) in requests {
         let (bytes, statuses) = exchange_at_one_time(&attacker.address, &vec![request; EACH]);
@@ -168,7 +167,7 @@ pub(super) fn exchange_each(attacker: &Attacker, requests: Vec<Named>) {
     }
 }
 
-/// Entities of nearly 1 MiB, faster than they can be written out.
+/// Writes entities of nearly 1 MiB faster than they can be flushed.
 pub(super) fn write_large_entities(attacker: &Attacker) {
     const ENTITIES: usize = 40;
     let body = format!("{{{}}}", longest_texts("x"));
@@ -232,7 +231,7 @@ fn many_large_writes() {
     with_table(0).withstand(write_large_entities);
 }
 
-/// More scans than may be in work, each of which takes as long as a query may.
+/// More scans than the maximum number of requests in flight, each of which runs as long as a query may.
 #[test]
 fn scans_that_find_nothing() {
     let scene = Scene::start(&["--max-requests", &REQUESTS_MAX.to_string()]);

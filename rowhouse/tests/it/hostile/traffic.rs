@@ -1,4 +1,4 @@
-//! How attackers send and read: many connections at one time, slowly, or without reading at all.
+//! How attackers send and read: on many connections concurrently, slowly, or without reading at all.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
@@ -9,22 +9,21 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use test_support::TIMEOUT;
 
-/// Connections of an attack with large responses.
+/// The number of connections of an attack with large responses.
 pub(super) const AT_ONE_TIME: usize = 16;
-/// The pause between two steps of an attack that goes on.
+/// The pause between two steps of an ongoing attack.
 const STEP: Duration = Duration::from_millis(5);
 
-/// How long an attacker waits for the queue of the server.
+/// The time that an attacker waits for the server's connection queue.
 const CONNECT_TIME: Duration = Duration::from_millis(100);
 
-/// An attack that goes on in a thread until the value is dropped.
+/// An attack that continues in a thread until the value is dropped.
 pub(super) struct Ongoing {
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Ongoing {
-    /// Takes steps until the end.
     pub(super) fn start(mut step: impl FnMut() + Send + 'static) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&is_over);
@@ -41,12 +40,12 @@ impl Ongoing {
 impl Drop for Ongoing {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
-        // A panic has been printed; while another one unwinds, a second would abort the process.
+        // A panic has already been printed. While another one unwinds, a second one would abort the process.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Opens a connection whose reads and writes block, but not for ever; `None` if the server is gone.
+/// Opens a connection whose reads and writes block, but not forever. Returns `None` if the server is gone.
 pub(super) fn connect(address: &str) -> Option<TcpStream> {
     let stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
@@ -54,7 +53,7 @@ pub(super) fn connect(address: &str) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// Opens connections and sends on each what the server may refuse to read.
+/// Opens connections, and sends bytes on each that the server may refuse to read.
 pub(super) fn send_on_each(address: &str, connections: usize, bytes: &[u8]) -> Vec<TcpStream> {
     let send = |_| {
         let mut stream = connect(address)?;
@@ -64,8 +63,8 @@ pub(super) fn send_on_each(address: &str, connections: usize, bytes: &[u8]) -> V
     (0..connections).filter_map(send).collect()
 }
 
-/// Sends each request on a connection of its own, all at one time, and reads the responses to their end. Returns the bytes of
-/// all responses, and the statuses; a connection that was closed without a response has none.
+/// Sends each request on a separate connection, all concurrently, and reads the responses to their end. Returns the
+/// total size of the responses, and the statuses; a connection that was closed without a response has none.
 pub(super) fn exchange_at_one_time(address: &str, requests: &[Vec<u8>]) -> (usize, BTreeSet<String>) {
     let exchange = |request: &[u8]| {
         let Some(mut stream) = connect(address) else { return (0, String::new()) };
@@ -89,7 +88,7 @@ pub(super) fn exchange_at_one_time(address: &str, requests: &[Vec<u8>]) -> (usiz
     })
 }
 
-/// Reads a byte of each connection at a time.
+/// Reads from all connections, one byte of each at a time.
 pub(super) fn read_byte_by_byte(mut streams: Vec<TcpStream>) -> Ongoing {
     set_nonblocking(&streams);
     Ongoing::start(move || {
@@ -99,7 +98,7 @@ pub(super) fn read_byte_by_byte(mut streams: Vec<TcpStream>) -> Ongoing {
     })
 }
 
-/// Sends these bytes on each connection, again and again, as far as the server takes them, and reads nothing.
+/// Sends these bytes on each connection repeatedly, as far as the server accepts them, and reads nothing.
 pub(super) fn send_again_and_again(mut streams: Vec<TcpStream>, bytes: Vec<u8>) -> Ongoing {
     set_nonblocking(&streams);
     Ongoing::start(move || {
@@ -109,12 +108,13 @@ pub(super) fn send_again_and_again(mut streams: Vec<TcpStream>, bytes: Vec<u8>) 
     })
 }
 
-/// Keeps a number of connections open on each of which these bytes were sent; what the server closes is opened again.
+/// Keeps a number of connections open after sending these bytes on each. Connections that the server closes are
+/// reopened.
 pub(super) fn reconnect_again_and_again(address: &str, connections: usize, bytes: &'static [u8]) -> Ongoing {
     let address: SocketAddr = address.parse().unwrap();
     let open = move |streams: &mut Vec<TcpStream>| {
         while streams.len() < connections {
-            // The server's queue of connections may be full, and the server gone at the end.
+            // The server's connection queue may be full, and the server may be gone at the end.
             let Ok(mut stream) = TcpStream::connect_timeout(&address, CONNECT_TIME) else { return };
             stream.set_nonblocking(true).unwrap();
             let _ = stream.write(bytes);
@@ -129,8 +129,8 @@ pub(super) fn reconnect_again_and_again(address: &str, connections: usize, bytes
     })
 }
 
-/// Keeps a number of connections open on each of which this was sent, and sends more and more on them, whatever the server
-/// answers; what the server closes is opened again.
+/// Keeps a number of connections open after sending `first` on each, and keeps sending `more`, whatever the server
+/// responds. Connections that the server closes are reopened.
 pub(super) fn send_without_end(address: &str, connections: usize, first: &'static [u8], more: Vec<u8>) -> Ongoing {
     let address: SocketAddr = address.parse().unwrap();
     let mut streams: Vec<TcpStream> = Vec::new();
@@ -140,7 +140,7 @@ pub(super) fn send_without_end(address: &str, connections: usize, first: &'stati
             Err(error) => error.kind() == ErrorKind::WouldBlock,
         });
         while streams.len() < connections {
-            // The server's queue of connections may be full, and the server gone at the end.
+            // The server's connection queue may be full, and the server may be gone at the end.
             let Ok(mut stream) = TcpStream::connect_timeout(&address, CONNECT_TIME) else { return };
             stream.set_nonblocking(true).unwrap();
             let _ = stream.write(first);

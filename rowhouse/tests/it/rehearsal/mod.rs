@@ -1,5 +1,5 @@
-//! The conditions of `--rehearse`, on the built server: each alone with a share of 100 % or a long time, and all together by seed,
-//! under the client library.
+//! Tests of the conditions of `--rehearse` on the built server: each one separately with a share of 100 % or a long
+//! time, and all of them together, from a seed, with the client library.
 
 mod pages;
 mod programs;
@@ -11,7 +11,7 @@ use crate::PROGRAM;
 use crate::throttling::{create_table, insert};
 use test_support::{Client, Response, Server};
 
-/// A server that rehearses a list of conditions, and a client of it.
+/// Starts a server that rehearses a list of conditions, and returns it with a client.
 fn rehearsing(list: &str) -> (Server, Client) {
     let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0", "--rehearse", list]);
     let client = server.client();

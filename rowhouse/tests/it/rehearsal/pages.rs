@@ -1,13 +1,13 @@
-//! Pages that end early, and pages without entities.
+//! Tests of pages that end early, and of pages without entities.
 
 use super::*;
 use std::collections::BTreeSet;
 use test_support::transact;
 
-/// A page: what it has, and whether a token follows.
+/// A page: its entities, and whether a token follows.
 type Page = (Vec<String>, bool);
 
-/// All pages of a query, each as `partition/row` of its entities. No token comes twice.
+/// Returns all pages of a query, each as `partition/row` of its entities. No token may occur twice.
 fn pages(client: &mut Client, query: &str) -> Vec<Page> {
     let (mut pages, mut tokens, mut continuation) = (Vec::new(), BTreeSet::new(), String::new());
     loop {
@@ -20,7 +20,7 @@ fn pages(client: &mut Client, query: &str) -> Vec<Page> {
         let next = next.or_else(|| Some(format!("&NextTableName={}", token("nexttablename")?)));
         pages.push((entities, next.is_some()));
         let Some(next) = next else { return pages };
-        assert!(tokens.insert(next.clone()), "{next} comes again");
+        assert!(tokens.insert(next.clone()), "{next} occurs again");
         continuation = next;
     }
 }
@@ -30,7 +30,7 @@ fn named(value: &serde_json::Value) -> String {
     text("TableName").unwrap_or_else(|| format!("{}/{}", text("PartitionKey").unwrap(), text("RowKey").unwrap()))
 }
 
-/// Three partitions of two entities each.
+/// Creates three partitions of two entities each.
 fn orchard(list: &str) -> (Server, Client) {
     let (server, mut client) = rehearsing(list);
     assert_eq!(create_table(&mut client, "harvest").status, 201);
@@ -66,11 +66,11 @@ fn pages_without_entities_have_tokens_that_go_on() {
     let found = pages(&mut client, "/harvest()?$top=3");
     let empty = || page(&[], true);
     let mut expected = vec![empty(), page(&["a/1", "a/2", "b/1"], true), empty(), empty(), empty()];
-    // After the last entity there is a page of nothing, which nothing follows.
+    // After the last entity, there is an empty page without a token.
     expected.extend([page(&["b/2", "c/1", "c/2"], true), page(&[], false)]);
     assert_eq!(found, expected);
     let one = pages(&mut client, "/harvest()?$filter=PartitionKey%20eq%20'b'%20and%20RowKey%20eq%20'1'");
-    assert_eq!(one, [empty(), page(&["b/1"], false)], "nothing can follow the only entity of a range");
+    assert_eq!(one, [empty(), page(&["b/1"], false)], "the only entity of a range is the last one");
     assert_eq!(pages(&mut client, "/harvest()?$filter=RowKey%20eq%20'3'"), [page(&[], false)]);
     assert_eq!(pages(&mut client, "/harvest()?$top=0"), [page(&[], false)]);
     assert_eq!(pages(&mut client, "/Tables?$top=1"), [empty(), page(&["harvest"], false)]);
@@ -104,5 +104,5 @@ fn a_query_in_a_batch_gets_the_same_pages() {
     assert!(text.contains("\"PartitionKey\":\"a\"") && !text.contains("\"PartitionKey\":\"b\""), "{text}");
     let entity =
         "DELETE /harvest(PartitionKey='a',RowKey='1') HTTP/1.1\r\nIf-Match: *\r\nAccept: application/json\r\n\r\n";
-    assert_eq!(transact(&mut client, &[entity.to_owned()]).unwrap().status, 202, "changes are not pages");
+    assert_eq!(transact(&mut client, &[entity.to_owned()]).unwrap().status, 202, "changes have no pages");
 }

@@ -1,5 +1,5 @@
-//! A correct program comes to the same results whatever is rehearsed: random tables, writes and queries by the client library, with
-//! every condition on, over many seeds.
+//! A test that a correct program gets the same results whatever is rehearsed: random tables, writes and queries
+//! through the client library, with every condition enabled, over many seeds.
 
 use super::*;
 use client::{Error, IfMatch, PropertyBag, RetryPolicy, Table, TableService, Transaction};
@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use test_support::{KEY, Random, TIMEOUT};
 
-/// How many rehearsals there are, each with a server of its own.
+/// The number of rehearsals, each with its own server.
 const REHEARSALS: usize = 12;
-/// Every condition, with times that a test can wait for, and answers lost far more often than in the cloud. A refusal costs the
-/// client a second, since the server asks it to wait for so long.
+/// Every condition, with times that a test can wait for, and responses that are lost far more often than in the cloud.
+/// A refusal costs the client a second, because the server tells it to wait that long.
 const CONDITIONS: &str =
     "all,busy=1%,lost-answers=30%,latency=0ms..3ms,deletion=300ms,partition-pages=60%,empty-pages=60%";
 
 type Model = BTreeMap<(String, String), i32>;
 
-/// What a query asks for, as text and as a decision.
+/// The filter of a query, as text and as a predicate.
 type Question = (&'static str, fn(&str, &str, i32) -> bool);
 
 fn questions() -> [Question; 8] {
@@ -48,7 +48,7 @@ fn service(server: &Server) -> TableService {
     TableService::builder_from_connection_string(&text).unwrap().retry(retry).build().unwrap()
 }
 
-/// Inserts an entity, and finds out whether a lost answer was that of its own insert.
+/// Inserts an entity, and determines whether a lost response was the response to its own insert.
 async fn insert_once(table: &Table, partition: &str, row: &str, rank: i32) -> bool {
     match table.insert(&tree(partition, row, rank)).await {
         Ok(_) => true,
@@ -58,7 +58,7 @@ async fn insert_once(table: &Table, partition: &str, row: &str, rank: i32) -> bo
             assert_eq!(
                 stored.entity.get::<i32>("Rank").unwrap(),
                 rank,
-                "the write was done before its answer was lost"
+                "the write must have completed before its response was lost"
             );
             true
         }
@@ -66,7 +66,7 @@ async fn insert_once(table: &Table, partition: &str, row: &str, rank: i32) -> bo
     }
 }
 
-/// Deletes a table. A lost answer was that of a deletion, which the library does not repeat.
+/// Deletes a table. A lost response belonged to a completed deletion, which the library does not repeat.
 async fn delete_once(table: &Table) {
     match table.delete_table().await {
         Ok(()) => {}
@@ -75,20 +75,20 @@ async fn delete_once(table: &Table) {
     }
 }
 
-/// One write by chance, to the table and to the model.
+/// Applies one random write to the table and to the model.
 async fn write(table: &Table, model: &mut Model, random: &mut Random, number: i32) {
     let (partition, row) = (format!("p{}", random.below(4)), format!("r{}", random.below(10)));
     let rank = i32::try_from(random.below(10)).unwrap();
     let key = (partition.clone(), row.clone());
     match random.below(5) {
         0 => {
-            // A rank of its own says whose insert it was.
+            // A unique rank identifies the insert.
             let is_new = insert_once(table, &partition, &row, number).await;
             assert_eq!(is_new, !model.contains_key(&key), "{key:?}");
             model.entry(key).or_insert(number);
         }
         1 => {
-            // Whether it was there is not known after a lost answer.
+            // After a lost response, it is not known whether the entity existed.
             table.delete_if_exists(&partition, &row, IfMatch::Any).await.unwrap();
             model.remove(&key);
         }
@@ -139,7 +139,7 @@ async fn rehearse(seed: u64) {
     ask(&table, &model, &mut random).await;
     service.table("other").create_if_missing().await.unwrap();
     assert_eq!(service.tables().all().await.unwrap(), ["harvest", "other"]);
-    // The table comes back empty, once its name is free.
+    // The table is created again, empty, once its name is free.
     delete_once(&table).await;
     table.create_if_missing().await.unwrap();
     ask(&table, &Model::new(), &mut random).await;
@@ -151,7 +151,10 @@ fn a_correct_program_comes_to_the_same_results() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let running: Vec<_> = (0..REHEARSALS).map(|_| runtime.spawn(rehearse(random.number() >> 12))).collect();
     for rehearsal in running {
-        // A sequence of pages that does not end is a failure, too.
-        runtime.block_on(async { tokio::time::timeout(TIMEOUT, rehearsal).await }).expect("it ends").unwrap();
+        // An endless sequence of pages is a failure, too.
+        runtime
+            .block_on(async { tokio::time::timeout(TIMEOUT, rehearsal).await })
+            .expect("the rehearsal must end")
+            .unwrap();
     }
 }

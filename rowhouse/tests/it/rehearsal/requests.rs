@@ -1,4 +1,4 @@
-//! Requests that are refused, lost or late.
+//! Tests of requests that are refused, lost or delayed.
 
 use super::*;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ const UPSERT: &str = "PUT /harvest(PartitionKey='a',RowKey='1') HTTP/1.1\r\nAcce
                       Content-Type: application/json\r\n\r\n{\"Kind\":\"apple\"}";
 const BUSY: &str = "The server is currently unable to receive requests. Please retry your request.";
 
-/// A request on a connection of its own, whose response is lost.
+/// Sends a request on a new connection, and asserts that its response is lost.
 fn lost(server: &Server, send: impl FnOnce(&mut Client) -> std::io::Result<Response>) {
     let answer = send(&mut server.client());
     assert!(answer.is_err(), "{answer:?}");
@@ -31,12 +31,12 @@ fn a_busy_server_refuses_every_operation_and_does_nothing() {
     // A transaction as a whole, not one of its operations.
     let batch = transact(&mut client, &[UPSERT.to_owned()]).unwrap();
     assert_eq!((batch.status, batch.header("retry-after")), (503, Some("1")));
-    // What is refused for another reason is not busy, and neither are operators.
+    // A request that is refused for another reason does not get 503, nor do requests of operators.
     assert_eq!(client.request("GET", "/Tables", &[("x-ms-date", "Mon, 01 Jan 2001 00:00:00 GMT")], b"").status, 403);
     let mut admin = Client::connect(&server.admin).unwrap();
     admin.send(b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").unwrap();
     assert_eq!(admin.receive().unwrap().status, 200);
-    // The explorer is on for a server of this machine.
+    // The explorer is enabled on a server that listens only on this machine.
     client.send(b"GET /_rowhouse/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").unwrap();
     assert_eq!(client.receive().unwrap().status, 200);
     client.send(b"OPTIONS /devstoreaccount1/harvest HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").unwrap();
@@ -58,7 +58,7 @@ fn a_lost_answer_is_that_of_a_write_that_was_committed() {
     let (server, mut client) = rehearsing("lost-answers=100%");
     let table = br#"{"TableName":"harvest"}"#;
     lost(&server, |client| client.try_request("POST", "/Tables", &[], table));
-    // Answers to writes that changed nothing, and to reads, arrive.
+    // Responses to writes that changed nothing, and to reads, arrive.
     let again = client.request("POST", "/Tables", &[], table);
     assert_eq!((again.status, code(&again)), (409, Some("TableAlreadyExists")));
     let entity = br#"{"PartitionKey":"a","RowKey":"1"}"#;
@@ -101,12 +101,12 @@ fn the_answer_to_a_batch_is_lost_only_if_it_was_committed() {
 fn every_request_is_late_and_the_admin_listener_is_not() {
     let (server, mut client) = rehearsing("latency=1s");
     let began = Instant::now();
-    // A query has its time for itself, however long it was on its way.
+    // The latency does not count toward the time limit of a query.
     assert_eq!(create_table(&mut client, "harvest").status, 201);
     assert!(began.elapsed() >= Duration::from_secs(1));
     let mut admin = Client::connect(&server.admin).unwrap();
     let began = Instant::now();
-    let quick = eventually("an answer without the latency", || {
+    let quick = eventually("a response without the latency", || {
         let began = Instant::now();
         admin.send(b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").unwrap();
         admin.receive().unwrap();

@@ -1,6 +1,7 @@
-//! What takes effect later than it was asked for: deletions, service properties, stored access policies.
+//! Tests of changes that take effect with a delay: deletions, service properties, stored access policies.
 //!
-//! That an effect does come is tested with short times here, and to the second with a clock in `testing/tests`.
+//! The tests here use short times to check that a change eventually takes effect. `testing/tests` checks it to the
+//! second with a controlled clock.
 
 use super::*;
 use test_support::{ACCOUNT, KEY, eventually, transact};
@@ -22,7 +23,7 @@ fn the_name_of_a_deleted_table_is_not_free() {
         let message = again.json()["odata.error"]["message"]["value"].as_str().unwrap().to_owned();
         assert!(message.starts_with("The specified table is being deleted. Try operation later."), "{message}");
     }
-    // Meanwhile there is no such table, for any operation.
+    // In the meantime, the table does not exist for any operation.
     let entity = "/harvest(PartitionKey='a',RowKey='1')";
     for (method, path) in [("GET", "/harvest()"), ("GET", entity), ("PUT", entity), ("GET", "/harvest?comp=acl")] {
         let answer = client.request(method, path, &[], b"{}");
@@ -102,7 +103,7 @@ fn a_policy_is_shown_at_once_and_allows_nothing_for_a_while() {
     assert_eq!(create_table(&mut client, "harvest").status, 201);
     set(&mut client);
     eventually("the policy", || (read(&mut client) == 200).then_some(()));
-    // Removing it takes a while, too, but not longer than its table exists.
+    // Its removal is delayed, too, but only as long as its table exists.
     let (_server, mut client) = rehearsing("policies=200ms");
     assert_eq!(create_table(&mut client, "harvest").status, 201);
     set(&mut client);

@@ -1,4 +1,4 @@
-//! How a rehearsal is asked for, and what the server says about it.
+//! Tests of how a rehearsal is requested, and what the server reports about it.
 
 use super::*;
 use std::process::Command;
@@ -19,7 +19,7 @@ fn the_log_names_the_conditions_and_a_seed_that_repeats_them() {
     };
     let first = statuses(&mut client);
     assert!(first.contains(&200) && first.contains(&503), "{first:?}");
-    // Another condition changes nothing about this one.
+    // An additional condition does not change this one.
     let (_server, mut client) = rehearsing(&format!("seed={seed},busy=50%,lost-answers"));
     assert_eq!(statuses(&mut client), first);
     let (_server, mut client) = rehearsing(&format!("seed={seed}1,busy=50%"));
@@ -48,7 +48,7 @@ fn a_list_that_is_not_one_ends_the_start_with_what_to_give() {
     for (list, part) in [
         ("rain", "there is no condition \"rain\": give all, off, or some of partition-pages, empty-pages,"),
         ("", "there is no condition"),
-        ("busy=5", "\"5\" is no value of busy: give a share from 0% to 100%"),
+        ("busy=5", "\"5\" is not a valid value for busy: give a share from 0% to 100%"),
         ("deletion=2h", "give a time up to an hour"),
         ("seed=often", "give a whole number"),
         ("busy,busy", "busy is given twice"),

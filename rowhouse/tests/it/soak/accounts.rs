@@ -1,4 +1,4 @@
-//! The accounts of a soak, whose keys are replaced while their clients work.
+//! The accounts of a soak test, whose keys are replaced while their clients work.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,18 +6,18 @@ use std::fmt::Write;
 use std::fs;
 use test_support::{Account, Client, Random, eventually};
 
-/// Accounts with a load.
+/// The number of accounts with a load.
 const LOADS: usize = 2;
 
 /// All accounts, and the file with their keys.
 pub(super) struct Accounts {
     folder: tempfile::TempDir,
     loads: Vec<WithTwoKeys>,
-    /// The account of the attackers, whose key stays.
+    /// The attackers' account, whose key never changes.
     pub(super) hostile: Account,
 }
 
-/// An account with two keys, one of which its clients sign with.
+/// An account with two keys, one of which its clients use.
 struct WithTwoKeys {
     account: Account,
     keys: [String; 2],
@@ -30,7 +30,7 @@ fn any_key(random: &mut Random) -> String {
 }
 
 impl Accounts {
-    /// Accounts with random keys, in a new file.
+    /// Creates accounts with random keys, in a new file.
     pub(super) fn new(random: &mut Random) -> Self {
         let hostile = Account::new("hostile", &any_key(random));
         let mut load = |number| {
@@ -43,22 +43,19 @@ impl Accounts {
         accounts
     }
 
-    /// The path of the file.
     pub(super) fn file(&self) -> String {
         self.folder.path().join("accounts.toml").to_str().unwrap().to_owned()
     }
 
-    /// The accounts that have a load.
-    pub(super) fn of_loads(&self) -> impl Iterator<Item = Account> {
+    pub(super) fn load_accounts(&self) -> impl Iterator<Item = Account> {
         self.loads.iter().map(|load| load.account.clone())
     }
 
-    /// An account that has a load.
     pub(super) fn any(&self) -> &Account {
         &self.loads[0].account
     }
 
-    /// Replaces the file as a whole.
+    /// Replaces the file atomically.
     fn write(&self) {
         let mut text = String::new();
         for WithTwoKeys { account, keys: [key1, key2], .. } in &self.loads {
@@ -70,8 +67,8 @@ impl Accounts {
         fs::rename(new, self.file()).unwrap();
     }
 
-    /// Replaces both keys of an account, so that no request of its clients is refused: the one that is not in use, to which the
-    /// clients then move, and the other one.
+    /// Replaces both keys of an account without a refused request: first the unused one, to which the clients then
+    /// switch, and then the other one.
     pub(super) fn replace_key(&mut self, random: &mut Random, address: &str) {
         let number = random.index(self.loads.len());
         let unused = 1 - self.loads[number].in_use;
@@ -89,10 +86,11 @@ impl Accounts {
 }
 
 impl WithTwoKeys {
-    /// Waits until a key is accepted, or refused.
+    /// Waits until a key is accepted or refused.
     fn wait_until(&self, key: &str, status: u16, address: &str) {
         let account = Account::new(&self.account.name, key);
-        // A new connection each time: under an attack, one on which no request has succeeded may be closed for another one.
+        // A new connection each time: during an attack, a connection without a successful request may be closed to
+        // make room.
         eventually("a changed key", || {
             let mut client = Client::connect_as(address, &account).ok()?;
             let response = client.try_request("GET", "/Tables", &[], b"").ok()?;

@@ -7,12 +7,11 @@ use test_support::writers::{Catalog, Transactions, Until, Writer, Writes};
 use test_support::{Account, Client, Random, Server};
 
 const WRITERS: u64 = 3;
-/// The table of the writers.
 pub(super) const TABLE: &str = "crash";
-/// The partition of the entity that is written to see whether the server takes writes.
+/// The partition of the entity that is written to check whether the server accepts writes.
 pub(super) const PROBE: &str = "probe";
 
-/// The clients of an account, and what they know.
+/// The clients of an account, and their knowledge.
 pub(super) struct Load {
     account: Account,
     writers: Vec<Writer>,
@@ -33,7 +32,7 @@ impl Load {
         assert_eq!(answer.status, 201);
     }
 
-    /// Starts the clients, and counts the writes that are acknowledged.
+    /// Starts the clients, and counts acknowledged writes.
     pub(super) fn work<'scope>(
         &'scope mut self,
         scope: &'scope Scope<'scope, '_>,
@@ -55,7 +54,8 @@ impl Load {
         scope.spawn(move || read(account, address, is_over));
     }
 
-    /// Compares what is stored with what the clients know, and lets them see what became of the rest.
+    /// Compares the stored data with the clients' models, and lets the clients learn the outcome of unacknowledged
+    /// writes.
     pub(super) fn check(&mut self, server: &Server, round: u64) {
         let mut client = server.client_of(&self.account);
         for writer in &mut self.writers {
@@ -65,7 +65,7 @@ impl Load {
         self.catalog.check(&mut client, round);
     }
 
-    /// Looks for entities that no client wrote. That those of the clients are right was compared before.
+    /// Checks that there are no entities that no client wrote. The clients' entities have already been compared.
     pub(super) fn compare_everything(&self, server: &Server) {
         let mut client = server.client_of(&self.account);
         let tables = client.request("GET", "/Tables", &[], b"").json();
@@ -84,7 +84,8 @@ impl Load {
     }
 }
 
-/// Reads pages until it is over or the server is gone. Each shows a partition of transactions as one of them left it.
+/// Reads pages until the test is over or the server is gone. Each page must show a partition of transactions in a
+/// consistent state.
 fn read(account: &Account, address: &str, is_over: &AtomicBool) {
     let Ok(mut client) = Client::connect_as(address, account) else { return };
     while !is_over.load(Ordering::SeqCst) {

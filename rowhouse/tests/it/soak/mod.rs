@@ -1,7 +1,7 @@
-//! A soak: accounts with a mixed load, beside which the server is killed, its disk is full, keys are replaced, and hostile clients
-//! attack. After every start, and at the end, what is stored is compared with what the clients know.
+//! A soak test: accounts with a mixed load, while the server is killed, its disk is full, keys are replaced, and
+//! hostile clients attack. After every start, and at the end, the stored data is compared with the clients' models.
 //!
-//! `ROWHOUSE_SOAK_SECONDS` says for how long; `scripts/soak.sh` runs it for an hour on a release build.
+//! `ROWHOUSE_SOAK_SECONDS` sets the duration; `scripts/soak.sh` runs it for an hour on a release build.
 
 mod accounts;
 mod load;
@@ -21,14 +21,14 @@ use test_support::{Random, Server, eventually};
 const SEED: &str = "ROWHOUSE_SOAK_SEED";
 const SECONDS: &str = "ROWHOUSE_SOAK_SECONDS";
 const SECONDS_DEFAULT: u64 = 30;
-/// Most events while one server process runs.
+/// The maximum number of events during one server process.
 const EVENTS_MAX: u64 = 6;
-/// Longest time between two events, and of one of them, in milliseconds.
+/// The maximum time between two events, and the maximum duration of an event, in milliseconds.
 const PAUSE_MILLISECONDS_MAX: u64 = 800;
-/// Free space at which the server takes nothing but deletions, in bytes.
+/// The free space at which the server accepts only deletions, in bytes.
 const LITTLE_SPACE_BYTES: u64 = 200 * 1024 * 1024;
 
-/// The folder and the accounts of the server, and chance.
+/// The folder and the accounts of the server, and random numbers.
 struct Soak {
     bench: Bench,
     accounts: Accounts,
@@ -36,7 +36,6 @@ struct Soak {
     figures: Figures,
 }
 
-/// What happened.
 #[derive(Debug, Default)]
 struct Figures {
     kills: u64,
@@ -48,7 +47,7 @@ struct Figures {
     peak_mib: u64,
 }
 
-/// Ends the clients also when a check fails, so that the failure is seen.
+/// Stops the clients even if a check fails, so that the failure is reported.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -57,8 +56,8 @@ impl Drop for End<'_> {
     }
 }
 
-/// What may be resident at most. A database that is opened again reads journals of up to 64 MiB, which happens after a full disk
-/// while readers still hold the one before.
+/// The maximum resident memory. A reopened database reads journals of up to 64 MiB, which happens after a full disk
+/// while readers still hold the previous one.
 const PEAK_BYTES_MAX: u64 = memory_bytes_max(BODY_MIB) + 64 * 1024 * 1024;
 
 impl Soak {
@@ -74,7 +73,7 @@ impl Soak {
         Attacker { address, account, accounts: self.accounts.file() }
     }
 
-    /// Lets everybody work while things happen to one server process, and ends it.
+    /// Lets all clients work while events happen to one server process, and ends it.
     fn round(&mut self, loads: &mut [Load], server: Server) {
         let is_over = AtomicBool::new(false);
         let attacker = self.attacker(&server);
@@ -129,7 +128,7 @@ impl Soak {
         }
     }
 
-    /// Waits until the server takes writes again after its disk was full.
+    /// Waits until the server accepts writes again after its disk was full.
     fn wait_for_service(&self, server: &Server) {
         let mut client = server.client_of(self.accounts.any());
         let path = format!("/{}(PartitionKey='{}',RowKey='')", load::TABLE, load::PROBE);
@@ -138,7 +137,7 @@ impl Soak {
         });
     }
 
-    /// Ends the process in one of two ways, while everybody works.
+    /// Ends the process in one of two ways while all clients work.
     fn end(&mut self, server: Server) {
         let log = if self.random.below(3) > 0 {
             self.figures.kills += 1;
@@ -159,7 +158,7 @@ fn nothing_is_lost_whatever_happens() {
     let began = Instant::now();
     let mut random = Random::from_environment(SEED);
     let accounts = Accounts::new(&mut random);
-    let mut loads: Vec<_> = accounts.of_loads().map(|account| Load::new(account, &mut random)).collect();
+    let mut loads: Vec<_> = accounts.load_accounts().map(|account| Load::new(account, &mut random)).collect();
     let mut soak = Soak { bench: Bench::new(), accounts, random, figures: Figures::default() };
     let mut server = soak.start();
     for load in &loads {

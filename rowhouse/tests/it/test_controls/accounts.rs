@@ -1,4 +1,4 @@
-//! Accounts of tests: what they have is theirs alone, and goes with them.
+//! Tests of test accounts: their data is separate, and is deleted with them.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn fresh_accounts_share_nothing() {
     }
     insert(&mut one, "Trees", "1");
     assert_eq!((rows(&mut one, "Trees"), rows(&mut other, "Trees")), (vec!["1".to_owned()], vec![]));
-    // The key of the one signs nothing in the other.
+    // The key of one account is invalid for the other.
     let stolen = Account::new(&other_name, test_support::KEY);
     assert_eq!(server.client_of(&stolen).request("GET", "/Tables", &[], b"").status, 403);
 }
@@ -29,7 +29,7 @@ fn an_account_goes_with_its_data() {
     assert_eq!(client.request("GET", "/Tables", &[], b"").status, 403);
     assert_eq!(refused(&server, "DELETE", "accounts/orchard", &Value::Null), 404);
     let (_, mut client) = new_account(&server, &json!({ "name": "orchard" }));
-    assert!(tables(&mut client).is_empty(), "an account of the same name begins empty");
+    assert!(tables(&mut client).is_empty(), "a new account with the same name must be empty");
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_later_account_of_the_name_has_no_changes_that_are_not_in_effect_yet() {
     let (_, mut client) = new_account(&server, &json!({ "name": "orchard" }));
     create_table(&mut client, "Trees");
     let body = json!({ "TableName": "Trees" }).to_string();
-    assert_eq!(other.request("POST", "/Tables", &[], body.as_bytes()).status, 409, "others keep theirs");
+    assert_eq!(other.request("POST", "/Tables", &[], body.as_bytes()).status, 409, "other accounts keep their changes");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_file_of_accounts_is_read_at_the_start_only() {
     std::fs::write(&file, account("meadow")).unwrap();
     for _ in 0..2 {
         server.signal("HUP");
-        server.wait_for_log("at the start only");
+        server.wait_for_log("only at the start");
     }
     let statuses = ["orchard", "meadow"].map(|name| {
         server.client_of(&Account::new(name, test_support::KEY)).request("GET", "/Tables", &[], b"").status
@@ -92,7 +92,7 @@ fn accounts_survive_a_restore_and_not_a_reset() {
     reset(&server);
     assert_eq!(client.request("GET", "/Tables", &[], b"").status, 403);
     assert_eq!(refused(&server, "DELETE", &format!("accounts/{name}"), &Value::Null), 404);
-    assert_ne!(new_account(&server, &json!({})).0, name, "a name is given once");
+    assert_ne!(new_account(&server, &json!({})).0, name, "a name is used only once");
 }
 
 #[test]

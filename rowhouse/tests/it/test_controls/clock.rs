@@ -1,4 +1,4 @@
-//! The clock that a test sets: what follows it, and that clients work on with the real time.
+//! Tests of the clock that a test sets: what depends on it, and that clients still work with the real time.
 
 use super::*;
 use wire::sas::Fields;
@@ -8,7 +8,7 @@ fn set(server: &Server, change: &Value) -> Value {
     done(server, "PUT", "clock", change)
 }
 
-/// The Timestamp of an entity that is inserted now.
+/// Returns the Timestamp of an entity that is inserted now.
 fn timestamp(client: &mut Client, row: &str) -> String {
     insert(client, "Trees", row)["Timestamp"].as_str().unwrap().to_owned()
 }
@@ -73,10 +73,10 @@ fn account_keys_work_with_the_real_time_and_timestamps_follow_the_clock() {
     let mut client = server.client();
     create_table(&mut client, "Trees");
     set(&server, &json!({ "now": "2041-07-01T08:00:00Z" }));
-    // The client of the tests dates its requests by the real clock.
+    // The test client dates its requests by the real clock.
     assert_eq!(timestamp(&mut client, "1"), "2041-07-01T08:00:00Z");
     assert_eq!(timestamp(&mut client, "2"), "2041-07-01T08:00:00.0000001Z");
-    // A client with the clock of the server works, too, and no other.
+    // A client with the server's clock also works, but no other.
     let mut listed = |date| client.request("GET", "/Tables", &[("x-ms-date", date)], b"").status;
     assert_eq!([listed("Mon, 01 Jul 2041 08:14:59 GMT"), listed("Mon, 01 Jul 2041 08:15:01 GMT")], [200, 403]);
     assert_eq!(listed("Sat, 01 Jul 2034 08:00:00 GMT"), 403);
@@ -134,7 +134,7 @@ fn a_shared_access_signature_expires_when_the_clock_is_moved() {
     assert_eq!(status(), 200);
     set(&server, &json!({ "advanceSeconds": 3600 }));
     assert_eq!(status(), 403);
-    assert_eq!(server.client().request("GET", "/Trees()", &[], b"").status, 200, "the account key works on");
+    assert_eq!(server.client().request("GET", "/Trees()", &[], b"").status, 200, "the account key still works");
     set(&server, &json!({ "system": true }));
     assert_eq!(status(), 200);
 }

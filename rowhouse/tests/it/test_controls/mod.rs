@@ -1,4 +1,4 @@
-//! The controls for tests (`--test-controls`): over HTTP on the admin listener, with real clients of the service beside it.
+//! Tests of the test controls (`--test-controls`): over HTTP on the admin listener, with real clients of the service.
 
 mod accounts;
 mod clock;
@@ -17,20 +17,20 @@ fn server() -> Server {
     PROGRAM.start(&["--in-memory", "--test-controls"])
 }
 
-/// Sends a control, with a body in JSON unless that is null.
+/// Sends a control request, with a JSON body unless that is null.
 fn control(server: &Server, method: &str, path: &str, body: &Value) -> Response {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     ask(&server.admin, method, &format!("/test/{path}"), JSON, &body)
 }
 
-/// Sends a control that must work, and returns what it responds; null for nothing.
+/// Sends a control request, which must succeed, and returns the response; null if it is empty.
 fn done(server: &Server, method: &str, path: &str, body: &Value) -> Value {
     let response = control(server, method, path, body);
     assert!((200..300).contains(&response.status), "{method} {path} {body}: {response:?}");
     if response.status == 204 { Value::Null } else { response.json() }
 }
 
-/// The status of a control that must be refused with a reason.
+/// Returns the status of a control request that must be refused with a reason.
 fn refused(server: &Server, method: &str, path: &str, body: &Value) -> u16 {
     let response = control(server, method, path, body);
     let reason = response.json();
@@ -42,7 +42,7 @@ fn reset(server: &Server) {
     assert_eq!(done(server, "POST", "reset", &json!({})), Value::Null);
 }
 
-/// Makes an account, and returns a client of it with the credentials of the response.
+/// Creates an account, and returns a client with the credentials in the response.
 fn new_account(server: &Server, body: &Value) -> (String, Client) {
     let made = done(server, "POST", "accounts", body);
     let text = |name: &str| made[name].as_str().unwrap().to_owned();
@@ -70,14 +70,14 @@ fn insert(client: &mut Client, table: &str, row: &str) -> Value {
     inserted.json()
 }
 
-/// The names of the tables of an account.
+/// Returns the names of the tables of an account.
 fn tables(client: &mut Client) -> Vec<String> {
     let listed = client.request("GET", "/Tables", &[], b"").json();
     let names = listed["value"].as_array().unwrap().iter();
     names.map(|table| table["TableName"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The row keys of the first page of a table.
+/// Returns the row keys on the first page of a table.
 fn rows(client: &mut Client, table: &str) -> Vec<String> {
     let page = client.request("GET", &format!("/{table}()"), &[], b"");
     assert_eq!(page.status, 200, "{page:?}");

@@ -1,9 +1,9 @@
-//! Who can use the controls, and when there are none.
+//! Tests of who can use the test controls, and when they are disabled.
 
 use super::*;
 use std::io::{Read, Write};
 
-/// What a control is sent with: method, path below `/test/`.
+/// The control requests: method, path below `/test/`.
 const CONTROLS: [(&str, &str); 9] = [
     ("GET", "clock"),
     ("PUT", "clock"),
@@ -56,7 +56,7 @@ fn data_that_are_kept_have_none() {
 fn a_web_page_cannot_use_them() {
     let server = server();
     let (name, _) = new_account(&server, &json!({}));
-    // What a page may send to another origin without asking first: a form or text.
+    // What a page may send to another origin without a preflight: a form or text.
     for content_type in [
         "",
         "Content-Type: text/plain\r\n",
@@ -69,7 +69,7 @@ fn a_web_page_cannot_use_them() {
             assert!(response.json()["error"].as_str().unwrap().contains("application/json"));
         }
     }
-    // Everything else a browser asks for first, and is not allowed.
+    // Everything else needs a preflight, which is refused.
     for (method, path) in CONTROLS {
         let question = format!(
             "Origin: http://evil.example\r\nAccess-Control-Request-Method: {method}\r\nAccess-Control-Request-Headers: content-type\r\n"
@@ -79,7 +79,7 @@ fn a_web_page_cannot_use_them() {
         let allows = response.headers.iter().any(|(name, _)| name.starts_with("access-control"));
         assert!(!allows, "{response:?}");
     }
-    // A page whose host name leads to this machine is refused by that name.
+    // A page whose host name resolves to this machine is refused because of that name.
     for (method, path) in CONTROLS {
         let mut stream = std::net::TcpStream::connect(&server.admin).unwrap();
         let head = format!(
@@ -93,7 +93,7 @@ fn a_web_page_cannot_use_them() {
     assert_eq!(
         control(&server, "DELETE", &format!("accounts/{name}"), &Value::Null).status,
         204,
-        "nothing of it happened"
+        "the request must have no effect"
     );
 }
 
@@ -112,7 +112,7 @@ fn a_page_of_the_same_origin_cannot_use_them_on_any_address() {
             }
         }
         let response = ask(&address, "GET", "/test/snapshots", "", "");
-        assert_eq!(response.json(), json!({ "snapshots": [] }), "nothing of it happened");
+        assert_eq!(response.json(), json!({ "snapshots": [] }), "the request must have no effect");
     }
 }
 

@@ -1,11 +1,11 @@
-//! The tables that a server begins with (`--seed`), through the program.
+//! Tests of the initial tables of a server (`--seed`), with the program.
 
 use super::*;
 use std::fs;
 use std::path::Path;
 use test_support::command::Folder;
 
-/// A folder of the hand of a developer: two tables, the types of JSON lines.
+/// Writes a folder as a developer would: two tables, with the types of JSON lines.
 fn write_seed(folder: &str) {
     fs::create_dir_all(folder).unwrap();
     let write = |name: &str, lines: &[Value]| {
@@ -77,7 +77,7 @@ fn data_that_are_kept_are_not_loaded_twice() {
     assert_eq!(tables(&mut server.client()), ["Trees"]);
     let log = server.stop().1;
     assert!(
-        log.iter().any(|line| line.contains("nothing is loaded") && line.contains("has tables already")),
+        log.iter().any(|line| line.contains("nothing was loaded") && line.contains("already has tables")),
         "{log:?}"
     );
 }
@@ -87,7 +87,7 @@ fn what_cannot_be_loaded_ends_the_program_before_it_is_ready() {
     let (folder, seed) = seeded();
     let failure = |arguments: &[&str]| {
         let output = PROGRAM.serve(&[&["--listen", "127.0.0.1:0"], arguments].concat()).output().unwrap();
-        assert!(output.stdout.is_empty(), "it was ready");
+        assert!(output.stdout.is_empty(), "readiness must not be announced");
         assert_eq!(output.status.code(), Some(1));
         String::from_utf8(output.stderr).unwrap()
     };
@@ -103,15 +103,15 @@ fn what_cannot_be_loaded_ends_the_program_before_it_is_ready() {
         for storage in [&["--in-memory"][..], &["--data", &folder.path("data")]] {
             let error = failure(&[storage, &["--seed", &seed]].concat());
             assert!(error.contains(&format!("Trees.jsonl:{line}:")), "{error}");
-            assert!(!error.contains("--skip-bad") && !error.contains("--mode"), "advice of another command: {error}");
+            assert!(!error.contains("--skip-bad") && !error.contains("--mode"), "advice for another command: {error}");
         }
     }
     fs::write(&trees, good).unwrap();
     let server = PROGRAM.start(&["--data", &folder.path("data"), "--seed", &seed]);
-    assert_eq!(rows(&mut server.client(), "Trees"), ["1", "2", "3"], "the failures left nothing");
+    assert_eq!(rows(&mut server.client(), "Trees"), ["1", "2", "3"], "the failures must leave nothing behind");
     fs::create_dir(folder.path("empty")).unwrap();
     for (path, reason) in
-        [("nowhere", "is not a folder"), ("empty", "holds no table"), ("seed/Trees.jsonl", "is not a folder")]
+        [("nowhere", "is not a folder"), ("empty", "contains no tables"), ("seed/Trees.jsonl", "is not a folder")]
     {
         let error = failure(&["--in-memory", "--seed", &folder.path(path)]);
         assert!(error.contains("--seed") && error.contains(reason), "{path}: {error}");

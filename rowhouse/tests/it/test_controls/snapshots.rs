@@ -1,4 +1,4 @@
-//! Snapshots: a return brings back everything of all accounts, and never a part of a transaction.
+//! Tests of snapshots: restoring one restores everything in all accounts, and never a part of a transaction.
 
 use super::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,7 +66,7 @@ fn a_return_brings_back_tables_entities_policies_and_properties_of_all_accounts(
             insert(client, "Trees", "lost by the next return");
         }
         let entity = first.request("GET", "/Trees(PartitionKey='p',RowKey='2')", &[], b"").json();
-        assert_eq!(entity["odata.etag"], etag, "the ETag that a test noted is that of the entity again");
+        assert_eq!(entity["odata.etag"], etag, "the entity must have its earlier ETag again");
     }
 }
 
@@ -80,7 +80,7 @@ fn no_etag_from_before_a_return_comes_again() {
     let before = insert(&mut client, "Trees", "1")["odata.etag"].clone();
     restore(&server, &snapshot);
     let after = insert(&mut client, "Trees", "1")["odata.etag"].clone();
-    assert_ne!(before, after, "although the clock stands still");
+    assert_ne!(before, after, "even with a stopped clock");
 }
 
 #[test]
@@ -150,7 +150,10 @@ fn concurrent_batches_are_kept_or_lost_as_a_whole() {
         }
         is_done.store(true, Ordering::Relaxed);
         let rounds: Vec<u32> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
-        assert!(seen > 0 && rounds.iter().all(|round| *round > 10), "the writers wrote meanwhile: {seen} {rounds:?}");
+        assert!(
+            seen > 0 && rounds.iter().all(|round| *round > 10),
+            "the writers must make progress in the meantime: {seen} {rounds:?}"
+        );
     });
     restore(&server, &snapshot);
     let page = server.client().request("GET", "/Trees()", &[], b"").json();
@@ -168,7 +171,7 @@ fn a_reset_returns_to_the_start() {
     assert!(tables(&mut client).is_empty());
     assert_eq!(done(&server, "GET", "snapshots", &Value::Null), json!({ "snapshots": [] }));
     assert_eq!(refused(&server, "POST", &format!("snapshots/{snapshot}/restore"), &json!({})), 404);
-    assert_ne!(take(&server), snapshot, "a name is given once");
+    assert_ne!(take(&server), snapshot, "a name is used only once");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Databases of earlier releases, whose schema this one makes its own.
+//! Tests of databases of earlier releases, whose schema this release upgrades.
 
 use super::{releases, write_to_known_entity};
 use crate::PROGRAM;
@@ -11,12 +11,12 @@ use test_support::content::{create_table, exact_snapshot};
 pub(crate) const DATABASE: &str = "database.sql";
 pub(crate) const CONTENT: &str = "database.json";
 
-/// What made the second version of the schema of the first, taken back.
+/// Reverts the second version of the schema to the first.
 const TO_THE_FIRST_SCHEMA: &str = "DROP TABLE rowhouse_floors; \
     ALTER TABLE rowhouse_tables DROP COLUMN stamp_floor, DROP COLUMN stamp_ceiling; \
     UPDATE rowhouse_meta SET value = 1 WHERE name = 'schema-version'";
 
-/// Opens a database that holds what a release left, changed by some statements, and compares.
+/// Opens a database left by a release and changed by some statements, and compares it.
 pub(crate) fn open_and_compare(cluster: &Cluster, release: &Path, change: &str) {
     let name = release.display();
     let url = cluster.database();
@@ -28,7 +28,11 @@ pub(crate) fn open_and_compare(cluster: &Cluster, release: &Path, change: &str) 
     write_to_known_entity(&server, &name.to_string());
     create_table(&mut server.client(), "Gone");
     let answer = server.client().request("GET", "/Gone()", &[], b"");
-    assert_eq!(answer.json()["value"], json!([]), "{name}: the table of a purge is not the new one of its name");
+    assert_eq!(
+        answer.json()["value"],
+        json!([]),
+        "{name}: a purged table must not appear in a new table with the same name"
+    );
     drop(server.stop());
 }
 
@@ -40,7 +44,7 @@ fn databases_of_all_releases_are_opened_with_everything_as_it_was() {
     }
 }
 
-/// What made a database of the second schema one that is distributed over the workers of Citus.
+/// Distributes a database with the second schema over the Citus workers.
 const DISTRIBUTE_THE_SECOND_SCHEMA: &str = "SELECT create_distributed_table('rowhouse_entities', 'partition'); \
     SELECT create_distributed_table('rowhouse_graves', 'partition', colocate_with => 'rowhouse_entities')";
 
@@ -52,7 +56,7 @@ fn a_distributed_database_is_upgraded_with_everything_as_it_was() {
     cluster.load(&database, &release.join(DATABASE));
     cluster.sql(0, &database, DISTRIBUTE_THE_SECOND_SCHEMA);
     let expected: Value = serde_json::from_slice(&fs::read(release.join(CONTENT)).unwrap()).unwrap();
-    // The coordinator is where the older version was; the workers take the requests from then on, and need no option for it.
+    // The older version used the coordinator; from now on, the workers serve the requests, which needs no option.
     for url in [cluster.coordinator(&database), cluster.workers(&database)] {
         let server = PROGRAM.start(&["--store", &url]);
         assert_eq!(exact_snapshot(&server).to_json(), expected, "{url}");
@@ -65,6 +69,6 @@ fn a_distributed_database_is_upgraded_with_everything_as_it_was() {
 #[test]
 fn the_first_schema_is_upgraded_with_everything_as_it_was() {
     let Some(cluster) = Cluster::shared() else { return };
-    // It was never part of a release, but of programs that people ran.
+    // It was never part of a release, but some users ran builds with it.
     open_and_compare(cluster, &super::fixtures().join("0.1.0"), TO_THE_FIRST_SCHEMA);
 }

@@ -1,4 +1,4 @@
-//! What this release leaves on disk: the fixtures that later ones are held to.
+//! Creates what this release leaves on disk: the fixtures that later releases must be able to read.
 
 use super::{CONTENT, DATA, REPOSITORY, checked, database, tar, wait_for_figure};
 use crate::PROGRAM;
@@ -10,19 +10,19 @@ use test_support::cluster::Cluster;
 use test_support::command::Folder;
 use test_support::content::{create_table, exact_snapshot, fill, fill_with_everything, put};
 
-/// Entities of the table that is deleted: more than one step of a purge removes.
+/// The number of entities in the deleted table: more than one step of a purge removes.
 const GONE_ENTITIES: usize = 6000;
 
-/// How often a crash may come after the end of a purge; on no machine it does so often.
+/// The maximum number of attempts to crash before the end of a purge; no machine needs that many.
 const ATTEMPTS_MAX: u32 = 50;
 
-/// Writes what a server shows to a file.
+/// Writes everything that a server shows to a file.
 fn describe(server: &Server, file: &Path) {
     let content = serde_json::to_string_pretty(&exact_snapshot(server).to_json()).unwrap();
     fs::write(file, content + "\n").unwrap();
 }
 
-/// A data folder with a purge on its way, and a repository with a backup of it.
+/// Creates a data folder with a purge in progress, and a repository with a backup of it.
 pub(crate) fn files(release: &Path) {
     let place = PROGRAM.folder();
     let data = place.path("data");
@@ -42,7 +42,7 @@ fn write_sorted_files(data: &str) {
     let server = PROGRAM.start(&["--data", data, "--admin", "127.0.0.1:0"]);
     fill_with_everything(&server);
     fill(&server, "Cars", 3, 50);
-    // More than memory takes before some of it is written to sorted files, and compressible.
+    // Compressible, and more than memory holds before some of it is written to sorted files.
     create_table(&mut server.client(), "Large");
     let parts: serde_json::Map<String, Value> =
         (0..16).map(|part| (format!("Part{part}"), "x".repeat(30_000).into())).collect();
@@ -59,7 +59,7 @@ fn write_sorted_files(data: &str) {
 fn write_journal(server: &Server) {
     fill(server, "Late", 1, 40);
     put(&mut server.client(), "Late", "p00000", "00000", &json!({ "Changed": true }));
-    // What is in the sorted files is not the last word on it.
+    // Later writes override data in the sorted files.
     for number in 0..19 {
         put(&mut server.client(), "Large", "p", &format!("{number:02}"), &json!({ "Number": number }));
     }
@@ -67,7 +67,7 @@ fn write_journal(server: &Server) {
     assert_eq!(answer.status, 204, "{answer:?}");
 }
 
-/// Deletes a table and crashes; answers whether entities of it are still to be removed.
+/// Deletes a table and crashes. Returns true if entities of the table have not been removed yet.
 fn crash_in_a_purge(server: Server, place: &Folder, data: &str) -> bool {
     fill(&server, "Gone", 1, GONE_ENTITIES);
     delete_gone(&server);
@@ -86,7 +86,7 @@ fn pack(place: &Folder, data: &str, release: &Path) {
         tar(&["-czSf", release.join(name).to_str().unwrap(), "-C", &place.path(""), folder]);
     };
     archive(DATA, "data");
-    // Only reading remains, so what the server shows now is what the archive holds.
+    // From here on, the test only reads, so what the server shows now is what the archive contains.
     let server = PROGRAM.start(&["--data", data]);
     describe(&server, &release.join(CONTENT));
     let ran = place.run("backup", &["--data", data, "--to", &place.path("backups"), "--quiet"], &[]);
@@ -94,7 +94,7 @@ fn pack(place: &Folder, data: &str, release: &Path) {
     archive(REPOSITORY, "backups");
 }
 
-/// A dump of a database with a purge on its way.
+/// Creates a dump of a database with a purge in progress.
 pub(crate) fn database(cluster: &Cluster, release: &Path) {
     let url = cluster.database();
     let server = PROGRAM.start(&["--store", &url]);

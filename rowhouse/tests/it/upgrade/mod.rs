@@ -1,13 +1,16 @@
-//! What earlier releases left on disk is opened by this one, and nothing of it has changed: no entity, no ETag, no policy.
+//! Tests that this release opens what earlier releases left on disk, without changing any entity, ETag or policy.
 //!
-//! Each folder below `fixtures/` is a release. It holds a data folder, a repository of backups and a database, and what is in
-//! them, as the release itself showed it. The fixtures of a release are made by its own program, once, before it goes out:
+//! Each folder below `fixtures/` is a release. It contains a data folder, a backup repository and a database, and
+//! their contents as the release itself showed them. The fixtures of a release are created by its own program, once,
+//! before it is published:
 //!
 //! ```sh
-//! UPDATE_FIXTURES=1 cargo test -p rowhouse-tables --test it -- --exact upgrade::this_release_opens_what_it_leaves_itself
+//! UPDATE_FIXTURES=1 cargo test -p rowhouse-tables --test it -- --exact
+//! upgrade::this_release_opens_what_it_leaves_itself
 //! ```
 //!
-//! They are never made again for a release that is out: then they would not be what users have. `fixtures/README.md` says more.
+//! They are never created again for a published release: then they would differ from what users have. See
+//! `fixtures/README.md`.
 
 mod database;
 mod leave;
@@ -54,7 +57,7 @@ fn expected(release: &Path) -> Value {
     serde_json::from_slice(&fs::read(release.join(CONTENT)).unwrap()).unwrap()
 }
 
-/// Writes to an entity that every release left, whose ETag must grow.
+/// Writes to an entity that every release left. Its ETag must grow.
 fn write_to_known_entity(server: &Server, release: &str) {
     let path = "/Harvest(PartitionKey='types',RowKey='none')";
     let etag = || server.client().request("GET", path, &[], b"").header("etag").unwrap().to_owned();
@@ -63,14 +66,14 @@ fn write_to_known_entity(server: &Server, release: &str) {
     assert!(etag() > old, "{release}");
 }
 
-/// What `rowhouse check` says about a data folder that is well.
+/// Returns the output of `rowhouse check` on an intact data folder.
 fn checked(place: &Folder, data: &str) -> Value {
     let ran = place.run("check", &["--data", data, "--quiet", "--json"], &[]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     serde_json::from_str(&ran.stdout).unwrap()
 }
 
-/// Waits until a figure of a server, which was started with `--admin`, is as it must become.
+/// Waits until a metric of a server, which was started with `--admin`, meets a condition.
 fn wait_for_figure(server: &Server, name: &str, is_there: impl Fn(u64) -> bool) {
     let began = Instant::now();
     loop {
@@ -97,20 +100,20 @@ fn data_folders_of_all_releases_are_opened_with_everything_as_it_was() {
 fn open_and_compare(release: &Path) {
     let (place, name) = (PROGRAM.folder(), release.display());
     let (data, expected) = (unpack(release, DATA, &place), expected(release));
-    // It was left by a crash, with a journal, sorted files and a purge on its way.
+    // It was left by a crash, with a journal, sorted files and a purge in progress.
     assert!(!Path::new(&data).join("rowhouse.closed").exists());
     let before = checked(&place, &data);
     assert!(before["purged_entities"].as_u64() > Some(0) && before["files"].as_u64() > Some(1), "{name}: {before}");
     let server = PROGRAM.start(&["--data", &data]);
     let found = exact_snapshot(&server);
     assert_eq!(found.to_json(), expected, "{name}");
-    // It can be written, and ETags go on growing.
+    // It can be written, and ETags continue to grow.
     write_to_known_entity(&server, &name.to_string());
     create_table(&mut server.client(), "Gone");
     let changed = exact_snapshot(&server);
     let (status, log) = server.stop();
     assert!(status.success(), "{name}: {log:?}");
-    // What it is now is there after a start, and the purge comes to its end.
+    // The current data survives a restart, and the purge completes.
     let server = PROGRAM.start(&["--data", &data, "--admin", "127.0.0.1:0"]);
     assert_eq!(exact_snapshot(&server), changed, "{name}");
     wait_for_figure(&server, "rowhouse_purge_backlog_tables", |tables| tables == 0);
@@ -134,13 +137,14 @@ fn restore_and_compare(release: &Path) {
     assert_eq!(ran.code, Some(0), "{name}: {ran:?}");
     let server = PROGRAM.start(&["--data", &data]);
     assert_eq!(exact_snapshot(&server).to_json(), expected, "{name}");
-    // The next backup finds the chunks of the old release.
+    // The next backup reuses the chunks of the old release.
     let ran = place.run("backup", &["--data", &data, "--to", &repository, "--quiet", "--json"], &[]);
     let made: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(made["new_chunks"], 0, "{name}: {made}");
 }
 
-/// What this release leaves is no worse than what earlier ones left. With `UPDATE_FIXTURES=1` it becomes their equal.
+/// This release must open its own files like the files of earlier releases. With `UPDATE_FIXTURES=1`, they become
+/// fixtures.
 #[test]
 fn this_release_opens_what_it_leaves_itself() {
     let place = PROGRAM.folder();

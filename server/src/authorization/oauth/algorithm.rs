@@ -1,11 +1,10 @@
 //! The signature algorithms that a token may use (specification 09 §6).
 //!
-//! Only algorithms with a public key exist here, so `none` and the `HS` family cannot be used at all.
+//! All of them use public keys, so a token cannot use `none` or the `HS` family.
 
 use ring::signature;
 use ring::signature::{RsaParameters, VerificationAlgorithm};
 
-/// A signature algorithm of JSON Web Signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     Rs256,
@@ -19,7 +18,6 @@ pub(crate) enum Algorithm {
     EdDsa,
 }
 
-/// The kind of key that an algorithm needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyKind {
     Rsa,
@@ -28,7 +26,7 @@ pub(crate) enum KeyKind {
     Ed25519,
 }
 
-/// How ring checks the signatures of an algorithm.
+/// The method with which ring verifies signatures of an algorithm.
 pub(crate) enum VerificationMethod {
     Rsa(&'static RsaParameters),
     Curve(&'static dyn VerificationAlgorithm),
@@ -47,17 +45,15 @@ impl Algorithm {
         ("EdDSA", Self::EdDsa),
     ];
 
-    /// Reads the name in `alg`.
+    /// Parses the value of `alg`.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
     }
 
-    /// Every name, for messages.
     pub(crate) fn names() -> String {
         Self::NAMES.map(|(name, _)| name).join(", ")
     }
 
-    /// The kind of key that makes such signatures.
     pub(crate) fn key_kind(self) -> KeyKind {
         match self {
             Self::Rs256 | Self::Rs384 | Self::Rs512 | Self::Ps256 | Self::Ps384 | Self::Ps512 => KeyKind::Rsa,
@@ -67,7 +63,7 @@ impl Algorithm {
         }
     }
 
-    /// How a signature is checked. RSA keys below 2,048 and above 8,192 bits are refused.
+    /// Returns how to verify a signature. RSA keys shorter than 2,048 or longer than 8,192 bits are rejected.
     pub(crate) fn verification(self) -> VerificationMethod {
         match self {
             Self::Rs256 => VerificationMethod::Rsa(&signature::RSA_PKCS1_2048_8192_SHA256),

@@ -1,5 +1,5 @@
-//! Which principal has which role on which accounts and tables: assignments of the configuration, and roles that tokens name
-//! themselves (specification 09 §5).
+//! Role assignments: which principal has which role on which accounts and tables. They come from the configuration and
+//! from roles that tokens name (specification 09 §5).
 //!
 //! This module must not know how a token is checked.
 
@@ -12,7 +12,7 @@ use model::roles::{DataActions, RoleScope, TablePattern};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// The built-in roles: a short name, the name in Azure, and its id there.
+/// The built-in roles: a short name, the name in Azure, and its ID in Azure.
 const BUILT_IN: [(&[&str], DataActions); 4] = [
     (&["reader", "Storage Table Data Reader", "76199698-9eea-4c19-bc75-cec21354c6b6"], DataActions::READER),
     (
@@ -23,7 +23,7 @@ const BUILT_IN: [(&[&str], DataActions); 4] = [
     (&["owner"], DataActions::ALL),
 ];
 
-/// An assignment as it stands in a file.
+/// An assignment as written in a file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AssignmentSection {
@@ -32,7 +32,7 @@ pub(crate) struct AssignmentSection {
     scope: String,
 }
 
-/// The principals of an assignment: all fields that are given must match.
+/// The principals of an assignment. All fields that are given must match.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct PrincipalSection {
@@ -45,7 +45,6 @@ struct PrincipalSection {
     app_role: Option<String>,
 }
 
-/// A file of assignments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AssignmentFile {
@@ -53,24 +52,23 @@ struct AssignmentFile {
     assignments: Vec<AssignmentSection>,
 }
 
-/// The roles that can be assigned, by name.
+/// The assignable roles, by name.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Roles(HashMap<String, DataActions>);
 
-/// All assignments.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Assignments(Vec<Assignment>);
 
 #[derive(Debug, Clone)]
 struct Assignment {
-    /// The index of the issuer in the configuration. The same id at another issuer is another principal.
+    /// The index of the issuer in the configuration. The same ID at another issuer is a different principal.
     issuer: usize,
     principal: PrincipalSection,
     actions: DataActions,
     scope: AssignmentScope,
 }
 
-/// The account and tables on which a role is valid.
+/// The account and the tables for which a role is valid.
 #[derive(Debug, Clone)]
 struct AssignmentScope {
     account: AccountName,
@@ -79,7 +77,7 @@ struct AssignmentScope {
 }
 
 impl Roles {
-    /// The built-in roles and those of the configuration: a name and the actions it allows.
+    /// Combines the built-in roles with those of the configuration, which map a name to the allowed actions.
     pub(crate) fn new(own: &BTreeMap<String, Vec<String>>) -> anyhow::Result<Self> {
         let built_in =
             BUILT_IN.iter().flat_map(|(names, actions)| names.iter().map(|name| ((*name).to_owned(), *actions)));
@@ -102,13 +100,13 @@ impl Roles {
 
     fn get(&self, name: &str) -> anyhow::Result<DataActions> {
         self.0.get(name).copied().with_context(|| {
-            format!("there is no role '{name}'; built in are reader, contributor, delegator and owner")
+            format!("there is no role '{name}'; the built-in roles are reader, contributor, delegator and owner")
         })
     }
 }
 
 impl Assignments {
-    /// Checks assignments. `issuers` are the names of each issuer of the configuration.
+    /// Checks assignments. `issuers` holds the names of each issuer in the configuration.
     pub(crate) fn new(sections: &[AssignmentSection], roles: &Roles, issuers: &[&[String]]) -> anyhow::Result<Self> {
         let assignment = |section: &AssignmentSection| -> anyhow::Result<Assignment> {
             Ok(Assignment {
@@ -125,7 +123,6 @@ impl Assignments {
             .map(Self)
     }
 
-    /// Reads a file of `[[assignments]]`.
     pub(crate) fn from_file(files: &Files<1>, roles: &Roles, issuers: &[&[String]]) -> anyhow::Result<Self> {
         let ([path], [content]) = (&files.paths, &files.contents);
         let text = std::str::from_utf8(content).context("the file is not UTF-8");
@@ -137,8 +134,8 @@ impl Assignments {
         Self::new(&file.assignments, roles, issuers)
     }
 
-    /// Makes the roles that an issuer's tokens name valid in some scopes: those with the names of built-in roles, and those
-    /// that `values` maps to roles.
+    /// Makes the roles that an issuer's tokens name valid in the given scopes: those named like built-in roles, and
+    /// those that `values` maps to roles.
     pub(crate) fn map_claim(
         &mut self,
         issuer: usize,
@@ -146,7 +143,10 @@ impl Assignments {
         values: &BTreeMap<String, String>,
         roles: &Roles,
     ) -> anyhow::Result<()> {
-        ensure!(values.is_empty() || !scopes.is_empty(), "values have no effect without scopes");
+        ensure!(
+            values.is_empty() || !scopes.is_empty(),
+            "values have no effect without scopes: add scopes or remove values"
+        );
         let in_azure = BUILT_IN.iter().flat_map(|(names, actions)| {
             names.iter().skip(1).filter(|name| !values.contains_key(**name)).map(|name| ((*name).to_owned(), *actions))
         });
@@ -166,7 +166,7 @@ impl Assignments {
         Ok(())
     }
 
-    /// Adds what a principal may do on an account.
+    /// Adds the permissions of a principal on an account.
     pub(crate) fn allow(&self, scope: &mut RoleScope, issuer: usize, principal: &Principal, account: &AccountName) {
         for assignment in &self.0 {
             let is_in_scope = assignment.issuer == issuer && assignment.scope.account == *account;
@@ -185,7 +185,7 @@ impl PrincipalSection {
                 .position(|names| names.contains(name))
                 .with_context(|| format!("there is no issuer '{name}'")),
             (None, [_]) => Ok(0),
-            (None, _) => bail!("the principal needs an issuer, because there are several: add issuer"),
+            (None, _) => bail!("the principal needs an issuer because several are configured: add issuer"),
         }
     }
 
@@ -193,7 +193,7 @@ impl PrincipalSection {
         let given = [&self.oid, &self.sub, &self.client, &self.group, &self.app_role];
         ensure!(
             given.iter().any(|value| value.is_some()) && given.iter().all(|value| value.as_deref() != Some("")),
-            "the principal is not described: give one or more of oid, sub, client, group and app-role"
+            "the principal is not identified: give one or more of oid, sub, client, group and app-role"
         );
         Ok(self.clone())
     }
@@ -210,7 +210,7 @@ impl PrincipalSection {
 }
 
 impl AssignmentScope {
-    /// Reads `account`, `account/table` or `account/start*`.
+    /// Parses `account`, `account/table` or `account/start*`.
     fn parse(scope: &str) -> anyhow::Result<Self> {
         let (account, tables) =
             scope.split_once('/').map_or((scope, None), |(account, tables)| (account, Some(tables)));
@@ -246,7 +246,7 @@ mod tests {
         needs: RequiredActions,
         table: Option<&str>,
     ) -> bool {
-        let mut scope = RoleScope::of("x".into());
+        let mut scope = RoleScope::new("x".into());
         assignments.allow(&mut scope, issuer, principal, &AccountName::new("orchardacct").unwrap());
         scope.permits(needs, table)
     }
@@ -281,8 +281,8 @@ mod tests {
             permits(&assignments, issuer, principal, RequiredActions::READ_TABLES, None)
         };
         assert!(reads(0, &all));
-        assert!(!reads(1, &all), "the same id from another issuer is somebody else");
-        assert!(!reads(0, &Principal { client: None, ..all.clone() }), "all that is given must match");
+        assert!(!reads(1, &all), "the same ID from another issuer is a different principal");
+        assert!(!reads(0, &Principal { client: None, ..all.clone() }), "all given fields must match");
         assert!(!reads(0, &Principal { oid: None, sub: Some("o".into()), ..all.clone() }));
         let inserts =
             |principal: &Principal, table| permits(&assignments, 0, principal, RequiredActions::INSERT, Some(table));
@@ -306,7 +306,7 @@ mod tests {
         assert!(!may(0, "tables.write", RequiredActions::UPSERT, "harvest"));
         assert!(
             !may(1, "owner", RequiredActions::READ_ENTITIES, "harvest"),
-            "short names are for the configuration only"
+            "short names are valid only in the configuration"
         );
         assert!(assignments.map_claim(1, &[], &values, &roles).is_err());
     }

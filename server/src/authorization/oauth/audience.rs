@@ -1,9 +1,9 @@
 //! The audiences for which a token may be issued (specification 09 §2, §6).
 
-/// The placeholder for the name of the account in a configured audience.
+/// The placeholder for the account name in a configured audience.
 const ACCOUNT: &str = "{account}";
 
-/// The audiences of the public storage service: the default.
+/// The default: the audiences of the public storage service.
 ///
 /// UNVERIFIED (09 §9): the suffixes of the sovereign clouds.
 const STORAGE: [&str; 6] = [
@@ -20,7 +20,7 @@ const STORAGE: [&str; 6] = [
 pub(crate) struct Audiences(Vec<String>);
 
 impl Audiences {
-    /// The audiences of the configuration; an empty list stands for those of the public storage service.
+    /// Takes the audiences from the configuration. An empty list means the audiences of the public storage service.
     pub(crate) fn new(configured: &[String]) -> Self {
         if configured.is_empty() {
             return Self(STORAGE.map(str::to_owned).to_vec());
@@ -28,7 +28,7 @@ impl Audiences {
         Self(configured.iter().map(|audience| without_slash(audience).to_owned()).collect())
     }
 
-    /// Whether a token for these audiences is for this account. One audience that fits is enough.
+    /// Returns true if a token with these audiences is valid for this account. One matching audience is enough.
     pub(crate) fn accept(&self, token: &[String], account: &str) -> bool {
         token.iter().map(|audience| without_slash(audience)).any(|audience| {
             self.0.iter().any(|accepted| {
@@ -44,7 +44,7 @@ impl Audiences {
     }
 }
 
-/// The account that an audience such as `https://orchardacct.table.example.net` is bound to.
+/// Returns the account to which an audience such as `https://orchardacct.table.example.net` is bound.
 fn account_of(audience: &str) -> Option<&str> {
     let (_, host) = audience.split_once("://")?;
     let (account, rest) = host.split_once('.')?;

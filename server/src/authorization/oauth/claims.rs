@@ -1,4 +1,4 @@
-//! The claims of a token whose signature was checked: the rules of time, and the principal (specification 09 §6).
+//! The claims of a token whose signature was verified: checks of its times, and its principal (specification 09 §6).
 
 use super::audience::Audiences;
 use super::jws::ClaimMap;
@@ -8,23 +8,22 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use wire::sas::user_delegation::SubjectClaim;
 
-/// The rules for an issuer's tokens besides the signature.
+/// The rules for an issuer's tokens, apart from the signature.
 #[derive(Debug, Clone)]
 pub(crate) struct ClaimRules {
     pub(crate) audiences: Audiences,
-    /// The difference allowed between the clocks of issuer and server.
+    /// The allowed difference between the clocks of issuer and server.
     pub(crate) leeway: Duration,
-    /// Longest time from issue to expiry.
+    /// The maximum time from issue to expiry.
     pub(crate) lifetime_max: Option<Duration>,
-    /// The directories (`tid`) whose tokens are accepted; empty for all.
+    /// The accepted directories (`tid`); empty for all.
     pub(crate) directories: Vec<String>,
-    /// The client applications whose tokens are accepted; empty for all.
+    /// The accepted client applications; empty for all.
     pub(crate) clients: Vec<String>,
     /// The claim that names roles, or a path of members separated by dots.
     pub(crate) role_claim: String,
 }
 
-/// The claims of a valid token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Claims {
     pub(crate) principal: Principal,
@@ -32,7 +31,7 @@ pub(crate) struct Claims {
     pub(crate) expires: SystemTime,
 }
 
-/// The caller, by everything that assignments can name.
+/// The caller, described by all the attributes that assignments can name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Principal {
     pub(crate) oid: Option<String>,
@@ -42,19 +41,19 @@ pub(crate) struct Principal {
     pub(crate) client: Option<String>,
     pub(crate) groups: Vec<String>,
     pub(crate) roles: Vec<String>,
-    /// The principal as text, for the log.
+    /// A description of the principal for the log.
     pub(crate) description: Arc<str>,
 }
 
 impl Principal {
-    /// The claim that says who the principal is, and its value: `oid`, or `sub` in tokens without it (09 §6).
+    /// Returns the claim that identifies the principal, and its value: `oid`, or `sub` in tokens without it (09 §6).
     pub(crate) fn subject(&self) -> Option<(SubjectClaim, &str)> {
         let oid = self.oid.as_deref().map(|oid| (SubjectClaim::Oid, oid));
         oid.or_else(|| self.sub.as_deref().map(|sub| (SubjectClaim::Sub, sub)))
     }
 
-    /// A principal of which no more is known than its id.
-    pub(crate) fn of_subject(claim: SubjectClaim, id: &str) -> Self {
+    /// Returns a principal of which only the ID is known.
+    pub(crate) fn from_subject(claim: SubjectClaim, id: &str) -> Self {
         match claim {
             SubjectClaim::Oid => Self { oid: Some(id.to_owned()), ..Self::default() },
             SubjectClaim::Sub => Self { sub: Some(id.to_owned()), ..Self::default() },
@@ -63,7 +62,7 @@ impl Principal {
 }
 
 impl ClaimRules {
-    /// Checks everything but the audience, which depends on the account that is addressed.
+    /// Checks everything except the audience, which depends on the addressed account.
     pub(crate) fn check(&self, claims: &ClaimMap, now: SystemTime) -> Result<Claims, TokenError> {
         let expires = self.check_times(claims, now)?;
         let text = |name: &str| claims.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -78,14 +77,14 @@ impl ClaimRules {
         if !is_listed(&self.clients, client.as_ref()) {
             return Err(TokenError::Client);
         }
-        // A token with too many groups names a place to fetch them from. They are not fetched and count as unknown.
+        // A token with too many groups only links to them. They are not fetched and count as unknown.
         let groups = if claims.contains_key("_claim_names") { Vec::new() } else { texts(claims.get("groups")) };
         let roles = texts(at_path(claims, &self.role_claim));
         let (oid, sub) = (text("oid"), text("sub"));
         let mut principal = Principal { oid, sub, tenant, client, groups, roles, ..Principal::default() };
         let (_, subject) = principal.subject().ok_or(TokenError::Malformed("neither oid nor sub"))?;
         let token_id = text("uti").or_else(|| text("jti"));
-        // Quoted, so that no claim can break a line of the log.
+        // Quoted, so that a claim cannot break a line of the log.
         let description = format!(
             "principal {subject:?} of {:?} (client {:?}, token {:?})",
             text("iss").unwrap_or_default(),
@@ -121,16 +120,16 @@ impl ClaimRules {
     }
 }
 
-/// A time in seconds since 1970, which may have a fraction; `None` if the claim is missing.
+/// Returns a time in seconds since 1970, possibly with a fraction, or `None` if the claim is missing.
 fn time(claims: &ClaimMap, name: &'static str) -> Result<Option<SystemTime>, TokenError> {
-    /// The end of the year 9999. A later time is a mistake, and would overflow.
+    /// The end of the year 9999. A later time is a mistake and would overflow.
     const SECONDS_MAX: f64 = 253_402_300_799.0;
     let Some(value) = claims.get(name) else { return Ok(None) };
     let seconds = value.as_f64().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
     seconds.map(|seconds| Some(UNIX_EPOCH + Duration::from_secs_f64(seconds))).ok_or(TokenError::Malformed(name))
 }
 
-/// The texts of a claim that may be one text or a list of them.
+/// Returns the strings of a claim that may be a single string or a list.
 fn texts(value: Option<&Value>) -> Vec<String> {
     match value {
         Some(Value::String(text)) => vec![text.clone()],
@@ -139,7 +138,7 @@ fn texts(value: Option<&Value>) -> Vec<String> {
     }
 }
 
-/// The claim of that name, which may hold dots, or else what lies at the end of the path.
+/// Returns the claim with this name, which may contain dots, or else the value at the end of the path.
 fn at_path<'c>(claims: &'c ClaimMap, path: &str) -> Option<&'c Value> {
     if let Some(value) = claims.get(path) {
         return Some(value);
@@ -245,7 +244,7 @@ mod tests {
         assert_eq!(roles("realm.access.roles", json!({ "realm": { "access": { "roles": ["r"] } } })), ["r"]);
         assert_eq!(roles("https://a.example/roles", json!({ "https://a.example/roles": ["r"] })), ["r"]);
         assert!(roles("realm.roles", json!({ "realm": [] })).is_empty());
-        // A scope grants nothing.
+        // Scopes (`scp`) grant nothing.
         assert!(roles("roles", json!({ "scp": "user_impersonation tables.write" })).is_empty());
         let described = principal(&rules(), json!({ "oid": "o\nforged line" })).unwrap().description;
         assert!(!described.contains('\n'), "{described}");

@@ -1,7 +1,7 @@
 //! Fetches documents of issuers over HTTPS, with limits on size, time and redirects.
 //!
-//! Plain HTTP is for issuers on this machine, and only if the configuration says so. No proxy is used, no cookie or
-//! credential is sent.
+//! Plain HTTP is only for issuers on this machine, and only if the configuration allows it. Uses no proxy and sends no
+//! cookie or credential.
 
 use bytes::Bytes;
 use client::http::{HttpClient, HttpError, HttpOptions, bare_host, system_roots, tls_config};
@@ -13,14 +13,13 @@ use std::net::IpAddr;
 use std::time::Duration;
 use tracing::warn;
 
-/// Longest time for one document, redirects included (09 §6).
+/// The timeout for one document, including redirects (09 §6).
 const FETCH_TIME: Duration = Duration::from_secs(5);
-/// Largest document, in bytes: 1 MiB (09 §6).
+/// The maximum size of a document, in bytes: 1 MiB (09 §6).
 const DOCUMENT_BYTES_MAX: usize = 1024 * 1024;
-/// Most redirects that are followed, all to the same scheme (09 §6).
+/// The maximum number of redirects that are followed, all with the same scheme (09 §6).
 const REDIRECTS_MAX: usize = 3;
 
-/// Fetches documents of issuers.
 pub(crate) struct IssuerClient {
     http: HttpClient,
     allow_http_on_loopback: bool,
@@ -30,14 +29,13 @@ pub(crate) struct IssuerClient {
 #[derive(Debug)]
 pub(crate) struct IssuerDocument {
     pub(crate) body: Bytes,
-    /// The `max-age` that came with it.
+    /// The `max-age` that was sent with it.
     pub(crate) max_age: Option<Duration>,
 }
 
-/// Why a document could not be fetched.
 #[derive(Debug)]
 pub(crate) enum FetchError {
-    /// Not HTTPS, and not plain HTTP to this machine with the option that allows it.
+    /// Neither HTTPS nor plain HTTP to this machine with the option that allows it.
     Address(Uri),
     Http(HttpError),
     Status(StatusCode),
@@ -66,19 +64,18 @@ impl fmt::Display for FetchError {
 
 impl std::error::Error for FetchError {}
 
-/// The result of one request.
 enum FetchStep {
     Done(IssuerDocument),
     Redirect(Uri),
 }
 
 impl IssuerClient {
-    /// Trusts the certificate authorities of the system (or of `SSL_CERT_FILE`).
+    /// Creates a client that trusts the certificate authorities of the system (or of `SSL_CERT_FILE`).
     pub(crate) fn new(allow_http_on_loopback: bool) -> Result<Self, rustls::Error> {
         let roots = system_roots();
         if roots.is_empty() {
             warn!(
-                "the system has no certificate authorities, so no issuer can be reached over https: install them, or name a file in SSL_CERT_FILE"
+                "the system has no certificate authorities, so no issuer can be reached over https: install them, or set SSL_CERT_FILE to a file"
             );
         }
         let options = HttpOptions {
@@ -101,7 +98,6 @@ impl IssuerClient {
         }
     }
 
-    /// Fetches a document.
     pub(crate) async fn get(&self, uri: &Uri) -> Result<IssuerDocument, FetchError> {
         tokio::time::timeout(FETCH_TIME, self.follow(uri.clone())).await.map_err(|_| FetchError::TimedOut)?
     }
@@ -120,7 +116,7 @@ impl IssuerClient {
     async fn request(&self, uri: &Uri) -> Result<FetchStep, FetchError> {
         Self::check(uri, self.allow_http_on_loopback)?;
         let request = Request::get(uri).header(ACCEPT, "application/json").body(Bytes::new());
-        let request = request.expect("an address that was parsed, and a header that is valid");
+        let request = request.expect("the address was parsed and the header is valid");
         let mut response = self.http.send(request).await.map_err(|error| match error {
             HttpError::Address => FetchError::Address(uri.clone()),
             error => FetchError::Http(error),
@@ -142,7 +138,7 @@ fn is_loopback(uri: &Uri) -> bool {
     host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-/// The target of a redirect: an address, or a path on the same host.
+/// Returns the target of a redirect: an address, or a path on the same host.
 fn redirect_target(uri: &Uri, headers: &HeaderMap) -> Option<Uri> {
     let next: Uri = headers.get(LOCATION)?.to_str().ok()?.parse().ok()?;
     if next.scheme().is_some() {

@@ -1,7 +1,7 @@
-//! A token as it was sent: the three parts of a JSON Web Signature, and the check of its signature.
+//! A token as it was sent: the three parts of a JSON Web Signature, and the verification of its signature.
 //!
-//! Before the signature is checked, only what is needed to find the key can be read: algorithm, key id and issuer. Key
-//! material and addresses of keys in the header are ignored.
+//! Before the signature is verified, only what is needed to find the key can be read: algorithm, key ID and issuer.
+//! Key material and key URLs in the header are ignored.
 
 use super::algorithm::{Algorithm, VerificationMethod};
 use super::key_set::{Key, Material};
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 /// The claims of a token, by name.
 pub(crate) type ClaimMap = Map<String, Value>;
 
-/// A token whose signature was not checked yet.
+/// A token whose signature has not been verified yet.
 #[derive(Debug)]
 pub(crate) struct Jws<'a> {
     algorithm: Algorithm,
@@ -58,22 +58,22 @@ impl<'a> Jws<'a> {
         Ok(Self { algorithm, key_id: header.kid, claims, signed, signature: decode(signature)? })
     }
 
-    /// The algorithm that the token claims to be signed with.
+    /// Returns the algorithm that the token claims to be signed with.
     pub(crate) fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// The name of the key that the token claims to be signed with.
+    /// Returns the ID of the key that the token claims to be signed with.
     pub(crate) fn key_id(&self) -> Option<&str> {
         self.key_id.as_deref()
     }
 
-    /// The issuer that the token claims to be from.
+    /// Returns the issuer that the token claims to be from.
     pub(crate) fn issuer(&self) -> Result<&str, TokenError> {
         self.claims.get("iss").and_then(Value::as_str).ok_or(TokenError::Malformed("iss"))
     }
 
-    /// The claims, if the key signed them.
+    /// Returns the claims if the key signed them.
     pub(crate) fn verify(self, key: &Key) -> Result<ClaimMap, TokenError> {
         if self.is_signed_by(key) { Ok(self.claims) } else { Err(TokenError::Signature) }
     }
@@ -94,13 +94,14 @@ impl<'a> Jws<'a> {
     }
 }
 
-/// `typ` names a media type, so its case does not matter, and `application/` may be spelled out.
+/// Returns true for an access token. `typ` names a media type, so case does not matter, and the prefix `application/`
+/// is optional.
 fn is_type_of_access_token(typ: &str) -> bool {
     let typ = typ.to_ascii_lowercase();
     matches!(typ.strip_prefix("application/").unwrap_or(&typ), "jwt" | "at+jwt")
 }
 
-/// Strict: the URL alphabet, no padding, no stray bits at the end.
+/// Decodes strictly: the URL alphabet, no padding, no stray bits at the end.
 pub(super) fn decode(part: &str) -> Result<Vec<u8>, TokenError> {
     URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Malformed("Base64"))
 }
@@ -150,7 +151,7 @@ mod tests {
         let stranger = KeyPair::p256("e");
         let token = stranger.sign(&header("ES256", &stranger), &json!({}));
         assert_eq!(verify(&token, &keys), Err(TokenError::Signature));
-        // A key of another kind than the algorithm needs is not found.
+        // A key of the wrong kind for the algorithm is not found.
         let token = rsa.sign(&json!({ "alg": "RS256", "kid": "e" }), &json!({}));
         assert_eq!(verify(&token, &keys), Err(TokenError::UnknownKey));
     }
@@ -162,7 +163,7 @@ mod tests {
         assert_eq!(Jws::parse(&none).unwrap_err(), TokenError::Algorithm);
         let token = rsa.sign_with_public_key_as_secret(&json!({ "alg": "HS256", "kid": "r" }), &json!({}));
         assert_eq!(Jws::parse(&token).unwrap_err(), TokenError::Algorithm);
-        // The same bytes under a name that is allowed.
+        // The same bytes under the name of an allowed algorithm.
         let token = rsa.sign_with_public_key_as_secret(&json!({ "alg": "RS256", "kid": "r" }), &json!({}));
         assert_eq!(verify(&token, &key_set(&[&rsa])), Err(TokenError::Signature));
     }

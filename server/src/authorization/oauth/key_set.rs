@@ -1,7 +1,7 @@
 //! The public keys of an issuer: a JSON Web Key Set.
 //!
-//! A key that this server cannot use is left out and is no error: issuers also publish keys for encryption and for other
-//! algorithms.
+//! A key that this server cannot use is skipped without an error, because issuers also publish keys for encryption and
+//! for other algorithms.
 
 use super::algorithm::{Algorithm, KeyKind};
 use super::token_error::TokenError;
@@ -10,18 +10,17 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Smallest RSA key, in bits (09 §6).
+/// The minimum size of an RSA key, in bits (09 §6).
 const RSA_BITS_MIN: usize = 2048;
-/// Most keys that are kept of one set; real ones hold fewer than ten.
+/// The maximum number of keys kept from one set; real sets have fewer than ten.
 const KEYS_MAX: usize = 256;
 
-/// The keys of an issuer that can check signatures.
+/// The keys of an issuer that can verify signatures.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KeySet {
     keys: Vec<Key>,
 }
 
-/// One public key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key {
     id: Option<String>,
@@ -30,10 +29,10 @@ pub(crate) struct Key {
     material: Material,
 }
 
-/// The numbers of a key, as ring takes them.
+/// The values of a key in the form that ring expects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Material {
-    /// Modulus and exponent, big endian without leading zeros.
+    /// Modulus and exponent, big-endian without leading zeros.
     Rsa { n: Vec<u8>, e: Vec<u8> },
     /// An uncompressed point.
     P256(Vec<u8>),
@@ -43,7 +42,7 @@ pub(crate) enum Material {
     Ed25519(Vec<u8>),
 }
 
-/// A text that is not a key set.
+/// The error for a document that is not a key set.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct MalformedKeySet;
 
@@ -67,25 +66,24 @@ struct RawKey {
 }
 
 impl KeySet {
-    /// Reads a key set and keeps the keys that can check signatures.
+    /// Parses a key set and keeps the keys that can verify signatures.
     pub(crate) fn parse(json: &[u8]) -> Result<Self, MalformedKeySet> {
         let raw: RawKeySet = serde_json::from_slice(json).map_err(|_| MalformedKeySet)?;
         let keys = raw.keys.into_iter().filter_map(|value| serde_json::from_value(value).ok());
-        Ok(Self { keys: keys.filter_map(Key::of).take(KEYS_MAX).collect() })
+        Ok(Self { keys: keys.filter_map(Key::from_raw).take(KEYS_MAX).collect() })
     }
 
-    /// How many keys can be used.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// The key for a token (09 §6 step 4): by its name, or, if the token names none, the only one that fits.
+    /// Returns the key for a token (09 §6 step 4): by its ID, or, if the token has none, the only one that fits.
     pub(crate) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Result<&Key, TokenError> {
         let mut fitting =
             self.keys.iter().filter(|key| key.fits(algorithm) && (id.is_none() || key.id.as_deref() == id));
         match (fitting.next(), fitting.next(), id) {
             (Some(key), None, _) => Ok(key),
-            // Two keys of one name: the first one, as every library does.
+            // If two keys have the same ID, the first one is used, as in every library.
             (Some(key), Some(_), Some(_)) => Ok(key),
             (Some(_), Some(_), None) | (None, _, _) => Err(TokenError::UnknownKey),
         }
@@ -93,23 +91,22 @@ impl KeySet {
 }
 
 impl Key {
-    /// Whether the key makes signatures of this algorithm.
+    /// Returns true if the key can make signatures with this algorithm.
     pub(crate) fn fits(&self, algorithm: Algorithm) -> bool {
         self.material.kind() == algorithm.key_kind() && self.algorithm.is_none_or(|own| own == algorithm)
     }
 
-    /// The numbers of the key.
     pub(crate) fn material(&self) -> &Material {
         &self.material
     }
 
-    fn of(raw: RawKey) -> Option<Self> {
+    fn from_raw(raw: RawKey) -> Option<Self> {
         if raw.usage.as_deref().is_some_and(|usage| usage != "sig") {
             return None;
         }
         let algorithm = match &raw.alg {
             None => None,
-            // A key for an algorithm that does not exist here is of no use.
+            // A key for an unsupported algorithm is useless.
             Some(name) => Some(Algorithm::parse(name)?),
         };
         let material = match (raw.kty.as_str(), raw.crv.as_deref()) {
@@ -141,7 +138,7 @@ fn rsa(n: &str, e: &str) -> Option<Material> {
     (bits >= RSA_BITS_MIN && !e.is_empty()).then_some(Material::Rsa { n, e })
 }
 
-/// The uncompressed form of a point whose coordinates have a fixed length.
+/// Returns the uncompressed form of a point whose coordinates have a fixed length.
 fn point(x: &str, y: &str, length: usize) -> Option<Vec<u8>> {
     let (x, y) = (decode(x)?, decode(y)?);
     (x.len() == length && y.len() == length).then(|| [&[4], x.as_slice(), y.as_slice()].concat())

@@ -1,10 +1,10 @@
-//! The current keys of an issuer, and how they are refreshed.
+//! The current keys of an issuer, and their refresh.
 //!
 //! Invariants:
 //!
-//! 1. One fetch at a time, however many requests wait for it.
+//! 1. At most one fetch runs at a time, however many requests wait for it.
 //! 2. Requests cause at most one fetch a minute, whatever keys their tokens name.
-//! 3. Keys that could not be refreshed for a day are not used. If fetching fails, tokens are refused.
+//! 3. Keys that could not be refreshed for a day are not used. If fetching fails, tokens are rejected.
 
 use super::algorithm::Algorithm;
 use super::fetch::{FetchError, IssuerClient};
@@ -23,49 +23,47 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 use tracing::{info, warn};
 
-/// How often requests with an unknown key may cause a fetch (09 §6).
+/// The minimum interval between fetches caused by requests with an unknown key (09 §6).
 const DEMAND_PAUSE: Duration = Duration::from_secs(60);
-/// How long keys are used when they cannot be refreshed (09 §6).
+/// The maximum age of keys that cannot be refreshed (09 §6).
 const STALE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
-/// Time between refreshes where the issuer names none, and its bounds (09 §6).
+/// The interval between refreshes if the issuer specifies none, and the bounds of the interval (09 §6).
 const REFRESH_TIME_DEFAULT: Duration = Duration::from_secs(3600);
 const REFRESH_TIME_MIN: Duration = Duration::from_secs(5 * 60);
 const REFRESH_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
-/// Time between reads of a key file.
+/// The interval between reads of a key file.
 const FILE_REFRESH_TIME: Duration = Duration::from_secs(60);
-/// Time before the first new attempt after a failure; it doubles up to a minute.
+/// The pause before the first retry after a failure. It doubles up to a minute.
 const RETRY_TIME_MIN: Duration = Duration::from_secs(2);
 const RETRY_TIME_MAX: Duration = Duration::from_secs(60);
-/// Largest key file, in bytes: 1 MiB, as for documents that are fetched.
+/// The maximum size of a key file, in bytes: 1 MiB, as for fetched documents.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The keys of one issuer.
 pub(crate) struct KeySource {
     /// The names that the issuer may have in its discovery document.
     names: Vec<String>,
     source: KeyLocation,
     client: Option<Arc<IssuerClient>>,
     current: RwLock<CurrentKeys>,
-    /// Held while fetching. The time when a request last caused a fetch.
+    /// Held while fetching. Contains the time when a request last caused a fetch.
     fetch_lock: Mutex<Option<Instant>>,
 }
 
 #[derive(Clone, Default)]
 struct CurrentKeys {
     keys: Arc<KeySet>,
-    /// Grows whenever the keys change.
+    /// Incremented whenever the keys change.
     generation: u64,
     fetched: Option<Instant>,
 }
 
-/// Why the keys of an issuer could not be loaded.
 #[derive(Debug)]
 pub(crate) enum KeySourceError {
     Fetch(FetchError),
     File(std::io::Error),
     /// The document is not a discovery document.
     Discovery,
-    /// The discovery document is that of another issuer; holds the name it gives.
+    /// The discovery document belongs to another issuer, whose name is given.
     OtherIssuer(String),
     KeySet,
 }
@@ -78,7 +76,7 @@ impl fmt::Display for KeySourceError {
             Self::Discovery => f.write_str("the discovery document does not name an issuer and a jwks_uri"),
             Self::OtherIssuer(name) => write!(
                 f,
-                "the discovery document is that of the issuer {name:?}; if that is the same issuer, add the name to its \
+                "the discovery document belongs to the issuer {name:?}; if that is the same issuer, add the name to its \
                  aliases"
             ),
             Self::KeySet => f.write_str("the document is not a JSON Web Key Set"),
@@ -99,7 +97,7 @@ impl KeySource {
         Self { names, source, client, current: RwLock::default(), fetch_lock: Mutex::default() }
     }
 
-    /// Fetches the keys; returns how long to wait until the next time.
+    /// Fetches the keys and returns how long to wait until the next refresh.
     pub(crate) async fn refresh(&self) -> Result<Duration, KeySourceError> {
         let _fetching = self.fetch_lock.lock().await;
         self.load().await
@@ -125,7 +123,8 @@ impl KeySource {
         }
     }
 
-    /// The key for a token, and its generation. An unknown name may be that of a new key, so it causes a refresh (09 §6 step 5).
+    /// Returns the key for a token, and its generation. An unknown ID may belong to a new key, so it causes a refresh
+    /// (09 §6 step 5).
     pub(crate) async fn key(
         self: &Arc<Self>,
         id: Option<&str>,
@@ -145,19 +144,18 @@ impl KeySource {
         self.current().find(id, algorithm)
     }
 
-    /// The generation of the keys; `None` if there are none or they are too old.
+    /// Returns the generation of the keys, or `None` if there are no keys or they are too old.
     pub(crate) fn generation(&self) -> Option<u64> {
         let current = self.current();
         current.is_usable().then_some(current.generation)
     }
 
-    /// The issuer, for the log.
     pub(crate) fn name(&self) -> &str {
         self.names.first().map_or("", String::as_str)
     }
 
-    /// Refreshes in a task of its own. Otherwise a client that goes away would stop the refresh, and none would follow in this
-    /// minute.
+    /// Refreshes the keys in a separate task. Otherwise a client that disconnects would stop the refresh, and no other
+    /// would follow within the minute.
     async fn refresh_on_demand(self: &Arc<Self>, seen: u64) {
         let source = Arc::clone(self);
         let refresh = tokio::spawn(async move {
@@ -176,7 +174,7 @@ impl KeySource {
         }
     }
 
-    /// Loads the keys; the caller holds `fetch_lock`.
+    /// Loads the keys. The caller holds `fetch_lock`.
     async fn load(&self) -> Result<Duration, KeySourceError> {
         let (json, pause) = match &self.source {
             KeyLocation::File(path) => (read_file(path).await?, FILE_REFRESH_TIME),
@@ -246,7 +244,7 @@ async fn read_file(path: &Path) -> Result<Bytes, KeySourceError> {
     tokio::task::spawn_blocking(read).await.map_err(std::io::Error::other).flatten().map_err(KeySourceError::File)
 }
 
-/// Up to a tenth earlier, so that many servers do not fetch keys at the same moment.
+/// Shortens a pause by up to a tenth, so that many servers do not fetch keys at the same moment.
 fn jittered(pause: Duration) -> Duration {
     let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
     let share = u32::try_from(random >> 40).unwrap_or_default() % 1000;
@@ -281,11 +279,11 @@ mod tests {
         assert_eq!(key("b").await, Ok(2));
         assert_eq!(key("a").await, Err(TokenError::UnknownKey), "a removed key no longer counts");
         write(&path, &[&b, &c]);
-        assert_eq!(key("c").await, Err(TokenError::UnknownKey), "the refresh of this minute is used up");
+        assert_eq!(key("c").await, Err(TokenError::UnknownKey), "only one refresh a minute is allowed");
         assert_eq!(key("b").await, Ok(2));
         source.refresh().await.unwrap();
         assert_eq!(key("c").await, Ok(3));
-        // What cannot be read leaves the keys as they are.
+        // Unreadable keys leave the current ones unchanged.
         std::fs::write(&path, "{").unwrap();
         assert!(source.refresh().await.is_err());
         assert_eq!(key("c").await, Ok(3));

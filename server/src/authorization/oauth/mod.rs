@@ -1,20 +1,21 @@
-//! Bearer tokens of any issuer that speaks OpenID Connect (specification 09).
+//! Bearer tokens of any OpenID Connect issuer (specification 09).
 //!
-//! Without I/O: [`jws`] parses a token and checks its signature with a key of a [`key_set`]; [`claims`] checks its claims,
-//! [`audience`] for whom it was issued; [`assignments`] hold what its principal may do. With I/O: [`fetch`] gets documents of
-//! issuers, [`key_source`] keeps an issuer's keys current. [`token_cache`] avoids checking a token at every request. This
-//! file combines them.
+//! Modules without I/O: [`jws`] parses a token and verifies its signature with a key of a [`key_set`]. [`claims`]
+//! checks its claims and [`audience`] its audience. [`assignments`] holds the roles of its principal. Modules with
+//! I/O: [`fetch`] fetches documents of issuers, and [`key_source`] keeps an issuer's keys current. [`token_cache`]
+//! avoids checking a token again in every request. This file combines them.
 //!
 //! Invariants:
 //!
-//! 1. No claim of a token is used before its signature was checked with a key of the issuer that it names, except to find
-//!    that key.
-//! 2. Without keys every token is refused.
-//! 3. No token is ever logged, stored or sent on.
+//! 1. No claim of a token is used before its signature was verified with a key of the issuer that it names, except to
+//!    find that key.
+//! 2. Without keys every token is rejected.
+//! 3. No token is ever logged, stored or forwarded.
 //!
-//! [`unverified`] breaks the first two, where [`OAuthConfig::without_signatures`] asks for it: as the emulator does, for development.
+//! For development, [`unverified`] breaks the first two, as the emulator does. Only
+//! [`OAuthConfig::without_signatures`] enables it.
 //!
-//! It must not know tables, entities or operations.
+//! This folder must not know tables, entities or operations.
 
 mod algorithm;
 mod assignments;
@@ -56,9 +57,9 @@ pub(crate) struct OAuth {
     challenge: Option<HeaderValue>,
     allow_plain_http: bool,
     issuers: Vec<Issuer>,
-    /// Assignments of the configuration.
+    /// The assignments of the configuration.
     assignments: Assignments,
-    /// Assignments that may change while the server runs.
+    /// The assignments that may change while the server runs.
     live_assignments: Arc<Live<Assignments>>,
     cache: TokenCache,
     /// As in [`OAuthConfig`].
@@ -70,18 +71,17 @@ struct Issuer {
     keys: Arc<KeySource>,
 }
 
-/// A valid token.
 pub(crate) struct VerifiedToken {
     issuer: usize,
     claims: Arc<Claims>,
 }
 
-/// A principal by its id.
+/// A principal identified by its ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Subject<'a> {
     /// The index of the issuer in the configuration.
     pub(crate) issuer: usize,
-    /// The claim that has the id.
+    /// The claim that holds the ID.
     pub(crate) claim: SubjectClaim,
     pub(crate) id: &'a str,
     pub(crate) tenant: &'a str,
@@ -91,7 +91,6 @@ pub(crate) struct Subject<'a> {
 const NO_TENANT: &str = "00000000-0000-0000-0000-000000000000";
 
 impl VerifiedToken {
-    /// The principal of the token by its id.
     pub(crate) fn subject(&self) -> Option<Subject<'_>> {
         let principal = &self.claims.principal;
         let (claim, id) = principal.subject()?;
@@ -107,10 +106,10 @@ impl fmt::Debug for OAuth {
 }
 
 impl OAuth {
-    /// Fetches the issuers' keys, and keeps them and the assignments current from then on.
+    /// Fetches the issuers' keys, and from then on keeps them and the assignments current.
     ///
-    /// An issuer that cannot be reached is no error; its keys are fetched later. A discovery document of another issuer, or a
-    /// key file that cannot be read, is an error.
+    /// An unreachable issuer is not an error; its keys are fetched later. A discovery document of another issuer, or
+    /// an unreadable key file, is an error.
     pub(crate) async fn start(config: OAuthConfig) -> anyhow::Result<Self> {
         let needs_client = config.issuers.iter().any(|issuer| !matches!(issuer.source, KeyLocation::File(_)));
         let client = if needs_client {
@@ -147,22 +146,22 @@ impl OAuth {
         })
     }
 
-    /// The value of `WWW-Authenticate` where a token is missing or refused.
+    /// Returns the value of `WWW-Authenticate` for a missing or rejected token.
     pub(crate) fn challenge(&self) -> Option<&HeaderValue> {
         self.challenge.as_ref()
     }
 
-    /// Whether tokens are accepted as the emulator accepts them, whose errors clients then expect.
+    /// Returns true if tokens are accepted as in the emulator, whose errors clients then expect.
     pub(crate) fn takes_unverified_tokens(&self) -> bool {
         self.takes_unverified_tokens
     }
 
-    /// Whether tokens are taken from connections without TLS.
+    /// Returns true if tokens are accepted on connections without TLS.
     pub(crate) fn allows_plain_http(&self) -> bool {
         self.allow_plain_http
     }
 
-    /// Checks a token for an account (09 §6). `account` is unchecked text from the address.
+    /// Checks a token for an account (09 §6). `account` is unchecked text from the URL.
     pub(crate) async fn verify(
         &self,
         token: &str,
@@ -188,13 +187,13 @@ impl OAuth {
         if is_for_account { Ok(verified) } else { Err(TokenError::Audience) }
     }
 
-    /// What the principal of a token may do on an account.
+    /// Returns the permissions of a token's principal on an account.
     pub(crate) fn roles(&self, verified: &VerifiedToken, account: &AccountName) -> RoleScope {
         self.roles_of(verified.issuer, &verified.claims.principal, account)
     }
 
     fn roles_of(&self, issuer: usize, principal: &Principal, account: &AccountName) -> RoleScope {
-        let mut scope = RoleScope::of(Arc::clone(&principal.description));
+        let mut scope = RoleScope::new(Arc::clone(&principal.description));
         if self.takes_unverified_tokens {
             scope.allow(
                 None,
@@ -206,37 +205,37 @@ impl OAuth {
         scope
     }
 
-    /// What a principal may do on an account by its id alone: roles of groups, client applications and app roles are in no
-    /// signature, so they do not count.
+    /// Returns the permissions that a principal has on an account by its ID alone. Roles from groups, client
+    /// applications and app roles do not count, because a signature does not contain them.
     pub(crate) fn roles_by_id(&self, subject: Subject<'_>, account: &AccountName) -> RoleScope {
         let description =
             format!("principal {:?} of {:?} by a user delegation key", subject.id, self.name(subject.issuer));
         let principal =
-            Principal { description: description.into(), ..Principal::of_subject(subject.claim, subject.id) };
+            Principal { description: description.into(), ..Principal::from_subject(subject.claim, subject.id) };
         self.roles_of(subject.issuer, &principal, account)
     }
 
-    /// The number of issuers; their indices are below it.
+    /// Returns the number of issuers. An issuer's index is less than this number.
     pub(crate) fn issuers(&self) -> usize {
         self.issuers.len()
     }
 
-    /// The first name of an issuer in the configuration.
+    /// Returns the first name of an issuer in the configuration.
     pub(crate) fn name(&self, issuer: usize) -> &str {
         self.issuers.get(issuer).and_then(|issuer| issuer.config.names.first()).map_or("", String::as_str)
     }
 
-    /// Whether tokens of a tenant are accepted from the issuer.
+    /// Returns true if the issuer's tokens are accepted for a tenant.
     pub(crate) fn accepts_tenant(&self, issuer: usize, tenant: &str) -> bool {
         self.listed_tenants(issuer).is_empty() || self.has_tenant(issuer, tenant)
     }
 
-    /// Whether the configuration lists a tenant as one of the issuer's.
+    /// Returns true if the configuration lists the tenant for this issuer.
     pub(crate) fn has_tenant(&self, issuer: usize, tenant: &str) -> bool {
         self.listed_tenants(issuer).iter().any(|listed| listed == tenant)
     }
 
-    /// The tenants that the configuration lists for an issuer; without any, every tenant is accepted.
+    /// Returns the tenants that the configuration lists for an issuer. If it lists none, every tenant is accepted.
     fn listed_tenants(&self, issuer: usize) -> &[String] {
         self.issuers.get(issuer).map_or(&[], |issuer| &issuer.config.rules.directories)
     }
@@ -258,13 +257,13 @@ impl OAuth {
         Ok((index, generation, claims))
     }
 
-    /// Whether the keys that a token was checked with are still those of its issuer.
+    /// Returns true if the issuer still has the keys with which a token was checked.
     fn is_current(&self, known: &CachedToken) -> bool {
         self.issuers.get(known.issuer).and_then(|issuer| issuer.keys.generation()) == Some(known.generation)
     }
 }
 
-/// Fetches all keys once, side by side, and starts the tasks that refresh them.
+/// Fetches all keys once, concurrently, and starts the tasks that refresh them.
 async fn keep_fresh(issuers: &[Issuer]) -> anyhow::Result<()> {
     let first: Vec<_> = issuers
         .iter()
@@ -326,7 +325,7 @@ mod tests {
         std::fs::write(path, json!({ "keys": keys }).to_string()).unwrap();
     }
 
-    /// Two issuers: one with an alias and RS256, and one with ES256 and an audience for each account.
+    /// Starts with two issuers: one with an alias and RS256, and one with ES256 and an audience for each account.
     async fn start(folder: &Path) -> OAuth {
         let (one, two) = (folder.join("one.json"), folder.join("two.json"));
         let text = format!(
@@ -396,7 +395,7 @@ mod tests {
         assert_eq!(verify("otheracct", NOW).await, Some(TokenError::Audience));
         assert_eq!(verify("orchardacct", NOW + 3600 + 299).await, None);
         assert_eq!(verify("orchardacct", NOW + 3600 + 300).await, Some(TokenError::Expired));
-        // A token with a new key causes a refresh, and the old key is gone.
+        // A token with a new key causes a refresh, which removes the old key.
         write_keys(&two, &[&new]);
         let fresh = new.sign(&header("ES256", &new), &claims("https://two.example", "api://orchardacct"));
         assert!(oauth.verify(&fresh, "orchardacct", at(NOW)).await.is_ok());

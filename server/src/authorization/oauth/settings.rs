@@ -1,4 +1,4 @@
-//! The `[oauth]` section of the configuration file, and the checked configuration made of it (specification 09 §6).
+//! The `[oauth]` section of the configuration file, and the checked configuration built from it (specification 09 §6).
 
 use super::algorithm::Algorithm;
 use super::assignments::{AssignmentSection, Assignments, Roles};
@@ -15,23 +15,23 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The section as it is in the file.
+/// The `[oauth]` section as written in the file.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct OAuthSection {
-    /// Where clients get tokens, for the challenge; its path starts with a UUID.
+    /// Where clients get tokens, for the challenge. Its path starts with a UUID.
     authorization_uri: Option<String>,
-    /// The resource that clients ask tokens for, for the challenge [default: `https://storage.azure.com`].
+    /// The resource for which clients request tokens, for the challenge [default: `https://storage.azure.com`].
     resource_id: Option<String>,
-    /// Accept tokens over plain HTTP too: behind a proxy with TLS, or for tests.
+    /// Accept tokens over plain HTTP, too: behind a TLS proxy, or for tests.
     allow_bearer_over_plain_http: bool,
     /// Fetch keys over plain HTTP from issuers on this machine, for tests.
     allow_plain_http_issuer_on_loopback: bool,
     issuers: Vec<IssuerSection>,
-    /// Further roles: a name and the actions it allows.
+    /// Additional roles: a name and the actions it allows.
     roles: BTreeMap<String, Vec<String>>,
     assignments: Vec<AssignmentSection>,
-    /// A file with further `[[assignments]]`, read again when it changes.
+    /// A file with more `[[assignments]]`, read again when it changes.
     assignments_file: Option<PathBuf>,
 }
 
@@ -40,14 +40,14 @@ pub struct OAuthSection {
 struct IssuerSection {
     /// Exactly the `iss` of its tokens.
     issuer: String,
-    /// Further names of the same issuer, in tokens or in the discovery document.
+    /// Other names of the same issuer, in tokens or in the discovery document.
     #[serde(default)]
     aliases: Vec<String>,
-    /// Where the keys come from: one of these; without any, the issuer's own discovery document.
+    /// Where the keys come from. At most one is set; if none is, the issuer's own discovery document is used.
     discovery_url: Option<String>,
     jwks_uri: Option<String>,
     jwks_file: Option<PathBuf>,
-    /// Whom tokens may be for; `{account}` stands for the account that is addressed [default: the storage service].
+    /// The accepted audiences; `{account}` stands for the addressed account [default: the storage service].
     #[serde(default)]
     audiences: Vec<String>,
     /// [default: RS256]
@@ -57,27 +57,28 @@ struct IssuerSection {
     /// Accept only tokens with one of these in `tid`.
     #[serde(default)]
     tenant_ids: Vec<String>,
-    /// Accept only tokens that one of these client applications asked for.
+    /// Accept only tokens that were issued to one of these client applications.
     #[serde(default)]
     client_ids: Vec<String>,
     role_claim: Option<RoleClaimSection>,
 }
 
-/// Roles that tokens name themselves.
+/// The roles that an issuer's tokens name.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct RoleClaimSection {
-    /// The claim, or a path of members with dots between them [default: roles].
+    /// The claim, or a path of members separated by dots [default: roles].
     path: Option<String>,
-    /// The accounts, or tables of accounts, on which these roles are valid. Without any, roles only serve assignments.
+    /// The accounts, or tables of accounts, for which these roles are valid. If empty, the roles only serve
+    /// assignments.
     #[serde(default)]
     scopes: Vec<String>,
-    /// The issuer's own names of roles, in addition to those of the built-in ones.
+    /// The issuer's own role names, in addition to the built-in ones.
     #[serde(default)]
     values: BTreeMap<String, String>,
 }
 
-/// Everything about bearer tokens, checked.
+/// The checked settings for bearer tokens.
 #[derive(Debug, Clone)]
 pub struct OAuthConfig {
     pub(crate) challenge: Option<HeaderValue>,
@@ -86,13 +87,12 @@ pub struct OAuthConfig {
     pub(crate) issuers: Vec<IssuerConfig>,
     pub(crate) roles: Roles,
     pub(crate) assignments: Assignments,
-    /// The file with further assignments, and those that it had.
+    /// The file with more assignments, and the assignments it contained.
     pub(crate) assignments_file: Option<(Files<1>, Assignments)>,
-    /// Takes tokens as the emulator does: whoever signed them.
+    /// Whether tokens are accepted as in the emulator, whoever signed them.
     pub(crate) takes_unverified_tokens: bool,
 }
 
-/// One issuer, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct IssuerConfig {
     /// The values that `iss` may have.
@@ -105,20 +105,18 @@ pub(crate) struct IssuerConfig {
 /// Where an issuer's keys come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum KeyLocation {
-    /// A discovery document, which has the address of the key set.
+    /// A discovery document, which contains the URL of the key set.
     Discovery(Uri),
-    /// A key set.
     KeySet(Uri),
-    /// A key set in a file.
     File(PathBuf),
 }
 
 impl OAuthConfig {
-    /// Checks the section.
+    /// Checks the section and returns the configuration.
     pub fn new(section: &OAuthSection) -> anyhow::Result<Self> {
         ensure!(
             !section.issuers.is_empty(),
-            "[oauth] names no issuer; add a section such as\n[[oauth.issuers]]\nissuer = \"https://login.example.net\""
+            "[oauth] names no issuer: add a section such as\n[[oauth.issuers]]\nissuer = \"https://login.example.net\""
         );
         let challenge = match (&section.authorization_uri, &section.resource_id) {
             (Some(uri), resource) => Some(challenge(uri, resource.as_deref())?),
@@ -169,8 +167,8 @@ impl OAuthConfig {
         })
     }
 
-    /// Takes every token whose claims are right, whoever signed it, as the emulator does with `--oauth basic`. It protects nothing:
-    /// everybody can write such a token.
+    /// Accepts every token whose claims are valid, whoever signed it, like the emulator with `--oauth basic`. It
+    /// protects nothing, because anyone can write such a token.
     pub fn without_signatures() -> Self {
         Self {
             challenge: None,
@@ -187,7 +185,7 @@ impl OAuthConfig {
 
 impl IssuerConfig {
     fn new(section: &IssuerSection, allow_plain_http: bool) -> anyhow::Result<Self> {
-        ensure!(!section.issuer.is_empty(), "the issuer has no name: give what its tokens have in iss");
+        ensure!(!section.issuer.is_empty(), "the issuer has no name: give the value of iss in its tokens");
         let uri = |text: &str| -> anyhow::Result<Uri> {
             let uri = text.parse().with_context(|| format!("'{text}' is not a valid address"))?;
             IssuerClient::check(&uri, allow_plain_http)?;
@@ -202,7 +200,7 @@ impl IssuerConfig {
                 KeyLocation::Discovery(uri(&format!("{issuer}/.well-known/openid-configuration"))?)
             }
             _ => bail!(
-                "the source of the keys is given several times: give one of discovery-url, jwks-uri and jwks-file"
+                "the source of the keys is given more than once: give only one of discovery-url, jwks-uri and jwks-file"
             ),
         };
         let algorithms = match &section.algorithms {
@@ -216,7 +214,7 @@ impl IssuerConfig {
                 })
                 .collect::<anyhow::Result<_>>()?,
         };
-        ensure!(!algorithms.is_empty(), "algorithms is empty, so no token could be accepted: leave it out for RS256");
+        ensure!(!algorithms.is_empty(), "algorithms is empty, so no token could be accepted: omit it for RS256");
         let leeway = section.leeway_seconds.unwrap_or(BEARER_LEEWAY_SECONDS_DEFAULT);
         ensure!(
             leeway <= BEARER_LEEWAY_SECONDS_MAX,

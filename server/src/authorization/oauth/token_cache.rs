@@ -1,6 +1,6 @@
-//! Tokens that were found valid, by their digest, so that a token is not checked again at every request.
+//! A cache of valid tokens by their digest, so that a token is not checked again in every request.
 //!
-//! The cache never holds a token itself. After a change of an issuer's keys its tokens are checked again.
+//! The cache never holds a token itself. When an issuer's keys change, its tokens are checked again.
 
 use super::claims::Claims;
 use ring::digest::{SHA256, digest};
@@ -8,42 +8,37 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Longest time until a token is checked again (09 §6).
+/// The maximum time until a token is checked again (09 §6).
 const CACHE_TIME_MAX: Duration = Duration::from_secs(5 * 60);
-/// Most tokens in the cache.
 const TOKENS_MAX: usize = 10_000;
 
-/// A token that was found valid.
 #[derive(Debug, Clone)]
 pub(crate) struct CachedToken {
     /// The index of the issuer in the configuration.
     pub(crate) issuer: usize,
-    /// The generation of the issuer's keys.
     pub(crate) generation: u64,
     pub(crate) claims: Arc<Claims>,
     until: SystemTime,
 }
 
-/// The key of a token in the cache: its SHA-256.
+/// The cache key of a token: its SHA-256.
 pub(crate) type Digest = [u8; 32];
 
-/// The tokens that were found valid.
 #[derive(Default)]
 pub(crate) struct TokenCache(Mutex<HashMap<Digest, CachedToken>>);
 
-/// The digest of a token.
 pub(crate) fn digest_of(token: &str) -> Digest {
     digest(&SHA256, token.as_bytes()).as_ref().try_into().unwrap_or_default()
 }
 
 impl TokenCache {
-    /// The entry of a token, if it has not expired.
+    /// Returns the entry of a token if it has not expired.
     pub(crate) fn get(&self, digest: &Digest, now: SystemTime) -> Option<CachedToken> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(digest).filter(|known| now < known.until).cloned()
     }
 
-    /// Adds a token that was just found valid.
+    /// Adds a token that has just been found valid.
     pub(crate) fn insert(&self, digest: Digest, issuer: usize, generation: u64, claims: Arc<Claims>, now: SystemTime) {
         let until = claims.expires.min(now + CACHE_TIME_MAX);
         if until <= now {
@@ -54,7 +49,7 @@ impl TokenCache {
             known.retain(|_, known| now < known.until);
         }
         if known.len() >= TOKENS_MAX {
-            // Only valid tokens come here, so this is rare, and costs one more check of each.
+            // Only valid tokens reach this point, so this is rare. It costs one extra check of each token.
             known.clear();
         }
         known.insert(digest, CachedToken { issuer, generation, claims, until });

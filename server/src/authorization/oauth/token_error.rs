@@ -1,15 +1,15 @@
-//! Why a token was refused. The text is for the log; a client sees it only in the emulator's place.
+//! The reasons for rejecting a token. They go to the log; a client sees them only where tokens are checked as in the
+//! emulator.
 
 use std::fmt;
 
-/// Why a token was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TokenError {
-    /// Above the limit of size.
+    /// Above the size limit.
     TooLarge,
-    /// Not three parts in Base64 without padding, or a header or claim of a wrong type.
+    /// Not three parts in Base64 without padding, or a header or claim of the wrong type.
     Malformed(&'static str),
-    /// A header that requires something that this server does not support.
+    /// A header that requires something this server does not support.
     Unsupported(&'static str),
     /// An algorithm that the issuer's configuration does not allow.
     Algorithm,
@@ -19,7 +19,6 @@ pub(crate) enum TokenError {
     UnknownKey,
     /// The issuer's keys could not be fetched, so the token could not be checked.
     KeysUnavailable,
-    /// The signature is not that of the key.
     Signature,
     Expired,
     NotYetValid,
@@ -33,7 +32,7 @@ pub(crate) enum TokenError {
 }
 
 impl TokenError {
-    /// What the emulator tells a client about the token, in its words.
+    /// Returns what the emulator tells a client about the token, in the emulator's words.
     pub(crate) fn emulator_detail(&self) -> &'static str {
         match self {
             Self::Audience => "Invalid token audience.",
@@ -50,15 +49,15 @@ impl fmt::Display for TokenError {
         match self {
             Self::TooLarge => f.write_str("the token is too large"),
             Self::Malformed(what) => write!(f, "the token is malformed: {what}"),
-            Self::Unsupported(what) => write!(f, "the token requires what this server does not support: {what}"),
+            Self::Unsupported(what) => write!(f, "the token requires an unsupported feature: {what}"),
             Self::Algorithm => f.write_str("the token's algorithm is not allowed for its issuer"),
-            // Quoted, because this text was not authenticated.
+            // Quoted, because this value was not authenticated.
             Self::UnknownIssuer(issuer) => write!(f, "Issuer validation failed. Issuer did not match: {issuer:?}"),
             Self::UnknownKey => f.write_str("no key of the issuer fits the token"),
             Self::KeysUnavailable => {
                 f.write_str("the keys of the token's issuer could not be fetched, so the token cannot be checked")
             }
-            Self::Signature => f.write_str("the token's signature is wrong"),
+            Self::Signature => f.write_str("the token's signature is invalid"),
             Self::Expired => f.write_str("Lifetime validation failed. The token is expired."),
             Self::NotYetValid => f.write_str("Lifetime validation failed. The token is not yet valid."),
             Self::IssuedInTheFuture => f.write_str("Lifetime validation failed. The token was issued in the future."),

@@ -1,7 +1,8 @@
-//! Tokens as the emulator takes them with `--oauth basic`: their claims are checked, and their signature is not.
+//! Tokens as the emulator accepts them with `--oauth basic`: their claims are checked, but not their signature.
 //!
-//! Whoever can reach such a server can write a token that it takes, so this is for development alone. Nothing but
-//! [`OAuthConfig::without_signatures`](super::OAuthConfig::without_signatures) turns it on. This module must not know keys.
+//! Anyone who can reach such a server can write a token that it accepts, so this is only for development. Only
+//! [`OAuthConfig::without_signatures`](super::OAuthConfig::without_signatures) enables it. This module must not know
+//! keys.
 
 use super::audience::Audiences;
 use super::claims::{ClaimRules, Claims};
@@ -11,7 +12,7 @@ use model::limits::BEARER_TOKEN_BYTES_MAX;
 use serde_json::Value;
 use std::time::{Duration, SystemTime};
 
-/// The beginnings of the issuers that the emulator knows.
+/// The prefixes of the issuers that the emulator knows.
 const ISSUERS: [&str; 4] = [
     "https://sts.windows.net/",
     "https://sts.microsoftonline.de/",
@@ -19,7 +20,7 @@ const ISSUERS: [&str; 4] = [
     "https://sts.windows-ppe.net",
 ];
 
-/// The claims of a token that nobody vouches for, if they are ones that the emulator takes for this account.
+/// Returns the claims of an unverified token if the emulator would accept them for this account.
 pub(super) fn claims_without_signature(token: &str, account: &str, now: SystemTime) -> Result<Claims, TokenError> {
     if token.len() > BEARER_TOKEN_BYTES_MAX {
         return Err(TokenError::TooLarge);
@@ -41,7 +42,7 @@ pub(super) fn claims_without_signature(token: &str, account: &str, now: SystemTi
     if !ISSUERS.iter().any(|known| issuer.starts_with(known)) {
         return Err(TokenError::UnknownIssuer(issuer.chars().take(200).collect()));
     }
-    // The emulator asks for no principal.
+    // The emulator does not require a principal.
     if !claims.contains_key("oid") {
         claims.entry("sub").or_insert_with(|| "somebody".into());
     }

@@ -1,4 +1,5 @@
-//! Counting the entities and bytes of accounts with a quota on them: at the start, and again when a count is doubtful or old.
+//! Counts the entities and bytes of accounts that have a quota on them: at the start, and again when a count is
+//! uncertain or old.
 
 use super::Quotas;
 use super::usage::{AccountUsage, ContentSize, entity_bytes};
@@ -6,7 +7,8 @@ use crate::accounts::Accounts;
 use crate::clock;
 use crate::reload::Live;
 use model::limits::{
-    QUOTA_COUNT_SECONDS, QUOTA_COUNT_SHARE, QUOTA_COUNTS_MAX, QUOTA_DOUBT_SHARE, QUOTA_LOOK_MILLISECONDS,
+    QUOTA_CHECK_MILLISECONDS, QUOTA_COUNT_INTERVAL_RATIO, QUOTA_COUNT_SECONDS, QUOTA_COUNTS_MAX,
+    QUOTA_UNCERTAIN_INTERVAL_RATIO,
 };
 use model::{AccountName, EntityView, KeyRange, TableName};
 use std::collections::{HashMap, HashSet};
@@ -19,11 +21,11 @@ use tracing::{debug, info, warn};
 
 /// The log target of counts.
 const TARGET: &str = "rowhouse::quota";
-/// Most entities that are counted in one scan. The engine has a bounded number of readers, so none is held for long.
+/// The maximum number of entities counted in one scan. The engine has a limited number of readers, so a scan must not
+/// hold one for long.
 const STEP_ENTITIES: usize = 10_000;
 const STEP_TIME: Duration = Duration::from_millis(200);
 
-/// When an account was counted, and how long that took.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CountRecord {
     pub(super) at: Instant,
@@ -31,36 +33,35 @@ pub(super) struct CountRecord {
 }
 
 impl CountRecord {
-    /// A count that began then and ends now.
     fn since(began: Instant) -> Self {
         let at = clock::instant();
         Self { at, took: at.saturating_duration_since(began) }
     }
 
-    /// Whether it is time to count again.
+    /// Returns true if it is time to count again.
     pub(super) fn is_due(self, is_doubtful: bool, now: Instant) -> bool {
         let (least, share) = if is_doubtful {
-            (Duration::ZERO, QUOTA_DOUBT_SHARE)
+            (Duration::ZERO, QUOTA_UNCERTAIN_INTERVAL_RATIO)
         } else {
-            (Duration::from_secs(QUOTA_COUNT_SECONDS), QUOTA_COUNT_SHARE)
+            (Duration::from_secs(QUOTA_COUNT_SECONDS), QUOTA_COUNT_INTERVAL_RATIO)
         };
         now.saturating_duration_since(self.at) >= least.max(self.took.saturating_mul(share))
     }
 }
 
-/// Counts for as long as the server runs.
+/// Counts accounts for as long as the server runs.
 pub(crate) async fn run<E: Engine>(engine: Arc<E>, accounts: Arc<Live<Accounts>>, quotas: Arc<Quotas>) {
     let mut accounts = accounts.watch();
     let mut counts = RunningCounts::new();
     loop {
         let bounded = quotas.keep_bounded(&accounts.borrow_and_update());
         counts.end_others(&bounded);
-        // Without any limited account, nothing is done until the accounts change.
+        // Without any limited account there is nothing to do until the accounts change.
         while !bounded.is_empty() {
             for account in bounded.iter().filter(|account| quotas.is_due(account, clock::instant())) {
                 counts.start(account, count(Arc::clone(&engine), Arc::clone(&quotas), account.clone()));
             }
-            tokio::time::sleep(Duration::from_millis(QUOTA_LOOK_MILLISECONDS)).await;
+            tokio::time::sleep(Duration::from_millis(QUOTA_CHECK_MILLISECONDS)).await;
             if accounts.has_changed().unwrap_or(true) {
                 break;
             }
@@ -71,8 +72,8 @@ pub(crate) async fn run<E: Engine>(engine: Arc<E>, accounts: Arc<Live<Accounts>>
     }
 }
 
-/// The counts in progress. Each has a task of its own, so that a large account does not delay others, and few run at one
-/// time, so that requests have enough readers of the engine.
+/// The counts in progress. Each has its own task, so a large account does not delay others. Few run at the same time,
+/// so that requests have enough readers of the engine.
 #[derive(Debug)]
 struct RunningCounts {
     running: HashMap<AccountName, JoinHandle<()>>,
@@ -84,7 +85,7 @@ impl RunningCounts {
         Self { running: HashMap::new(), permits: Arc::new(Semaphore::new(QUOTA_COUNTS_MAX)) }
     }
 
-    /// Starts the count of an account, unless one is under way.
+    /// Starts the count of an account unless one is in progress.
     fn start(&mut self, account: &AccountName, count: impl Future<Output = ()> + Send + 'static) {
         if self.running.get(account).is_some_and(|running| !running.is_finished()) {
             return;
@@ -125,12 +126,12 @@ async fn count<E: Engine>(engine: Arc<E>, quotas: Arc<Quotas>, account: AccountN
         Err(Fault::Closed) => {}
         Err(fault) => {
             quotas.set_failed(&account, CountRecord::since(began));
-            warn!(target: TARGET, %account, "the account could not be counted for its quota, and is counted again later: {fault}");
+            warn!(target: TARGET, %account, "the account could not be counted for its quota and will be counted again later: {fault}");
         }
     }
 }
 
-/// What the tables of an account hold, by their folded names.
+/// Returns the contents of each table of an account, by folded name.
 async fn tables(engine: &impl Engine, account: &AccountName) -> Result<Vec<(Box<str>, ContentSize)>, Fault> {
     let mut counted = Vec::new();
     let mut pages = TablePages::new(engine, account, String::new());
@@ -143,7 +144,7 @@ async fn tables(engine: &impl Engine, account: &AccountName) -> Result<Vec<(Box<
     Ok(counted)
 }
 
-/// What one table holds; nothing if it was deleted meanwhile.
+/// Returns the content of one table, or nothing if it was deleted in the meantime.
 async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -> Result<ContentSize, Fault> {
     let table = TableKey { account: account.clone(), name };
     let (mut size, mut from) = (ContentSize::default(), None);
@@ -165,12 +166,11 @@ async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -
         size.add(sum.0);
         let Some(next) = end.next else { return Ok(size) };
         from = Some(next);
-        // Half of the time is left to requests.
+        // Leaves half of the time to requests.
         tokio::time::sleep(clock::elapsed_since(began)).await;
     }
 }
 
-/// Adds entities up.
 #[derive(Debug, Default)]
 struct ContentSum(ContentSize);
 
@@ -214,7 +214,7 @@ mod tests {
         let mut counts = RunningCounts::new();
         let (large_counts, mut ended) = mpsc::channel::<()>(1);
         counts.start(&large, async move {
-            // Never done.
+            // This count never ends.
             let _counting = large_counts;
             pending::<()>().await;
         });
@@ -226,7 +226,7 @@ mod tests {
         }
         let (counted, when_counted) = oneshot::channel::<()>();
         counts.start(&large, async move { counted.send(()).unwrap() });
-        assert!(when_counted.await.is_err(), "it is counted already");
+        assert!(when_counted.await.is_err(), "it is being counted already");
         counts.end_others(&HashSet::from([small]));
         assert_eq!(ended.recv().await, None);
         assert!(counts.running.is_empty());

@@ -1,7 +1,8 @@
-//! How much an account and a table may keep (`docs/throttling.md`).
+//! The quotas of accounts and tables (`docs/throttling.md`).
 //!
-//! The number of tables is exact. Entities and bytes are counted from time to time (`count.rs`), and certain changes are added
-//! in between (`usage.rs`). So a quota on them is enforced within a margin, and costs a write two look-ups in a map.
+//! The number of tables is exact. Entities and bytes are counted from time to time (`count.rs`), and certain changes
+//! are added in between (`usage.rs`). So a quota on them is enforced within a margin, and costs a write two lookups in
+//! a map.
 //!
 //! Invariants:
 //!
@@ -26,31 +27,32 @@ use tokio::sync::OwnedMutexGuard;
 use usage::{AccountUsage, QuotaDecision, TransactionOutcome, UsageChange};
 use wire::{ErrorCode, ServiceError};
 
-/// The quotas of all accounts, and what is known of their usage.
+/// The quotas of all accounts, and their known usage.
 #[derive(Debug)]
 pub(crate) struct Quotas {
-    /// The quota of accounts that have none of their own.
+    /// The quota of accounts without their own quota.
     default: Quota,
     counted: Mutex<HashMap<AccountName, CountedUsage>>,
     /// The next number of a [`CountedUsage`].
     next: AtomicU64,
-    /// The counts that failed since the account was counted last, so that they are not repeated without a pause.
+    /// The counts that failed since the account was last counted successfully, so that they are not repeated without a
+    /// pause.
     failed: Mutex<HashMap<AccountName, CountRecord>>,
-    /// The locks of table creations, by account; only accounts with a quota on tables have one.
+    /// The locks for creating tables, by account. Only accounts with a quota on tables have one.
     creation: Mutex<HashMap<AccountName, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 /// The usage of an account that was counted.
 #[derive(Debug)]
 struct CountedUsage {
-    /// Changes whenever the usage is replaced, so that a reservation made in an earlier one is not given back to it.
+    /// Changes whenever the usage is replaced, so that a reservation made in an earlier usage is not released from
+    /// this one.
     number: u64,
     usage: AccountUsage,
     count: CountRecord,
     is_doubtful: bool,
 }
 
-/// The quota of the account of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AccountQuota<'a> {
     quotas: &'a Quotas,
@@ -59,8 +61,8 @@ pub(crate) struct AccountQuota<'a> {
 
 /// The part of a quota that is reserved for a transaction.
 ///
-/// It is released only if the transaction certainly changed nothing. If that is not known, for instance because the client
-/// went away, it stays reserved until the account is counted again.
+/// It is released only if the transaction certainly changed nothing. If that is not known, for instance because the
+/// client disconnected, it stays reserved until the account is counted again.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct QuotaReservation<'a>(Option<Reserved<'a>>);
@@ -70,12 +72,11 @@ struct Reserved<'a> {
     quotas: &'a Quotas,
     table: &'a TableKey,
     change: UsageChange,
-    /// The number of the usage that it was added to; `None` if the account was not counted yet.
+    /// The number of the usage to which it was added; `None` if the account had not been counted yet.
     from: Option<u64>,
 }
 
 impl Quotas {
-    /// Nothing is known yet.
     pub(crate) fn new(default: Quota) -> Self {
         Self {
             default,
@@ -86,19 +87,18 @@ impl Quotas {
         }
     }
 
-    /// The quota of an account.
-    fn of(&self, accounts: &Accounts, account: &AccountName) -> Quota {
+    fn quota(&self, accounts: &Accounts, account: &AccountName) -> Quota {
         accounts.quota(account).or(self.default)
     }
 
-    /// The quota of an account; `None` if it has no limit.
-    pub(crate) fn of_account(&self, accounts: &Accounts, account: &AccountName) -> Option<AccountQuota<'_>> {
-        let quota = self.of(accounts, account);
+    /// Returns the quota of an account, or `None` if it has no limit.
+    pub(crate) fn account_quota(&self, accounts: &Accounts, account: &AccountName) -> Option<AccountQuota<'_>> {
+        let quota = self.quota(accounts, account);
         (!quota.is_none()).then_some(AccountQuota { quotas: self, quota })
     }
 
     fn counted(&self) -> MutexGuard<'_, HashMap<AccountName, CountedUsage>> {
-        // No change of it can panic half-way.
+        // No change of the map can panic halfway.
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -114,12 +114,10 @@ impl Quotas {
         self.creation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lock that is held while a table of an account is created.
     fn creation_lock(&self, account: &AccountName) -> Arc<tokio::sync::Mutex<()>> {
         Arc::clone(self.creation().entry(account.clone()).or_default())
     }
 
-    /// Whether it is time to count what an account keeps.
     fn is_due(&self, account: &AccountName, now: Instant) -> bool {
         if self.failed().get(account).is_some_and(|failed| !failed.is_due(false, now)) {
             return false;
@@ -127,22 +125,21 @@ impl Quotas {
         self.counted().get(account).is_none_or(|counted| counted.count.is_due(counted.is_doubtful, now))
     }
 
-    /// Stores a count; returns whether it is the first of this account.
+    /// Stores a count. Returns true if it is the account's first.
     fn set(&self, account: &AccountName, usage: AccountUsage, count: CountRecord) -> bool {
         self.failed().remove(account);
         let counted = CountedUsage { number: self.next(), usage, count, is_doubtful: false };
         self.counted().insert(account.clone(), counted).is_none()
     }
 
-    /// Remembers that counting failed.
     fn set_failed(&self, account: &AccountName, count: CountRecord) {
         self.failed().insert(account.clone(), count);
     }
 
-    /// The accounts whose entities or bytes are limited. The usage of others is forgotten.
+    /// Returns the accounts whose entities or bytes are limited, and forgets the usage of all others.
     fn keep_bounded(&self, accounts: &Accounts) -> HashSet<AccountName> {
         let names = accounts.all().map(|(account, _)| account);
-        let bounded: HashSet<_> = names.filter(|name| self.of(accounts, name).is_of_content()).cloned().collect();
+        let bounded: HashSet<_> = names.filter(|name| self.quota(accounts, name).is_of_content()).cloned().collect();
         self.failed().retain(|account, _| bounded.contains(account));
         self.counted().retain(|account, _| bounded.contains(account));
         self.creation().retain(|account, _| accounts.keys(account).is_some());
@@ -168,14 +165,15 @@ impl Quotas {
         Ok(reserved(Some(*number)))
     }
 
-    /// Forgets what one account holds, or all of them, which is counted anew. Until then nothing is refused.
+    /// Forgets the usage of one account or of all accounts, so that they are counted again. Until then nothing is
+    /// refused.
     pub(crate) fn forget_usage(&self, account: Option<&AccountName>) {
         let is_kept = |of: &AccountName| account.is_some_and(|account| account != of);
         self.failed().retain(|of, _| is_kept(of));
         self.counted().retain(|of, _| is_kept(of));
     }
 
-    /// Subtracts what a deleted table held.
+    /// Subtracts the content of a deleted table.
     fn forget_table(&self, table: &TableKey) {
         if let Some(counted) = self.counted().get_mut(&table.account) {
             counted.usage.forget(table.name.folded());
@@ -185,8 +183,8 @@ impl Quotas {
 }
 
 impl<'a> AccountQuota<'a> {
-    /// Checks that the account may have one more table; the returned lock must be held until the table was created. A table
-    /// that exists is not counted as one more.
+    /// Checks that the account may have one more table. The returned lock must be held until the table has been
+    /// created. A table that already exists is not counted again.
     pub(crate) async fn admit_table(
         &self,
         engine: &impl Engine,
@@ -207,7 +205,7 @@ impl<'a> AccountQuota<'a> {
         Ok(Some(lock))
     }
 
-    /// Reserves what a transaction adds; `None` if neither entities nor bytes are limited.
+    /// Reserves what a transaction adds. Returns `None` if neither entities nor bytes are limited.
     pub(crate) fn reserve<'t>(
         &self,
         table: &'t TableKey,
@@ -219,18 +217,17 @@ impl<'a> AccountQuota<'a> {
         if !self.quota.is_of_content() {
             return Ok(None);
         }
-        let reserved = self.quotas.reserve(self.quota, table, UsageChange::of(mutations))?;
+        let reserved = self.quotas.reserve(self.quota, table, UsageChange::from_mutations(mutations))?;
         Ok(Some(QuotaReservation(Some(reserved))))
     }
 
-    /// Subtracts what a deleted table held.
     pub(crate) fn forget_table(&self, table: &TableKey) {
         self.quotas.forget_table(table);
     }
 }
 
 impl QuotaReservation<'_> {
-    /// Ends the reservation by the result of the transaction.
+    /// Ends the reservation according to the result of the transaction.
     pub(crate) fn settle<T>(mut self, result: &Result<T, CommitError>) {
         if let Some(reserved) = self.0.take() {
             reserved.settle(match result {
@@ -261,8 +258,9 @@ impl Reserved<'_> {
     }
 }
 
-/// UNVERIFIED: the code for an account that is full. This is how the service refuses writes to an account that may only be
-/// read (06 §3).
+/// Returns the failure for an account that is full.
+///
+/// UNVERIFIED: its code. This is how the service refuses writes to a read-only account (06 §3).
 fn over_quota() -> Failure {
     let message = "Write operations are not allowed.";
     Failure::service(ServiceError::new(ErrorCode::InsufficientAccountPermissions, message))
@@ -286,19 +284,18 @@ mod tests {
             let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new(&row.to_string()).unwrap() };
             Mutation::Insert { key, properties: RecordBuilder::default() }
         };
-        UsageChange::of(&(0..count).map(insert).collect::<Vec<_>>())
+        UsageChange::from_mutations(&(0..count).map(insert).collect::<Vec<_>>())
     }
 
     fn deletion() -> UsageChange {
         let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };
-        UsageChange::of(&[Mutation::Delete { key, condition: Condition::Any }])
+        UsageChange::from_mutations(&[Mutation::Delete { key, condition: Condition::Any }])
     }
 
     fn quota(entities: u64) -> Quota {
         Quota { account: ContentLimit { entities: Some(entities), bytes: None }, ..Quota::default() }
     }
 
-    /// Quotas of an account that was counted and keeps some entities.
     fn counted(entities: u64) -> Quotas {
         let quotas = Quotas::new(Quota::default());
         count_again(&quotas, entities);
@@ -321,7 +318,7 @@ mod tests {
         let admitted = std::thread::scope(|scope| {
             let ask = || {
                 let room = take(&quotas, &harvest, inserts(40));
-                // None is done before all have asked.
+                // No transaction is done before all have requested space.
                 all_have_asked.wait();
                 room.map(|room| room.settle(&Ok(()))).is_some()
             };
@@ -343,7 +340,7 @@ mod tests {
             (Some(refused(CommitError::Fault(Fault::Full))), true),
             (Some(refused(CommitError::Fault(Fault::Interrupted))), false),
             (Some(refused(CommitError::Fault(Fault::Unknown("no answer".into())))), false),
-            // The client went away.
+            // The client disconnected.
             (None, false),
         ] {
             let quotas = counted(900);
@@ -390,9 +387,12 @@ mod tests {
         inserting.settle(&nothing);
         deleting.settle(&Ok(()));
         assert!(take(&quotas, &harvest, inserts(1)).is_none());
-        assert!(quotas.is_due(&harvest.account, Instant::now() + Duration::from_millis(1)), "counting would tell");
+        assert!(
+            quotas.is_due(&harvest.account, Instant::now() + Duration::from_millis(1)),
+            "a new count would show the usage"
+        );
 
-        // What was subtracted with a table is not subtracted twice.
+        // The content of a deleted table is not subtracted twice.
         let (quotas, other) = (counted(900), table("other"));
         let room = take(&quotas, &other, inserts(100)).unwrap();
         quotas.forget_table(&other);

@@ -1,11 +1,11 @@
-//! How much an account keeps, as far as is known, and whether a transaction fits into its quota.
+//! The known usage of an account, which determines whether a transaction fits into its quota.
 //!
-//! An exact count would cost a read for each upsert. So everything is counted from time to time, and in between only certain
-//! changes are added: those of inserts and deletions. What an upsert or an update may have added is summed up separately, and
-//! decides when to count again.
+//! An exact count would cost a read for each upsert. Therefore everything is counted from time to time, and in between
+//! only certain changes are added: those of inserts and deletions. What upserts and updates may have added is summed
+//! up separately and determines when to count again.
 //!
-//! What a transaction adds is reserved before it is executed, so that concurrent transactions together cannot exceed the
-//! quota.
+//! What a transaction adds is reserved before it is executed, so that concurrent transactions together cannot exceed
+//! the quota.
 //!
 //! This module must not know the engine, nor read a clock.
 
@@ -14,7 +14,7 @@ use model::limits::QUOTA_TABLES_COUNTED_MAX;
 use model::{EntityKey, Mutation, RecordBuilder};
 use std::collections::HashMap;
 
-/// Entities and their bytes: keys and record, as they are stored without index and compression.
+/// The number of entities and their size: keys and records as they are stored, without index and compression.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ContentSize {
     pub(super) entities: u64,
@@ -32,39 +32,38 @@ impl ContentSize {
         self.bytes = self.bytes.saturating_sub(other.bytes);
     }
 
-    /// What one entity takes.
-    fn of(key: &EntityKey, properties: &RecordBuilder) -> Self {
+    fn new(key: &EntityKey, properties: &RecordBuilder) -> Self {
         Self { entities: 1, bytes: entity_bytes(key.partition.as_str(), key.row.as_str(), properties.record_bytes()) }
     }
 }
 
-/// The bytes of an entity: its two keys with a separator, and its record.
+/// Returns the size of an entity in bytes: its two keys with a separator, and its record.
 pub(super) fn entity_bytes(partition: &str, row: &str, record_bytes: usize) -> u64 {
     u64::try_from(partition.len() + 1 + row.len() + record_bytes).unwrap_or(u64::MAX)
 }
 
-/// How a transaction changes the usage if it is committed.
+/// The change of the usage if a transaction is committed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct UsageChange {
-    /// What it certainly adds.
+    /// The entities and bytes that it certainly adds.
     inserted: ContentSize,
-    /// What it may add.
+    /// The entities and bytes that it may add.
     possible: ContentSize,
-    /// How many entities it deletes; their size is not known.
+    /// The number of entities it deletes. Their size is not known.
     deleted: u64,
 }
 
 impl UsageChange {
-    pub(super) fn of(mutations: &[Mutation]) -> Self {
+    pub(super) fn from_mutations(mutations: &[Mutation]) -> Self {
         let mut change = Self::default();
         for mutation in mutations {
             match mutation {
-                Mutation::Insert { key, properties } => change.inserted.add(ContentSize::of(key, properties)),
+                Mutation::Insert { key, properties } => change.inserted.add(ContentSize::new(key, properties)),
                 Mutation::InsertOrReplace { key, properties } | Mutation::InsertOrMerge { key, properties } => {
-                    change.possible.add(ContentSize::of(key, properties));
+                    change.possible.add(ContentSize::new(key, properties));
                 }
                 Mutation::Replace { key, properties, .. } | Mutation::Merge { key, properties, .. } => {
-                    change.possible.add(ContentSize { entities: 0, ..ContentSize::of(key, properties) });
+                    change.possible.add(ContentSize { entities: 0, ..ContentSize::new(key, properties) });
                 }
                 Mutation::Delete { .. } => change.deleted += 1,
             }
@@ -72,13 +71,11 @@ impl UsageChange {
         change
     }
 
-    /// Whether the transaction has deletions only.
     fn only_deletes(self) -> bool {
         self.inserted == ContentSize::default() && self.possible == ContentSize::default()
     }
 }
 
-/// The result of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TransactionOutcome {
     Happened,
@@ -94,11 +91,10 @@ struct Usage {
     possible: ContentSize,
 }
 
-/// Whether a transaction is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum QuotaDecision {
     Allowed,
-    /// It is allowed, but it is time to count again.
+    /// Allowed, but it is time to count again.
     AllowedAndDoubtful,
     Refused,
 }
@@ -107,7 +103,7 @@ impl Usage {
     fn decide(&self, limit: ContentLimit, change: &UsageChange) -> QuotaDecision {
         let UsageChange { inserted, possible, .. } = change;
         let is_beyond = |max: Option<u64>, now: u64, sure: u64, maybe: u64| {
-            // A change that may need no room is refused only if the limit is reached.
+            // A change that may need no space is refused only if the limit has been reached.
             max.is_some_and(|max| (sure > 0 && now.saturating_add(sure) > max) || (maybe > 0 && now >= max))
         };
         let known = self.known;
@@ -118,7 +114,7 @@ impl Usage {
         }
         let mut most = known;
         most.add(self.possible);
-        // If the limit is certainly reached, a new count is not needed.
+        // If the limit has certainly been reached, no new count is needed.
         let is_doubtful = |max: Option<u64>, known: u64, most: u64| max.is_some_and(|max| known < max && most >= max);
         if is_doubtful(limit.entities, known.entities, most.entities)
             || is_doubtful(limit.bytes, known.bytes, most.bytes)
@@ -128,7 +124,6 @@ impl Usage {
         QuotaDecision::Allowed
     }
 
-    /// Adds what a transaction is about to add.
     fn reserve(&mut self, change: &UsageChange) {
         self.known.add(change.inserted);
         self.possible.add(change.possible);
@@ -151,13 +146,12 @@ impl Usage {
 pub(super) struct AccountUsage {
     whole: Usage,
     tables: HashMap<Box<str>, Usage>,
-    /// Whether the real usage may be less than the known one: something was deleted since the count, or may not have been
-    /// written.
+    /// Whether the real usage may be less than the known one, because something was deleted since the count or may not
+    /// have been written.
     may_be_less: bool,
 }
 
 impl AccountUsage {
-    /// The usage of tables that were counted.
     pub(super) fn counted(tables: Vec<(Box<str>, ContentSize)>) -> Self {
         let mut usage = Self::default();
         for (name, known) in tables {
@@ -169,12 +163,11 @@ impl AccountUsage {
         usage
     }
 
-    /// The sum over all tables.
     pub(super) fn whole(&self) -> ContentSize {
         self.whole.known
     }
 
-    /// Whether a transaction on a table is allowed. Deletions always are.
+    /// Decides whether a transaction on a table is allowed. Deletions always are.
     pub(super) fn decide(&self, quota: Quota, table: &str, change: &UsageChange) -> QuotaDecision {
         if change.only_deletes() {
             return QuotaDecision::Allowed;
@@ -188,12 +181,11 @@ impl AccountUsage {
         }
     }
 
-    /// Whether a new count may find less than is known.
+    /// Returns true if a new count may find less than the known usage.
     pub(super) fn may_be_less(&self) -> bool {
         self.may_be_less
     }
 
-    /// Reserves what a transaction adds.
     pub(super) fn reserve(&mut self, table: &str, change: &UsageChange) {
         self.whole.reserve(change);
         let has_room = self.tables.len() < QUOTA_TABLES_COUNTED_MAX;
@@ -204,7 +196,7 @@ impl AccountUsage {
         }
     }
 
-    /// Ends a reservation by the result of its transaction.
+    /// Ends a reservation according to the result of its transaction.
     pub(super) fn settle(&mut self, table: &str, change: &UsageChange, outcome: TransactionOutcome) {
         self.whole.settle(change, outcome);
         if let Some(usage) = self.tables.get_mut(table) {
@@ -218,7 +210,6 @@ impl AccountUsage {
             outcome == TransactionOutcome::Unknown || (outcome == TransactionOutcome::Happened && change.deleted > 0);
     }
 
-    /// Subtracts a deleted table.
     pub(super) fn forget(&mut self, table: &str) {
         if let Some(gone) = self.tables.remove(table) {
             self.whole.known.subtract(gone.known);
@@ -242,21 +233,25 @@ mod tests {
     }
 
     fn insert(rows: &[&str]) -> UsageChange {
-        UsageChange::of(
+        UsageChange::from_mutations(
             &rows.iter().map(|row| Mutation::Insert { key: key(row), properties: properties() }).collect::<Vec<_>>(),
         )
     }
 
     fn upsert() -> UsageChange {
-        UsageChange::of(&[Mutation::InsertOrReplace { key: key("r"), properties: properties() }])
+        UsageChange::from_mutations(&[Mutation::InsertOrReplace { key: key("r"), properties: properties() }])
     }
 
     fn update() -> UsageChange {
-        UsageChange::of(&[Mutation::Merge { key: key("r"), properties: properties(), condition: Condition::Any }])
+        UsageChange::from_mutations(&[Mutation::Merge {
+            key: key("r"),
+            properties: properties(),
+            condition: Condition::Any,
+        }])
     }
 
     fn delete() -> UsageChange {
-        UsageChange::of(&[Mutation::Delete { key: key("r"), condition: Condition::Any }])
+        UsageChange::from_mutations(&[Mutation::Delete { key: key("r"), condition: Condition::Any }])
     }
 
     fn happened(usage: &mut AccountUsage, table: &str, change: &UsageChange) {
@@ -279,7 +274,7 @@ mod tests {
         happened(&mut usage, "two", &insert(&["1", "2"]));
         assert_eq!(usage.decide(three, "two", &insert(&["3"])), QuotaDecision::Refused);
         assert_eq!(usage.decide(three, "two", &upsert()), QuotaDecision::Refused);
-        assert_eq!(usage.decide(three, "two", &update()), QuotaDecision::Allowed, "an update makes no entity");
+        assert_eq!(usage.decide(three, "two", &update()), QuotaDecision::Allowed, "an update adds no entity");
         assert_eq!(usage.decide(three, "two", &delete()), QuotaDecision::Allowed);
         happened(&mut usage, "two", &delete());
         assert_eq!(usage.decide(three, "two", &insert(&["3"])), QuotaDecision::Allowed);
@@ -300,7 +295,7 @@ mod tests {
         usage.reserve("one", &insert(&["3", "4"]));
         usage.settle("one", &insert(&["3", "4"]), TransactionOutcome::Unknown);
         assert_eq!(usage.decide(three, "one", &insert(&["5", "6"])), QuotaDecision::Refused);
-        assert!(usage.may_be_less(), "counting would tell");
+        assert!(usage.may_be_less(), "a new count would show the usage");
         usage.reserve("one", &upsert());
         assert_eq!(usage.decide(three, "one", &upsert()), QuotaDecision::AllowedAndDoubtful);
         usage.settle("one", &upsert(), TransactionOutcome::LeftNothing);

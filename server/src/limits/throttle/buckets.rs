@@ -1,7 +1,7 @@
-//! How much each account or partition has taken lately, in a bounded amount of memory.
+//! Token buckets: how much each account or partition has used recently, in a bounded amount of memory.
 //!
-//! A bucket holds what may be taken in one second, and fills at the rate of its target. Only the instant at which it will be
-//! full again is stored, so a full bucket needs no entry, and its entry is removed.
+//! A bucket holds the amount for one second and refills at the rate of its target. Only the instant at which it will
+//! be full again is stored. So a full bucket needs no entry, and its entry is removed.
 //!
 //! This module must not know what is counted, nor read a clock.
 
@@ -9,19 +9,19 @@ use model::limits::{THROTTLE_BUCKETS_MAX, THROTTLE_SHARDS, THROTTLE_SWEEP_SECOND
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A second, in nanoseconds: what an empty bucket takes to fill.
+/// One second, in nanoseconds: the time in which an empty bucket refills.
 const SECOND: u64 = 1_000_000_000;
-/// The shortest time between two searches for full buckets, in nanoseconds. While all entries are in use, not every request
-/// may search.
+/// The minimum time between two searches for full buckets, in nanoseconds. It prevents a search in every request while
+/// all entries are in use.
 const SWEEP_PAUSE: u64 = SECOND / 10;
 
-/// Buckets of one size, by a number that stands for what each belongs to.
+/// Buckets of one size, identified by the number of their owner.
 ///
-/// Two owners with the same number share a bucket. The numbers are hashes with a secret seed, so nobody can cause that, and
-/// by chance it is very unlikely.
+/// Two owners with the same number share a bucket. The numbers are hashes with a secret seed, so no client can provoke
+/// a collision, and an accidental one is very unlikely.
 #[derive(Debug)]
 pub(super) struct Buckets {
-    /// How long the bucket takes to regain one entity, in nanoseconds.
+    /// The time in which a bucket regains one entity, in nanoseconds.
     entity_nanos: u64,
     shards: Vec<Mutex<Shard>>,
 }
@@ -34,15 +34,15 @@ struct Shard {
 }
 
 impl Buckets {
-    /// Buckets that regain this many entities a second.
+    /// Creates buckets that regain this many entities per second.
     pub(super) fn new(entities_per_second: u64) -> Self {
         let entity_nanos = SECOND / entities_per_second.clamp(1, SECOND);
         Self { entity_nanos, shards: (0..THROTTLE_SHARDS).map(|_| Mutex::default()).collect() }
     }
 
-    /// Takes entities out of a bucket; `false`, and nothing is taken, if it has too few.
+    /// Takes entities from a bucket. If it has too few, returns false and takes nothing.
     ///
-    /// More than a bucket can hold is taken out of a full one, which then takes longer to fill again.
+    /// A full bucket allows taking more than it can hold, and then takes correspondingly longer to refill.
     pub(super) fn take(&self, owner: u64, entities: u64, now: u64) -> bool {
         let cost = entities.saturating_mul(self.entity_nanos);
         let mut shard = self.shard(owner);
@@ -54,7 +54,7 @@ impl Buckets {
         true
     }
 
-    /// Gives back what was just taken.
+    /// Returns what was just taken to the bucket.
     pub(super) fn give_back(&self, owner: u64, entities: u64) {
         let cost = entities.saturating_mul(self.entity_nanos);
         if let Some(full_at) = self.shard(owner).full_at.get_mut(&owner) {
@@ -74,7 +74,7 @@ impl Buckets {
     fn shard(&self, owner: u64) -> MutexGuard<'_, Shard> {
         let index = usize::try_from(owner % THROTTLE_SHARDS as u64).unwrap_or_default();
         let shard = self.shards.get(index).expect("there are as many shards as remainders");
-        // No change of the map can panic half-way.
+        // No change of the map can panic halfway.
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -85,7 +85,6 @@ impl Buckets {
 }
 
 impl Shard {
-    /// Most buckets of one shard.
     const BUCKETS_MAX: usize = THROTTLE_BUCKETS_MAX / THROTTLE_SHARDS;
 
     fn set(&mut self, owner: u64, full_at: u64, now: u64) {
@@ -96,7 +95,7 @@ impl Shard {
             self.full_at.retain(|_, full_at| *full_at > now);
             self.full_at.shrink_to(2 * self.full_at.len());
         }
-        // While all entries are in use, a new owner is not counted, rather than another one forgotten.
+        // While all entries are in use, new owners are not counted, so that no existing owner is forgotten.
         if !is_full || self.full_at.len() < Self::BUCKETS_MAX {
             self.full_at.insert(owner, full_at);
         }
@@ -116,8 +115,8 @@ mod tests {
         assert_eq!(taken(begin + SECOND / 4), 1);
         assert_eq!(taken(begin + SECOND / 4), 0);
         assert_eq!(taken(begin + 3 * SECOND / 4), 2);
-        assert_eq!(taken(begin + 10 * SECOND), 4, "never more than a second of it");
-        assert!(buckets.take(2, 4, begin), "others have buckets of their own");
+        assert_eq!(taken(begin + 10 * SECOND), 4, "never more than the amount for one second");
+        assert!(buckets.take(2, 4, begin), "other owners have their own buckets");
     }
 
     #[test]
@@ -151,7 +150,7 @@ mod tests {
         assert!(buckets.take(1, 1, SECOND + SECOND / 10));
         buckets.overdraw(2, 5, 0);
         assert!(buckets.take(2, 5, 0) && !buckets.take(2, 1, 0));
-        // What a transaction owes is not forgiven.
+        // The debt of a transaction is not forgiven.
         assert!(buckets.take(3, 100, 0));
         buckets.overdraw(3, 1, 0);
         assert!(!buckets.take(3, 1, 9 * SECOND));
@@ -166,7 +165,7 @@ mod tests {
         assert_eq!(buckets.len(), THROTTLE_BUCKETS_MAX);
         assert!(!buckets.take(0, 1, 0), "an owner with a bucket keeps it");
         assert!(buckets.take(u64::MAX, 1, SECOND / 2) && buckets.take(u64::MAX, 1, SECOND / 2), "uncounted");
-        // A second later all are full, so each shard that is used finds room.
+        // One second later all buckets are full, so each shard in use finds room.
         let newcomers = 4 * THROTTLE_BUCKETS_MAX as u64;
         for owner in newcomers..newcomers + THROTTLE_SHARDS as u64 {
             assert!(buckets.take(owner, 1, SECOND));

@@ -1,13 +1,13 @@
-//! The targets of the real service, beyond which requests are refused as "server busy".
+//! The targets of the real service. Requests beyond them are refused as "server busy".
 //!
-//! Entities are counted: each one that is written, deleted, or examined by a query (`docs/throttling.md`). One that is
-//! written or read by its keys counts once for each started KiB, so that large entities are limited too. Each server counts
-//! only its own requests, even if several share a database.
+//! Each entity counts that is written, deleted, or examined by a query (`docs/throttling.md`). An entity that is
+//! written or read by its keys counts once for each started KiB, so that large entities are limited, too. Each server
+//! counts only its own requests, even if several share a database.
 //!
 //! Invariants:
 //!
-//! 1. A request that is refused has done nothing and is not counted.
-//! 2. Nothing waits here: a lock is held for one look-up in a map.
+//! 1. A refused request has done nothing and is not counted.
+//! 2. Nothing waits here: a lock is held for one lookup in a map.
 
 mod buckets;
 
@@ -24,12 +24,12 @@ use std::time::Instant;
 use store::TableKey;
 use wire::{ErrorCode, ServiceError};
 
-/// How many entities are served in a second.
+/// The maximum number of entities served per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Targets {
-    /// Of each account, 1 to `THROTTLE_TARGET_MAX`.
+    /// For each account, 1 to `THROTTLE_TARGET_MAX`.
     pub account_entities_per_second: u64,
-    /// Of each partition, 1 to `THROTTLE_TARGET_MAX`.
+    /// For each partition, 1 to `THROTTLE_TARGET_MAX`.
     pub partition_entities_per_second: u64,
 }
 
@@ -41,7 +41,7 @@ impl Targets {
     };
 }
 
-/// What accounts and partitions have taken lately.
+/// The recent usage of accounts and partitions.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     accounts: Buckets,
@@ -50,15 +50,15 @@ pub(crate) struct Throttle {
     started: Instant,
 }
 
-/// The buckets that a request counts against.
+/// The buckets against which a request counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ThrottleKeys {
     account: u64,
-    /// `None` if the request is not about one partition.
+    /// `None` if the request is not limited to one partition.
     partition: Option<u64>,
 }
 
-/// A read that was admitted, until it is known what it examined.
+/// An admitted read, until it is known how many entities it examined.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct AdmittedRead<'a> {
@@ -67,7 +67,7 @@ pub(crate) struct AdmittedRead<'a> {
 }
 
 impl Throttle {
-    /// Starts with full buckets.
+    /// Creates a throttle with full buckets.
     pub(crate) fn new(targets: Targets, started: Instant) -> Self {
         Self {
             accounts: Buckets::new(targets.account_entities_per_second),
@@ -77,13 +77,12 @@ impl Throttle {
         }
     }
 
-    /// The buckets of an account, and of a partition of a table by its encoded key.
+    /// Returns the buckets of an account and, optionally, of a table's partition, given by its encoded key.
     fn keys(&self, account: &AccountName, partition: Option<(&TableKey, &[u8])>) -> ThrottleKeys {
         let partition = partition.map(|(table, key)| self.seed.hash_one((&table.account, table.name.folded(), key)));
         ThrottleKeys { account: self.seed.hash_one(account), partition }
     }
 
-    /// Admits a request, and counts its entities.
     fn admit(&self, keys: ThrottleKeys, entities: u64, now: Instant) -> Result<(), Failure> {
         let now = self.nanos(now);
         if !self.accounts.take(keys.account, entities, now) {
@@ -96,7 +95,7 @@ impl Throttle {
         Ok(())
     }
 
-    /// Counts entities of an admitted request afterwards.
+    /// Counts more entities of a request that has already been admitted.
     fn add(&self, keys: ThrottleKeys, entities: u64, now: Instant) {
         let now = self.nanos(now);
         self.accounts.overdraw(keys.account, entities, now);
@@ -105,12 +104,12 @@ impl Throttle {
         }
     }
 
-    /// Counts a request that is not about entities.
+    /// Counts a request that does not concern entities.
     pub(crate) fn admit_request(&self, account: &AccountName) -> Result<(), Failure> {
         self.admit(self.keys(account, None), 1, clock::instant())
     }
 
-    /// Counts the entities that a transaction writes, by what is sent of each.
+    /// Counts the entities that a transaction writes, by the size of what was sent for each.
     pub(crate) fn admit_mutations(&self, table: &TableKey, mutations: &[Mutation]) -> Result<(), Failure> {
         let Some(first) = mutations.first() else { return Ok(()) };
         let record_bytes = |mutation: &Mutation| mutation.properties().map_or(0, RecordBuilder::record_bytes);
@@ -132,7 +131,7 @@ impl Throttle {
         self.keys(&table.account, Some((table, &key)))
     }
 
-    /// Admits a query of these ranges. At least one entity is counted; the rest of what it examines is added later.
+    /// Admits a query of these ranges. At least one entity is counted; the rest of those it examines are added later.
     pub(crate) fn admit_query(&self, table: &TableKey, ranges: &[KeyRange]) -> Result<AdmittedRead<'_>, Failure> {
         let keys = self.keys(&table.account, common_partition(ranges).map(|key| (table, key)));
         self.admit(keys, 1, clock::instant())?;
@@ -145,7 +144,7 @@ impl Throttle {
 }
 
 impl AdmittedRead<'_> {
-    /// Counts what the query examined, beyond the one entity that was counted when it was admitted.
+    /// Counts the examined entities, except the one that was counted on admission.
     pub(crate) fn examined(self, entities: u64) {
         if entities > 1 {
             self.throttle.add(self.keys, entities - 1, clock::instant());
@@ -158,23 +157,27 @@ impl AdmittedRead<'_> {
     }
 }
 
-/// For how many entities one of this size counts.
+/// Returns the number of entities for which one of this size counts.
 fn entities_of_size(record_bytes: usize) -> u64 {
     u64::try_from(record_bytes.div_ceil(THROTTLE_ENTITY_BYTES)).unwrap_or(u64::MAX).max(1)
 }
 
-/// The encoded key of the partition that all ranges lie in, if it is only one.
+/// Returns the encoded key of the partition that contains all ranges, if there is exactly one.
 fn common_partition(ranges: &[KeyRange]) -> Option<&[u8]> {
     let partition = ranges.first()?.partition()?;
     ranges.iter().all(|range| range.partition() == Some(partition)).then_some(partition)
 }
 
-/// UNVERIFIED (06 §5): which of the messages goes with which target.
+/// Returns the failure for a busy account.
+///
+/// UNVERIFIED (06 §5): which of the messages belongs to which target.
 fn account_is_busy() -> Failure {
     Failure::service(ServiceError::new(ErrorCode::ServerBusy, "Operations per second is over the account limit."))
 }
 
-/// UNVERIFIED (06 §5): which of the messages goes with which target.
+/// Returns the failure for a busy partition.
+///
+/// UNVERIFIED (06 §5): which of the messages belongs to which target.
 fn partition_is_busy() -> Failure {
     Failure::service(ErrorCode::ServerBusy)
 }
@@ -216,12 +219,12 @@ mod tests {
             Some("The server is currently unable to receive requests. Please retry your request.")
         );
         assert!(throttle.admit(keys("b"), 100, at(0)).is_ok());
-        // Had the refusal cost the account anything, this would be too much.
+        // This would be too much if the refusal had cost the account anything.
         assert!(throttle.admit(keys("c"), 50, at(0)).is_ok());
         let busy = message(throttle.admit(keys("d"), 1, at(0)));
         assert_eq!(busy.as_deref(), Some("Operations per second is over the account limit."));
         assert!(throttle.admit(throttle.keys(&account("other"), None), 250, at(0)).is_ok());
-        // 10 ms are one entity of a partition, and two of the account.
+        // In 10 ms a partition regains one entity, and the account two.
         assert!(throttle.admit(keys("a"), 1, at(10)).is_ok());
         assert!(message(throttle.admit(keys("a"), 1, at(10))).is_some());
         assert!(throttle.admit(keys("d"), 1, at(10)).is_ok());
@@ -258,7 +261,7 @@ mod tests {
             Mutation::InsertOrReplace { key: EntityKey { partition, row }, properties }
         };
         let admit = |partition, bytes| message(throttle.admit_mutations(&harvest, &[mutation(partition, bytes)]));
-        assert_eq!(admit("a", 1000 * 1024), None, "a full bucket lets everything in");
+        assert_eq!(admit("a", 1000 * 1024), None, "a full bucket admits everything");
         assert!(admit("a", 1).is_some(), "ten seconds are owed");
         assert_eq!(admit("b", 1), None);
         let key = mutation("c", 0).key().clone();

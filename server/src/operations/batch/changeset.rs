@@ -1,4 +1,4 @@
-//! Change sets, each executed as one transaction.
+//! Changesets. Each is executed as one transaction.
 
 use super::part::{note_table, open, options};
 use super::response::{BatchResponse, EMPTY_PART_BYTES, FailureForm};
@@ -9,54 +9,52 @@ use crate::response::OperationResponse;
 use crate::tables::{AccountTables, CommitFailure};
 use model::limits::TRANSACTION_OPERATIONS_MAX;
 use model::transaction::TransactionError;
-use model::{Action, Mutation, Transaction, Written};
+use model::{Action, Mutation, MutationResult, Transaction};
 use store::Engine;
 use tracing::debug;
 use wire::batch::{Changeset, PartRequest};
 use wire::error::TOO_MANY_CHANGES;
 use wire::{ErrorCode, QueryOptions, ServiceError};
 
-/// Why a change set was not committed.
+/// The reason why a changeset was not committed.
 enum ChangesetFailure {
-    /// One of its operations was refused.
     Refused(RefusedOperation),
-    /// The server failed.
     Fault(Failure),
 }
 
-/// The operation that fails its change set.
+/// The operation that fails its changeset.
 struct RefusedOperation {
     index: usize,
     failure: Failure,
     refused_by: Stage,
 }
 
-/// What refused an operation.
+/// The stage that refused an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// It could not be decoded, or has no table.
+    /// The operation could not be decoded or has no table.
     Decoding,
-    /// The operation was decoded and its table found, but the transaction cannot hold it.
+    /// The operation was decoded and its table was found, but the transaction cannot contain it.
     Transaction,
-    /// The entities that are stored decided.
+    /// The stored entities caused the refusal.
     Storage,
 }
 
 impl RefusedOperation {
-    /// An operation that could not be decoded, or that has no table.
+    /// Creates the refusal of an operation that could not be decoded or that has no table.
     fn early(index: usize, failure: Failure) -> Self {
-        // The length of a key is judged with the operation, but counts as an error of the transaction (05 §5.1).
+        // The length of a key is checked with the operation, but counts as an error of the transaction (05 §5.1).
         let refused_by = if is_of_execution(failure.error.code) { Stage::Transaction } else { Stage::Decoding };
         Self { index, failure, refused_by }
     }
 
-    /// An operation that the transaction cannot hold.
+    /// Creates the refusal of an operation that the transaction cannot contain.
     fn late(index: usize, error: impl Into<ServiceError>) -> Self {
         Self { index, failure: Failure::service(error), refused_by: Stage::Transaction }
     }
 }
 
-/// The codes that carry no index if the change set has one operation (05 §5.1).
+/// Returns true for the codes that have no index if the changeset has one operation (05 §5.1).
 fn is_of_execution(code: ErrorCode) -> bool {
     matches!(
         code,
@@ -69,7 +67,7 @@ fn is_of_execution(code: ErrorCode) -> bool {
     )
 }
 
-/// Executes a change set, and writes its part of the response.
+/// Executes a changeset and writes its part of the response.
 pub(super) async fn run<'a, E: Engine>(
     tables: &AccountTables<'_, E>,
     batch: &OperationContext<'a>,
@@ -89,7 +87,7 @@ pub(super) async fn run<'a, E: Engine>(
     Ok(())
 }
 
-/// Writes the one part of the response to a change set that was refused.
+/// Writes the single part of the response to a refused changeset.
 fn respond_refused(
     batch: &OperationContext<'_>,
     parts: &[PartRequest<'_>],
@@ -101,8 +99,8 @@ fn respond_refused(
     debug!(target: "rowhouse::batch", operations = parts.len(), index, code = failure.error.code.as_str(), "refused");
     let is_indexed = parts.len() > 1 || !(was_executed && is_of_execution(failure.error.code));
     let error = if is_indexed { failure.error.at_index(*index) } else { failure.error.clone() };
-    let form = parts.get(*index).map_or_else(FailureForm::default, |part| FailureForm::of(batch, part));
-    // Where storage refuses an operation, the service echoes the Content-ID of the last one (recorded; 05 §5).
+    let form = parts.get(*index).map_or_else(FailureForm::default, |part| FailureForm::new(batch, part));
+    // If storage refuses an operation, the service echoes the Content-ID of the last one (recorded; 05 §5).
     let content_id = match refused_by {
         Stage::Decoding | Stage::Transaction => form.content_id,
         Stage::Storage => parts.last().and_then(|part| part.content_id),
@@ -110,14 +108,14 @@ fn respond_refused(
     response.failure(&error, failure.layer, FailureForm { content_id, was_executed, ..form });
 }
 
-/// Executes a change set as one transaction, and writes the responses if it was committed.
+/// Executes a changeset as one transaction, and writes the responses if it was committed.
 ///
-/// The checks are in the order of 06 §6: the count; operation by operation its head and body, its table, its partition, and
-/// whether its entity came before; the table; the entities.
+/// The order of the checks follows 06 §6: the count; for each operation its head and body, its table, its partition,
+/// and whether its entity occurred before; the table; the entities.
 ///
-/// UNVERIFIED (05 §5.2, 06 §6): that the count comes before the partitions, and partitions and duplicates are found
-/// operation by operation; and that the headers of the hundredth operation decide the form of the response to a longer
-/// change set.
+/// UNVERIFIED (05 §5.2, 06 §6): that the count comes before the partitions, that partitions and duplicates are checked
+/// operation by operation, and that the headers of the hundredth operation determine the form of the response to a
+/// longer changeset.
 async fn execute<'a, E: Engine>(
     tables: &AccountTables<'_, E>,
     batch: &OperationContext<'a>,
@@ -135,7 +133,7 @@ async fn execute<'a, E: Engine>(
     }
     let options: Vec<QueryOptions<'_>> = parts.iter().map(|part| options(batch, part)).collect();
     let DecodedOperations { operations, mutations, refused: undecodable } = decode_all(batch, parts, &options);
-    // An operation after one that breaks a rule is not checked, so the rules are checked on what was decoded.
+    // An operation after one that breaks a rule is not checked, so the rules are checked on the decoded operations.
     let transaction = match Transaction::new(mutations) {
         Ok(transaction) => Some(transaction),
         Err(TransactionError::Empty) => None,
@@ -175,7 +173,7 @@ fn broken_rule(error: TransactionError) -> RefusedOperation {
     }
 }
 
-/// An operation that was decoded and not yet committed.
+/// An operation that was decoded but not yet committed.
 struct DecodedOperation<'a> {
     context: OperationContext<'a>,
     /// `None` for operations other than inserts.
@@ -183,28 +181,29 @@ struct DecodedOperation<'a> {
 }
 
 impl DecodedOperation<'_> {
-    /// The length of its part of the response at most. What such a part repeats of the request is in the memory for the body.
+    /// Returns the maximum length of its part of the response. Copies of request data in such a part are charged to
+    /// the memory for the body.
     fn response_bytes_max(&self) -> usize {
         self.inserted.as_ref().map_or(0, |inserted| inserted.response_bytes_max(&self.context)) + EMPTY_PART_BYTES
     }
 
-    fn response(self, written: Written) -> Result<OperationResponse, Failure> {
+    fn response(self, written: MutationResult) -> Result<OperationResponse, Failure> {
         match (self.inserted, written) {
-            (Some(inserted), Written::Stored(timestamp)) => inserted.response(&self.context, timestamp),
-            (None, Written::Stored(timestamp)) => {
+            (Some(inserted), MutationResult::Stored(timestamp)) => inserted.response(&self.context, timestamp),
+            (None, MutationResult::Stored(timestamp)) => {
                 let (etag, preference) = (Some(timestamp), self.context.preference);
                 Ok(OperationResponse { etag, preference, ..OperationResponse::no_content() })
             }
-            (_, Written::Deleted) => Ok(OperationResponse::no_content()),
+            (_, MutationResult::Deleted) => Ok(OperationResponse::no_content()),
         }
     }
 }
 
-/// The operations of a change set up to the first that is refused.
+/// The operations of a changeset up to the first that is refused.
 struct DecodedOperations<'a> {
     operations: Vec<DecodedOperation<'a>>,
     mutations: Vec<Mutation>,
-    /// The first operation that cannot be decoded, or that names another table than the first operation.
+    /// The first operation that cannot be decoded, or that names a different table than the first operation.
     refused: Option<RefusedOperation>,
 }
 
@@ -254,9 +253,9 @@ fn decode(context: OperationContext<'_>) -> Result<(DecodedOperation<'_>, Mutati
         | OperationKind::InsertOrReplaceEntity
         | OperationKind::InsertOrMergeEntity => (update_entity::decode(&context)?, None),
         OperationKind::DeleteEntity => (delete_entity::decode(&context)?, None),
-        // UNVERIFIED (05 §5.2): the code for a query in a change set.
+        // UNVERIFIED (05 §5.2): the code for a query in a changeset.
         _ => return Err(Failure::query(ErrorCode::InvalidInput)),
     };
-    context.allow(Action::of(&mutation, context.table()))?;
+    context.allow(Action::from_mutation(&mutation, context.table()))?;
     Ok((DecodedOperation { context, inserted }, mutation))
 }

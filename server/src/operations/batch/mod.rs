@@ -1,8 +1,8 @@
 //! Entity group transactions, and queries in a batch (specification 05).
 //!
-//! The operations of a change set are decoded by the same functions as operations that come alone, become one
-//! transaction, and are committed at once. An error of an operation fails the transaction, and the response has one part,
-//! which names the index of that operation. An error of the server fails the whole request.
+//! The functions of single operations also decode the operations of a changeset. They become one transaction, which is
+//! committed as a whole. If an operation has an error, the transaction fails, and the response has one part, which
+//! contains the index of that operation. An error of the server fails the whole request.
 
 mod changeset;
 mod part;
@@ -25,11 +25,14 @@ pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
-    // Boxed, so that the future of every request need not have room for that of a batch.
+    // Boxed, so that the future of every request does not reserve space for a batch.
     Box::pin(execute(tables, context)).await
 }
 
-/// UNVERIFIED (05 §2, §5.3): the error for another media type than that of a batch, which is not framed as a part.
+/// Reads a batch and executes its parts.
+///
+/// UNVERIFIED (05 §2, §5.3): the error for a media type other than the batch media type, which is not framed as a
+/// part.
 async fn execute<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -59,16 +62,16 @@ async fn execute<E: Engine>(
     Ok(response.finish())
 }
 
-/// Refuses parts that a batch may not have together with others; they are not executed.
+/// Refuses parts that a batch must not combine with others; they are not executed.
 ///
-/// UNVERIFIED (05 §5.2): code and form; and that of two change sets the first is executed.
+/// UNVERIFIED (05 §5.2): the code and the form, and that of two changesets the first is executed.
 fn refuse(context: &OperationContext<'_>, response: &mut BatchResponse<'_>) {
     let error = ServiceError::from(ErrorCode::InvalidInput).at_index(0);
     let form = FailureForm { format: Some(context.format), ..FailureForm::default() };
     response.failure(&error, Layer::Query, form);
 }
 
-/// Executes a query that is a part of the batch, outside any change set (05 §4.1).
+/// Executes a query that is a part of the batch, outside any changeset (05 §4.1).
 async fn run_query<'a, E: Engine>(
     tables: &AccountTables<'_, E>,
     batch: &OperationContext<'a>,
@@ -81,14 +84,16 @@ async fn run_query<'a, E: Engine>(
         Err(failure) if is_fault(&failure) => return Err(failure),
         Err(failure) => {
             let was_executed = failure.layer == Layer::Service;
-            let form = FailureForm { was_executed, preference: None, ..FailureForm::of(batch, request) };
+            let form = FailureForm { was_executed, preference: None, ..FailureForm::new(batch, request) };
             response.failure(&failure.error.at_index(0), failure.layer, form);
         }
     }
     Ok(())
 }
 
-/// UNVERIFIED (05 §4.1): that a query need not name both keys.
+/// Opens a part and runs its query.
+///
+/// UNVERIFIED (05 §4.1): that a query need not specify both keys.
 async fn query<'a, E: Engine>(
     tables: &AccountTables<'_, E>,
     batch: &OperationContext<'a>,
@@ -99,7 +104,7 @@ async fn query<'a, E: Engine>(
     let response = match part.kind {
         OperationKind::QueryEntity => get_entity::run(tables, &part).await?,
         OperationKind::QueryEntities => query_entities::run(tables, &part).await?,
-        // UNVERIFIED (05 §1): the code for a write that is in no change set.
+        // UNVERIFIED (05 §1): the code for a write outside a changeset.
         _ => return Err(Failure::query(ErrorCode::InvalidInput)),
     };
     Ok((part.data_service_version, response))

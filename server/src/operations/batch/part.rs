@@ -1,4 +1,4 @@
-//! The parts of a batch: each becomes an operation like one that comes alone.
+//! The parts of a batch. Each becomes an operation like one outside a batch.
 
 use crate::authorization::authorize_part;
 use crate::request::{Failure, OperationContext, OperationKind, effective_method, route, table_of};
@@ -9,7 +9,8 @@ use wire::batch::{AccountMismatch, PartRequest, PartTarget};
 use wire::target::Resource;
 use wire::{ErrorCode, QueryOptions, ServiceError};
 
-/// The operation of a part with these query options, checked in the order of a request that comes alone (06 §6).
+/// Returns the operation of a part with these query options. Its checks have the order of those for a single request
+/// (06 §6).
 pub(super) fn open<'a>(
     batch: &OperationContext<'a>,
     request: &'a PartRequest<'a>,
@@ -17,10 +18,10 @@ pub(super) fn open<'a>(
 ) -> Result<OperationContext<'a>, Failure> {
     let (kind, resource) = operation(batch, request, options)?;
     authorize_part(batch.grant, kind, &resource)?;
-    batch.of_part(request, (kind, resource), options)
+    batch.for_part(request, (kind, resource), options)
 }
 
-/// Notes the table of the batch for log, metrics and analytics: the one that its first part names.
+/// Records the table of the batch for log, metrics and analytics: the table that its first part names.
 pub(super) fn note_table<E: Engine>(
     tables: &AccountTables<'_, E>,
     batch: &OperationContext<'_>,
@@ -33,16 +34,16 @@ pub(super) fn note_table<E: Engine>(
     }
 }
 
-/// The query options of a part, as far as its target can be read.
+/// Returns the query options of a part, as far as its target can be parsed.
 pub(super) fn options<'p>(batch: &OperationContext<'_>, request: &PartRequest<'p>) -> QueryOptions<'p> {
     let target = PartTarget::parse(request.target, batch.account(), batch.domains);
     QueryOptions::parse(target.map_or("", |target| target.query))
 }
 
-/// The operation, which must be one on entities.
+/// Returns the operation, which must be an operation on entities.
 ///
-/// UNVERIFIED (05 §5.2): the code for operations on tables and on other resources of an account, except a POST to the root of the
-/// service (recorded).
+/// UNVERIFIED (05 §5.2): the code for operations on tables and on other resources of an account, except for a POST to
+/// the root of the service (recorded).
 fn operation<'p>(
     batch: &OperationContext<'_>,
     request: &PartRequest<'p>,
@@ -62,7 +63,7 @@ fn operation<'p>(
     }
     let method =
         Method::from_bytes(request.method.as_bytes()).map_err(|_| Failure::query(ErrorCode::InvalidHttpVerb))?;
-    // A client of Java writes `X-HTTP-Method: MERGE` beside MERGE itself.
+    // A Java client sends `X-HTTP-Method: MERGE` in addition to the method MERGE itself.
     let overrides = request.method_overrides.iter().filter(|value| **value != request.method);
     let overrides = overrides.map(|value| value.as_bytes());
     let method = effective_method(&method, overrides).map_err(Failure::query)?;

@@ -10,41 +10,40 @@ use wire::error::write_error_body;
 use wire::negotiation::{ContentKind, DataServiceVersion, Preference};
 use wire::{ErrorBodyFormat, ErrorCode, Format, ServiceError};
 
-/// Segments of a body above this size are not copied, in bytes.
+/// Segments larger than this are not copied, in bytes.
 const COPIED_BYTES_MAX: usize = 16 * 1024;
 
-/// About how long a part without a body is, in bytes.
+/// The approximate length of a part without a body, in bytes.
 pub(super) const EMPTY_PART_BYTES: usize = 640;
 
-/// The response to a batch, while it is written.
+/// A response to a batch that is being written.
 pub(super) struct BatchResponse<'a> {
     request_id: &'a str,
     now: DateTime,
     batch: String,
-    /// The boundary of the change set that is being written.
+    /// The boundary of the changeset that is being written.
     changeset: Option<String>,
     full: Vec<Bytes>,
     open: Vec<u8>,
-    /// The code of the first operation that failed.
     failed_by: Option<ErrorCode>,
 }
 
-/// The form of the part for an operation that failed.
+/// The form of the part for a failed operation.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FailureForm<'a> {
     pub(super) content_id: Option<&'a str>,
     /// The format of the error, if one was negotiated.
     pub(super) format: Option<Format>,
     pub(super) preference: Option<Preference>,
-    /// Whether the operation was executed, which shows in the headers of the part (05 §5.1).
+    /// Whether the operation was executed. The headers of the part depend on this (05 §5.1).
     ///
     /// UNVERIFIED: that such a part repeats a preference, and others do not.
     pub(super) was_executed: bool,
 }
 
 impl<'a> FailureForm<'a> {
-    /// The form that a part asks for.
-    pub(super) fn of(batch: &OperationContext<'_>, part: &PartRequest<'a>) -> Self {
+    /// Returns the form that a part requests.
+    pub(super) fn new(batch: &OperationContext<'_>, part: &PartRequest<'a>) -> Self {
         Self {
             content_id: part.content_id,
             format: batch.part_format(part, &options(batch, part)).ok(),
@@ -55,7 +54,7 @@ impl<'a> FailureForm<'a> {
 }
 
 impl<'a> BatchResponse<'a> {
-    /// The response without any part. The messages of errors name id and time of the request.
+    /// Creates a response without any part. The messages of errors contain the ID and the time of the request.
     pub(super) fn new(context: &OperationContext<'a>) -> Self {
         Self {
             request_id: context.request.id.as_str(),
@@ -68,7 +67,7 @@ impl<'a> BatchResponse<'a> {
         }
     }
 
-    /// Puts the parts from here on into a change set.
+    /// Puts all following parts into a changeset.
     pub(super) fn start_changeset(&mut self, parts: usize) {
         self.open.reserve(parts * EMPTY_PART_BYTES);
         let changeset = boundary("changesetresponse");
@@ -82,7 +81,6 @@ impl<'a> BatchResponse<'a> {
         }
     }
 
-    /// The complete response.
     pub(super) fn finish(mut self) -> OperationResponse {
         self.end_changeset();
         end(&mut self.open, &self.batch);
@@ -92,14 +90,14 @@ impl<'a> BatchResponse<'a> {
 
     /// Writes the part for an operation that succeeded.
     ///
-    /// UNVERIFIED (05 §4): the data service version of an Atom entity at other versions than 2.0.
+    /// UNVERIFIED (05 §4): the data service version of an Atom entity in versions other than 2.0.
     pub(super) fn success(
         &mut self,
         content_id: Option<&str>,
         version: DataServiceVersion,
         response: OperationResponse,
     ) {
-        // Updates and deletes keep the version of the first release, unless they follow a preference (05 §4).
+        // Updates and deletions keep the version of the first release, unless they follow a preference (05 §4).
         let is_of_version = response.content.is_some() || response.location.is_some() || response.preference.is_some();
         let continuation: Vec<_> =
             response.continuation.into_iter().map(|(name, token)| (spelled(name), token)).collect();
@@ -120,7 +118,7 @@ impl<'a> BatchResponse<'a> {
         self.part(&head, segments);
     }
 
-    /// Writes the part for an operation that failed. The message of the error already has its index.
+    /// Writes the part for an operation that failed. The message of the error already contains the index.
     pub(super) fn failure(&mut self, error: &ServiceError, layer: Layer, form: FailureForm<'_>) {
         let (body, content_type, data_service_version) = match (layer, form.format) {
             (Layer::Format, _) | (_, Some(Format::Atom) | None) => (ErrorBodyFormat::ODataXml, ODATA_XML, "1.0"),
@@ -179,7 +177,7 @@ fn boundary(kind: &str) -> String {
     format!("{kind}_{}", RequestId::new())
 }
 
-/// The spelling of a header name inside a batch, where old clients compare names with regard to case.
+/// Returns the spelling of a header name inside a batch, where old clients compare names case-sensitively.
 fn spelled(name: &'static str) -> &'static str {
     match name {
         "x-ms-continuation-nextpartitionkey" => "x-ms-continuation-NextPartitionKey",
@@ -188,7 +186,7 @@ fn spelled(name: &'static str) -> &'static str {
     }
 }
 
-/// Whether the failure is the server's own, so that it fails the whole batch and the client may try again.
+/// Returns true for a failure of the server itself. It fails the whole batch, and the client may retry.
 pub(super) fn is_fault(failure: &Failure) -> bool {
     matches!(failure.error.code, ErrorCode::InternalError | ErrorCode::ServerBusy | ErrorCode::OperationTimedOut)
 }

@@ -1,7 +1,7 @@
-//! The figures of the hours and minutes that are not over yet, in memory: totals for each table and interval.
+//! The metrics of hours and minutes that are not over yet, in memory: totals for each table and interval.
 //!
-//! A pure function of the samples and of the times that are passed in. Its size depends on the number of accounts, not of
-//! requests.
+//! Its state is a pure function of the samples and times that are passed in. Its size depends on the number of
+//! accounts, not of requests.
 
 use super::request_totals::{RequestFigures, RequestTotals};
 use crate::request::OperationKind;
@@ -10,14 +10,14 @@ use model::service_properties::MetricsLevel;
 use model::{AccountName, DateTime, MetricsTable, ServiceProperties};
 use std::collections::BTreeMap;
 
-/// An hour or a minute, by the number of minutes from 1601 to its beginning.
+/// An hour or a minute, identified by the number of minutes from 1601 to its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Interval {
     begin: i64,
     minutes: i64,
 }
 
-/// Names the totals of one interval in one table.
+/// The key of the totals of one interval in one table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct IntervalKey {
     pub(super) account: AccountName,
@@ -25,7 +25,6 @@ pub(super) struct IntervalKey {
     pub(super) interval: Interval,
 }
 
-/// On whose behalf a request was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Origin {
     User,
@@ -33,11 +32,10 @@ pub(super) enum Origin {
     System,
 }
 
-/// The figures of an interval, by row key: the origin, and the operation or `None` for all.
+/// The totals of an interval by row key: the origin, and the operation, or `None` for all operations.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct IntervalTotals(BTreeMap<(Origin, Option<OperationKind>), RequestTotals>);
 
-/// A request to be counted.
 #[derive(Debug)]
 pub(super) struct Sample<'a> {
     pub(super) account: &'a AccountName,
@@ -47,42 +45,40 @@ pub(super) struct Sample<'a> {
     pub(super) figures: RequestFigures,
 }
 
-/// The totals that were not written yet.
+/// The totals that have not been written yet.
 #[derive(Debug, Default)]
 pub(super) struct Accumulator {
     totals: BTreeMap<IntervalKey, IntervalTotals>,
-    /// Intervals that were over by then were taken.
+    /// Intervals that were over at this time have been taken.
     taken_until: Option<DateTime>,
 }
 
-/// Ticks of 100 ns of a minute.
+/// One minute, in ticks of 100 ns.
 const MINUTE_TICKS: i64 = 60 * 10_000_000;
 
 impl Interval {
-    /// The interval that a time belongs to.
-    pub(super) fn of(table: MetricsTable, at: DateTime) -> Self {
+    /// Returns the interval that contains a time.
+    pub(super) fn containing(table: MetricsTable, at: DateTime) -> Self {
         let minutes = if table.is_hourly() { MINUTES_OF_HOUR } else { 1 };
         let minute = at.ticks().div_euclid(MINUTE_TICKS);
         Self { begin: minute - minute.rem_euclid(minutes), minutes }
     }
 
-    /// Whether it is over.
     fn is_over(self, now: DateTime) -> bool {
         now.ticks().div_euclid(MINUTE_TICKS) >= self.begin + self.minutes
     }
 
-    /// The interval before this one.
     fn before(self) -> Self {
         Self { begin: self.begin - self.minutes, ..self }
     }
 
-    /// The partition key: `20310314T0815`, in UTC.
+    /// Returns the partition key, such as `20310314T0815`, in UTC.
     pub(super) fn partition(self) -> String {
         partition_of(DateTime::from_ticks(self.begin.saturating_mul(MINUTE_TICKS)).unwrap_or(DateTime::MIN))
     }
 }
 
-/// The partition key of the minute of a time.
+/// Returns the partition key for the minute of a time.
 pub(super) fn partition_of(at: DateTime) -> String {
     let mut text = Vec::with_capacity(24);
     at.write_whole_seconds_to(&mut text);
@@ -90,7 +86,7 @@ pub(super) fn partition_of(at: DateTime) -> String {
 }
 
 impl Default for IntervalTotals {
-    /// No requests; that is shown by an empty row for each origin.
+    /// Starts with empty totals for each origin, which show that there were no requests.
     fn default() -> Self {
         Self(BTreeMap::from([
             ((Origin::User, None), RequestTotals::default()),
@@ -113,7 +109,7 @@ impl IntervalTotals {
         }
     }
 
-    /// The row keys with the totals of each row.
+    /// Returns the row keys and their totals.
     ///
     /// UNVERIFIED (10 §8): the spelling of `All`.
     pub(super) fn rows(&self) -> impl Iterator<Item = (String, &RequestTotals)> {
@@ -127,7 +123,7 @@ impl IntervalTotals {
     }
 }
 
-/// The tables that an account's requests are counted in, and how much is counted.
+/// Returns the tables in which an account's requests are counted, and the level of detail.
 fn measured(properties: &ServiceProperties, is_secondary: bool) -> impl Iterator<Item = (MetricsTable, MetricsLevel)> {
     let (hour, minute) = (properties.hour_metrics.level, properties.minute_metrics.level);
     MetricsTable::ALL
@@ -141,12 +137,12 @@ impl Accumulator {
     /// Counts a request that ended at this time.
     pub(super) fn record(&mut self, sample: &Sample<'_>, properties: &ServiceProperties, at: DateTime) {
         for (table, level) in measured(properties, sample.is_secondary) {
-            let key = IntervalKey { account: sample.account.clone(), table, interval: Interval::of(table, at) };
+            let key = IntervalKey { account: sample.account.clone(), table, interval: Interval::containing(table, at) };
             self.totals.entry(key).or_default().add(sample, level);
         }
     }
 
-    /// Makes sure that the interval which ended last has totals in each table of an account, even if there were no requests.
+    /// Ensures that the previous interval has totals in each table of an account, even if there were no requests.
     pub(super) fn open(
         &mut self,
         account: &AccountName,
@@ -155,15 +151,15 @@ impl Accumulator {
         now: DateTime,
     ) {
         for (table, _) in measured(properties, is_secondary) {
-            let interval = Interval::of(table, now).before();
-            // Otherwise it was taken already, or ended before this server began.
+            let interval = Interval::containing(table, now).before();
+            // Otherwise it was already taken, or ended before this server started.
             if self.taken_until.is_some_and(|until| !interval.is_over(until)) {
                 self.totals.entry(IntervalKey { account: account.clone(), table, interval }).or_default();
             }
         }
     }
 
-    /// Takes out the totals of the intervals that are over.
+    /// Removes and returns the totals of the intervals that are over.
     pub(super) fn take_finished(&mut self, now: DateTime) -> Vec<(IntervalKey, IntervalTotals)> {
         self.taken_until = Some(now);
         let all = std::mem::take(&mut self.totals);
@@ -172,12 +168,13 @@ impl Accumulator {
         finished.into_iter().collect()
     }
 
-    /// Takes out all totals, also of intervals that are not over.
+    /// Removes and returns all totals, even of intervals that are not over.
     pub(super) fn take_all(&mut self) -> Vec<(IntervalKey, IntervalTotals)> {
         std::mem::take(&mut self.totals).into_iter().collect()
     }
 
-    /// Puts totals back that could not be written; `false` if there are too many already, so that these are lost.
+    /// Puts back totals that could not be written. Returns false if there are already too many, in which case they are
+    /// lost.
     pub(super) fn put_back(&mut self, key: IntervalKey, totals: &IntervalTotals) -> bool {
         if self.totals.len() >= ANALYTICS_PAGES_MAX && !self.totals.contains_key(&key) {
             return false;
@@ -189,12 +186,12 @@ impl Accumulator {
         true
     }
 
-    /// Drops the totals of one account, or of all.
+    /// Drops the totals of one account, or of all accounts.
     pub(super) fn forget(&mut self, account: Option<&AccountName>) {
         self.totals.retain(|key, _| account.is_some_and(|account| *account != key.account));
     }
 
-    /// Sets the start of this server; it writes nothing about intervals that were over by then.
+    /// Sets the start time of this server, which writes nothing about intervals that were over at that time.
     pub(super) fn begin(&mut self, now: DateTime) {
         self.taken_until = Some(now);
     }
@@ -233,7 +230,7 @@ mod tests {
         accumulator.record(&sample, properties, at(when));
     }
 
-    /// Tables, partitions and row keys that are not empty.
+    /// Returns tables, partitions and row keys that are not empty.
     fn rows(pages: &[(IntervalKey, IntervalTotals)]) -> Vec<String> {
         let rows = pages.iter().flat_map(|(key, page)| {
             let place = format!("{:?} {}", key.table, key.interval.partition());
@@ -302,7 +299,7 @@ mod tests {
             });
             places.collect::<Vec<_>>()
         };
-        assert!(finished("2031-03-14T08:58:59Z").is_empty(), "what was before the start");
+        assert!(finished("2031-03-14T08:58:59Z").is_empty(), "intervals before the start are not written");
         assert_eq!(finished("2031-03-14T08:59:01Z"), ["MinutePrimary 20310314T0858"]);
         assert!(finished("2031-03-14T08:59:02Z").is_empty());
         assert_eq!(finished("2031-03-14T09:00:00Z"), ["HourPrimary 20310314T0800", "MinutePrimary 20310314T0859"]);

@@ -1,14 +1,14 @@
-//! Storage Analytics (specification 10 §8): figures about the requests of each account, in tables of the account that any
-//! client can read. `docs/analytics.md` describes them.
+//! Storage Analytics (specification 10 §8): metrics about the requests of each account, in tables of the account that
+//! any client can read. `docs/analytics.md` describes them.
 //!
-//! Requests are counted in memory. The figures of an hour or a minute are written when it is over and when the server
-//! stops; they are added to those that the table already has of it.
+//! Requests are counted in memory. The totals of an hour or a minute are written when it is over and when the server
+//! stops. They are added to the totals that the table already has for that interval.
 //!
 //! Invariants:
 //!
-//! 1. Figures of several servers add up, in whatever order they write.
-//! 2. A request is counted at most once. What was only in memory when a server was killed is lost.
-//! 3. Only the stop of the server waits for analytics.
+//! 1. The totals of several servers add up, in whatever order they write.
+//! 2. A request is counted at most once. Counts that were only in memory when a server was killed are lost.
+//! 3. Only the shutdown of the server waits for analytics.
 
 mod accumulator;
 mod request_figures;
@@ -32,25 +32,24 @@ use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 use writer::WriteError;
 
-/// How long after a full minute, or after a test moved the clock, the figures are written, so that the requests of the last
-/// moment are in them.
+/// The delay after a full minute, or after a test moved the clock, before metrics are written, so that they include
+/// the requests of the last moment.
 const AFTER_MINUTE: Duration = Duration::from_millis(500);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The figures that were not written yet.
+/// The totals that have not been written yet.
 #[derive(Debug)]
 pub(crate) struct Analytics {
     accumulator: Mutex<Accumulator>,
     clock: Arc<dyn Clock>,
     /// Receives a message whenever a test has moved the clock; `None` if no test can.
     clock_moves: Option<watch::Receiver<()>>,
-    /// Whether requests to the secondary endpoint are served, so that there are tables for them.
+    /// Whether requests to the secondary endpoint are served, which have their own metrics tables.
     pub(crate) has_secondary: bool,
     stopping: Notify,
 }
 
 impl Analytics {
-    /// Starts without figures.
     pub(crate) fn new(has_secondary: bool, clock: Arc<dyn Clock>, clock_moves: Option<watch::Receiver<()>>) -> Self {
         let mut accumulator = Accumulator::default();
         accumulator.begin(clock.now());
@@ -58,11 +57,11 @@ impl Analytics {
     }
 
     fn accumulator(&self) -> MutexGuard<'_, Accumulator> {
-        // No change of it can panic half-way.
+        // No change of it can panic halfway.
         self.accumulator.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drops what was counted for one account, or for all, and is not written yet.
+    /// Drops the unwritten totals of one account, or of all accounts.
     pub(crate) fn forget(&self, account: Option<&AccountName>) {
         self.accumulator().forget(account);
     }
@@ -75,7 +74,7 @@ impl Analytics {
             is_secondary: summary.is_secondary,
             origin: Origin::User,
             operation: summary.operation,
-            figures: RequestFigures::of(summary),
+            figures: RequestFigures::from_summary(summary),
         };
         let at = DateTime::from_system_time(summary.began_at + summary.duration);
         self.accumulator().record(&sample, properties, at);
@@ -103,7 +102,7 @@ impl Analytics {
     }
 }
 
-/// Writes the figures of the accounts to the engine.
+/// Writes the accounts' metrics to the engine.
 #[derive(Debug)]
 pub(crate) struct AnalyticsWriter<E> {
     pub(crate) engine: Arc<E>,
@@ -159,7 +158,6 @@ async fn after_move(clock_moves: &mut Option<watch::Receiver<()>>) {
     std::future::pending::<()>().await;
 }
 
-/// Writes the totals of the intervals that are over.
 async fn write_finished<E: Engine>(writer: &AnalyticsWriter<E>, now: DateTime) {
     let AnalyticsWriter { engine, accounts, analytics } = writer;
     for (account, _) in accounts.current().all() {
@@ -176,7 +174,7 @@ async fn write_finished<E: Engine>(writer: &AnalyticsWriter<E>, now: DateTime) {
     }
 }
 
-/// Writes all figures when the server stops and no more requests come. It takes no longer than `timeout`.
+/// Writes all totals when the server stops and no more requests arrive. Takes no longer than `timeout`.
 pub(crate) async fn stop<E: Engine>(writer: &AnalyticsWriter<E>, running: JoinHandle<()>, timeout: Duration) {
     writer.analytics.stopping.notify_one();
     let written = tokio::time::timeout(timeout, async {
@@ -185,7 +183,7 @@ pub(crate) async fn stop<E: Engine>(writer: &AnalyticsWriter<E>, running: JoinHa
         write_all(writer).await;
     });
     if written.await.is_err() {
-        warn!("not all figures of analytics could be written within {} s; the rest is lost", timeout.as_secs());
+        warn!("not all analytics metrics could be written within {} s; the rest is lost", timeout.as_secs());
     }
 }
 
@@ -202,7 +200,7 @@ async fn write(engine: &impl Engine, analytics: &Analytics, key: IntervalKey, to
     let (account, partition) = (key.account.clone(), key.interval.partition());
     match writer::write(engine, &key, &totals).await {
         Ok(()) => {
-            debug!(target: "rowhouse::analytics", %account, table = key.table.name(), partition, "figures were written");
+            debug!(target: "rowhouse::analytics", %account, table = key.table.name(), partition, "wrote metrics");
             if let Ok(properties) = engine.service_properties(&account) {
                 let time = clock::elapsed_since(began);
                 analytics.record_own(&account, OperationKind::EntityGroupTransaction, time, &properties);
@@ -210,26 +208,26 @@ async fn write(engine: &impl Engine, analytics: &Analytics, key: IntervalKey, to
         }
         Err(WriteError::NotYet(why)) => {
             let is_kept = analytics.accumulator().put_back(key, &totals);
-            warn!(%account, partition, is_kept, "figures could not be written: {why}");
+            warn!(%account, partition, is_kept, "metrics could not be written: {why}");
         }
         Err(WriteError::Unknown(why)) => {
-            warn!(%account, partition, "figures may not have been written, and are not written again: {why}");
+            warn!(%account, partition, "metrics may not have been written, and are not written again: {why}");
         }
     }
 }
 
-/// Deletes the figures that are older than the service properties of their account say.
+/// Deletes metrics older than the retention in the service properties of their account.
 async fn delete_old<E: Engine>(writer: &AnalyticsWriter<E>, now: DateTime) {
     let AnalyticsWriter { engine, accounts, .. } = writer;
     for (account, _) in accounts.current().all() {
         let Ok(properties) = engine.service_properties(account) else { return };
-        // The tables of the secondary endpoint too: it may have been served before.
+        // Includes the tables of the secondary endpoint, which may have been served earlier.
         for table in MetricsTable::ALL {
             let Metrics { retention, .. } =
                 if table.is_hourly() { properties.hour_metrics } else { properties.minute_metrics };
             let Some(keep) = retention else { continue };
             if let Err(why) = writer::delete_old(&**engine, account, table, keep, now).await {
-                warn!(%account, table = table.name(), "old figures could not be deleted: {why}");
+                warn!(%account, table = table.name(), "old metrics could not be deleted: {why}");
             }
         }
     }

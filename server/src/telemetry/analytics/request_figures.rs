@@ -1,4 +1,4 @@
-//! What is counted of a request, and in which column (specification 10 §8).
+//! What is counted for a request, and in which property (specification 10 §8).
 
 use super::request_totals::{CallerKind, RequestFigures, ResultKind};
 use crate::request::{CredentialKind, OperationKind};
@@ -7,8 +7,7 @@ use std::time::Duration;
 use wire::ErrorCode;
 
 impl RequestFigures {
-    /// The figures of a request.
-    pub(super) fn of(summary: &RequestSummary<'_>) -> Self {
+    pub(super) fn from_summary(summary: &RequestSummary<'_>) -> Self {
         Self {
             result: result(summary.outcome, summary.operation, summary.has_own_timeout),
             caller: caller(summary.credential),
@@ -20,10 +19,10 @@ impl RequestFigures {
     }
 }
 
-/// How a request ended.
+/// Returns how a request ended.
 ///
-/// UNVERIFIED (10 §8): that a batch whose operations were refused counts by the error of the operation that failed, since
-/// its own status is always 202; and that a preflight request which is refused does not count as an authorization error.
+/// UNVERIFIED (10 §8): that a batch with refused operations counts by the error of the failed operation, since its own
+/// status is always 202; that a refused preflight request does not count as an authorization error.
 fn result(outcome: Outcome, operation: OperationKind, has_own_timeout: bool) -> ResultKind {
     let Outcome::Responded { status, code } = outcome else { return ResultKind::NetworkError };
     match (code.map_or(status, ErrorCode::status), code) {
@@ -37,7 +36,9 @@ fn result(outcome: Outcome, operation: OperationKind, has_own_timeout: bool) -> 
     }
 }
 
-/// UNVERIFIED (10 §8): that requests with a token are counted with those that are signed with a key.
+/// Returns the kind of caller.
+///
+/// UNVERIFIED (10 §8): that requests with a token count like those that are signed with a key.
 fn caller(credential: CredentialKind) -> CallerKind {
     match credential {
         CredentialKind::Anonymous => CallerKind::Anonymous,

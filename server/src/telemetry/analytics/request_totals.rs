@@ -1,14 +1,14 @@
-//! The sums over requests, and the columns that are computed from them (specification 10 §8).
+//! Sums over requests, and the properties that are computed from them (specification 10 §8).
 //!
-//! Totals hold sums only, so that two can be added: those of several servers, and those from before and after a restart.
-//! They can be computed back from the columns.
+//! Totals contain only sums, so two of them can be added: those of several servers, or those from before and after a
+//! restart. They can be computed back from the properties.
 //!
-//! This module must not know where figures are kept, nor read a clock.
+//! This module must not know where totals are stored, nor read a clock.
 
 use model::record::DamagedRecord;
 use model::{EdmValue, RecordBuilder, RecordView};
 
-/// How a request ended, as the columns distinguish it.
+/// How a request ended, as the properties distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResultKind {
     Success,
@@ -21,16 +21,16 @@ pub(super) enum ResultKind {
     NetworkError,
 }
 
-/// Who sent a request, as the columns distinguish it.
+/// Who sent a request, as the properties distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallerKind {
-    /// The key of the account, or a token.
+    /// The account key, or a token.
     Authenticated,
     Anonymous,
     Sas,
 }
 
-/// What is counted of one request.
+/// What is counted for one request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct RequestFigures {
     pub(super) result: ResultKind,
@@ -43,16 +43,15 @@ pub(super) struct RequestFigures {
     pub(super) server_milliseconds: f64,
 }
 
-/// Sums over requests.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct RequestTotals {
     /// By result and caller.
     counts: [[u64; 3]; 8],
     ingress_bytes: u64,
     egress_bytes: u64,
-    /// Over the requests that succeeded.
+    /// Over successful requests.
     end_to_end_milliseconds: f64,
-    /// Over the requests that succeeded.
+    /// Over successful requests.
     server_milliseconds: f64,
 }
 
@@ -68,7 +67,7 @@ impl ResultKind {
         Self::NetworkError,
     ];
 
-    /// The names of the columns for requests that ended so, by caller.
+    /// Returns the property names for requests with this result, by caller.
     fn columns(self) -> [&'static str; 3] {
         match self {
             Self::Success => ["Success", "AnonymousSuccess", "SASSuccess"],
@@ -82,7 +81,7 @@ impl ResultKind {
         }
     }
 
-    /// Whether the account would be charged for a request that ended so.
+    /// Returns true if the account would be charged for a request with this result.
     fn is_billable(self, caller: CallerKind) -> bool {
         match self {
             Self::Success | Self::ClientTimeoutError | Self::ClientOtherError | Self::NetworkError => true,
@@ -91,7 +90,7 @@ impl ResultKind {
         }
     }
 
-    /// Whether a request that ended so counts for availability.
+    /// Returns true if a request with this result counts for availability.
     fn counts_for_availability(self, caller: CallerKind) -> bool {
         self.is_billable(caller) || matches!(self, Self::ServerTimeoutError | Self::ServerOtherError)
     }
@@ -102,7 +101,6 @@ impl CallerKind {
 }
 
 impl RequestTotals {
-    /// Adds one request.
     pub(super) fn add(&mut self, figures: &RequestFigures) {
         *self.count_mut(figures.result, figures.caller) += 1;
         self.ingress_bytes = self.ingress_bytes.saturating_add(figures.ingress_bytes);
@@ -113,7 +111,6 @@ impl RequestTotals {
         }
     }
 
-    /// Adds other totals.
     pub(super) fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.counts.iter_mut().flatten().zip(other.counts.iter().flatten()) {
             *mine = mine.saturating_add(*theirs);
@@ -124,17 +121,16 @@ impl RequestTotals {
         self.server_milliseconds += other.server_milliseconds;
     }
 
-    /// Whether no request was counted.
     pub(super) fn is_empty(&self) -> bool {
         self.requests(|_, _| true) == 0
     }
 
     fn count_mut(&mut self, result: ResultKind, caller: CallerKind) -> &mut u64 {
-        let of_result = self.counts.get_mut(result as usize).expect("there is a row for each result");
-        of_result.get_mut(caller as usize).expect("there is a column for each caller")
+        let of_result = self.counts.get_mut(result as usize).expect("there is an array for each result");
+        of_result.get_mut(caller as usize).expect("there is a counter for each caller")
     }
 
-    /// How many requests have a result and a caller that belong.
+    /// Returns the number of requests whose result and caller satisfy a predicate.
     fn requests(&self, belongs: impl Fn(ResultKind, CallerKind) -> bool) -> u64 {
         let rows = ResultKind::ALL.into_iter().zip(&self.counts);
         let all = rows.flat_map(|(result, row)| {
@@ -143,7 +139,6 @@ impl RequestTotals {
         all.filter(|(result, caller, _)| belongs(*result, *caller)).map(|(_, _, count)| count).sum()
     }
 
-    /// The columns for these sums.
     pub(super) fn to_properties(&self) -> RecordBuilder {
         let mut properties = RecordBuilder::with_capacity(1536);
         let mut count = |name, value: u64| {
@@ -181,8 +176,9 @@ impl RequestTotals {
         properties
     }
 
-    /// The sums from which columns were computed. A column that is missing, or of another type, counts as zero.
-    pub(super) fn of_record(record: &RecordView<'_>) -> Result<Self, DamagedRecord> {
+    /// Returns the sums from which properties were computed. A property that is missing, or of another type, counts as
+    /// zero.
+    pub(super) fn from_record(record: &RecordView<'_>) -> Result<Self, DamagedRecord> {
         let count = |name| {
             Ok(match record.get(name)? {
                 Some(EdmValue::Int64(value)) => u64::try_from(value).unwrap_or(0),
@@ -218,7 +214,9 @@ fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { 100.0 * as_number(part) / as_number(whole) }
 }
 
-/// UNVERIFIED (10 §8): the availability while there are no requests.
+/// Returns the availability.
+///
+/// UNVERIFIED (10 §8): its value while there are no requests.
 fn availability(billable: u64, counting: u64) -> f64 {
     if counting == 0 { 100.0 } else { percent(billable, counting) }
 }
@@ -303,7 +301,7 @@ mod tests {
 
     #[test]
     fn what_is_billable_and_what_counts_for_availability() {
-        // The table of 10 §8: result, billable, counts for availability; for all parties but one.
+        // The table of 10 §8: result, billable, counts for availability; for all callers except one.
         for (result, is_billable, counts) in [
             (ResultKind::Success, true, true),
             (ResultKind::ThrottlingError, false, false),
@@ -344,7 +342,7 @@ mod tests {
             ("PercentServerOtherError", 0.0),
             ("PercentNetworkError", 0.0),
             ("AverageE2ELatency", 8.0),
-            // Seven of eight: neither the throttled request nor the stranger counts.
+            // Seven of eight: neither the throttled request nor the anonymous one counts.
             ("Availability", 87.5),
         ] {
             assert!(is(double(&mixed, name), expected), "{name} is {}", double(&mixed, name));
@@ -359,7 +357,7 @@ mod tests {
             (ResultKind::NetworkError, CallerKind::Sas, 1),
         ]);
         let record = one.to_properties().finish(DateTime::MIN);
-        let mut both = RequestTotals::of_record(&record.view().unwrap()).unwrap();
+        let mut both = RequestTotals::from_record(&record.view().unwrap()).unwrap();
         assert_eq!(both, one);
         let slow =
             RequestFigures { end_to_end_milliseconds: 20.0, ..figures(ResultKind::Success, CallerKind::Anonymous) };

@@ -1,7 +1,8 @@
-//! Writes totals into the tables of metrics, and deletes old ones.
+//! Writes totals to the metrics tables, and deletes old ones.
 //!
-//! Other servers may write the same rows at the same time, and this one may have written a part of an hour before a restart.
-//! So totals are added to the stored ones, under the condition that these have not changed; if they have, all is done again.
+//! Other servers may write the same entities at the same time, and this server may have written a part of an hour
+//! before a restart. So totals are added to the stored ones, on the condition that these have not changed; if they
+//! have, everything is repeated.
 
 use super::accumulator::{IntervalKey, IntervalTotals, partition_of};
 use super::request_totals::RequestTotals;
@@ -19,33 +20,30 @@ use std::ops::Bound;
 use std::time::Duration;
 use store::{CatalogError, CommitError, Engine, EntitySink, Fault, Intake, ReadError, Scan, TableKey};
 
-/// Ticks of 100 ns of a day.
+/// One day, in ticks of 100 ns.
 const DAY_TICKS: i64 = 24 * 60 * 60 * 10_000_000;
-/// How long one scan of a table may take.
+/// The time limit for one scan of a table.
 const SCAN_TIME: Duration = Duration::from_secs(5);
 
-/// Why totals were not written.
 #[derive(Debug)]
 pub(super) enum WriteError {
-    /// Nothing was written, so they may be written again.
+    /// Nothing was written, so the totals may be written again.
     NotYet(String),
-    /// It is not known whether they were written, so they must not be written again.
+    /// It is not known whether the totals were written, so they must not be written again.
     Unknown(String),
 }
 
 impl WriteError {
-    /// The error for a fault of a write.
-    fn of_write(fault: &Fault) -> Self {
+    fn from_fault(fault: &Fault) -> Self {
         if fault.is_without_effect() { Self::NotYet(fault.to_string()) } else { Self::Unknown(fault.to_string()) }
     }
 }
 
-/// The table of an account.
 pub(super) fn table_key(account: &AccountName, table: MetricsTable) -> TableKey {
-    TableKey { account: account.clone(), name: TableName::of_metrics(table) }
+    TableKey { account: account.clone(), name: TableName::from_metrics_table(table) }
 }
 
-/// Adds totals to those that the table has of the interval. All rows are written, or none.
+/// Adds totals to the stored totals of the interval. Either all entities are written, or none.
 pub(super) async fn write(engine: &impl Engine, key: &IntervalKey, totals: &IntervalTotals) -> Result<(), WriteError> {
     let (table, partition) = (table_key(&key.account, key.table), key.interval.partition());
     for _ in 0..ANALYTICS_WRITE_ATTEMPTS_MAX {
@@ -54,24 +52,24 @@ pub(super) async fn write(engine: &impl Engine, key: &IntervalKey, totals: &Inte
             continue;
         };
         let mutations = mutations(totals, &partition, &stored);
-        // An interval has fewer rows than a transaction may have operations.
+        // An interval has fewer entities than the maximum number of operations in a transaction.
         let Ok(transaction) = Transaction::new(mutations) else { return Ok(()) };
         match engine.commit(&table, transaction).await {
             Ok(_) => return Ok(()),
-            // Another server was faster, or somebody deleted the rows.
+            // Another server was faster, or a client deleted the entities.
             Err(CommitError::TableNotFound) => {}
             Err(CommitError::Refused(
                 _,
                 MutationError::AlreadyExists | MutationError::NotFound | MutationError::ConditionNotMet,
             )) => {}
             Err(CommitError::Refused(_, error)) => return Err(WriteError::Unknown(format!("{error:?}"))),
-            Err(CommitError::Fault(fault)) => return Err(WriteError::of_write(&fault)),
+            Err(CommitError::Fault(fault)) => return Err(WriteError::from_fault(&fault)),
         }
     }
-    Err(WriteError::NotYet("other servers kept changing the same rows".to_owned()))
+    Err(WriteError::NotYet("other servers kept changing the same entities".to_owned()))
 }
 
-/// The mutations that add totals to the stored rows.
+/// Returns the mutations that add totals to the stored ones.
 fn mutations(
     totals: &IntervalTotals,
     partition: &str,
@@ -85,7 +83,8 @@ fn mutations(
             Some((timestamp, stored)) => {
                 let mut sum = stored.clone();
                 sum.merge(totals);
-                let condition = Condition::parse(&ETag::of(*timestamp).to_string()).expect("an ETag is a condition");
+                let condition =
+                    Condition::parse(&ETag::from_timestamp(*timestamp).to_string()).expect("an ETag is a condition");
                 Some(Mutation::Replace { key, properties: sum.to_properties(), condition })
             }
         }
@@ -94,19 +93,19 @@ fn mutations(
 }
 
 fn key_text(text: &str) -> KeyText {
-    KeyText::new(text).expect("times and names of operations are keys")
+    KeyText::new(text).expect("times and names of operations are valid keys")
 }
 
 async fn create(engine: &impl Engine, table: &TableKey) -> Result<(), WriteError> {
     match engine.create_table(table).await {
         Ok(()) | Err(CatalogError::AlreadyExists) => Ok(()),
-        // No figures were written yet.
+        // No metrics have been written yet.
         Err(CatalogError::Fault(fault)) => Err(WriteError::NotYet(fault.to_string())),
         Err(CatalogError::NotFound) => Err(WriteError::NotYet("the table cannot be created".to_owned())),
     }
 }
 
-/// Collects the rows of a partition.
+/// Collects the totals in a partition, by row key.
 #[derive(Default)]
 struct StoredRows {
     rows: HashMap<String, (DateTime, RequestTotals)>,
@@ -115,7 +114,7 @@ struct StoredRows {
 
 impl EntitySink for StoredRows {
     fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
-        let Ok(totals) = RequestTotals::of_record(&entity.record) else {
+        let Ok(totals) = RequestTotals::from_record(&entity.record) else {
             self.is_damaged = true;
             return Intake::TakenLast;
         };
@@ -130,7 +129,7 @@ fn scan_of(range: KeyRange) -> Scan {
     Scan { ranges: vec![range], from: None, filter: None, limit, bytes_expected, deadline }
 }
 
-/// The rows of an interval; `None` if there is no such table.
+/// Returns the stored totals of an interval by row key, or `None` if the table does not exist.
 async fn stored_rows(
     engine: &impl Engine,
     table: &TableKey,
@@ -139,13 +138,12 @@ async fn stored_rows(
     let scan = scan_of(KeyRange::rows(partition, Bound::Unbounded, Bound::Unbounded));
     match engine.scan(table, scan, StoredRows::default()).await {
         Ok((rows, end)) if end.next.is_none() && !rows.is_damaged => Ok(Some(rows.rows)),
-        Ok(_) => Err(WriteError::NotYet("the stored rows cannot be read".to_owned())),
+        Ok(_) => Err(WriteError::NotYet("the stored entities cannot be read".to_owned())),
         Err(ReadError::TableNotFound) => Ok(None),
         Err(ReadError::Fault(fault)) => Err(WriteError::NotYet(fault.to_string())),
     }
 }
 
-/// Collects keys, by partition.
 #[derive(Default)]
 struct KeysByPartition(BTreeMap<String, Vec<EntityKey>>);
 
@@ -160,7 +158,7 @@ impl EntitySink for KeysByPartition {
     }
 }
 
-/// Deletes figures that are older than the days to keep. If there are very many, the next call deletes the rest.
+/// Deletes metrics older than the days to keep. If there are very many, the next call deletes the rest.
 pub(super) async fn delete_old(
     engine: &impl Engine,
     account: &AccountName,
@@ -194,7 +192,7 @@ async fn delete(engine: &impl Engine, table: &TableKey, keys: &[EntityKey]) -> R
     let delete = |key: &EntityKey| Mutation::Delete { key: key.clone(), condition: Condition::Any };
     let Ok(transaction) = Transaction::new(keys.iter().map(delete).collect()) else { return Ok(()) };
     match engine.commit(table, transaction).await {
-        // Another server deletes the same; the next call finds the rest.
+        // Another server deletes the same entities; the next call finds the rest.
         Ok(_) | Err(CommitError::TableNotFound | CommitError::Refused(..)) => Ok(()),
         Err(CommitError::Fault(fault)) => Err(fault.to_string()),
     }
@@ -220,7 +218,7 @@ mod tests {
         DateTime::parse(text).unwrap()
     }
 
-    /// The page of an hour with some requests.
+    /// Returns the totals of an hour with some requests.
     fn page(requests: usize, when: &str) -> (IntervalKey, IntervalTotals) {
         let hour_metrics = Metrics { level: MetricsLevel::ServiceAndApi, retention: None };
         let properties = ServiceProperties { hour_metrics, ..ServiceProperties::default() };

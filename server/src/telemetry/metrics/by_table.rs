@@ -1,10 +1,11 @@
 //! Counters for each account and each table, bounded in number.
 //!
-//! Accounts and tables beyond the bounds are counted under [`OTHER`], tables only by their successes. A table gets its counters
-//! with its first request that succeeds, and loses them when it is deleted or was not used for a day. Tables that do not
-//! exist, and accounts that this server does not have, get none, so no client can fill the page with made-up names.
+//! Accounts and tables beyond the bounds are counted under [`OTHER`], tables only by their successful requests. A
+//! table gets its counters with its first successful request, and loses them when it is deleted or has not been used
+//! for a day. Nonexistent tables, and accounts that this server does not have, get none, so no client can fill the
+//! page with made-up names.
 //!
-//! Each thread has a small cache of counters; only tables that are not in it are looked up under a lock.
+//! Each thread has a small cache of counters. Only tables that are not in the cache are looked up under a lock.
 
 use crate::request::OperationKind;
 use crate::telemetry::summary::{Outcome, RequestSummary};
@@ -17,14 +18,13 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 use wire::ErrorCode;
 
-/// The label of everything beyond the bounds; no account and no table can have this name.
+/// The label of everything beyond the bounds. No account and no table can have this name.
 pub(super) const OTHER: &str = "(other)";
-/// The outcomes of requests that have counters of their own.
+/// The outcomes of requests that have their own counters.
 pub(super) const OUTCOMES: [&str; 5] = ["success", "client_error", "throttled", "server_error", "aborted"];
-/// How many tables the cache of a thread holds.
+/// The number of tables in the cache of a thread.
 const CACHED: usize = 32;
 
-/// The counters of an account or a table.
 #[derive(Debug, Default)]
 pub(super) struct RequestCounters {
     pub(super) outcomes: [AtomicU64; OUTCOMES.len()],
@@ -45,16 +45,15 @@ impl RequestCounters {
 pub(super) struct TableCounters {
     owner: u64,
     pub(super) account: AccountName,
-    /// In lower case, since names of tables are compared without regard to case.
+    /// In lower case, because table names are case-insensitive.
     pub(super) table: Box<str>,
     pub(super) counters: RequestCounters,
-    of_account: Arc<RequestCounters>,
+    account_counters: Arc<RequestCounters>,
     is_gone: AtomicBool,
     /// In seconds of Unix time.
     used_at: AtomicU64,
 }
 
-/// The counters of all accounts and tables.
 #[derive(Debug)]
 pub(super) struct ByTable {
     /// Distinguishes servers in one process, as in tests.
@@ -138,7 +137,7 @@ impl ByTable {
         }
     }
 
-    /// Forgets the tables that were not used for a day.
+    /// Forgets the tables that have not been used for a day.
     pub(super) fn age(&self, now: SystemTime) {
         let oldest = seconds(now).saturating_sub(METRICS_TABLE_IDLE_SECONDS_MAX);
         let mut known = self.write();
@@ -154,7 +153,7 @@ impl ByTable {
         }
     }
 
-    /// The counters of the accounts; those beyond the bound come last, as one.
+    /// Returns the counters of the accounts; accounts beyond the bound come last, as one.
     pub(super) fn accounts(&self) -> Vec<(String, Arc<RequestCounters>)> {
         let known = self.read();
         let named = known.accounts.iter().map(|(name, counters)| (name.to_string(), Arc::clone(counters)));
@@ -162,14 +161,13 @@ impl ByTable {
         named.chain(Some(other).filter(|(_, counters)| !counters.are_zero())).collect()
     }
 
-    /// The counters of the tables.
     pub(super) fn tables(&self) -> Vec<Arc<TableCounters>> {
         let known = self.read();
         let entries = known.entries.values().flat_map(BTreeMap::values);
         entries.filter(|entry| !entry.table.is_empty()).cloned().collect()
     }
 
-    /// The counters of the tables beyond the bound, if there are any.
+    /// Returns the counters of the tables beyond the bound, if there are any.
     pub(super) fn other_tables(&self) -> Option<&RequestCounters> {
         Some(&self.other_tables).filter(|counters| !counters.are_zero())
     }
@@ -198,7 +196,7 @@ impl TableCounters {
     }
 
     fn count(&self, summary: &RequestSummary<'_>, now: u64) {
-        self.of_account.count(summary);
+        self.account_counters.count(summary);
         if !self.table.is_empty() {
             self.counters.count(summary);
         }
@@ -213,12 +211,12 @@ impl CountersByName {
         self.entries.get(account)?.get(folded).cloned()
     }
 
-    /// Whether there is room for one more table; for an account there always is.
+    /// Returns true if there is room for one more table. For an account there always is.
     fn has_room(&self, folded: &str) -> bool {
         folded.is_empty() || self.tables < METRICS_TABLES_MAX
     }
 
-    /// Adds a table, or with an empty name an account; `None` if there is no room for another table.
+    /// Adds a table, or an account if the name is empty. Returns `None` if there is no room for another table.
     fn add(&mut self, owner: u64, account: &AccountName, folded: &str, now: u64) -> Option<Arc<TableCounters>> {
         if let Some(entry) = self.find(account, folded) {
             return Some(entry);
@@ -226,7 +224,7 @@ impl CountersByName {
         if !self.has_room(folded) {
             return None;
         }
-        let of_account = match self.accounts.get(account) {
+        let account_counters = match self.accounts.get(account) {
             Some(counters) => Arc::clone(counters),
             None if self.accounts.len() >= METRICS_ACCOUNTS_MAX => Arc::clone(&self.other_accounts),
             None => Arc::clone(self.accounts.entry(account.clone()).or_default()),
@@ -236,7 +234,7 @@ impl CountersByName {
             account: account.clone(),
             table: folded.into(),
             counters: RequestCounters::default(),
-            of_account,
+            account_counters,
             is_gone: AtomicBool::new(false),
             used_at: AtomicU64::new(now),
         });
@@ -262,7 +260,7 @@ fn is_success(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Responded { code: None, .. })
 }
 
-/// The index of an outcome in [`OUTCOMES`].
+/// Returns the index of an outcome in [`OUTCOMES`].
 fn outcome(outcome: Outcome) -> usize {
     match outcome {
         Outcome::Responded { code: None, .. } => 0,
@@ -273,7 +271,7 @@ fn outcome(outcome: Outcome) -> usize {
     }
 }
 
-/// The index in the cache of a thread (FNV-1a over the names).
+/// Returns the index in the cache of a thread (FNV-1a over the names).
 fn slot(account: &AccountName, table: &str) -> usize {
     let bytes = account.as_str().bytes().chain([b'/']).chain(table.bytes().map(|byte| byte.to_ascii_lowercase()));
     let hash = bytes

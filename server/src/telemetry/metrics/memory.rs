@@ -1,31 +1,32 @@
-//! What takes the memory of the process, part by part.
+//! The memory of the process, by use.
 //!
-//! The system says how much of the memory is resident, and how much of that is backed by files. Of the rest, what the server
-//! counts itself is known; what is left is what the allocator has freed and keeps, and what nobody counts. So the parts add
-//! up to the resident memory, unless what is counted is more than there is.
+//! The system reports how much memory is resident, and how much of it is backed by files. Of the rest, the server
+//! knows the parts that it counts. The remainder is memory that the allocator has freed but keeps, and memory that is
+//! not counted. So the parts add up to the resident memory, unless the counted parts exceed it.
 //!
-//! Invariant: bodies are shown as far as there can be memory of theirs, because it is reserved before it is used.
+//! Invariant: the value for bodies is limited to the memory that bodies can actually use, because it is reserved
+//! before it is used.
 
 use super::metrics_page::{MetricsPage, MetricsSnapshot};
 use std::fmt;
 use std::sync::atomic::Ordering;
 
-/// Memory of a connection without a request in progress, in bytes: its tasks, buffers and entries in tables. Measured with
-/// 4,000 of them: 14 to 16 KiB.
+/// The memory of a connection without a request in progress, in bytes: its tasks, buffers and entries in maps.
+/// Measured with 4,000 connections: 14 to 16 KiB.
 const CONNECTION_BYTES: u64 = 16 * 1024;
 
-/// The memory of the process as the system sees it, in bytes.
+/// The memory of the process as reported by the system, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Resident {
-    /// Most that was resident so far.
+    /// The maximum that was resident so far.
     peak: u64,
     /// Not backed by a file.
     anonymous: u64,
-    /// The program, and files that are mapped.
+    /// The program, and mapped files.
     files: u64,
 }
 
-/// What the server counts, in bytes.
+/// The memory that the server counts, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counted {
     cache: u64,
@@ -40,18 +41,18 @@ struct Counted {
 pub(super) fn write(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
     let status = std::fs::read_to_string("/proc/self/status").ok();
     let Some(resident) = status.as_deref().and_then(Resident::read) else { return Ok(()) };
-    let help = "Resident memory of the process by what takes it; allocator is what is left: freed memory that the allocator \
+    let help = "Resident memory of the process by use; allocator is the remainder: freed memory that the allocator \
                 keeps, and what is not counted";
     page.gauge("memory_bytes", help, |family| {
-        let mut parts = parts(resident, Counted::of(snapshot)).into_iter();
+        let mut parts = parts(resident, Counted::from_snapshot(snapshot)).into_iter();
         parts.try_for_each(|(part, bytes)| family.value(&[("part", part)], bytes))
     })?;
-    let help = "Most memory of the process that was in RAM at one time";
+    let help = "Peak resident memory of the process";
     page.gauge("memory_peak_bytes", help, |family| family.value(&[], resident.peak))
 }
 
 impl Resident {
-    /// Reads the text of `/proc/self/status`.
+    /// Parses the content of `/proc/self/status`.
     fn read(status: &str) -> Option<Self> {
         let bytes = |name: &str| {
             let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -66,7 +67,7 @@ impl Resident {
 }
 
 impl Counted {
-    fn of(snapshot: &MetricsSnapshot) -> Self {
+    fn from_snapshot(snapshot: &MetricsSnapshot) -> Self {
         let connections = snapshot.connections.open.load(Ordering::Relaxed) * CONNECTION_BYTES;
         let Some((figures, limits)) = &snapshot.service else { return Self { connections, ..Self::default() } };
         let tree = figures.tree.as_ref().map(|tree| tree.memory).unwrap_or_default();
@@ -81,7 +82,6 @@ impl Counted {
     }
 }
 
-/// The parts by their names.
 fn parts(resident: Resident, counted: Counted) -> [(&'static str, u64); 8] {
     let Counted { cache, memtables, pinned, commit_queue, connections, bodies } = counted;
     let left = resident.anonymous.saturating_sub(cache + memtables + pinned + commit_queue + connections);

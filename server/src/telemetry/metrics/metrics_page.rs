@@ -1,4 +1,4 @@
-//! The page `/metrics`, in the text format of OpenMetrics.
+//! The page `/metrics`, in the OpenMetrics text format.
 
 use super::{Metrics, engine_families, memory, process, server_families};
 use crate::limits::LimitFigures;
@@ -14,9 +14,7 @@ use std::time::{Duration, SystemTime};
 use store::Figures;
 use store::figures::Distributed;
 
-/// The media type of the page.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Nanoseconds of a second.
 const NANOS: f64 = 1e9;
 
 /// All values of the page, at one moment.
@@ -30,11 +28,10 @@ pub(crate) struct MetricsSnapshot {
     pub(crate) service: Option<(Figures, LimitFigures)>,
     pub(crate) stage: &'static str,
     pub(crate) is_ready: bool,
-    /// How many spans were exported, and how many were dropped; `None` if there are no traces.
+    /// The numbers of exported and of dropped spans; `None` if there are no traces.
     pub(crate) spans: Option<(u64, u64)>,
 }
 
-/// Writes the page.
 pub(crate) fn write(snapshot: &MetricsSnapshot) -> Result<String, fmt::Error> {
     let mut page = String::with_capacity(32 * 1024);
     for (prefix, part) in [(Some("rowhouse"), Part::Server(Box::new(snapshot.clone()))), (None, Part::Process)] {
@@ -46,7 +43,7 @@ pub(crate) fn write(snapshot: &MetricsSnapshot) -> Result<String, fmt::Error> {
     Ok(page)
 }
 
-/// The two parts of the page, whose names begin differently.
+/// The two parts of the page, whose metrics have different name prefixes.
 #[derive(Debug)]
 enum Part {
     Server(Box<MetricsSnapshot>),
@@ -70,21 +67,21 @@ impl Collector for Part {
     }
 }
 
-/// A page while it is written.
+/// A page that is being written.
 pub(super) struct MetricsPage<'p, 'e> {
     encoder: &'p mut DescriptorEncoder<'e>,
 }
 
-/// Labels of a sample: names and values.
+/// The labels of a sample: names and values.
 pub(super) type Labels<'l> = &'l [(&'static str, &'l str)];
 
-/// A metric family while it is written.
+/// A metric family that is being written.
 pub(super) struct Family<'f> {
     encoder: MetricEncoder<'f>,
 }
 
 impl MetricsPage<'_, '_> {
-    /// A family of counters. The name ends with its unit; the library appends `_total`.
+    /// Writes a family of counters. The name ends with its unit; the library appends `_total`.
     pub(super) fn counter(
         &mut self,
         name: &str,
@@ -94,7 +91,6 @@ impl MetricsPage<'_, '_> {
         self.family(name, help, MetricType::Counter, samples)
     }
 
-    /// A family of gauges.
     pub(super) fn gauge(
         &mut self,
         name: &str,
@@ -104,7 +100,6 @@ impl MetricsPage<'_, '_> {
         self.family(name, help, MetricType::Gauge, samples)
     }
 
-    /// A family of histograms.
     pub(super) fn histogram(
         &mut self,
         name: &str,
@@ -131,32 +126,30 @@ impl MetricsPage<'_, '_> {
 }
 
 impl Family<'_> {
-    /// A counter of whole things.
+    /// Writes a counter of whole numbers.
     pub(super) fn count(&mut self, labels: Labels<'_>, value: u64) -> fmt::Result {
         self.sample(labels, |encoder| encoder.encode_counter::<NoLabelSet, _, f64>(&value, None))
     }
 
-    /// A counter of time.
     pub(super) fn count_time(&mut self, labels: Labels<'_>, time: Duration) -> fmt::Result {
         self.sample(labels, |encoder| encoder.encode_counter::<NoLabelSet, _, f64>(&time.as_secs_f64(), None))
     }
 
-    /// A gauge of whole things.
+    /// Writes a gauge of whole numbers.
     pub(super) fn value(&mut self, labels: Labels<'_>, value: u64) -> fmt::Result {
         self.sample(labels, |encoder| encoder.encode_gauge(&value))
     }
 
-    /// A gauge of anything.
     pub(super) fn measure(&mut self, labels: Labels<'_>, value: f64) -> fmt::Result {
         self.sample(labels, |encoder| encoder.encode_gauge(&value))
     }
 
-    /// A histogram of whole things.
+    /// Writes a histogram of whole numbers.
     pub(super) fn spread(&mut self, labels: Labels<'_>, spread: &Distributed) -> fmt::Result {
         self.scaled(labels, spread, 1.0)
     }
 
-    /// A histogram of times that were counted in nanoseconds.
+    /// Writes a histogram of times that were counted in nanoseconds.
     pub(super) fn times(&mut self, labels: Labels<'_>, spread: &Distributed) -> fmt::Result {
         self.scaled(labels, spread, NANOS)
     }

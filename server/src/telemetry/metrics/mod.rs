@@ -1,7 +1,8 @@
 //! The counters of requests and connections, and the page `/metrics` that shows them.
 //!
-//! A request costs some additions in arrays at computed indices, and no lock and no allocation; only the first request of a
-//! thread for a table looks it up under a lock (`by_table.rs`). This folder must not know how a request is served.
+//! A request costs a few additions in arrays at computed indices, but no lock and no allocation. Only the first
+//! request of a thread for a table looks it up under a lock (`by_table.rs`). This folder must not know how a request
+//! is served.
 
 mod by_table;
 mod engine_families;
@@ -22,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use store::figures::Distribution;
 use wire::ErrorCode;
 
-/// Bounds for the time of a request: 250 µs to 30 s, in nanoseconds.
+/// The bucket bounds for the duration of a request: 250 µs to 30 s, in nanoseconds.
 const REQUEST_TIME_BOUNDS: &[u64] = &[
     250_000,
     500_000,
@@ -44,16 +45,17 @@ const REQUEST_TIME_BOUNDS: &[u64] = &[
 
 const OPERATIONS: usize = OperationKind::ALL.len();
 const CODES: usize = ErrorCode::ALL.len();
-/// The statuses of responses without an error code: of operations that succeed, and of the explorer. Any other one counts as the
-/// last.
+/// The statuses of responses without an error code: of successful operations, and of the explorer. Any other status
+/// counts as the last one.
 const SUCCESSES: [u16; 9] = [200, 201, 202, 204, 304, 308, 404, 405, 0];
-/// The ways in which a request may end: with an error, as a success, as a batch that an error failed, without a response.
+/// The number of ways in which a request may end: with an error, as a success, as a batch failed by an error, or
+/// without a response.
 const ENDS: usize = CODES + SUCCESSES.len() + CODES + 1;
 
 /// The counters of requests.
 #[derive(Debug)]
 pub struct Metrics {
-    /// The revision of the source that the program was built from, if it is known.
+    /// The source revision from which the program was built, if it is known.
     pub(crate) revision: Option<&'static str>,
     /// One counter for each operation and each way in which it may end.
     ends: Box<[AtomicU64]>,
@@ -69,17 +71,17 @@ pub struct Metrics {
     by_table: ByTable,
 }
 
-/// All finished requests since the start, and what they cost.
+/// The sums over all completed requests since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestTotals {
-    /// Finished requests, whatever their result. A batch is one.
+    /// Completed requests, whatever their result. A batch counts as one.
     pub requests: u64,
-    /// Bytes of the bodies of requests.
+    /// Bytes in request bodies.
     pub request_bytes: u64,
-    /// Bytes of the bodies of responses.
+    /// Bytes in response bodies.
     pub response_bytes: u64,
-    /// Entities that operations looked at, matching a filter or not.
+    /// Entities that operations examined, whether they match a filter or not.
     pub entities_examined: u64,
     /// Entities in responses to gets and queries.
     pub entities_returned: u64,
@@ -87,7 +89,7 @@ pub struct RequestTotals {
     pub entities_written: u64,
 }
 
-/// A request in flight; it counts as one until this is dropped.
+/// A request in flight; it is counted as such until this is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlight<'m> {
     metrics: &'m Metrics,
@@ -95,7 +97,7 @@ pub(crate) struct InFlight<'m> {
 }
 
 impl Metrics {
-    /// Counters at zero; `has_tables` says whether tables have their own.
+    /// Creates counters at zero. `has_tables` determines whether tables have their own.
     pub(crate) fn new(has_tables: bool) -> Self {
         let counters = |count| std::iter::repeat_with(AtomicU64::default).take(count).collect();
         Self {
@@ -114,12 +116,11 @@ impl Metrics {
         }
     }
 
-    /// These metrics of a program that was built from this revision of the source.
     pub(crate) fn with_revision(self, revision: Option<&'static str>) -> Self {
         Self { revision, ..self }
     }
 
-    /// The sums over all operations. A request is in them before its client has the response.
+    /// Returns the sums over all operations. They include a request before its client has the response.
     pub fn totals(&self) -> RequestTotals {
         let sum = |counters: &[AtomicU64]| counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
         RequestTotals {
@@ -132,7 +133,6 @@ impl Metrics {
         }
     }
 
-    /// Counts a request that begins.
     pub(crate) fn begin(&self) -> InFlight<'_> {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         InFlight { metrics: self, is_completed: false }
@@ -157,7 +157,6 @@ impl Metrics {
 }
 
 impl InFlight<'_> {
-    /// Counts a completed request.
     pub(crate) fn complete(mut self, summary: &RequestSummary<'_>) {
         self.is_completed = true;
         self.metrics.count(summary);
@@ -168,7 +167,7 @@ impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.metrics.in_flight.fetch_sub(1, Ordering::Relaxed);
         if !self.is_completed {
-            // The client went away, so the task of the request was dropped.
+            // The client disconnected, so the task of the request was dropped.
             self.metrics.abandoned.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -180,7 +179,7 @@ fn add(counter: Option<&AtomicU64>, value: u64) {
     }
 }
 
-/// Whether the request failed because of its credential or for lack of one.
+/// Returns true if the request failed because its credential is invalid or missing.
 fn is_authentication_failure(summary: &RequestSummary<'_>) -> bool {
     let code = summary.outcome.code();
     // A batch without a credential is not found (07 §9).
@@ -193,7 +192,7 @@ fn is_authentication_failure(summary: &RequestSummary<'_>) -> bool {
     !summary.is_authenticated && code.is_some_and(|code| codes.contains(&code))
 }
 
-/// The index of an outcome among the ways in which a request may end.
+/// Returns the index of an outcome among the ways in which a request may end.
 fn end(outcome: Outcome) -> usize {
     match outcome {
         Outcome::Responded { status, code: Some(code) } if status == code.status() => code as usize,
@@ -205,7 +204,8 @@ fn end(outcome: Outcome) -> usize {
     }
 }
 
-/// Every way in which a request may end, in the order of their indices: status and code, which is empty for a success.
+/// Returns every way in which a request may end, in the order of their indices: status and code. The code is empty for
+/// a success.
 fn ends() -> impl Iterator<Item = (u16, &'static str)> {
     let codes = || ErrorCode::ALL.iter();
     let failures = codes().map(|code| (code.status(), code.as_str()));

@@ -1,4 +1,4 @@
-//! Figures of the process, under the names that are usual for Prometheus.
+//! Metrics of the process, under the names that are usual in Prometheus.
 
 use super::metrics_page::MetricsPage;
 use crate::clock;
@@ -7,10 +7,9 @@ use std::fmt;
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// When the process began to serve.
-static STARTED: LazyLock<SystemTime> = LazyLock::new(clock::of_system);
+static STARTED: LazyLock<SystemTime> = LazyLock::new(clock::system_time);
 
-/// Remembers when the process began.
+/// Records the start time of the process.
 pub fn begin() {
     LazyLock::force(&STARTED);
 }
@@ -20,19 +19,19 @@ pub(super) fn write(page: &mut MetricsPage<'_, '_>) -> fmt::Result {
         let help = "Processor time that the process has used, in user and kernel mode";
         page.counter("process_cpu_seconds", help, |family| family.count_time(&[], time))?;
     }
-    page.gauge("process_start_time_seconds", "When the process began, in Unix time", |family| {
+    page.gauge("process_start_time_seconds", "Start time of the process, in Unix time", |family| {
         family.measure(&[], STARTED.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64())
     })?;
     if let Some((virtual_bytes, resident_bytes)) = process::memory() {
-        page.gauge("process_resident_memory_bytes", "Memory of the process that is in RAM", |family| {
+        page.gauge("process_resident_memory_bytes", "Resident memory of the process", |family| {
             family.value(&[], resident_bytes)
         })?;
-        page.gauge("process_virtual_memory_bytes", "Address space of the process, in use or not", |family| {
+        page.gauge("process_virtual_memory_bytes", "Virtual memory of the process, in use or not", |family| {
             family.value(&[], virtual_bytes)
         })?;
     }
     if let Some(bytes) = process::written_bytes() {
-        let help = "Bytes that the process has sent to the disk, those of the file system not included";
+        let help = "Bytes that the process has written to the disk, excluding those of the file system itself";
         page.counter("process_disk_written_bytes", help, |family| family.count(&[], bytes))?;
     }
     if let Some(open) = process::open_files() {
@@ -41,7 +40,7 @@ pub(super) fn write(page: &mut MetricsPage<'_, '_>) -> fmt::Result {
         })?;
     }
     if let Some(most) = process::open_files_limit().current {
-        let help = "File descriptors that the process may have; without a free one no connection is accepted";
+        let help = "Maximum number of open file descriptors; without a free one, no connection is accepted";
         page.gauge("process_max_fds", help, |family| family.value(&[], most))?;
     }
     Ok(())

@@ -26,12 +26,12 @@ fn read(counter: &AtomicU64) -> u64 {
 }
 
 fn build(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
-    page.gauge("build_info", "Always 1; the labels say which build of the server this is", |family| {
+    page.gauge("build_info", "Always 1; the labels identify the build of the server", |family| {
         family.value(&version::facts(snapshot.metrics.revision), 1)
     })?;
-    let help = "1 while the server takes requests, 0 while it opens its data or stops, and while writes are refused";
+    let help = "1 while the server accepts requests; 0 while it opens its data or stops, and while writes are refused";
     page.gauge("ready", help, |family| family.value(&[], u64::from(snapshot.is_ready)))?;
-    page.gauge("stage", "1 for the part of its life the server is in: opening, serving or stopping", |family| {
+    page.gauge("stage", "1 for the current stage of the server: opening, serving or stopping", |family| {
         ["opening", "serving", "stopping"]
             .iter()
             .try_for_each(|stage| family.value(&[("stage", *stage)], u64::from(*stage == snapshot.stage)))
@@ -39,8 +39,8 @@ fn build(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Res
 }
 
 fn requests(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
-    let help = "Requests that came to their end, by operation, HTTP status and error code; a failed batch has status 202 \
-                and the code of the operation that failed it, and a client that did not send its body has the code aborted";
+    let help = "Completed requests, by operation, HTTP status and error code; a failed batch has status 202 \
+                and the code of the operation that failed it; if the client did not send its body, the code is aborted";
     page.counter("requests", help, |family| {
         for (operation, counts) in OperationKind::ALL.iter().zip(metrics.ends.chunks(ENDS)) {
             for ((status, code), count) in ends().zip(counts).filter(|(_, count)| read(count) > 0) {
@@ -51,8 +51,8 @@ fn requests(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
         }
         Ok(())
     })?;
-    let help = "Time from the head of a request until its answer was made, by operation; it includes waiting for the \
-                client's body, and not the sending of the answer";
+    let help = "Time from the head of a request until its response is ready, by operation; it includes waiting for the \
+                client's body, but not sending the response";
     page.histogram("request_duration_seconds", help, |family| {
         for (operation, times) in OperationKind::ALL.iter().zip(&metrics.durations) {
             let times = times.read();
@@ -68,24 +68,26 @@ fn requests(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
         }
         Ok(())
     };
-    let help = "Bytes of the bodies of requests that were read, without their heads";
+    let help = "Bytes of request bodies that were read, without the heads";
     page.counter("request_bytes", help, |family| by_operation(family, &metrics.request_bytes))?;
-    let help = "Bytes of the bodies of answers, without their heads";
+    let help = "Bytes of response bodies, without the heads";
     page.counter("response_bytes", help, |family| by_operation(family, &metrics.response_bytes))?;
-    let help = "Entities that operations looked at, matching a filter or not";
+    let help = "Entities that operations examined, whether they match a filter or not";
     page.counter("entities_examined", help, |family| by_operation(family, &metrics.entities_examined))?;
-    page.counter("entities_returned", "Entities in answers to gets and queries", |family| {
+    page.counter("entities_returned", "Entities in responses to gets and queries", |family| {
         by_operation(family, &metrics.entities_returned)
     })?;
     page.counter("entities_written", "Entities that were inserted, changed or deleted", |family| {
         by_operation(family, &metrics.entities_written)
     })?;
-    page.gauge("requests_in_flight", "Requests whose head was read and whose answer is not made yet", |family| {
-        family.value(&[], read(&metrics.in_flight))
-    })?;
-    let help = "Requests whose client went away before there was an answer; they are in no other counter";
+    page.gauge(
+        "requests_in_flight",
+        "Requests whose head has been read but whose response is not ready yet",
+        |family| family.value(&[], read(&metrics.in_flight)),
+    )?;
+    let help = "Requests whose client disconnected before the response was ready; no other counter includes them";
     page.counter("requests_abandoned", help, |family| family.count(&[], read(&metrics.abandoned)))?;
-    let help = "Requests that were refused because of their credential, by its kind; anonymous is without any";
+    let help = "Requests refused because of their credential, by its kind; anonymous means without a credential";
     page.counter("authentication_failures", help, |family| {
         let counts = CredentialKind::ALL.iter().zip(&metrics.authentication_failures);
         counts.into_iter().try_for_each(|(kind, count)| family.count(&[("kind", kind.name())], read(count)))
@@ -94,51 +96,51 @@ fn requests(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
 
 fn connections(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
     let counts = &snapshot.connections;
-    page.gauge("connections_open", "Connections of clients, idle ones and TLS handshakes included", |family| {
+    page.gauge("connections_open", "Open client connections, including idle ones and TLS handshakes", |family| {
         family.value(&[], read(&counts.open))
     })?;
-    page.counter("connections_accepted", "Connections that were accepted", |family| {
-        family.count(&[], read(&counts.accepted))
-    })?;
-    page.counter("tls_handshake_failures", "TLS handshakes that failed or took too long", |family| {
+    page.counter("connections_accepted", "Accepted connections", |family| family.count(&[], read(&counts.accepted)))?;
+    page.counter("tls_handshake_failures", "TLS handshakes that failed or timed out", |family| {
         family.count(&[], read(&counts.failed_handshakes))
     })?;
-    page.counter("connections_stalled", "Connections that were cut off since the client took no answer", |family| {
-        family.count(&[], read(&counts.slow_readers))
-    })?;
+    page.counter(
+        "connections_stalled",
+        "Connections that were closed because the client did not read its response",
+        |family| family.count(&[], read(&counts.slow_readers)),
+    )?;
     let help = "Idle connections that were closed because another one needed their place or their memory";
     page.counter("connections_displaced", help, |family| family.count(&[], read(&counts.displaced)))?;
-    let help = "Connections that were refused because their address has --max-connections-per-address";
+    let help = "Connections that were refused because their address had reached --max-connections-per-address";
     page.counter("connections_refused", help, |family| family.count(&[], read(&counts.refused)))
 }
 
 fn admission(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
     let Some((_, figures)) = &snapshot.service else { return Ok(()) };
-    let help = "Requests that were told that the server is busy because all of this was taken for a second: memory for \
-                bodies (--body-mib) or places for requests in work (--max-requests)";
+    let help = "Requests refused as ServerBusy because a resource was exhausted for a second: memory for \
+                bodies (--body-mib) or permits for requests in execution (--max-requests)";
     page.counter("admission_refused", help, |family| {
         family.count(&[("resource", "memory")], figures.memory_bytes.refused)?;
         family.count(&[("resource", "requests")], figures.requests.refused)
     })?;
-    page.gauge("admission_requests", "Requests in work, which --max-requests bounds", |family| {
+    page.gauge("admission_requests", "Requests being executed, limited by --max-requests", |family| {
         family.value(&[], figures.requests.used)
     })?;
-    page.gauge("admission_requests_limit", "Most requests in work at one time", |family| {
+    page.gauge("admission_requests_limit", "Maximum number of requests being executed", |family| {
         family.value(&[], figures.requests.limit)
     })?;
-    let help = "Memory that is set aside for bodies of requests and answers on their way, which --body-mib bounds";
+    let help = "Memory reserved for the bodies of requests and responses in flight, limited by --body-mib";
     page.gauge("admission_memory_bytes", help, |family| family.value(&[], figures.memory_bytes.used))?;
-    page.gauge("admission_memory_limit_bytes", "Most memory for bodies on their way", |family| {
+    page.gauge("admission_memory_limit_bytes", "Maximum memory for bodies in flight", |family| {
         family.value(&[], figures.memory_bytes.limit)
     })
 }
 
 fn spans(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
     let Some((exported, dropped)) = snapshot.spans else { return Ok(()) };
-    page.counter("trace_spans_exported", "Spans that the OpenTelemetry collector has taken", |family| {
+    page.counter("trace_spans_exported", "Spans that the OpenTelemetry collector accepted", |family| {
         family.count(&[], exported)
     })?;
-    let help = "Spans that were thrown away because the collector is slow, unreachable or refuses them";
+    let help = "Spans that were dropped because the collector was slow or unreachable, or refused them";
     page.counter("trace_spans_dropped", help, |family| family.count(&[], dropped))
 }
 
@@ -150,8 +152,8 @@ fn accounts(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
                     or aborted; accounts beyond the first 200 count as (other)";
     let families = [
         ("account_requests", requests),
-        ("account_request_bytes", "Bytes of the bodies of requests for an account"),
-        ("account_response_bytes", "Bytes of the bodies of answers of an account"),
+        ("account_request_bytes", "Bytes of request bodies for an account"),
+        ("account_response_bytes", "Bytes of response bodies for an account"),
     ];
     counters_of_all(page, families, &all)
 }
@@ -162,17 +164,19 @@ fn tables(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
         tables.iter().map(|entry| ([("account", entry.account.as_str()), ("table", &*entry.table)], &entry.counters));
     let other = metrics.by_table.other_tables().map(|counters| ([("account", OTHER), ("table", OTHER)], counters));
     let all: Vec<_> = named.chain(other).collect();
-    let requests = "Requests for a table by outcome, in lower case; at most 1000 tables, those beyond count as (other) with \
-                    their successes only, and tables that were deleted, or not used for a day, go away";
+    let requests = "Requests for a table, by outcome; table names are in lower case. At most 1000 tables have their own \
+                    counters; for all others, only successes are counted, as (other). Tables that are deleted, or not \
+                    used for a day, are removed";
     let families = [
         ("table_requests", requests),
-        ("table_request_bytes", "Bytes of the bodies of requests for a table"),
-        ("table_response_bytes", "Bytes of the bodies of answers about a table"),
+        ("table_request_bytes", "Bytes of request bodies for a table"),
+        ("table_response_bytes", "Bytes of response bodies for a table"),
     ];
     counters_of_all(page, families, &all)
 }
 
-/// The counters of accounts or tables by their labels, as three families: the outcomes, and the bytes both ways.
+/// Writes the counters of accounts or tables by their labels, as three families: the outcomes, and the bytes in both
+/// directions.
 fn counters_of_all<const N: usize>(
     page: &mut MetricsPage<'_, '_>,
     [requests, request_bytes, response_bytes]: [(&str, &str); 3],
@@ -189,7 +193,7 @@ fn counters_of_all<const N: usize>(
     })
 }
 
-/// The outcomes that there were, of an account or a table.
+/// Writes the counters of an account or a table for all outcomes that occurred.
 fn outcomes(family: &mut Family<'_>, labels: &[(&'static str, &str)], counters: &RequestCounters) -> fmt::Result {
     for (outcome, count) in OUTCOMES.iter().zip(&counters.outcomes).filter(|(_, count)| read(count) > 0) {
         let labels: Vec<_> = labels.iter().copied().chain([("outcome", *outcome)]).collect();

@@ -1,4 +1,4 @@
-//! Tests of the counters and of the page of metrics.
+//! Tests of the counters and of the metrics page.
 
 use super::*;
 use crate::limits::LimitFigures;
@@ -13,7 +13,6 @@ use store::figures::{
     CommitterFigures, DatabaseFigures, DiskFigures, Distribution, NodeFigures, TreeFigures, TreeMemory,
 };
 
-/// A completed request.
 fn completed<'a>(
     account: &'a AccountName,
     table: &'a str,
@@ -55,7 +54,7 @@ fn account(name: &str) -> AccountName {
     AccountName::new(name).unwrap()
 }
 
-/// A snapshot with the figures that no engine has all at once.
+/// Returns a snapshot with more statistics than any single engine reports.
 fn snapshot(metrics: Metrics) -> MetricsSnapshot {
     let spread = || Distribution::new(REQUEST_TIME_BOUNDS).read();
     let committer = CommitterFigures {
@@ -120,10 +119,10 @@ fn snapshot(metrics: Metrics) -> MetricsSnapshot {
     }
 }
 
-/// Kind and labels of a metric, by its name.
+/// The kind and the labels of a metric, by name.
 type Families = BTreeMap<String, (String, BTreeSet<String>)>;
 
-/// The families of a page; the labels of histograms without those of their buckets.
+/// Returns the families of a page. The labels of histograms do not include the bucket label.
 fn families(page: &str) -> Families {
     let mut families = Families::new();
     for line in page.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
@@ -141,7 +140,7 @@ fn families(page: &str) -> Families {
     families
 }
 
-/// The families that the documentation lists.
+/// Returns the families that the documentation lists.
 fn documented() -> Families {
     let page = include_str!("../../../../docs/observability.md");
     let rows = page.lines().filter(|line| line.starts_with("| `rowhouse_") || line.starts_with("| `process_"));
@@ -167,7 +166,7 @@ fn the_documentation_lists_what_is_exported_with_kinds_and_labels() {
         assert_eq!(documented.get(name), Some(of_page), "{name}");
     }
     for name in documented.keys() {
-        assert!(exported.contains_key(name), "{name} is documented and not exported");
+        assert!(exported.contains_key(name), "{name} is documented but not exported");
     }
 }
 
@@ -202,7 +201,7 @@ fn a_request_is_in_flight_until_its_end_or_until_its_task_is_gone() {
     assert_eq!((metrics.in_flight.load(Ordering::Relaxed), metrics.abandoned.load(Ordering::Relaxed)), (0, 1));
 }
 
-/// Tables and accounts with the number of their requests.
+/// Returns tables and accounts with the number of their requests.
 fn lines(metrics: &Metrics, start: &str) -> Vec<String> {
     let sum = |counters: &by_table::RequestCounters| {
         counters.outcomes.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>()

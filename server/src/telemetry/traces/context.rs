@@ -1,9 +1,8 @@
-//! The trace that a client has begun, from the headers `traceparent` and `tracestate` (W3C Trace Context).
+//! The trace that a client has started, from the headers `traceparent` and `tracestate` (W3C Trace Context).
 
 use http::HeaderMap;
 use model::limits::TRACE_STATE_BYTES_MAX;
 
-/// The span of the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ClientSpan {
     pub(super) trace_id: u128,
@@ -14,8 +13,8 @@ pub(super) struct ClientSpan {
 }
 
 impl ClientSpan {
-    /// The span that the headers name; `None` if they name none or are malformed.
-    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+    /// Returns the span that the headers name, or `None` if they name none or are malformed.
+    pub(super) fn from_headers(headers: &HeaderMap) -> Option<Self> {
         let mut parents = headers.get_all("traceparent").iter();
         let (Some(parent), None) = (parents.next(), parents.next()) else { return None };
         let (trace_id, span_id, is_sampled) = parse(parent.to_str().ok()?)?;
@@ -25,7 +24,7 @@ impl ClientSpan {
     }
 }
 
-/// Version, trace, span and flags, all in lower-case hexadecimal digits. Later versions may append more.
+/// Parses version, trace, span and flags, all in lowercase hexadecimal digits. Later versions may append more.
 fn parse(text: &str) -> Option<(u128, u64, bool)> {
     let mut parts = text.trim().split('-');
     let mut hex = |digits: usize| {
@@ -69,7 +68,7 @@ mod tests {
                 http::HeaderName::from_static("traceparent"),
                 HeaderValue::from_str(&parent).unwrap(),
             )]);
-            let remote = ClientSpan::of(&headers);
+            let remote = ClientSpan::from_headers(&headers);
             assert_eq!(remote.as_ref().map(|remote| remote.is_sampled), expected, "{parent}");
             if let Some(remote) = remote {
                 assert_eq!(

@@ -1,7 +1,7 @@
-//! The task that sends spans to the collector, batch by batch.
+//! The task that sends spans to the collector, in batches.
 //!
-//! A batch that the collector cannot accept now is sent again a few times; meanwhile the queue fills, and spans beyond it are
-//! dropped and counted. An error is logged once, until a batch succeeds again.
+//! A batch that the collector cannot accept at the moment is sent again a few times. While this happens, the queue
+//! fills, and spans beyond it are dropped and counted. An error is logged only once, until a batch succeeds again.
 
 use super::settings::TraceSettings;
 use super::{Span, SpanCounts, otlp};
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use client::http::{HttpClient, HttpError, HttpOptions, system_roots, tls_config};
 use http::header::CONTENT_TYPE;
 use http::{Request, StatusCode};
-use model::limits::TRACE_ANSWER_BYTES_MAX;
+use model::limits::TRACE_RESPONSE_BYTES_MAX;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -20,17 +20,15 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
-/// The waits before a batch is tried again.
+/// The pauses before a batch is retried.
 const RETRY_WAITS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
 
-/// Sends spans to the collector.
 pub(super) struct Exporter {
     settings: TraceSettings,
     http: HttpClient,
     counts: Arc<SpanCounts>,
 }
 
-/// Why a batch was not accepted.
 enum ExportError {
     /// Another attempt may succeed.
     Passing(anyhow::Error),
@@ -46,14 +44,14 @@ impl Exporter {
         let options = HttpOptions {
             request_time_max: settings.timeout,
             connect_time_max: None,
-            body_bytes_max: TRACE_ANSWER_BYTES_MAX,
+            body_bytes_max: TRACE_RESPONSE_BYTES_MAX,
             keeps_connections: false,
         };
         let http = HttpClient::new(options, tls_config(roots).context("choosing the TLS versions")?);
         Ok(Self { settings, http, counts })
     }
 
-    /// Sends spans until the queue is closed or the exporter is stopped, and then what is still queued.
+    /// Sends spans until the queue is closed or the exporter is stopped. Then sends what is still queued.
     pub(super) async fn run(self, mut spans: mpsc::Receiver<Span>, mut stop: oneshot::Receiver<()>) {
         let mut works = true;
         let mut is_stopping = false;
@@ -85,7 +83,7 @@ impl Exporter {
         }
     }
 
-    /// Adds spans until the batch is full or due; returns whether the exporter is to stop.
+    /// Adds spans until the batch is full or due. Returns true if the exporter must stop.
     async fn fill(
         &self,
         spans: &mut mpsc::Receiver<Span>,
@@ -141,7 +139,7 @@ impl Exporter {
         let mut request = Request::post(&self.settings.endpoint)
             .header(CONTENT_TYPE, "application/json")
             .body(body)
-            .expect("an address that was parsed, and a header that is valid");
+            .expect("the address was parsed and the header is valid");
         for (name, value) in &self.settings.headers {
             request.headers_mut().insert(name, value.clone());
         }
@@ -151,7 +149,8 @@ impl Exporter {
         })?;
         let status = response.status;
         let error = || anyhow!("it responds with {status}");
-        // The content of the body does not matter, but without reading it the collector would see an aborted request.
+        // The content of the body does not matter, but if it were not read, the collector would see an aborted
+        // request.
         if let Err(error @ HttpError::TimedOut(_)) = response.read_body().await {
             return Err(ExportError::Passing(error.into()));
         }
@@ -166,14 +165,14 @@ impl Exporter {
     }
 }
 
-/// Trusts the certificate authorities of the system (or of `SSL_CERT_FILE`) and those that the settings name.
+/// Returns the certificate authorities of the system (or of `SSL_CERT_FILE`) and those that the settings name.
 fn roots(settings: &TraceSettings) -> anyhow::Result<RootCertStore> {
     let mut roots = system_roots();
     if let Some(path) = &settings.certificate {
         let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         let certificates = certificates.with_context(|| format!("reading certificates from {}", path.display()))?;
         if roots.add_parsable_certificates(certificates).0 == 0 {
-            bail!("{} holds no certificate", path.display());
+            bail!("{} contains no certificate", path.display());
         }
     }
     Ok(roots)

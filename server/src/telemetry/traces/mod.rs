@@ -1,9 +1,9 @@
-//! OpenTelemetry traces: a span for each request, with spans in it for the client's body and for the engine, handed to a
-//! collector by OTLP over HTTP in the JSON form.
+//! OpenTelemetry traces: a span for each request, which contains spans for the client's body and for the engine. They
+//! are sent to a collector with OTLP over HTTP in JSON.
 //!
-//! They are on only if the environment names a collector (`settings.rs`). A request that is not sampled costs only that
-//! decision. Spans go through a bounded queue to a task that sends them, so a collector that is slow or gone costs spans
-//! and never a request.
+//! Traces are on only if the environment names a collector (`settings.rs`). A request that is not sampled costs only
+//! that decision. Spans go through a bounded queue to a task that sends them. So if a collector is slow or
+//! unreachable, spans are lost, but requests are not affected.
 
 mod context;
 mod export;
@@ -33,11 +33,11 @@ use tokio::sync::oneshot;
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
 tokio::task_local! {
-    /// The trace of the request that the current task works for, if it is traced.
+    /// The trace of the request for which the current task works, if it is traced.
     static CURRENT: Arc<Trace>;
 }
 
-/// Decides which requests are traced, and takes their spans.
+/// Decides which requests are traced, and queues their spans.
 pub(crate) struct Tracer {
     sampler: Sampler,
     queue: mpsc::Sender<Span>,
@@ -47,19 +47,17 @@ pub(crate) struct Tracer {
     ended: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
-/// How many spans were exported and how many were dropped.
+/// The numbers of exported and of dropped spans.
 #[derive(Debug, Default)]
 struct SpanCounts {
     exported: AtomicU64,
     dropped: AtomicU64,
 }
 
-/// A request that is traced.
 #[derive(Debug)]
 pub(crate) struct Trace {
-    /// Names the trace, which may have begun elsewhere.
+    /// The ID of the trace, which may have begun elsewhere.
     id: u128,
-    /// Names the span of the request.
     span: u64,
     parent: Option<u64>,
     state: Option<String>,
@@ -74,7 +72,6 @@ impl fmt::Debug for Tracer {
 }
 
 impl Tracer {
-    /// Starts the task that exports spans.
     pub(crate) fn start(settings: TraceSettings) -> anyhow::Result<Self> {
         let (queue, spans) = mpsc::channel(settings.queue_spans_max);
         let (counts, (stop, stopped), (end, ended)) =
@@ -90,9 +87,9 @@ impl Tracer {
         Ok(Self { sampler, queue, counts, stop: Mutex::new(Some(stop)), ended: Mutex::new(Some(ended)) })
     }
 
-    /// The trace of a request that begins; `None` if it is not sampled.
+    /// Begins the trace of a request, or returns `None` if the request is not sampled.
     pub(crate) fn begin(&self, headers: &HeaderMap, began: Instant) -> Option<Arc<Trace>> {
-        let remote = ClientSpan::of(headers);
+        let remote = ClientSpan::from_headers(headers);
         let trace_id = remote.as_ref().map_or_else(new_trace_id, |remote| remote.trace_id);
         if !self.sampler.samples(trace_id, remote.as_ref().map(|remote| remote.is_sampled)) {
             return None;
@@ -101,9 +98,8 @@ impl Tracer {
         Some(Arc::new(Trace { id: trace_id, span: new_span_id(), parent, state, began, steps: Mutex::default() }))
     }
 
-    /// Queues the span of a completed request.
     pub(crate) fn end(&self, trace: &Trace, summary: &RequestSummary<'_>) {
-        // First of all, so that no span is made if the queue is full.
+        // Reserved first, so that no span is created if the queue is full.
         let Ok(permit) = self.queue.try_reserve() else {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
             return;
@@ -112,12 +108,12 @@ impl Tracer {
         permit.send(Span::new(trace, steps, summary));
     }
 
-    /// How many spans the collector has accepted, and how many were dropped.
+    /// Returns the number of spans that the collector accepted, and the number of dropped spans.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.counts.exported.load(Ordering::Relaxed), self.counts.dropped.load(Ordering::Relaxed))
     }
 
-    /// Exports what is still queued, but waits no longer than this.
+    /// Exports what is still queued, but waits no longer than `timeout`.
     pub(crate) async fn stop(&self, timeout: Duration) {
         let take = |stop: &Mutex<Option<_>>| stop.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(stop) = take(&self.stop) {
@@ -132,10 +128,10 @@ impl Tracer {
 }
 
 impl Trace {
-    /// Runs the work for a request, so that its steps become spans within its span.
+    /// Runs the work for a request, so that its steps become spans within the request's span.
     ///
-    /// It takes the work pinned: a future that takes another one by value has room for it twice, and that of a request is
-    /// large.
+    /// The work is passed pinned: a future that takes another one by value reserves space for it twice, and the future
+    /// of a request is large.
     pub(crate) async fn follow<F: Future>(trace: Option<&Arc<Self>>, mut work: Pin<&mut F>) -> F::Output {
         match trace {
             Some(trace) => poll_fn(|cx| CURRENT.sync_scope(Arc::clone(trace), || work.as_mut().poll(cx))).await,
@@ -144,7 +140,8 @@ impl Trace {
     }
 }
 
-/// A part of the work for a request, which becomes a span if the request is traced. It is taken pinned, as in [`Trace::follow`].
+/// Runs a part of the work for a request, which becomes a span if the request is traced. The work is passed pinned, as
+/// in [`Trace::follow`].
 pub(crate) async fn step<F: Future>(name: &'static str, work: Pin<&mut F>) -> F::Output {
     if !IS_ON.load(Ordering::Relaxed) {
         return work.await;
@@ -164,14 +161,13 @@ pub(crate) async fn step<F: Future>(name: &'static str, work: Pin<&mut F>) -> F:
     done
 }
 
-/// An id that is new and not zero. All of its bits are random, since samplers decide by them; a UUID has fixed ones.
+/// Returns a new ID that is not zero. All of its bits are random, because samplers use them; a UUID has fixed bits.
 fn new_trace_id() -> u128 {
     random_number().max(1)
 }
 
-/// An id that is new and not zero.
 fn new_span_id() -> u64 {
-    #[allow(clippy::cast_possible_truncation, reason = "half of the number is meant")]
+    #[allow(clippy::cast_possible_truncation, reason = "only half of the number is used")]
     let half = random_number() as u64;
     half.max(1)
 }

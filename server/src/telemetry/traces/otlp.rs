@@ -6,7 +6,7 @@ use model::limits::TRACE_TEXT_CHARS_MAX;
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The span of a request, and those of its steps.
+/// The span of a request, and the spans of its steps.
 #[derive(Debug)]
 pub(super) struct Span {
     trace: u128,
@@ -16,18 +16,17 @@ pub(super) struct Span {
     name: &'static str,
     began_at: SystemTime,
     duration: Duration,
-    /// The error, if the server is the cause.
+    /// The error, if it was caused by the server.
     error: Option<&'static str>,
     attributes: Vec<Value>,
     steps: Vec<StepSpan>,
 }
 
-/// A part of the work for a request.
 #[derive(Debug)]
 pub(super) struct StepSpan {
     pub(super) name: &'static str,
     pub(super) id: u64,
-    /// From the beginning of the request to that of the step.
+    /// The time from the beginning of the request to the beginning of the step.
     pub(super) offset: Duration,
     pub(super) duration: Duration,
 }
@@ -87,7 +86,7 @@ impl Span {
     }
 }
 
-/// A batch of spans. The resource attributes describe the server.
+/// Serializes a batch of spans. The resource attributes describe the server.
 pub(super) fn batch(resource: &[(String, String)], spans: Vec<Span>) -> Vec<u8> {
     let resource: Vec<_> = resource.iter().map(|(name, value)| text(name, value)).collect();
     let mut written = Vec::with_capacity(2 * spans.len());
@@ -99,7 +98,7 @@ pub(super) fn batch(resource: &[(String, String)], spans: Vec<Span>) -> Vec<u8> 
     json!({"resourceSpans": [{"resource": {"attributes": resource}, "scopeSpans": scopes}]}).to_string().into_bytes()
 }
 
-/// Beginning and end in nanoseconds of Unix time, as text, since JSON has no numbers of this size.
+/// Returns beginning and end in nanoseconds of Unix time, as strings, because JSON has no numbers of this size.
 fn times(start: SystemTime, duration: Duration) -> (String, String) {
     let start = start.duration_since(UNIX_EPOCH).unwrap_or_default();
     (start.as_nanos().to_string(), (start + duration).as_nanos().to_string())
@@ -109,7 +108,7 @@ fn text(name: &str, value: &str) -> Value {
     json!({"key": name, "value": {"stringValue": value}})
 }
 
-/// A text that a client chose, cut if it is long.
+/// Returns an attribute with a string that a client chose, truncated if it is long.
 fn client_text(name: &str, value: &str) -> Value {
     let end = value.char_indices().nth(TRACE_TEXT_CHARS_MAX).map_or(value.len(), |(end, _)| end);
     text(name, value.get(..end).unwrap_or_default())
@@ -119,7 +118,7 @@ fn number(name: &str, value: u64) -> Value {
     json!({"key": name, "value": {"intValue": value.to_string()}})
 }
 
-/// The attributes of a request by the conventions of OpenTelemetry, and those of this server.
+/// Returns the attributes of a request: those of the OpenTelemetry conventions, and additional ones of this server.
 fn attributes(summary: &RequestSummary<'_>) -> Vec<Value> {
     let mut attributes = vec![
         client_text("http.request.method", summary.method),

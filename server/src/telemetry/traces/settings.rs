@@ -8,20 +8,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tracing::warn;
 
-/// How traces are made and where they go.
+/// Which traces are recorded, and where they are sent.
 pub(crate) struct TraceSettings {
-    /// Where batches of spans are sent.
     pub(super) endpoint: Uri,
-    /// Headers of each batch; they often hold a credential, so they are never shown.
+    /// The headers of each batch. They often contain a credential, so they are never shown.
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
-    /// How long the collector may take for a batch.
+    /// The timeout for sending a batch to the collector.
     pub(super) timeout: Duration,
-    /// A file of certificate authorities to trust in addition to those of the system.
+    /// A file with certificate authorities that are trusted in addition to those of the system.
     pub(super) certificate: Option<PathBuf>,
     /// The attributes of this server in each batch: names and values.
     pub(super) resource: Vec<(String, String)>,
     pub(super) sampler: Sampler,
-    /// How long a span waits for others before it is sent.
+    /// The time that a span waits for others before it is sent.
     pub(super) delay: Duration,
     pub(super) queue_spans_max: usize,
     pub(super) batch_spans_max: usize,
@@ -33,7 +32,7 @@ impl fmt::Debug for TraceSettings {
     }
 }
 
-/// Which requests are traced.
+/// Decides which requests are traced.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sampler {
     /// Whether a client that has begun a trace decides for its requests.
@@ -43,7 +42,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Whether the request of a trace is traced. All servers decide alike for one trace.
+    /// Returns true if the request with this trace ID is traced. All servers make the same decision for one trace.
     pub(super) fn samples(self, trace_id: u128, parent: Option<bool>) -> bool {
         match parent {
             Some(is_sampled) if self.follows_parent => is_sampled,
@@ -53,7 +52,7 @@ impl Sampler {
                 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
                 let bound = (self.share * 2f64.powi(63)) as u64;
                 // The lower half, without its highest bit, as in other implementations.
-                #[allow(clippy::cast_possible_truncation, reason = "half of the id is meant")]
+                #[allow(clippy::cast_possible_truncation, reason = "only half of the ID is used")]
                 let low = trace_id as u64 >> 1;
                 low < bound
             }
@@ -83,12 +82,12 @@ impl Sampler {
 }
 
 impl TraceSettings {
-    /// The settings that the variables describe; `None` if traces are off.
+    /// Returns the settings that the variables describe, or `None` if traces are off.
     pub(crate) fn from_environment() -> anyhow::Result<Option<Self>> {
         Self::new(|name| std::env::var(name).ok())
     }
 
-    /// As [`Self::from_environment`], with variables from anywhere. An empty variable counts as not set.
+    /// Like [`Self::from_environment`], but with variables from any source. An empty variable counts as not set.
     fn new(variable: impl Fn(&str) -> Option<String>) -> anyhow::Result<Option<Self>> {
         let variable =
             |name: &str| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
@@ -108,14 +107,14 @@ impl TraceSettings {
         match of_traces("PROTOCOL").as_deref() {
             None | Some("http/json") => {}
             Some("http/protobuf") => warn!(
-                "OTEL_EXPORTER_OTLP_PROTOCOL is http/protobuf, but traces are sent as http/json, which collectors accept at the same address"
+                "OTEL_EXPORTER_OTLP_PROTOCOL is http/protobuf, but traces are sent as http/json, which collectors accept at the same URL"
             ),
             Some(other) => {
-                bail!("OTEL_EXPORTER_OTLP_PROTOCOL is '{other}', which this server does not speak: give http/json")
+                bail!("OTEL_EXPORTER_OTLP_PROTOCOL is '{other}', which is not supported: give http/json")
             }
         }
         if of_traces("COMPRESSION").is_some_and(|kind| kind != "none") {
-            warn!("traces are sent without compression, although OTEL_EXPORTER_OTLP_COMPRESSION asks for one");
+            warn!("traces are sent without compression, although OTEL_EXPORTER_OTLP_COMPRESSION is set");
         }
         let number = |name: &str, default: u64| match variable(name) {
             None => Ok(default),
@@ -143,7 +142,7 @@ impl TraceSettings {
         }))
     }
 
-    /// Where traces go, for the log.
+    /// Returns the endpoint without credentials, for the log.
     pub(crate) fn endpoint_text(&self) -> String {
         let host = self.endpoint.host().unwrap_or_default();
         let port = self.endpoint.port().map_or(String::new(), |port| format!(":{port}"));
@@ -154,17 +153,17 @@ impl TraceSettings {
 fn address(text: &str) -> anyhow::Result<Uri> {
     let uri: Option<Uri> = text.parse().ok();
     let has_user = uri.as_ref().and_then(Uri::authority).is_some_and(|authority| authority.as_str().contains('@'));
-    // A credential in the address would not be sent. The address is not shown, because it may hold one.
+    // A credential in the URL would not be sent. The URL is not shown, because it may contain one.
     ensure!(
         !has_user,
-        "the address of the OpenTelemetry collector names a user or a password: put the credential into \
+        "the address of the OpenTelemetry collector contains a user name or a password: put the credential into \
          OTEL_EXPORTER_OTLP_HEADERS"
     );
     let uri = uri.filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some());
     uri.context("the address of the OpenTelemetry collector is invalid: give one such as http://127.0.0.1:4318")
 }
 
-/// Pairs such as `a=b,c=d`, whose values are percent-encoded.
+/// Parses pairs such as `a=b,c=d`, whose values are percent-encoded.
 fn pairs(text: &str) -> impl Iterator<Item = Option<(&str, String)>> {
     text.split(',').filter(|pair| !pair.trim().is_empty()).map(|pair| {
         let (name, value) = pair.split_once('=')?;
@@ -285,7 +284,7 @@ mod tests {
         let taken = ids.filter(|id| quarter.samples(*id, None)).count();
         assert!((200..300).contains(&taken), "{taken}");
         let taken = (0..1000).filter(|_| quarter.samples(super::super::new_trace_id(), None)).count();
-        assert!((200..300).contains(&taken), "{taken} of the ids that are made here");
+        assert!((200..300).contains(&taken), "{taken} of the IDs that are generated here");
         assert!(quarter.samples(u128::MAX, Some(true)) && !quarter.samples(0, Some(false)));
         assert!(sampler("always_on", None).samples(1, Some(false)));
         assert!(!sampler("always_off", None).samples(1, Some(true)));

@@ -12,7 +12,7 @@ const LIMITS: GroupLimits = GroupLimits { turn_bytes: 256 * KIB, group_bytes: 81
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct TestRequest {
     account: AccountName,
-    /// Counts the requests of the account.
+    /// The sequence number of the request within its account.
     number: usize,
     bytes: usize,
     is_last: bool,
@@ -40,7 +40,7 @@ fn request(of: usize, number: usize, bytes: usize) -> TestRequest {
     TestRequest { account: account(of), number, bytes, is_last: false }
 }
 
-/// A queue with this many requests of account 0.
+/// Returns a queue with this many requests of account 0.
 fn queue_of_one(requests: usize, bytes: usize) -> FairQueue<TestRequest> {
     let queue = FairQueue::new(LIMITS);
     for number in 0..requests {
@@ -49,7 +49,7 @@ fn queue_of_one(requests: usize, bytes: usize) -> FairQueue<TestRequest> {
     queue
 }
 
-/// The next group, which must be there.
+/// Returns the next group, which must exist.
 fn group(queue: &FairQueue<TestRequest>) -> Vec<TestRequest> {
     match queue.take(Some(monotonic::now())) {
         Next::Group(group) => group,
@@ -78,7 +78,7 @@ fn a_small_request_is_in_the_next_group_and_large_ones_do_not_fill_it() {
         let group = group(&queue);
         let (large, small): (Vec<_>, Vec<_>) = group.into_iter().partition(|request| request.account == account(0));
         assert_eq!(numbers(&small), [("account1", number)]);
-        assert!(large.is_empty(), "twelve turns pay for a large one: {large:?}");
+        assert!(large.is_empty(), "it takes twelve turns to pay for a large one: {large:?}");
     }
 }
 
@@ -153,14 +153,13 @@ fn a_consumer_waits_for_a_request_for_the_end_and_for_an_instant() {
     assert_eq!(consumer.join().unwrap(), (Next::Group(vec![request(0, 0, 1)]), Next::Closed));
 }
 
-/// What a property test does with a queue.
 #[derive(Debug, Clone)]
 enum Step {
     Push {
         of: usize,
         bytes: usize,
     },
-    /// Takes a group, of which the request at this place fills the batch.
+    /// Takes a group whose request at this index fills the batch.
     Take {
         filled_at: Option<usize>,
     },
@@ -172,7 +171,7 @@ const BYTES_MAX: usize = 40;
 
 fn step() -> impl Strategy<Value = Step> {
     let push = (0..ACCOUNTS, 0..=BYTES_MAX);
-    // One account has many requests, and large ones.
+    // One account sends many large requests.
     let flood = (0..1_usize, BYTES_MAX / 2..=BYTES_MAX);
     prop_oneof![
         4 => push.prop_map(|(of, bytes)| Step::Push { of, bytes }),
@@ -182,7 +181,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The requests of an account that wait, and what others got since the first of them became the next one.
+/// The waiting requests of an account, and the amount that others got since the first of them became the next one.
 #[derive(Debug, Default, Clone)]
 struct Waiting {
     requests: VecDeque<TestRequest>,
@@ -192,7 +191,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// What each of the others may get before the next request is served.
+    /// Returns the amount that each other account may get before the next request is served.
     fn bound(&self) -> usize {
         let turns = self.requests[0].bytes.div_ceil(SMALL.turn_bytes);
         (turns + 1) * SMALL.turn_bytes + BYTES_MAX + self.put_back * (SMALL.turn_bytes + BYTES_MAX)
@@ -212,7 +211,7 @@ fn serve(waiting: &mut [Waiting; ACCOUNTS], request: &TestRequest) {
         let other = &mut waiting[other];
         if !other.requests.is_empty() {
             other.others_bytes[of] += request.bytes;
-            assert!(other.others_bytes[of] <= other.bound(), "{other:?} waits for too much of account {of}");
+            assert!(other.others_bytes[of] <= other.bound(), "{other:?} waits for too much work of account {of}");
         }
     }
 }
@@ -225,7 +224,7 @@ proptest! {
         let take = |waiting: &mut [Waiting; ACCOUNTS], filled_at: Option<usize>| {
             let accounts = waiting.iter().filter(|waiting| !waiting.requests.is_empty()).count();
             let Next::Group(mut requests) = queue.take(Some(monotonic::now())) else {
-                assert_eq!(accounts, 0, "a request is not handed out");
+                assert_eq!(accounts, 0, "not all requests were delivered");
                 return false;
             };
             let bytes_of = |of| requests.iter().filter(|request| index(request) == of).map(|request| request.bytes).sum();

@@ -1,4 +1,4 @@
-//! Tests of how accounts share the memory of the queue.
+//! Tests of how accounts share the queue's memory.
 
 use super::*;
 use tokio::task::{JoinHandle, yield_now};
@@ -9,20 +9,20 @@ fn account(number: usize) -> AccountName {
     AccountName::new(&format!("account{number}")).unwrap()
 }
 
-/// Asks for memory; the task ends when it was acquired.
+/// Requests memory. The task ends when the memory has been acquired.
 fn ask(memory: &Arc<QueueMemory>, number: usize, bytes: usize) -> JoinHandle<MemoryShare> {
     let memory = Arc::clone(memory);
     tokio::spawn(async move { memory.acquire(&account(number), bytes).await })
 }
 
-/// Lets all tasks run until they wait. They run on the thread of the test.
+/// Runs all tasks until they wait. They run on the test's thread.
 async fn settle() {
     for _ in 0..100 {
         yield_now().await;
     }
 }
 
-/// Acquires memory in small amounts for as long as the account may have more.
+/// Acquires memory in small amounts as long as the account may have more.
 async fn fill(memory: &Arc<QueueMemory>, number: usize) -> Vec<MemoryShare> {
     let mut shares = Vec::new();
     loop {
@@ -50,7 +50,7 @@ async fn an_account_holds_as_much_as_it_leaves_free() {
     drop((first, others));
     settle().await;
     assert_eq!(memory.held(), 0);
-    assert!(memory.state().holders.is_empty() && memory.state().turns.is_empty(), "nothing is remembered");
+    assert!(memory.state().holders.is_empty() && memory.state().turns.is_empty(), "no state is left behind");
 }
 
 #[tokio::test]
@@ -63,7 +63,10 @@ async fn an_account_that_holds_nothing_is_not_passed_over() {
     shares.pop();
     let later = ask(&memory, 3, 10);
     settle().await;
-    assert!(!later.is_finished() && !shares[0].try_grow_to(20), "what is free is kept for the account that is next");
+    assert!(
+        !later.is_finished() && !shares[0].try_grow_to(20),
+        "free memory is reserved for the account that is next in line"
+    );
     shares.truncate(50);
     assert_eq!(large.await.unwrap().bytes(), 700);
     assert_eq!(later.await.unwrap().bytes(), 10);
@@ -89,7 +92,7 @@ async fn accounts_that_wait_take_turns() {
 async fn a_request_that_was_abandoned_gets_nothing() {
     let memory = QueueMemory::new(BYTES);
     let all = memory.acquire(&account(1), 2 * BYTES).await;
-    assert_eq!((all.bytes(), memory.held()), (BYTES, BYTES), "more than there is counts as all of it");
+    assert_eq!((all.bytes(), memory.held()), (BYTES, BYTES), "a request for more than exists gets all of it");
     let abandoned = ask(&memory, 2, BYTES);
     let next = ask(&memory, 3, 10);
     settle().await;
@@ -98,7 +101,7 @@ async fn a_request_that_was_abandoned_gets_nothing() {
     drop(all);
     assert_eq!(next.await.unwrap().bytes(), 10);
     assert_eq!(memory.held(), 0);
-    // What was sent and is not received is released too.
+    // A share that was sent but not received is released too.
     let all = memory.acquire(&account(1), BYTES).await;
     let asked = ask(&memory, 2, BYTES);
     settle().await;
@@ -116,7 +119,7 @@ async fn a_share_grows_only_while_its_account_may_have_more() {
     let mut share = memory.acquire(&account(1), 1).await;
     assert!(share.try_grow_to(1) && share.try_grow_to(GROWTH_BYTES));
     assert_eq!(share.bytes(), GROWTH_BYTES + 1);
-    assert!(!share.try_grow_to(6 * GROWTH_BYTES), "that would be more than is left free");
+    assert!(!share.try_grow_to(6 * GROWTH_BYTES), "that would exceed the free memory");
     assert_eq!(memory.held(), share.bytes());
     share.shrink_to(1);
     assert_eq!(memory.held(), 1);

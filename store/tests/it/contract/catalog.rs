@@ -1,4 +1,4 @@
-//! Cases about tables.
+//! Tests of tables.
 
 use crate::support::*;
 use model::{AccountName, Condition, MetricsTable, Mutation, TableName, Transaction};
@@ -45,7 +45,7 @@ pub(crate) async fn tables_are_listed_in_order_from_a_name_on<E: Engine>(engine:
 }
 
 pub(crate) async fn metrics_tables_are_like_others_but_not_listed<E: Engine>(engine: Arc<E>, _: ManualClock) {
-    let metrics = TableKey { name: TableName::of_metrics(MetricsTable::HourPrimary), ..table("any") };
+    let metrics = TableKey { name: TableName::from_metrics_table(MetricsTable::HourPrimary), ..table("any") };
     assert!(engine.table(&metrics).await.unwrap().is_none());
     engine.create_table(&metrics).await.unwrap();
     engine.create_table(&table("Alpha")).await.unwrap();
@@ -78,17 +78,18 @@ pub(crate) async fn accounts_are_known_by_their_tables_and_properties<E: Engine>
         engine.create_table(&table_of(account, name)).await.unwrap();
     }
     let melon = AccountName::new("melon").unwrap();
-    // Asking for the properties of an account leaves no trace of it; setting them does, also beside tables.
+    // Getting the properties of an account does not create the account; setting them does, even if it already has
+    // tables.
     engine.service_properties(&AccountName::new("ghost").unwrap()).unwrap();
     engine.update_service_properties(&melon, cors_update("*")).await.unwrap();
     engine.update_service_properties(&AccountName::new("zebra").unwrap(), cors_update("*")).await.unwrap();
     let accounts = async || engine.accounts().await.unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(accounts().await, ["apple", "melon", "zebra"]);
     engine.delete_table(&table_of("apple", "One")).await.unwrap();
-    assert_eq!(accounts().await, ["apple", "melon", "zebra"], "it has another table");
+    assert_eq!(accounts().await, ["apple", "melon", "zebra"], "the account has another table");
     engine.delete_table(&table_of("apple", "Two")).await.unwrap();
     engine.delete_table(&table_of("zebra", "One")).await.unwrap();
-    assert_eq!(accounts().await, ["melon", "zebra"], "properties stay without tables");
+    assert_eq!(accounts().await, ["melon", "zebra"], "properties are kept without tables");
 }
 
 pub(crate) async fn one_of_many_creations_wins<E: Engine>(engine: Arc<E>, _: ManualClock) {
@@ -144,9 +145,9 @@ pub(crate) async fn deleting_a_large_table_takes_no_time<E: Engine>(engine: Arc<
         engine.delete_table(&large).await.unwrap();
         deletions.push(began.elapsed());
     }
-    // The machine may hold one up.
+    // The machine may delay one of the deletions.
     assert!(deletions.iter().min().unwrap() < &Duration::from_millis(500), "{deletions:?}");
-    // While the entities go, others are served, and nothing of the table is seen.
+    // While the entities are being removed, other tables can be used, and nothing of the deleted table is visible.
     let began = Instant::now();
     for n in 0..20 {
         engine.commit(&other, Transaction::single(insert("p", &n.to_string(), n))).await.unwrap();

@@ -1,4 +1,4 @@
-//! Cases about the end of an engine.
+//! Tests of closing an engine.
 
 use crate::support::*;
 use model::AccountName;
@@ -52,7 +52,7 @@ pub(crate) async fn commits_on_their_way_are_answered_when_the_engine_closes<E: 
     }
     let began = Instant::now();
     while commits.load(Ordering::SeqCst) < 32 {
-        assert!(began.elapsed() < TIMEOUT, "nothing is on its way");
+        assert!(began.elapsed() < TIMEOUT, "the commits make no progress");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     engine.close().await.unwrap();

@@ -1,4 +1,4 @@
-//! Cases about what an engine tells of itself.
+//! Tests of an engine's figures.
 
 use crate::support::*;
 use rowhouse_store::Engine;
@@ -28,7 +28,7 @@ pub(crate) async fn figures_follow_the_operations<E: Engine>(engine: Arc<E>, _: 
         let [("room", _), ("apply", applying), ("write", writing), ("answer", _)] = committer.busy_nanoseconds else {
             panic!("{committer:?}")
         };
-        // The last transaction was refused, and its group had nothing to write.
+        // The last transaction was refused, so its group had nothing to write.
         assert!(applying > 0 && writing >= committer.write_nanoseconds.sum, "{committer:?}");
         assert!(figures.tree.as_ref().unwrap().disk_bytes > 0 && figures.disk.unwrap().free_bytes > 0);
     }
@@ -37,15 +37,15 @@ pub(crate) async fn figures_follow_the_operations<E: Engine>(engine: Arc<E>, _: 
         assert!(!database.nodes.is_empty() && database.nodes.iter().all(|node| node.is_up), "{database:?}");
         assert!((1..=database.connections_max).contains(&sum(|node| node.connections)), "{database:?}");
         assert_eq!(sum(|node| node.waiting), 0);
-        // Each transaction that was tried took a connection and a step, and so did the catalog.
+        // Each attempted transaction took a connection and a step, and so did each catalog operation.
         assert!(sum(|node| node.step_nanoseconds.counts.iter().sum()) >= 7, "{database:?}");
         assert!(sum(|node| node.wait_nanoseconds.counts.iter().sum()) >= 4, "{database:?}");
     }
     assert_eq!(figures.committer.is_some(), figures.tree.is_some());
-    // A transaction leaves the queue's memory just after it was answered.
+    // A transaction's memory is released from the queue shortly after the response.
     let began = Instant::now();
     while engine.figures().committer.is_some_and(|committer| committer.queue_bytes > 0) {
-        assert!(began.elapsed() < TIMEOUT, "the memory of the queue is not given back");
+        assert!(began.elapsed() < TIMEOUT, "the memory of the queue is not released");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

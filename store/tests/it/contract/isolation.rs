@@ -1,4 +1,4 @@
-//! Cases about what readers see while others write.
+//! Tests of what readers see while others write.
 
 use crate::support::*;
 use model::{EntityView, Transaction};
@@ -16,12 +16,12 @@ async fn with_table<E: Engine>(engine: &E) -> TableKey {
     table
 }
 
-/// A transaction that gives all members of a partition the same value.
+/// Returns a transaction that gives all entities in a partition the same value.
 fn set_all(partition: &str, value: i64) -> Transaction {
     Transaction::new((0..MEMBERS).map(|n| upsert(partition, &format!("{n:02}"), value)).collect()).unwrap()
 }
 
-/// Writes to four partitions until `done`.
+/// Writes to four partitions until `done` is set.
 fn writers<E: Engine>(engine: &Arc<E>, table: &TableKey, done: &Arc<AtomicBool>) -> Vec<JoinHandle<i64>> {
     let mut tasks = Vec::new();
     for writer in 0..4 {
@@ -64,7 +64,7 @@ pub(crate) async fn a_page_never_shows_part_of_a_transaction<E: Engine>(engine: 
     }
     done.store(true, Ordering::SeqCst);
     for writer in writers {
-        assert!(writer.await.unwrap() > 1, "writers got through");
+        assert!(writer.await.unwrap() > 1, "the writers made progress");
     }
 }
 
@@ -77,10 +77,10 @@ pub(crate) async fn a_get_never_goes_back<E: Engine>(engine: Arc<E>, _: ManualCl
     let writers = writers(&engine, &table, &done);
     let mut last = 0;
     for _ in 0..500 {
-        // Both directions: whichever member becomes visible first would be seen before the other.
+        // Read in both directions: whichever entity became visible first would be detected.
         for member in ["00", "19", "10", "00"] {
             let record = engine.get(&table, &key("1", member)).await.unwrap().unwrap();
-            assert!(value(&record) >= last, "a member shows an older transaction than another did before");
+            assert!(value(&record) >= last, "an entity shows an older transaction than an entity read earlier");
             last = value(&record);
         }
         tokio::task::yield_now().await;
@@ -91,7 +91,7 @@ pub(crate) async fn a_get_never_goes_back<E: Engine>(engine: Arc<E>, _: ManualCl
     }
 }
 
-/// A sink that changes the table when it sees the first entity, and waits until that is done.
+/// A sink that changes the table when it receives the first entity, and waits until the change is done.
 struct ChangesTable<E> {
     engine: Arc<E>,
     table: TableKey,
@@ -102,7 +102,7 @@ impl<E: Engine> EntitySink for ChangesTable<E> {
     fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
         if self.kept.entities.is_empty() {
             let (engine, table) = (Arc::clone(&self.engine), self.table.clone());
-            // Not waited for: an engine may make writers wait for readers.
+            // Do not wait for this: an engine may make writers wait for readers.
             tokio::spawn(async move { engine.commit(&table, set_all("p", 2)).await.unwrap() });
             std::thread::sleep(std::time::Duration::from_millis(50));
         }

@@ -1,6 +1,6 @@
-//! The suite that every engine passes: what `rowhouse_store::engine` promises, case by case.
+//! The suite that every engine passes. It tests the contract in `rowhouse_store::engine` case by case.
 //!
-//! A case is a function over any engine; an engine joins the suite with one line in `suite!`.
+//! A case is a function that is generic over the engine. One line in `suite!` adds an engine to the suite.
 
 mod catalog;
 mod closing;
@@ -16,8 +16,8 @@ use crate::support::{ManualClock, START_TICKS};
 use rowhouse_store::{Embedded, EmbeddedOptions, Memory, Postgres, PostgresOptions};
 use test_support::cluster::{CitusCluster, Cluster};
 
-/// One test for each case and engine. `$open` makes an engine and what must outlive it; without what it needs on this
-/// machine, which is said, none.
+/// Creates one test for each case and engine. `$open` opens an engine and returns it with everything that must outlive
+/// it. If the machine lacks a requirement, it prints a message and returns `None`.
 macro_rules! suite {
     ($engine:ident, $open:expr, [$($module:ident: $($case:ident),+;)+]) => {
         mod $engine {

@@ -1,7 +1,7 @@
-//! Cases about what a commit does.
+//! Tests of the effects of a commit.
 
 use crate::support::*;
-use model::{Condition, ETag, EdmValue, Mutation, MutationError, Transaction, Written};
+use model::{Condition, ETag, EdmValue, Mutation, MutationError, MutationResult, Transaction};
 use rowhouse_store::{CommitError, Engine, TableKey};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ async fn with_table<E: Engine>(engine: &E) -> TableKey {
     table
 }
 
-/// Each kind of mutation of an entity, each setting `value` to 2.
+/// Returns each kind of mutation of an entity, each of which sets `value` to 2.
 fn each_kind(row: &str) -> [(&'static str, Mutation); 6] {
     let (key, properties, condition) = (key("p", row), properties(&[("value", 2)]), Condition::Any);
     [
@@ -28,7 +28,7 @@ fn each_kind(row: &str) -> [(&'static str, Mutation); 6] {
     ]
 }
 
-fn refusal(result: Result<Written, CommitError>) -> Option<MutationError> {
+fn refusal(result: Result<MutationResult, CommitError>) -> Option<MutationError> {
     match result {
         Ok(_) => None,
         Err(CommitError::Refused(0, error)) => Some(error),
@@ -76,7 +76,7 @@ pub(crate) async fn each_condition_that_is_not_met<E: Engine>(engine: Arc<E>, _:
     let table = with_table(&*engine).await;
     let old = stamp(commit_one(&*engine, &table, insert("p", "r", 1)).await.unwrap());
     let new = stamp(commit_one(&*engine, &table, upsert("p", "r", 2)).await.unwrap());
-    let if_match = |stamp| Condition::parse(&ETag::of(stamp).to_string()).unwrap();
+    let if_match = |stamp| Condition::parse(&ETag::from_timestamp(stamp).to_string()).unwrap();
     let with_condition = |condition: Condition| {
         let (key, properties) = (key("p", "r"), properties(&[("value", 3)]));
         [
@@ -100,7 +100,7 @@ pub(crate) async fn each_condition_that_is_not_met<E: Engine>(engine: Arc<E>, _:
             Mutation::Delete { key, .. } => Mutation::Delete { key, condition: if_match(current) },
             other => other,
         };
-        if let Written::Stored(stamp) = commit_one(&*engine, &table, mutation).await.unwrap() {
+        if let MutationResult::Stored(stamp) = commit_one(&*engine, &table, mutation).await.unwrap() {
             current = stamp;
         }
     }
@@ -127,7 +127,9 @@ pub(crate) async fn answers_come_in_the_order_of_the_mutations<E: Engine>(engine
     commit_one(&*engine, &table, insert("p", "b", 1)).await.unwrap();
     let mutations = vec![upsert("p", "c", 1), delete("p", "b"), insert("p", "a", 1)];
     let written = engine.commit(&table, Transaction::new(mutations).unwrap()).await.unwrap();
-    assert!(matches!(written[..], [Written::Stored(c), Written::Deleted, Written::Stored(a)] if a == c));
+    assert!(
+        matches!(written[..], [MutationResult::Stored(c), MutationResult::Deleted, MutationResult::Stored(a)] if a == c)
+    );
     assert_eq!(names(&all(&*engine, &table).await), ["p/a", "p/c"]);
 }
 
@@ -148,7 +150,7 @@ pub(crate) async fn timestamps_grow_when_the_clock_goes_back<E: Engine>(engine: 
     let mut last = stamp(commit_one(&*engine, &table, upsert("p", "r", 0)).await.unwrap());
     for (n, offset) in [0, 0, 100, -1_000_000, -500_000, 200, 200].into_iter().enumerate() {
         clock.set(START_TICKS + offset);
-        // The same entity and others: the order holds for the whole engine.
+        // Write to the same entity and to others: the order holds for the whole engine.
         for row in ["r".to_owned(), format!("new{n}")] {
             let next = stamp(commit_one(&*engine, &table, upsert("p", &row, 1)).await.unwrap());
             assert!(next > last, "{next:?} after {last:?}");
@@ -157,9 +159,9 @@ pub(crate) async fn timestamps_grow_when_the_clock_goes_back<E: Engine>(engine: 
     }
     clock.set(START_TICKS + 1_000_000);
     let next = stamp(commit_one(&*engine, &table, upsert("p", "r", 1)).await.unwrap());
-    // An engine of several servers keeps the low bits for their numbers.
+    // An engine for several servers reserves the low bits for the server's slot.
     let ahead = next.ticks() - START_TICKS - 1_000_000;
-    assert!((0..64).contains(&ahead), "the clock is followed when it runs ahead, and not {ahead} ticks after it");
+    assert!((0..64).contains(&ahead), "Timestamps follow a clock that runs ahead, and are not {ahead} ticks after it");
 }
 
 pub(crate) async fn timestamps_differ_between_concurrent_transactions<E: Engine>(engine: Arc<E>, _: ManualClock) {
@@ -214,7 +216,8 @@ pub(crate) async fn no_concurrent_update_is_lost<E: Engine>(engine: Arc<E>, _: M
             let mut done = 0;
             while done < 20 {
                 let record = engine.get(&table, &key("p", "counter")).await.unwrap().unwrap();
-                let condition = Condition::parse(&ETag::of(record.view().unwrap().timestamp()).to_string()).unwrap();
+                let condition =
+                    Condition::parse(&ETag::from_timestamp(record.view().unwrap().timestamp()).to_string()).unwrap();
                 let properties = properties(&[("value", value(&record) + 1)]);
                 let replace = Mutation::Replace { key: key("p", "counter"), properties, condition };
                 match commit_one(&*engine, &table, replace).await {

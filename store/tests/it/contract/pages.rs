@@ -1,4 +1,4 @@
-//! Cases about what a page holds and where it ends.
+//! Tests of the contents of a page and of where it ends.
 
 use crate::support::*;
 use model::filter::{Comparison, Literal, Operator, PropertyName};
@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A table of these entities, as `partition/row`; the value of each is its place in the list.
+/// Creates a table with these entities, given as `partition/row`. The value of each is its index in the list.
 async fn with_entities<E: Engine>(engine: &E, entities: &[&str]) -> TableKey {
     let table = table("Entities");
     engine.create_table(&table).await.unwrap();
@@ -162,7 +162,7 @@ pub(crate) async fn a_sink_that_has_enough_ends_the_page<E: Engine>(engine: Arc<
     }
 }
 
-/// Refuses every entity after the first ones.
+/// A sink that refuses every entity after the first ones.
 struct Refuses {
     kept: Kept,
     taken_max: usize,
@@ -192,7 +192,11 @@ pub(crate) async fn the_filter_decides_and_the_look_ahead_obeys_it<E: Engine>(en
     assert_eq!((names(&entities), end.next), (vec!["a/2".to_owned()], None), "no further match, so no next page");
     let first_or_last = Filter::Or(vec![value_is(0), value_is(3)]);
     let (entities, end) = page(&*engine, &table, filtered(first_or_last, 1)).await;
-    assert_eq!((names(&entities), end.next), (vec!["a/1".to_owned()], at("a", "4")), "the next match, not neighbour");
+    assert_eq!(
+        (names(&entities), end.next),
+        (vec!["a/1".to_owned()], at("a", "4")),
+        "the next match, not the next entity"
+    );
     assert!(page(&*engine, &table, filtered(Filter::Constant(false), 10)).await.0.is_empty());
     assert_eq!(page(&*engine, &table, filtered(Filter::Constant(true), 10)).await.0.len(), 4);
 }
@@ -249,7 +253,7 @@ pub(crate) async fn a_deadline_ends_a_long_scan_before_its_end<E: Engine>(engine
         };
         engine.commit(&table, Transaction::new((0..100).map(entity).collect()).unwrap()).await.unwrap();
     }
-    // A filter that takes its time on each entity.
+    // A filter that is slow on each entity.
     let slow = Filter::Or((0..2000).map(|n| value_is(n + 2)).collect());
     let deadline = Instant::now() + Duration::from_millis(3);
     let scan = Scan { deadline, filter: Some(slow), ..scan_all() };
@@ -257,5 +261,9 @@ pub(crate) async fn a_deadline_ends_a_long_scan_before_its_end<E: Engine>(engine
     let next = end.next.expect("the deadline comes long before the end");
     assert!(entities.is_empty() && end.examined >= 1 && end.examined < 10_000);
     let number = usize::try_from(end.examined).unwrap();
-    assert_eq!(Some(next), at("p", &format!("{:03}-{:03}", number / 100, number % 100)), "the first not examined");
+    assert_eq!(
+        Some(next),
+        at("p", &format!("{:03}-{:03}", number / 100, number % 100)),
+        "the first entity not examined"
+    );
 }

@@ -1,11 +1,11 @@
-//! Cases about stored access policies.
+//! Tests of stored access policies.
 
 use crate::support::*;
 use model::{DateTime, Permissions, StoredAccessPolicies, StoredAccessPolicy};
 use rowhouse_store::{CatalogError, Engine, ReadError};
 use std::sync::Arc;
 
-/// Policies with these ids, the first of which says something.
+/// Returns policies with these ids. All fields of the first one are set.
 pub(crate) fn policies(ids: &[&str]) -> StoredAccessPolicies {
     let mut policies: Vec<_> = ids.iter().map(|id| StoredAccessPolicy::new(id).unwrap()).collect();
     if let Some(first) = policies.first_mut() {
@@ -22,10 +22,18 @@ pub(crate) async fn policies_are_replaced_as_a_whole_and_seen_at_once<E: Engine>
     assert!(engine.policies(&table("Guarded")).await.unwrap().is_empty());
     for ids in [&["b", "a"][..], &["c"], &["1", "2", "3", "4", "5"], &[]] {
         engine.set_policies(&table("GUARDED"), policies(ids)).await.unwrap();
-        assert_eq!(engine.policies(&table("guarded")).await.unwrap(), policies(ids), "order and content are kept");
+        assert_eq!(
+            engine.policies(&table("guarded")).await.unwrap(),
+            policies(ids),
+            "order and contents are preserved"
+        );
     }
     assert!(engine.policies(&table("Other")).await.unwrap().is_empty());
-    assert_eq!(engine.table(&table("guarded")).await.unwrap().unwrap().as_str(), "Guarded", "the spelling stays");
+    assert_eq!(
+        engine.table(&table("guarded")).await.unwrap().unwrap().as_str(),
+        "Guarded",
+        "the spelling is preserved"
+    );
 }
 
 pub(crate) async fn policies_leave_the_entities_alone<E: Engine>(engine: Arc<E>, _: ManualClock) {

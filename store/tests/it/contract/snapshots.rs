@@ -1,4 +1,4 @@
-//! Cases about snapshots, of the engines that give them, and about engines that are filled with one.
+//! Tests of snapshots, for engines that support them, and of engines that are filled from a snapshot.
 
 use crate::support::*;
 use model::{StoredAccessPolicies, StoredAccessPolicy};
@@ -10,9 +10,9 @@ use std::io;
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// An engine of which snapshots can be taken, and a new one be filled.
+/// An engine that supports snapshots, and of which a new instance can be filled from one.
 pub(crate) trait HasSnapshots: Engine {
-    /// What a filled engine needs beside itself.
+    /// The resources that must exist as long as a filled engine.
     type Place;
 
     fn snapshots(&self) -> Arc<dyn Snapshots>;
@@ -80,7 +80,7 @@ pub(crate) async fn a_snapshot_is_of_one_instant_and_fills_an_engine<E: HasSnaps
     engine.delete_table(&gone).await.unwrap();
     let before = all(&*engine, &cars).await;
     let snapshot = engine.snapshots().take().unwrap();
-    // What comes later is not in it.
+    // Later changes are not in the snapshot.
     commit_one(&*engine, &cars, upsert("p", "0000", 2)).await.unwrap();
     commit_one(&*engine, &cars, delete("p", "0001")).await.unwrap();
     engine.create_table(&table("Later")).await.unwrap();
@@ -93,7 +93,7 @@ pub(crate) async fn a_snapshot_is_of_one_instant_and_fills_an_engine<E: HasSnaps
     assert_eq!(report.problems, []);
     let counted: Vec<_> = report.tables.iter().map(|table| (table.table.name.as_str(), table.entities)).collect();
     assert_eq!(counted, [("Cars", 500), ("Empty", 0)]);
-    assert!(!check_snapshot(&*snapshot, &mut report, &|_| false), "it stops when it is told to");
+    assert!(!check_snapshot(&*snapshot, &mut report, &|_| false), "it stops when told to");
 
     // The clock of the new engine is behind.
     let (filled, _place) = E::filled(&*snapshot, ManualClock::at(1000));
@@ -104,7 +104,7 @@ pub(crate) async fn a_snapshot_is_of_one_instant_and_fills_an_engine<E: HasSnaps
         filled.list_tables(&cars.account, "", 10).await.unwrap().iter().map(|name| name.as_str().to_owned()).collect();
     assert_eq!(names, ["Cars", "Empty"]);
     let written = commit_one(&filled, &cars, upsert("p", "0002", 3)).await.unwrap();
-    assert!(stamp(written) > snapshot.contents().last_stamp, "no Timestamp is given out again");
+    assert!(stamp(written) > snapshot.contents().last_stamp, "no Timestamp is issued twice");
     assert!(before.iter().all(|entity| entity.record.view().unwrap().timestamp() <= snapshot.contents().last_stamp));
     let again = filled.snapshots().take().unwrap();
     assert_eq!(again.contents().properties, snapshot.contents().properties);

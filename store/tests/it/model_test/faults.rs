@@ -1,7 +1,7 @@
-//! Times in which the embedded engine cannot write: the process may not make any file longer than it is.
+//! Periods in which the embedded engine cannot write, because the process may not extend any file.
 //!
-//! The limit of the operating system comes with a signal that ends a process which does not ignore it. Ignoring is inherited
-//! by the programs that a shell starts, so the test runs as a child of one.
+//! When the limit is exceeded, the operating system sends a signal that ends the process unless it ignores the signal.
+//! A program inherits this from the shell that starts it, so the test runs as a child of a shell.
 
 use super::{Choices, Opens, Pair, all_of, aside};
 use crate::support::*;
@@ -12,12 +12,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 const CHILD: &str = "ROWHOUSE_MODEL_CHILD";
-/// Most transactions while nothing can be written.
+/// The maximum number of transactions while nothing can be written.
 const TRANSACTIONS_MAX: usize = 8;
-/// Longest time until writes are possible again.
+/// The maximum time until writes are possible again.
 const RESUMPTION_MAX: Duration = TIMEOUT;
 
-/// What became of the writes while nothing could be written.
+/// The outcomes of writes while nothing could be written.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     times: u64,
@@ -26,12 +26,11 @@ pub(crate) struct Faults {
     refused: u64,
 }
 
-/// Whether this process ignores the signal.
 pub(crate) fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// Runs a test of this program, by its full name, alone in a process that ignores the signal.
+/// Runs only the test with this full name, in a process that ignores the signal.
 pub(crate) fn run_as_child(test: &str) {
     let mut shell = Command::new("sh");
     shell.args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#]).arg(std::env::current_exe().unwrap());
@@ -39,16 +38,16 @@ pub(crate) fn run_as_child(test: &str) {
     let said = String::from_utf8_lossy(&output.stdout);
     println!("{said}");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("1 passed"), "there is no test of the name {test}");
+    assert!(said.contains("1 passed"), "there is no test named {test}");
 }
 
-/// Lets no file grow beyond so many bytes.
+/// Limits the size of all files to this many bytes.
 fn limit_files(bytes: Option<u64>) {
     let maximum = getrlimit(Resource::Fsize).maximum;
     setrlimit(Resource::Fsize, Rlimit { current: bytes.or(maximum), maximum }).unwrap();
 }
 
-/// A write that fails after bytes of a client that look like a complete batch of the journal.
+/// Tests a write that fails after client data that look like a complete batch of the journal.
 pub(crate) async fn outage_in_a_value_that_holds_a_batch() {
     const VALUE_BYTES: usize = 60_000;
     let folder = tempfile::tempdir().unwrap();
@@ -56,7 +55,7 @@ pub(crate) async fn outage_in_a_value_that_holds_a_batch() {
     let engine = Embedded::open(folder.path(), &options, ManualClock::at(START_TICKS)).unwrap();
     engine.create_table(&aside()).await.unwrap();
     commit_one(&engine, &aside(), upsert("p", "before", 1)).await.unwrap();
-    // One item: the removal of a key without bytes.
+    // A single item: the removal of an empty key.
     let item = [&[2, 1, 0][..], &1_u64.to_le_bytes(), &[0; 10]].concat();
     let checksum = xxhash_rust::xxh3::xxh3_64(&item).to_le_bytes();
     let batch = [&[1, 1, 0, 0, 0][..], &1000_u64.to_le_bytes(), &item, &[3], &checksum, b"FJL\x03"].concat();
@@ -78,7 +77,7 @@ pub(crate) async fn outage_in_a_value_that_holds_a_batch() {
 }
 
 impl<O: Opens> Pair<O> {
-    /// A time in which nothing can be written, or only a little.
+    /// Runs a period in which nothing, or only a little, can be written.
     pub(crate) async fn fault(&mut self, random: &mut Choices) -> String {
         self.faults.times += 1;
         limit_files(Some(random.below(4096) as u64));
@@ -92,7 +91,7 @@ impl<O: Opens> Pair<O> {
                     in_doubt = Some((table, transaction));
                 }
                 answer => {
-                    // A refusal, or an end of the outage between two looks at the limit.
+                    // The request was refused, or the outage ended between two checks of the limit.
                     let memory = self.commit_in_memory(&table, transaction).await;
                     assert_eq!(format!("{memory:?}"), format!("{answer:?}"), "while nothing could be written");
                 }
@@ -104,16 +103,16 @@ impl<O: Opens> Pair<O> {
         "a fault".to_owned()
     }
 
-    /// Waits until a write succeeds, and learns what became of the one in doubt.
+    /// Waits until a write succeeds, and determines the outcome of the write in doubt.
     async fn wait_for_service(&mut self, in_doubt: Option<(TableKey, Transaction)>) {
         let began = Instant::now();
-        // Stamps that were given out in vain are skipped.
+        // Skip stamps that were issued for failed writes.
         let last = self.stamps.iter().max().copied().unwrap_or(DateTime::MIN).ticks();
         let resumed_at = last.max(START_TICKS) + 1_000_000;
         let transaction = || Transaction::single(upsert("p", "r", 1));
         let mut clock_is_set = false;
         let written = loop {
-            // What happened during the fault was stamped by the clock as it was.
+            // Writes during the fault were stamped with the unchanged clock.
             if !clock_is_set && self.durable().get(&aside(), &key("p", "r")).await.is_ok() && self.is_writable().await {
                 self.resolve(in_doubt.clone()).await;
                 self.clock.set(resumed_at);
@@ -129,13 +128,13 @@ impl<O: Opens> Pair<O> {
         assert_eq!(memory, written);
     }
 
-    /// Whether writes are possible. What is tried leaves no trace.
+    /// Returns whether writes are possible. The attempted write leaves no trace.
     async fn is_writable(&self) -> bool {
         let nothing = Transaction::single(delete("absent", "absent"));
         !matches!(self.durable().commit(&aside(), nothing).await, Err(CommitError::Fault(_)))
     }
 
-    /// Finds out whether a transaction in doubt happened, by all of its table.
+    /// Determines whether a transaction in doubt took effect, by comparing its whole table.
     async fn resolve(&mut self, in_doubt: Option<(TableKey, Transaction)>) {
         let Some((table, transaction)) = in_doubt else { return };
         self.faults.interrupted += 1;

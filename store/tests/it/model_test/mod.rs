@@ -1,15 +1,15 @@
-//! Random operations on a durable engine and on the memory engine, which must answer alike, also across restarts and
-//! times in which the embedded engine cannot write.
+//! Compares a durable engine with the memory engine under random operations. Both must give the same responses, even
+//! across restarts and while the embedded engine cannot write.
 //!
-//! A run is determined by its seed, which is printed; `ROWHOUSE_SEED` replays one, `ROWHOUSE_STEPS` makes it longer, and
-//! `ROWHOUSE_TRACE` prints every step. Where a write that fails is torn depends on the time, and nothing else does.
+//! A run is determined by its seed, which is printed. `ROWHOUSE_SEED` replays a run, `ROWHOUSE_STEPS` sets its length,
+//! and `ROWHOUSE_TRACE` prints every step. Only the position at which a failing write is torn depends on timing.
 
 mod faults;
 mod random;
 
 use crate::support::*;
 use faults::Faults;
-use model::{AccountName, DateTime, Entity, KeyRange, Transaction, Written};
+use model::{AccountName, DateTime, Entity, KeyRange, MutationResult, Transaction};
 use random::Choices;
 use rowhouse_store::{
     CommitError, Durability, Embedded, EmbeddedOptions, Engine, Memory, Postgres, PostgresOptions, Scan, TableKey,
@@ -17,21 +17,22 @@ use rowhouse_store::{
 use std::time::Duration;
 use test_support::cluster::{CitusCluster, Cluster};
 
-/// One restart in so many takes the durability that waits for the disk; more would make the test wait for it all the time.
+/// One restart in this many uses the durability that waits for the disk. More would make the test wait for the disk all
+/// the time.
 const SYNC_SHARE: usize = 16;
-/// A server on PostgreSQL gives out one stamp of so many, those with the number of its slot.
+/// A server on PostgreSQL issues one stamp in this many: those with the number of its slot.
 const SLOTS: i64 = 64;
-/// One step in so many is a time in which nothing can be written.
+/// One step in this many is a period in which nothing can be written.
 const FAULT_SHARE: usize = 4000;
 
-/// How the durable engine is opened, again and again.
+/// Opens the durable engine, repeatedly.
 trait Opens {
     type Engine: Engine;
 
     const STEPS_DEFAULT: u64;
-    /// Whether all stamps of the engine have one order, whatever the clock says.
+    /// Whether all stamps of the engine are in a single order, whatever the clock shows.
     const HAS_ORDER_OF_STAMPS: bool;
-    /// Whether there are times in which this process cannot write its files.
+    /// Whether there are periods in which this process cannot write its files.
     const HAS_FAULTS: bool;
 
     async fn open(&self, clock: ManualClock, durability: Durability) -> Self::Engine;
@@ -59,7 +60,7 @@ struct InDatabase {
 impl Opens for InDatabase {
     type Engine = Postgres<ManualClock>;
     const STEPS_DEFAULT: u64 = 3000;
-    // A server knows nothing of the stamps of another, or of the one before it, but those that its writes meet.
+    // A server knows the stamps of another server, or of its own predecessor, only if its writes encounter them.
     const HAS_ORDER_OF_STAMPS: bool = false;
     const HAS_FAULTS: bool = false;
 
@@ -70,21 +71,21 @@ impl Opens for InDatabase {
     }
 }
 
-/// The two engines, and what they answered so far.
+/// The two engines, and their responses so far.
 struct Pair<O: Opens> {
     opens: O,
     clock: ManualClock,
     memory: Memory<ManualClock>,
     durable: Option<O::Engine>,
-    /// The Timestamps that were given out, for conditions that may hold.
+    /// The issued Timestamps, for conditions that can be met.
     stamps: Vec<DateTime>,
-    /// What the clock was set to by [`Self::lead`].
+    /// The time to which [`Self::lead`] set the clock.
     leading: i64,
-    /// What became of the times in which nothing could be written.
+    /// The outcomes of the periods in which nothing could be written.
     faults: Faults,
 }
 
-/// A table that chance does not touch.
+/// Returns a table that the random operations never use.
 fn aside() -> TableKey {
     table_of("account3", "Aside")
 }
@@ -112,8 +113,8 @@ impl<O: Opens> Pair<O> {
         self.durable = Some(self.opens.open(self.clock.clone(), durability).await);
     }
 
-    /// Where stamps have no order of their own, the clock has to lead for the engines to give the same ones: it is set
-    /// after every stamp so far, to one that the durable engine may give out.
+    /// Makes both engines issue the same stamps, for engines whose stamps are not in a single order. Sets the clock
+    /// after all stamps so far, to a stamp that the durable engine may issue.
     async fn lead(&mut self) {
         if !O::HAS_ORDER_OF_STAMPS {
             self.clock.set(self.leading + 1);
@@ -123,21 +124,21 @@ impl<O: Opens> Pair<O> {
         }
     }
 
-    /// Applies a transaction to the memory engine alone.
+    /// Applies a transaction only to the memory engine.
     async fn commit_in_memory(
         &mut self,
         table: &TableKey,
         transaction: Transaction,
-    ) -> Result<Vec<Written>, CommitError> {
+    ) -> Result<Vec<MutationResult>, CommitError> {
         let answer = self.memory.commit(table, transaction).await;
         self.stamps.extend(answer.iter().flatten().filter_map(|written| match written {
-            Written::Stored(stamp) => Some(*stamp),
-            Written::Deleted => None,
+            MutationResult::Stored(stamp) => Some(*stamp),
+            MutationResult::Deleted => None,
         }));
         answer
     }
 
-    /// A query as the server makes one, with the ranges of its plan, against a look at everything.
+    /// Compares a query with the ranges of its plan, as the server runs it, with a full scan.
     async fn planned_query(&mut self, table: &TableKey, random: &mut Choices) -> String {
         let filter = random.filter(3);
         let planned = Scan { ranges: model::plan::plan(Some(&filter)).ranges, filter: Some(filter), ..scan_all() };
@@ -148,7 +149,7 @@ impl<O: Opens> Pair<O> {
         same(&format!("query {table:?} {planned:?}"), (entities(memory), entities(embedded)))
     }
 
-    /// Compares everything.
+    /// Compares the entire contents of both engines.
     async fn compare_all(&self) {
         for account in ["account1", "account2"] {
             for name in ["Alpha", "Beta", "gamma"] {
@@ -189,7 +190,7 @@ impl<O: Opens> Pair<O> {
             4 => {
                 let ticks = START_TICKS + i64::try_from(random.below(100_000)).unwrap();
                 self.clock.set(ticks);
-                format!("the clock says {ticks}")
+                format!("set the clock to {ticks}")
             }
             5 => {
                 let policies = random.policies();
@@ -226,11 +227,11 @@ impl<O: Opens> Pair<O> {
     }
 }
 
-/// Not synced before the answer; what a crash of the process leaves is the same.
+/// Writes are not synced before the response. A crash of the process has the same effects either way.
 const INTERVAL: Durability = Durability::Interval(Duration::from_millis(50));
 
-/// A folder in memory if there is one with room: what survives what is for other tests to find out, and this one would
-/// wait for the disk most of its time.
+/// Returns a folder in memory if there is one with room. Other tests determine what survives a crash, and this test
+/// would spend most of its time waiting for the disk.
 fn data_folder() -> tempfile::TempDir {
     const MEMORY: &str = "/dev/shm";
     const ROOM_BYTES_MIN: u64 = 1 << 30;
@@ -291,7 +292,7 @@ async fn answers_as_the_memory_engine<O: Opens>(opens: O) {
             println!("{step}: {what}");
         }
     }
-    // Besides what the steps compared, in the end everything must be equal, also after a restart.
+    // In addition to the comparisons in each step, everything must be equal at the end, even after a restart.
     pair.reopen(true, Durability::Sync).await;
     pair.compare_all().await;
     println!("{:?}", pair.faults);

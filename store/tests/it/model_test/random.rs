@@ -1,4 +1,4 @@
-//! Chance: tables, keys, transactions, scans and filters that often meet each other.
+//! Random tables, keys, transactions, scans and filters that often coincide.
 
 use crate::support::*;
 use model::filter::{Comparison, Literal, Operator, PropertyName};
@@ -56,7 +56,7 @@ impl Choices {
             return Condition::Any;
         }
         let recent = stamps.len() - 1 - self.below(stamps.len().min(20));
-        Condition::parse(&ETag::of(stamps[recent]).to_string()).unwrap()
+        Condition::parse(&ETag::from_timestamp(stamps[recent]).to_string()).unwrap()
     }
 
     fn mutation(&mut self, key: EntityKey, stamps: &[DateTime]) -> Mutation {
@@ -117,7 +117,7 @@ impl Choices {
         Scan { ranges, from, filter, limit, bytes_expected, ..scan_all() }
     }
 
-    /// Any filter, nested so deep at most.
+    /// Returns any filter with at most this nesting depth.
     pub(crate) fn filter(&mut self, depth: usize) -> Filter {
         let kinds = if depth == 0 { 2 } else { 6 };
         match self.below(kinds) {

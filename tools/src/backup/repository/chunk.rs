@@ -1,32 +1,31 @@
-//! Chunks: where the entities of a table are split, and the format of a chunk's file.
+//! Chunks: how the entities of a table are split, and the file format of a chunk.
 //!
-//! Where a chunk ends depends on its entities alone, so that entities that did not change since the last backup make
-//! chunks that exist already. `docs/backup-format.md` describes the format.
+//! The end of a chunk depends only on its entities, so entities that have not changed since the last backup result in
+//! chunks that already exist. `docs/backup-format.md` describes the format.
 
 use super::entity_bytes::{ENTITY_BYTES_MAX, push_entity};
 use crate::digest::sha256;
 use anyhow::{Context, bail, ensure};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Every chunk has at least this many bytes, except the last one of a table.
+/// The minimum size of a chunk, except for the last one of a table.
 const CHUNK_BYTES_MIN: usize = 64 * 1024;
-/// How many bytes more than that an average chunk has.
+/// How much larger than the minimum an average chunk is.
 const CHUNK_BYTES_AVERAGE: usize = 192 * 1024;
-/// A chunk ends after the entity with which it reaches this many bytes.
+/// A chunk ends after the entity with which it reaches this size.
 const CHUNK_BYTES_MAX: usize = 1024 * 1024;
-/// Most bytes of the content of a chunk.
+/// The maximum size of the content of a chunk.
 pub(super) const CONTENT_BYTES_MAX: usize = CHUNK_BYTES_MAX + ENTITY_BYTES_MAX;
 
-/// The beginning of the file of a chunk.
+/// The first bytes of a chunk file.
 const MAGIC: &[u8; 8] = b"RHCHUNK1";
 const COMPRESSION_NONE: u8 = 0;
 const COMPRESSION_LZ4: u8 = 1;
-/// Magic (8), compression (1), zeros (3), bytes of the content (4), bytes of the payload (4), XXH3 of the payload (8).
+/// Magic (8), compression (1), zeros (3), content length (4), payload length (4), XXH3 of the payload (8).
 pub(super) const HEADER_BYTES: usize = 28;
-/// Most bytes of the file of a chunk: content is stored as it is where compression does not make it smaller.
+/// The maximum size of a chunk file. Content is stored uncompressed if compression does not make it smaller.
 pub(super) const CHUNK_FILE_BYTES_MAX: u64 = (HEADER_BYTES + CONTENT_BYTES_MAX) as u64;
 
-/// The content of a chunk.
 #[derive(Debug, Default)]
 pub(in crate::backup) struct ChunkContent {
     pub(super) bytes: Vec<u8>,
@@ -40,7 +39,7 @@ pub(in crate::backup) struct Chunker {
 }
 
 impl Chunker {
-    /// Takes the next entity; returns a chunk if one ends after it.
+    /// Adds the next entity. Returns a chunk if one ends after it.
     pub(in crate::backup) fn push(&mut self, key: &[u8], record: &[u8]) -> anyhow::Result<Option<ChunkContent>> {
         let before = self.content.bytes.len();
         push_entity(&mut self.content.bytes, key, record).context("an entity is too large")?;
@@ -50,25 +49,24 @@ impl Chunker {
         Ok(is_end.then(|| std::mem::take(&mut self.content)))
     }
 
-    /// The last chunk, if there are entities after the others.
+    /// Returns the last chunk, if it contains any entities.
     pub(in crate::backup) fn finish(self) -> Option<ChunkContent> {
         (!self.content.bytes.is_empty()).then_some(self.content)
     }
 }
 
-/// Whether a chunk may end after an entity. It depends on the hash of the key, with a probability in proportion to the
-/// bytes.
+/// Returns true if a chunk may end after an entity. This depends on the hash of the key, with a probability in
+/// proportion to the bytes.
 fn is_boundary(key: &[u8], bytes: usize) -> bool {
     let share = u64::MAX / CHUNK_BYTES_AVERAGE as u64;
     xxh3_64(key) < share.saturating_mul(bytes as u64)
 }
 
-/// The name of a chunk with this content.
 pub(super) fn name(content: &[u8]) -> String {
     sha256(content)
 }
 
-/// The bytes of the file of a chunk.
+/// Returns the bytes of a chunk file.
 pub(super) fn encode(content: &[u8]) -> anyhow::Result<Vec<u8>> {
     let compressed = lz4_flex::block::compress(content);
     let (compression, payload) = if compressed.len() < content.len() {
@@ -86,19 +84,17 @@ pub(super) fn encode(content: &[u8]) -> anyhow::Result<Vec<u8>> {
     Ok(file)
 }
 
-/// The header of the file of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChunkHeader {
     compression: u8,
     /// The length of the content before compression.
     pub(super) content_bytes: u64,
-    /// The length of the file.
     pub(super) file_bytes: u64,
     checksum: u64,
 }
 
 impl ChunkHeader {
-    /// Reads a header; `None` if the bytes are not the beginning of a chunk.
+    /// Reads a header. Returns `None` if the bytes are not the beginning of a chunk.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let rest = bytes.strip_prefix(MAGIC)?;
         let ([compression, 0, 0, 0], rest) = rest.split_first_chunk()? else { return None };
@@ -114,25 +110,25 @@ impl ChunkHeader {
     }
 }
 
-/// Reads the file of the chunk of this name, and checks all of it.
+/// Reads the file of the chunk with this name, and verifies all of it.
 pub(super) fn decode(name: &str, file: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let header = ChunkHeader::decode(file).context("it is not a chunk that this version of Rowhouse reads")?;
+    let header = ChunkHeader::decode(file).context("it is not a chunk that this version of Rowhouse can read")?;
     ensure!(header.file_bytes == file.len() as u64, "it has {} bytes instead of {}", file.len(), header.file_bytes);
     let payload = file.get(HEADER_BYTES..).unwrap_or_default();
     ensure!(xxh3_64(payload) == header.checksum, "its checksum is wrong");
     let content_bytes = usize::try_from(header.content_bytes)?;
     ensure!(
         content_bytes <= CONTENT_BYTES_MAX,
-        "its header says that it has {content_bytes} bytes, more than a chunk can have"
+        "its header specifies {content_bytes} bytes, more than a chunk can have"
     );
     let content = match header.compression {
         COMPRESSION_NONE => payload.to_vec(),
         COMPRESSION_LZ4 => lz4_flex::block::decompress(payload, content_bytes).context("it cannot be decompressed")?,
-        other => bail!("its compression method {other} is not known to this version"),
+        other => bail!("this version does not support its compression method {other}"),
     };
-    ensure!(content.len() == content_bytes, "its content does not have the length that its header says");
+    ensure!(content.len() == content_bytes, "the length of its content differs from its header");
     let found = self::name(&content);
-    ensure!(found == name, "the hash of its content is {found}");
+    ensure!(found == name, "the hash of its content is {found}, which differs from its name");
     Ok(content)
 }
 
@@ -230,7 +226,7 @@ mod tests {
         file.extend_from_slice(&xxh3_64(payload).to_be_bytes());
         file.extend_from_slice(payload);
         assert_eq!(decode(&name(b"aaaaaaaaa"), &file).unwrap(), b"aaaaaaaaa");
-        // With another rule a new backup would share no chunks with existing ones.
+        // If this rule changed, a new backup would share no chunks with existing ones.
         let counts: Vec<_> =
             chunks((0..2000).map(|number| (number, record(number)))).iter().map(|c| c.entities).collect();
         assert_eq!(counts, [601, 59, 211, 64, 263, 202, 75, 128, 110, 123, 125, 39]);

@@ -1,29 +1,30 @@
-//! Entities as bytes, one after the other: in the chunks of a repository, and in a snapshot that a server sends.
+//! Entities as consecutive bytes: in the chunks of a repository, and in a snapshot that a server sends.
 //!
 //! ```text
 //! length of the key (2 bytes), key bytes inside the table, length of the record (4 bytes), record bytes
 //! ```
 //!
-//! Numbers are big endian. Bytes come from a disk or a socket and may be damaged, so reading can fail and never panics.
+//! Numbers are big endian. The bytes come from a disk or a socket and may be damaged, so reading can fail but never
+//! panics.
 
 use anyhow::{Context, anyhow, ensure};
 use model::limits::KEY_UTF16_UNITS_MAX;
 use model::{DateTime, EntityView, KeyText};
 
-/// Most bytes of a key: three of UTF-8 for each unit of both keys, and the separator.
+/// The maximum size of a key: three bytes of UTF-8 for each unit of both keys, and the separator.
 const KEY_BYTES_MAX: usize = 2 * 3 * KEY_UTF16_UNITS_MAX + 1;
-/// Most bytes of a record. An entity has at most 1 MiB by the size formula, in which each UTF-16 unit counts two bytes;
-/// in UTF-8 a unit may have three.
+/// The maximum size of a record. An entity has at most 1 MiB by the size formula, in which each UTF-16 unit counts as
+/// two bytes; in UTF-8 a unit may take three.
 const RECORD_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The bytes of an entity without its key and its record.
+/// The size of an entity without its key and its record.
 pub(in crate::backup) const ENTITY_OVERHEAD_BYTES: usize = 6;
-/// Most bytes of an entity.
+/// The maximum size of an entity.
 pub(in crate::backup) const ENTITY_BYTES_MAX: usize = ENTITY_OVERHEAD_BYTES + KEY_BYTES_MAX + RECORD_BYTES_MAX;
 
 const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize, "the length of a key is two bytes");
 
-/// Appends an entity; `None`, and nothing is appended, if it is larger than any entity can be.
+/// Appends an entity. Returns `None`, without appending anything, if it is larger than any entity can be.
 pub(in crate::backup) fn push_entity(out: &mut Vec<u8>, key: &[u8], record: &[u8]) -> Option<()> {
     if key.len() > KEY_BYTES_MAX || record.len() > RECORD_BYTES_MAX {
         return None;
@@ -38,7 +39,7 @@ pub(in crate::backup) fn push_entity(out: &mut Vec<u8>, key: &[u8], record: &[u8
 /// The bytes of an entity: its key inside the table, and its record.
 pub(in crate::backup) type EntityBytes<'a> = (&'a [u8], &'a [u8]);
 
-/// Splits the first entity off the bytes; `None` if they do not begin with one.
+/// Splits the first entity off the bytes. Returns `None` if they do not begin with one.
 fn split_entity<'a>(rest: &mut &'a [u8]) -> Option<EntityBytes<'a>> {
     let (length, following) = rest.split_first_chunk()?;
     let (key, following) = following.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
@@ -48,7 +49,7 @@ fn split_entity<'a>(rest: &mut &'a [u8]) -> Option<EntityBytes<'a>> {
     Some((key, record))
 }
 
-/// Passes the entities of some bytes to the sink, in order.
+/// Passes the entities in some bytes to the sink, in order.
 pub(in crate::backup) fn each_entity(
     bytes: &[u8],
     mut sink: impl FnMut(EntityBytes<'_>) -> anyhow::Result<()>,
@@ -60,18 +61,18 @@ pub(in crate::backup) fn each_entity(
     Ok(())
 }
 
-/// Checks all of an entity; returns its Timestamp.
+/// Checks all of an entity. Returns its Timestamp.
 pub(in crate::backup) fn check_entity((key, record): EntityBytes<'_>) -> anyhow::Result<DateTime> {
-    let entity = EntityView::new(key, record).map_err(|_| anyhow!("its key or its record cannot be read"))?;
+    let entity = EntityView::new(key, record).map_err(|_| anyhow!("its key or its record is malformed"))?;
     let is_key = |text: &str| KeyText::new(text).is_ok();
-    ensure!(is_key(&entity.key.partition) && is_key(&entity.key.row), "its key is not one that an entity can have");
+    ensure!(is_key(&entity.key.partition) && is_key(&entity.key.row), "its key is invalid");
     entity.record.check().context("its record")?;
     Ok(entity.record.timestamp())
 }
 
-/// The name of an entity in messages.
+/// Returns the name of an entity for messages.
 pub(in crate::backup) fn describe((key, _): EntityBytes<'_>) -> String {
-    format!("the entity {}", key.escape_ascii())
+    format!("entity {}", key.escape_ascii())
 }
 
 #[cfg(test)]

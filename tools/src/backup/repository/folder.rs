@@ -1,10 +1,10 @@
-//! The files of a repository, reached by their names in open folders.
+//! The files of a repository, accessed by their names in open folders.
 //!
 //! Others may write to a repository, and their links must not make a command read, replace or remove anything else.
-//! Invariants, of which [`platform::folder`] holds the first and the third:
+//! Invariants, of which [`platform::folder`] enforces the first and the third:
 //!
-//! 1. Below the folder that the user names, no symbolic link is followed.
-//! 2. Only regular files are read, and only up to a bound; only regular files are removed.
+//! 1. Below the folder given by the user, no symbolic link is followed.
+//! 2. Only regular files are read, and only up to a limit; only regular files are removed.
 //! 3. A file that is written is new and has no other name.
 
 use anyhow::{Context, bail};
@@ -13,7 +13,6 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// An open folder.
 #[derive(Debug)]
 pub(super) struct Folder {
     folder: platform::folder::Folder,
@@ -21,30 +20,30 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder that a user has named.
+    /// Opens the folder given by the user.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let folder = platform::folder::Folder::open(path).with_context(|| format!("opening {}", path.display()))?;
         Ok(Self { folder, path: path.to_owned() })
     }
 
-    /// Where a file of this name is, for messages.
+    /// Returns the path of a file with this name, for messages.
     pub(super) fn path_of(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Opens a folder in this one; `None` if there is none.
+    /// Opens a subfolder. Returns `None` if it does not exist.
     pub(super) fn folder(&self, name: &str) -> anyhow::Result<Option<Self>> {
         let path = self.path_of(name);
         match self.folder.folder(name) {
             Ok(folder) => Ok(folder.map(|folder| Self { folder, path })),
             Err(error) if error.kind() == ErrorKind::NotADirectory => {
-                bail!("{} is not a folder; find out where it comes from, and remove it", path.display())
+                bail!("{} is not a folder; check where it comes from, and remove it", path.display())
             }
             Err(error) => Err(error).with_context(|| format!("opening {}", path.display())),
         }
     }
 
-    /// Opens a folder in this one, and creates it if there is none.
+    /// Opens a subfolder, and creates it if it does not exist.
     pub(super) fn folder_or_new(&self, name: &str) -> anyhow::Result<Self> {
         if let Some(folder) = self.folder(name)? {
             return Ok(folder);
@@ -56,23 +55,23 @@ impl Folder {
             }
             _ => {}
         }
-        self.folder(name)?.with_context(|| format!("{} was removed just now", path.display()))
+        self.folder(name)?.with_context(|| format!("{} has just been removed by another process", path.display()))
     }
 
-    /// The names of everything in the folder. Names that are not UTF-8 are left out: no file of a repository has one.
+    /// Returns the names of everything in the folder. Names that are not UTF-8 are skipped: no file of a repository
+    /// has one.
     pub(super) fn names(&self) -> anyhow::Result<Vec<String>> {
         self.folder.names().with_context(|| format!("reading {}", self.path.display()))
     }
 
-    /// Opens a regular file.
     pub(super) fn file(&self, name: &str, access: Access) -> io::Result<File> {
         self.folder.file(name, access)
     }
 
-    /// Reads a regular file of at most so many bytes.
+    /// Reads a regular file of at most `bytes_max` bytes.
     pub(super) fn read(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
         let too_large =
-            || io::Error::other(format!("it has more than the {bytes_max} bytes that such a file can have"));
+            || io::Error::other(format!("it is larger than {bytes_max} bytes, the maximum for such a file"));
         let file = self.file(name, Access::Read)?;
         let length = file.metadata()?.len();
         if length > bytes_max {
@@ -86,7 +85,7 @@ impl Folder {
     /// Writes a new file under a temporary name, syncs it, and renames it.
     pub(super) fn write(&self, name: &str, temporary: &str, bytes: &[u8]) -> io::Result<()> {
         let mut file = match self.folder.create_file(temporary) {
-            // A process with the same number has left it.
+            // An earlier process with the same process ID left it behind.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 self.remove(temporary)?;
                 self.folder.create_file(temporary)?
@@ -102,7 +101,7 @@ impl Folder {
         self.folder.rename(from, to)
     }
 
-    /// Removes a regular file; returns its length.
+    /// Removes a regular file. Returns its length.
     pub(super) fn remove(&self, name: &str) -> io::Result<u64> {
         self.folder.remove(name)
     }
@@ -142,17 +141,17 @@ mod tests {
                 assert!(error.contains("not a regular file"), "{name}: {error}");
             }
         }
-        // A file that is written takes the place of the link.
+        // A written file replaces the link.
         symlink(outside.join("file"), root.join("new")).unwrap();
-        assert!(folder.write("file", "new", b"ours").is_err(), "the temporary name is taken by something else");
+        assert!(folder.write("file", "new", b"ours").is_err(), "something else uses the temporary name");
         folder.write("file", "other", b"ours").unwrap();
         assert_eq!(
             (fs::read(root.join("file")).unwrap(), fs::read(outside.join("file")).unwrap()),
             (b"ours".into(), b"foreign".into())
         );
         assert_eq!(folder.read("file", 4).unwrap(), b"ours");
-        assert!(folder.read("file", 3).unwrap_err().to_string().contains("more than the 3 bytes"));
-        // One that grows without end shows no length.
+        assert!(folder.read("file", 3).unwrap_err().to_string().contains("larger than 3 bytes"));
+        // An endless file reports no length.
         assert!(Folder::open(Path::new("/proc/self")).unwrap().read("status", 10).is_err());
         assert_eq!(folder.remove("file").unwrap(), 4);
     }

@@ -12,14 +12,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use store::{SnapshotTable, TableKey, snapshot};
 
-/// The version of the format of a manifest.
 const FORMAT: u32 = 1;
-/// Most bytes of a manifest. It has some 200 for each chunk, so this is enough for two tebibytes of data.
+/// The maximum size of a manifest. It takes about 200 bytes per chunk, so this is enough for two tebibytes of data.
 pub(super) const MANIFEST_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
-/// How many characters of its SHA-256 the name of a manifest has.
+/// The number of characters of its SHA-256 in the name of a manifest.
 const HASH_CHARS: usize = 16;
 
-/// The manifest of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::backup) struct BackupManifest {
     pub(in crate::backup) format: u32,
@@ -27,13 +25,13 @@ pub(in crate::backup) struct BackupManifest {
     pub(in crate::backup) time: String,
     /// The version of the program that took it.
     pub(in crate::backup) version: String,
-    /// No Timestamp of the backup is later: ticks of 100 ns since 1601, as text, since they do not fit a JSON number.
+    /// An upper bound of all Timestamps in the backup: ticks of 100 ns since 1601, as a string, because they do not
+    /// fit a JSON number.
     pub(in crate::backup) last_stamp: String,
     pub(in crate::backup) accounts: Vec<AccountEntry>,
     pub(in crate::backup) tables: Vec<TableContent>,
 }
 
-/// The service properties of an account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::backup) struct AccountEntry {
     account: String,
@@ -41,34 +39,31 @@ pub(in crate::backup) struct AccountEntry {
     properties: String,
 }
 
-/// A table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::backup) struct TableEntry {
     account: String,
     name: String,
-    /// In ticks, as text.
+    /// In ticks, as a string.
     created: String,
     /// In Base64.
     policies: String,
 }
 
-/// A table and where its entities are.
+/// A table and the chunks that hold its entities.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::backup) struct TableContent {
     #[serde(flatten)]
     pub(in crate::backup) table: TableEntry,
     pub(in crate::backup) entities: u64,
-    /// The length of its chunks before compression.
+    /// The size of its chunks before compression.
     pub(in crate::backup) bytes: u64,
     pub(in crate::backup) chunks: Vec<ChunkEntry>,
 }
 
-/// A chunk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::backup) struct ChunkEntry {
-    /// The name of the chunk: the hash of its content, in hexadecimal digits.
+    /// The name of the chunk: the hash of its content, in hexadecimal.
     pub(in crate::backup) sha256: String,
-    /// The length of its content.
     pub(in crate::backup) bytes: u64,
     /// The length of its file.
     pub(in crate::backup) stored: u64,
@@ -76,20 +71,20 @@ pub(in crate::backup) struct ChunkEntry {
 }
 
 impl BackupManifest {
-    /// A manifest without accounts and tables.
+    /// Returns a manifest without accounts and tables.
     pub(in crate::backup) fn new(time: String, version: String, last_stamp: DateTime) -> Self {
         let last_stamp = last_stamp.ticks().to_string();
         Self { format: FORMAT, time, version, last_stamp, accounts: Vec::new(), tables: Vec::new() }
     }
 
-    /// The name of the backup, and the bytes of the manifest.
+    /// Returns the name of the backup, and the bytes of the manifest.
     pub(in crate::backup) fn encode(&self) -> anyhow::Result<(String, Vec<u8>)> {
         let mut bytes = serde_json::to_vec_pretty(self).context("writing the manifest")?;
         bytes.push(b'\n');
         ensure!(
             bytes.len() as u64 <= MANIFEST_BYTES_MAX,
-            "the manifest of the backup has {} bytes, and at most {MANIFEST_BYTES_MAX} are read again; the data are too large \
-             for a backup in one repository",
+            "the manifest of the backup has {} bytes, but the maximum is {MANIFEST_BYTES_MAX}: the data is too large for a \
+             backup in one repository",
             bytes.len()
         );
         let id = self.id(&bytes)?;
@@ -100,41 +95,41 @@ impl BackupManifest {
     pub(in crate::backup) fn decode(id: &str, bytes: &[u8]) -> anyhow::Result<Self> {
         let hash = sha256(bytes);
         let is_intact = id.rsplit_once('-').is_some_and(|(_, named)| hash.get(..HASH_CHARS) == Some(named));
-        ensure!(is_intact, "the manifest of the backup {id} is damaged: its hash is {hash}");
-        let manifest: Self = serde_json::from_slice(bytes).with_context(|| {
-            format!("the manifest of the backup {id} is not one that this version of Rowhouse reads")
-        })?;
+        ensure!(is_intact, "the manifest of backup {id} is damaged: its hash is {hash}");
+        let manifest: Self = serde_json::from_slice(bytes)
+            .with_context(|| format!("this version of Rowhouse cannot read the manifest of backup {id}"))?;
         ensure!(
             manifest.format == FORMAT,
-            "the backup {id} has format {}, and this version of Rowhouse reads format {FORMAT}",
+            "backup {id} has format {}, but this version of Rowhouse reads format {FORMAT}",
             manifest.format
         );
-        manifest.check(bytes, id).with_context(|| {
-            format!("the manifest of the backup {id} is not one that Rowhouse wrote; use another backup")
-        })?;
+        manifest
+            .check(bytes, id)
+            .with_context(|| format!("the manifest of backup {id} was not written by Rowhouse; use another backup"))?;
         Ok(manifest)
     }
 
-    /// Checks what would be trusted later. The hash in its name shows that a manifest is intact, and not who wrote it.
+    /// Checks everything that would be trusted later. The hash in its name shows that a manifest is intact, but not
+    /// who wrote it.
     fn check(&self, bytes: &[u8], id: &str) -> anyhow::Result<()> {
-        ensure!(self.id(bytes)? == id, "its time is not that of its name");
+        ensure!(self.id(bytes)? == id, "its time differs from its name");
         let mut names = HashSet::new();
         for table in &self.tables {
             let is_new = names.insert((&table.table.account, table.table.name.to_ascii_lowercase()));
-            ensure!(is_new, "it has the table {} twice", table.table);
+            ensure!(is_new, "it contains table {} twice", table.table);
             for chunk in &table.chunks {
-                ensure!(is_chunk(&chunk.sha256), "'{}' is not the name of a chunk", chunk.sha256);
+                ensure!(is_chunk(&chunk.sha256), "'{}' is not a chunk name", chunk.sha256);
                 let is_possible = chunk.bytes <= CONTENT_BYTES_MAX as u64
                     && chunk.stored <= CHUNK_FILE_BYTES_MAX
                     && chunk.entities <= chunk.bytes / ENTITY_OVERHEAD_BYTES as u64;
-                ensure!(is_possible, "no chunk can have the size that it says of {}", chunk.sha256);
+                ensure!(is_possible, "it specifies an impossible size for chunk {}", chunk.sha256);
             }
-            // No sum overflows: a manifest is too short for so many chunks.
+            // The sums cannot overflow: a manifest is too short for that many chunks.
             let sum = |of: fn(&ChunkEntry) -> u64| table.chunks.iter().map(of).sum::<u64>();
             let (entities, bytes) = (sum(|chunk| chunk.entities), sum(|chunk| chunk.bytes));
             ensure!(
                 (entities, bytes) == (table.entities, table.bytes),
-                "the chunks of the table {} have {entities} entities and {bytes} bytes instead of {} and {}",
+                "the chunks of table {} have {entities} entities and {bytes} bytes instead of {} and {}",
                 table.table,
                 table.entities,
                 table.bytes
@@ -144,7 +139,7 @@ impl BackupManifest {
     }
 
     fn id(&self, bytes: &[u8]) -> anyhow::Result<String> {
-        let time = DateTime::parse(&self.time).ok().context("the time of the snapshot cannot be read")?;
+        let time = DateTime::parse(&self.time).ok().context("the time of the snapshot is invalid")?;
         let mut id = name_of_time(time);
         let hash = sha256(bytes);
         id.push('-');
@@ -152,14 +147,13 @@ impl BackupManifest {
         Ok(id)
     }
 
-    /// The highest Timestamp of the backup.
     pub(in crate::backup) fn last_stamp(&self) -> anyhow::Result<DateTime> {
         ticks(&self.last_stamp)
     }
 
-    /// When the snapshot was taken.
+    /// Returns the time of the snapshot.
     pub(in crate::backup) fn instant(&self) -> anyhow::Result<DateTime> {
-        DateTime::parse(&self.time).ok().context("the time of the backup cannot be read")
+        DateTime::parse(&self.time).ok().context("the time of the backup is invalid")
     }
 
     pub(in crate::backup) fn entities(&self) -> u64 {
@@ -170,7 +164,7 @@ impl BackupManifest {
         self.tables.iter().map(|table| table.bytes).sum()
     }
 
-    /// The chunks of all tables. A chunk may be there several times.
+    /// Returns the chunks of all tables. A chunk may occur several times.
     pub(in crate::backup) fn chunks(&self) -> impl Iterator<Item = &ChunkEntry> {
         self.tables.iter().flat_map(|table| &table.chunks)
     }
@@ -186,7 +180,7 @@ impl AccountEntry {
         let properties = BASE64_STANDARD.decode(&self.properties).ok();
         let properties = properties.and_then(|bytes| snapshot::decode_properties(&bytes));
         let decoded = AccountName::new(&self.account).zip(properties);
-        decoded.with_context(|| format!("the service properties of the account '{}' cannot be read", self.account))
+        decoded.with_context(|| format!("the service properties of account '{}' are malformed", self.account))
     }
 }
 
@@ -201,7 +195,7 @@ impl TableEntry {
     }
 
     pub(in crate::backup) fn decode(&self) -> anyhow::Result<SnapshotTable> {
-        let what = || format!("the table {self} cannot be read");
+        let what = || format!("the entry of table {self} is malformed");
         let account = AccountName::new(&self.account).with_context(what)?;
         let name = TableName::stored(&self.name).ok().with_context(what)?;
         let policies = BASE64_STANDARD.decode(&self.policies).ok();
@@ -217,13 +211,13 @@ impl std::fmt::Display for TableEntry {
     }
 }
 
-/// The beginning of the name of a backup. It has no punctuation, so that it can be a file name everywhere, and all
-/// digits, so that names sort by time.
+/// Returns the beginning of the name of a backup. It has no punctuation, so it is a valid file name on every system,
+/// and a fixed number of digits, so names sort by time.
 pub(in crate::backup) fn name_of_time(instant: DateTime) -> String {
     seven_digits(instant).chars().filter(char::is_ascii_alphanumeric).collect()
 }
 
-/// An instant with all seven digits of its fraction.
+/// Formats an instant with all seven digits of its fraction.
 pub(in crate::backup) fn seven_digits(instant: DateTime) -> String {
     let mut text = Vec::new();
     instant.write_seven_digits_to(&mut text);
@@ -231,7 +225,7 @@ pub(in crate::backup) fn seven_digits(instant: DateTime) -> String {
 }
 
 fn ticks(text: &str) -> anyhow::Result<DateTime> {
-    text.parse().ok().and_then(DateTime::from_ticks).with_context(|| format!("'{text}' is not an instant"))
+    text.parse().ok().and_then(DateTime::from_ticks).with_context(|| format!("'{text}' is not a valid time"))
 }
 
 #[cfg(test)]
@@ -272,11 +266,11 @@ mod tests {
     fn what_a_hostile_manifest_says_is_not_trusted() {
         type Change = fn(&mut BackupManifest);
         let changes: [(&str, Change); 9] = [
-            ("is not the name of a chunk", |m| m.tables[0].chunks[0].sha256 = "/dev/zero".to_owned()),
-            ("is not the name of a chunk", |m| m.tables[0].chunks[0].sha256 = "../".repeat(22)[..64].to_owned()),
-            ("can have the size", |m| m.tables[0].chunks[0].bytes = u64::MAX),
-            ("can have the size", |m| m.tables[0].chunks[0].stored = u64::MAX),
-            ("can have the size", |m| m.tables[0].chunks[0].entities = u64::MAX),
+            ("is not a chunk name", |m| m.tables[0].chunks[0].sha256 = "/dev/zero".to_owned()),
+            ("is not a chunk name", |m| m.tables[0].chunks[0].sha256 = "../".repeat(22)[..64].to_owned()),
+            ("impossible size", |m| m.tables[0].chunks[0].bytes = u64::MAX),
+            ("impossible size", |m| m.tables[0].chunks[0].stored = u64::MAX),
+            ("impossible size", |m| m.tables[0].chunks[0].entities = u64::MAX),
             ("instead of", |m| m.tables[0].entities = u64::MAX),
             ("instead of", |m| m.tables[0].bytes = u64::MAX),
             ("twice", |m| m.tables.push(m.tables[0].clone())),

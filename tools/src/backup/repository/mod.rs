@@ -1,14 +1,14 @@
-//! A repository: the folder that keeps backups, with their manifests and the chunks that they share.
+//! A repository: the folder that stores backups, with their manifests and the chunks that they share.
 //! `docs/backup-format.md` describes it. This module must not know where snapshots come from.
 //!
 //! Invariants:
 //!
 //! 1. A manifest is written after all its chunks are on disk. So an interrupted backup never looks complete, and the
-//!    next one uses its chunks.
-//! 2. A chunk is removed after every manifest that names it, and only by a process that has the exclusive lock.
+//!    next one reuses its chunks.
+//! 2. A chunk is removed after every manifest that references it, and only by a process that holds the exclusive lock.
 //! 3. Only the owner may read the files.
-//! 4. Others may have written anything into a repository: names are checked before they are used, and `folder.rs` reaches
-//!    files. What does not have a name that Rowhouse gives is neither read nor removed.
+//! 4. Others may have written anything into a repository: names are checked before they are used, and files are
+//!    accessed through `folder.rs`. Files without a name that Rowhouse assigns are neither read nor removed.
 
 mod chunk;
 mod entity_bytes;
@@ -31,7 +31,7 @@ use folder::Folder;
 use manifest::MANIFEST_BYTES_MAX;
 use names::{is_backup, is_chunk, is_chunk_folder, is_unfinished};
 use platform::Access;
-use platform::files::{exposure, private_folder, sync_folder};
+use platform::files::{exposure_warning, private_folder, sync_folder};
 use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
@@ -45,33 +45,31 @@ const LOCK: &str = "rowhouse.lock";
 const MANIFESTS: &str = "backups";
 const CHUNKS: &str = "chunks";
 const MANIFEST_EXTENSION: &str = ".json";
-/// Longest marker that is read, in bytes.
+/// The maximum size of a marker, in bytes.
 const MARKER_BYTES_MAX: u64 = 4096;
 
-/// How long to wait for the lock of a repository.
+/// The timeout for locking a repository.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// An open repository, with a lock that it shares with other processes that do not remove backups.
+/// An open repository. Its lock is shared with other processes that do not remove backups.
 #[derive(Debug)]
 pub(super) struct Repository {
     root: Folder,
     chunks: Folder,
     manifests: Folder,
     lock: File,
-    /// The number of the next unfinished file, so that their names differ.
+    /// The number of the next unfinished file, to keep their names distinct.
     unfinished: AtomicU64,
 }
 
-/// A chunk that is in the repository.
 #[derive(Debug)]
 pub(super) struct StoredChunk {
     pub(super) entry: ChunkEntry,
-    /// It was not there before.
+    /// Whether this call stored it.
     pub(super) is_new: bool,
 }
 
-/// What was removed with old backups.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct RemovedData {
     pub(super) backups: u64,
@@ -89,34 +87,34 @@ impl Repository {
         };
         let was_begun = !path.join(MARKER).exists() && path.join(names::unfinished(MARKER)).exists();
         if is_empty || was_begun {
-            create(path).with_context(|| format!("making a repository in {}", path.display()))?;
+            create(path).with_context(|| format!("creating a repository in {}", path.display()))?;
         }
-        Self::open_or_advise(path, "name a missing or an empty folder to begin a new one")
+        Self::open_or_advise(path, "pass a missing or empty folder to start a new one")
     }
 
-    /// Opens a repository that exists.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
-        ensure!(path.exists(), "there is no folder of backups at {}", path.display());
-        Self::open_or_advise(path, "name the folder that 'rowhouse backup --to' wrote")
+        ensure!(path.exists(), "there is no backup repository at {}", path.display());
+        Self::open_or_advise(path, "pass the folder that 'rowhouse backup --to' wrote")
     }
 
     fn open_or_advise(path: &Path, advice: &str) -> anyhow::Result<Self> {
         let root = Folder::open(path).ok();
         let marker = root.and_then(|root| Some((root.read(MARKER, MARKER_BYTES_MAX).ok()?, root)));
         let (marker, root) = marker.with_context(|| {
-            format!("{} is not a folder of backups: it has no file {MARKER} that can be read; {advice}", path.display())
+            format!("{} is not a backup repository: it contains no readable file {MARKER}; {advice}", path.display())
         })?;
         ensure!(
             marker == MARKER_TEXT.as_bytes(),
-            "{} is damaged, or written by a later version of Rowhouse",
+            "{} is damaged, or was written by a later version of Rowhouse",
             root.path_of(MARKER).display()
         );
-        // Some file systems lock only files that are open for writing. A user who may only read falls back to reading.
+        // Some file systems lock only files that are open for writing. A user with read access falls back to reading.
         let lock = root.file(LOCK, Access::ReadWrite).or_else(|_| root.file(LOCK, Access::Read));
         let lock = lock.with_context(|| format!("opening the lock {}", root.path_of(LOCK).display()))?;
-        wait_for(|| lock.try_lock_shared())
-            .with_context(|| format!("another process removes old backups from {}; try again later", path.display()))?;
-        if let Some(warning) = exposure(path) {
+        wait_for(|| lock.try_lock_shared()).with_context(|| {
+            format!("another process is removing old backups from {}; try again later", path.display())
+        })?;
+        if let Some(warning) = exposure_warning(path) {
             tracing::warn!("{warning}");
         }
         let folder = |name| root.folder(name)?.with_context(|| format!("{} is missing", root.path_of(name).display()));
@@ -124,7 +122,7 @@ impl Repository {
         Ok(Self { root, chunks, manifests, lock, unfinished: AtomicU64::new(0) })
     }
 
-    /// Stores a chunk, unless it is there already. It is durable once [`Self::add`] has returned.
+    /// Stores a chunk, unless it already exists. It is durable once [`Self::add`] has returned.
     pub(super) fn store(&self, content: &ChunkContent) -> anyhow::Result<StoredChunk> {
         let name = chunk::name(&content.bytes);
         let folder = self.chunks.folder_or_new(chunk_folder(&name))?;
@@ -135,32 +133,33 @@ impl Repository {
         }
         let file = chunk::encode(&content.bytes)?;
         self.write(&folder, &name, &file)
-            .with_context(|| format!("writing the chunk {}", folder.path_of(&name).display()))?;
+            .with_context(|| format!("writing chunk {}", folder.path_of(&name).display()))?;
         Ok(StoredChunk { entry: entry(file.len() as u64), is_new: true })
     }
 
-    /// The content of a chunk, checked.
+    /// Returns the verified content of a chunk.
     pub(super) fn chunk(&self, entry: &ChunkEntry) -> anyhow::Result<Vec<u8>> {
         let name = &entry.sha256;
         let prefix = chunk_folder(name);
         let path = self.chunks.path_of(prefix).join(name);
-        let missing = || format!("the chunk {} is missing", path.display());
+        let missing = || format!("chunk {} is missing", path.display());
         let folder = self.chunks.folder(prefix)?.with_context(missing)?;
         let file = match folder.read(name, CHUNK_FILE_BYTES_MAX) {
             Err(error) if error.kind() == ErrorKind::NotFound => bail!(missing()),
-            file => file.with_context(|| format!("reading the chunk {}", path.display()))?,
+            file => file.with_context(|| format!("reading chunk {}", path.display()))?,
         };
-        let what = || format!("the chunk {} is damaged", path.display());
+        let what = || format!("chunk {} is damaged", path.display());
         let content = chunk::decode(name, &file).with_context(what)?;
-        ensure!(content.len() as u64 == entry.bytes, "{}: it has another length than its manifest says", what());
+        ensure!(content.len() as u64 == entry.bytes, "{}: its length differs from the manifest", what());
         Ok(content)
     }
 
-    /// Adds a backup whose chunks are all stored; returns its name.
+    /// Adds a backup whose chunks are all stored. Returns its name.
     pub(super) fn add(&self, manifest: &BackupManifest) -> anyhow::Result<String> {
         let what = || format!("adding the backup to {}", self.root.path_of("").display());
         let folders: HashSet<&str> = manifest.chunks().map(|entry| chunk_folder(&entry.sha256)).collect();
-        // Folders of chunks that existed, too: the process that wrote them may have ended before it synced.
+        // Includes folders of chunks that already existed: the process that wrote them may have ended before it
+        // synced.
         for name in folders {
             if let Some(folder) = self.chunks.folder(name)? {
                 folder.sync().with_context(what)?;
@@ -173,7 +172,7 @@ impl Repository {
         Ok(id)
     }
 
-    /// The names of the backups, the oldest first.
+    /// Returns the names of the backups, oldest first.
     pub(super) fn backups(&self) -> anyhow::Result<Vec<String>> {
         let names = self.manifests.names()?;
         let ids = names.iter().filter_map(|name| name.strip_suffix(MANIFEST_EXTENSION)).filter(|id| is_backup(id));
@@ -182,11 +181,10 @@ impl Repository {
         Ok(ids)
     }
 
-    /// The manifest of a backup.
     pub(super) fn manifest(&self, id: &str) -> anyhow::Result<BackupManifest> {
         let missing = || {
             let root = self.root.path_of("");
-            format!("there is no backup {id} in {}; rowhouse backup --list shows those that there are", root.display())
+            format!("there is no backup {id} in {}; rowhouse backup --list shows the existing ones", root.display())
         };
         ensure!(is_backup(id), missing());
         let name = manifest_name(id);
@@ -201,15 +199,15 @@ impl Repository {
 
     /// Keeps the newest `count` backups, and removes the others and the chunks that no kept backup needs.
     ///
-    /// It may be interrupted at any point: the next call removes the rest. It is an error, and nothing is removed, if
-    /// the backup just made would be removed, or if a kept one cannot be read.
+    /// It may be interrupted at any point: the next call removes the rest. Returns an error, without removing
+    /// anything, if it would remove the new backup, or if a kept one cannot be read.
     pub(super) fn remove_old(self, count: usize, made: &str) -> anyhow::Result<RemovedData> {
-        // Both locks are on the same file, so the shared one is released first. Another process in between does no
-        // harm.
+        // Both locks are on the same file, so the shared one is released first. Another process in between is
+        // harmless.
         self.lock.unlock().context("unlocking the repository")?;
         wait_for(|| self.lock.try_lock()).with_context(|| {
             format!(
-                "old backups are not removed, because another process works on {}; the next backup removes them",
+                "old backups were not removed, because another process is using {}; the next backup removes them",
                 self.root.path_of("").display()
             )
         })?;
@@ -219,13 +217,13 @@ impl Repository {
         let old: Vec<String> = backups.drain(..old).collect();
         ensure!(
             backups.iter().any(|id| id == made),
-            "old backups are not removed: the backup just made, {made}, is not among the newest {count}, because others \
-             have later times. Perhaps the clock was set back; remove the others by hand"
+            "old backups were not removed: the new backup {made} is not among the newest {count}, because others \
+             have later times. Perhaps the clock was set back; remove the others manually"
         );
         let mut needed = HashSet::new();
         for id in &backups {
             // A backup that cannot be read may need any chunk, and cannot replace an old one.
-            let manifest = self.manifest(id).context("old backups are not removed")?;
+            let manifest = self.manifest(id).context("old backups were not removed")?;
             needed.extend(manifest.chunks().map(|entry| entry.sha256.clone()));
         }
         for id in old {
@@ -237,7 +235,7 @@ impl Repository {
         Ok(removed)
     }
 
-    /// Removes chunks that are not needed, and files that were never completed.
+    /// Removes unneeded chunks, and files that were never completed.
     fn remove_chunks(&self, needed: &HashSet<String>, removed: &mut RemovedData) -> anyhow::Result<()> {
         for prefix in self.chunks.names()?.iter().filter(|name| is_chunk_folder(name)) {
             let Some(folder) = self.chunks.folder(prefix)? else { continue };
@@ -264,7 +262,6 @@ impl Repository {
     }
 }
 
-/// The name of the folder that a chunk is in.
 fn chunk_folder(name: &str) -> &str {
     name.get(..2).unwrap_or_default()
 }
@@ -273,12 +270,12 @@ fn manifest_name(id: &str) -> String {
     format!("{id}{MANIFEST_EXTENSION}")
 }
 
-/// Removes a file; returns its length.
+/// Removes a file. Returns its length.
 fn remove(folder: &Folder, name: &str) -> anyhow::Result<u64> {
     folder.remove(name).with_context(|| format!("removing {}", folder.path_of(name).display()))
 }
 
-/// The length of the file of a chunk, if its header and length are right. Its content is not read.
+/// Returns the length of a chunk file if its header and length are right. Does not read its content.
 fn complete_chunk(folder: &Folder, name: &str, content_bytes: u64) -> Option<u64> {
     let mut file = folder.file(name, Access::Read).ok()?;
     let mut beginning = [0; chunk::HEADER_BYTES];
@@ -288,7 +285,7 @@ fn complete_chunk(folder: &Folder, name: &str, content_bytes: u64) -> Option<u64
     (header.content_bytes == content_bytes && header.file_bytes == length).then_some(length)
 }
 
-/// Makes a repository in a missing or empty folder. The marker comes last.
+/// Creates a repository in a missing or empty folder. The marker is written last.
 fn create(path: &Path) -> anyhow::Result<()> {
     private_folder().recursive(true).create(path)?;
     let root = Folder::open(path)?;
@@ -340,7 +337,7 @@ mod tests {
         let error = repository.remove_old(2, &made).unwrap_err().to_string();
         assert!(error.contains(&made), "{error}");
         assert_eq!(open().backups().unwrap().len(), 3);
-        // A kept backup cannot be read: none is removed, or the damaged one would be the only one left.
+        // A kept backup cannot be read: none is removed; otherwise, the damaged one would be the only one left.
         let damaged = folder.path().join(MANIFESTS).join(format!("{}.json", later[0]));
         let intact = fs::read(&damaged).unwrap();
         fs::write(&damaged, "{}").unwrap();
@@ -364,17 +361,17 @@ mod tests {
         for name in [&chunk, "foreign.new", "notes"] {
             fs::write(outside.join(name), b"foreign").unwrap();
         }
-        // A folder of chunks that is a link to one of somebody else.
+        // A chunk folder that is a link to someone else's folder.
         let prefix = root.join(CHUNKS).join("ab");
         symlink(&outside, &prefix).unwrap();
         let error = repository().remove_old(1, &made[1]).unwrap_err().to_string();
         assert!(error.contains("is not a folder") && error.contains("remove it"), "{error}");
         fs::remove_file(&prefix).unwrap();
-        // A file that others keep in the repository, or a link with the name of a chunk.
+        // Someone else's file in the repository, or a link with the name of a chunk.
         fs::create_dir(&prefix).unwrap();
         fs::write(root.join(MANIFESTS).join("my.json"), b"foreign").unwrap();
         fs::write(prefix.join("my.new"), b"foreign").unwrap();
-        assert_eq!(repository().backups().unwrap(), made[1..], "the first was removed before the chunks");
+        assert_eq!(repository().backups().unwrap(), made[1..], "the first backup was removed before the chunks");
         symlink(outside.join(&chunk), prefix.join(&chunk)).unwrap();
         assert!(repository().remove_old(1, &made[1]).is_err());
         fs::remove_file(prefix.join(&chunk)).unwrap();
@@ -402,7 +399,7 @@ mod tests {
         fs::remove_file(folder.join(&name)).unwrap();
         File::create(folder.join(&name)).unwrap().set_len(1 << 40).unwrap();
         let error = format!("{:#}", repository.chunk(&entry).unwrap_err());
-        assert!(error.contains("such a file can have"), "{error}");
+        assert!(error.contains("maximum for such a file"), "{error}");
         let id = "20260304T0506071234567Z-0123456789abcdef";
         let manifest = place.path().join(MANIFESTS).join(manifest_name(id));
         File::create(&manifest).unwrap().set_len(1 << 40).unwrap();

@@ -1,22 +1,19 @@
-//! The names of the files of a repository. A name from a folder or a manifest is used only if it is one of these.
+//! The names of the files in a repository. A name from a folder or a manifest is used only if it is one of these.
 
-/// The suffix of files that are not complete yet.
 const UNFINISHED: &str = ".new";
-/// Digits of the SHA-256 that is the name of a chunk.
+/// The length of a chunk name: the hexadecimal digits of its SHA-256.
 const CHUNK_CHARS: usize = 64;
-/// A digit stands for any digit, and `x` for a hexadecimal one.
+/// A pattern in which `0` matches any digit, and `x` any hexadecimal digit.
 const BACKUP: &[u8] = b"00000000T0000000000000Z-xxxxxxxxxxxxxxxx";
 
 pub(super) fn is_chunk(name: &str) -> bool {
     name.len() == CHUNK_CHARS && name.bytes().all(is_hex)
 }
 
-/// Whether it is the name of a folder of chunks.
 pub(super) fn is_chunk_folder(name: &str) -> bool {
     name.len() == 2 && name.bytes().all(is_hex)
 }
 
-/// Whether it is the name of a backup.
 pub(super) fn is_backup(id: &str) -> bool {
     let fits = |(found, pattern): (u8, &u8)| match pattern {
         b'0' => found.is_ascii_digit(),
@@ -26,13 +23,13 @@ pub(super) fn is_backup(id: &str) -> bool {
     id.len() == BACKUP.len() && id.bytes().zip(BACKUP).all(fits)
 }
 
-/// The name of a file that is to get this name and is not complete.
+/// Returns the name of the incomplete file that will get this name.
 pub(super) fn unfinished(name: &str) -> String {
     format!("{name}{UNFINISHED}")
 }
 
-/// Whether it is the name of a file that was to get such a name. Between the two, the process that wrote it has put its
-/// number and that of the file.
+/// Returns true if this is the name of an incomplete file that was to get such a name. Between the name and the
+/// suffix, the writing process inserted its process ID and the number of the file.
 pub(super) fn is_unfinished(name: &str, is_finished: impl Fn(&str) -> bool) -> bool {
     let Some(name) = name.strip_suffix(UNFINISHED) else { return false };
     let is_numbers = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');

@@ -11,27 +11,28 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Most problems that are listed.
+/// The maximum number of problems that are listed.
 const PROBLEMS_MAX: usize = 100;
 
-/// The result of a check.
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotCheck {
     pub(crate) tables: u64,
     pub(crate) entities: u64,
     pub(crate) problems: Vec<String>,
-    /// How many more there are than are listed.
+    /// The number of further problems that are not listed.
     pub(crate) more_problems: u64,
 }
 
-/// Checks a snapshot of the server that has a data folder open.
+/// Checks a snapshot from the server that has a data folder open.
 pub(crate) fn check_snapshot(folder: &Path, is_quiet: bool) -> anyhow::Result<SnapshotCheck> {
     let input = request_snapshot(folder)?;
-    let input = input.with_context(|| format!("the process that works on {} gives no snapshots", folder.display()))?;
+    let input =
+        input.with_context(|| format!("the process that is using {} provides no snapshots", folder.display()))?;
     run_blocking("checking", is_quiet, move |progress, stop| check(input, progress, stop))
 }
 
-/// Reads all of a snapshot. Data that the server cannot read end it, and are a problem in the server's words.
+/// Reads all of a snapshot. If the server cannot read its data, the snapshot ends, and the problem is reported in the
+/// server's words.
 fn check(input: impl Read, progress: &Progress, stop: &AtomicBool) -> anyhow::Result<SnapshotCheck> {
     let mut checked = SnapshotCheck::default();
     match read(input, progress, stop, &mut checked) {
@@ -48,7 +49,7 @@ fn read(input: impl Read, progress: &Progress, stop: &AtomicBool, checked: &mut 
     let mut frames = FrameReader::new(input);
     let header = frames.header()?;
     progress.set_tables(header.tables);
-    let last_stamp = DateTime::from_ticks(header.last_stamp).context("the highest Timestamp is not an instant")?;
+    let last_stamp = DateTime::from_ticks(header.last_stamp).context("the highest Timestamp is invalid")?;
     let mut table_name = String::new();
     let mut last_key: Option<Vec<u8>> = None;
     while let Some(frame) = frames.next()? {
@@ -68,8 +69,8 @@ fn read(input: impl Read, progress: &Progress, stop: &AtomicBool, checked: &mut 
                 each_entity(&bytes, |entity| {
                     let (key, _) = entity;
                     let result = check_entity(entity).and_then(|stamp| {
-                        ensure!(stamp <= last_stamp, "its Timestamp is later than the highest of the engine");
-                        ensure!(last_key.as_deref().is_none_or(|last| last < key), "it is not in order");
+                        ensure!(stamp <= last_stamp, "its Timestamp is later than the highest Timestamp of the engine");
+                        ensure!(last_key.as_deref().is_none_or(|last| last < key), "it is out of order");
                         Ok(())
                     });
                     checked.record(result.with_context(|| describe(entity)), &table_name);
@@ -81,7 +82,7 @@ fn read(input: impl Read, progress: &Progress, stop: &AtomicBool, checked: &mut 
             }
             Frame::End(sent) => {
                 let arrived = SnapshotTotals { tables: checked.tables, entities: checked.entities };
-                ensure!(sent == arrived, "{sent:?} were sent, and {arrived:?} have arrived");
+                ensure!(sent == arrived, "{sent:?} were sent, but {arrived:?} arrived");
             }
         }
     }

@@ -1,7 +1,7 @@
-//! The control socket: in the data folder, for commands that need the process that has the folder open.
+//! The control socket in the data folder, for commands that need the process that has the folder open.
 //!
-//! The socket is that of [`platform::local_socket`]: it belongs to the owner of the server, who alone can connect. A request is
-//! one line. There is one so far:
+//! The socket is a [`platform::local_socket`]: it belongs to the owner of the server, and only that user can connect.
+//! A request is one line. Currently, there is only one:
 //!
 //! ```text
 //! rowhouse control 1 snapshot      answered by a snapshot, as `frames.rs` describes
@@ -9,8 +9,8 @@
 //!
 //! Invariants:
 //!
-//! 1. The process that has the lock of the folder has the socket. It replaces the socket of an earlier process.
-//! 2. A client that reads nothing for a while, or that goes away, is disconnected, and its snapshot is released.
+//! 1. The process that holds the lock of the folder owns the socket. It replaces the socket of an earlier process.
+//! 2. A client that stops reading or goes away is disconnected, and its snapshot is released.
 //! 3. The number of clients is bounded, and so is the length of a request.
 
 use super::frames::{send_failure, send_refusal, send_snapshot};
@@ -27,21 +27,22 @@ use std::time::Duration;
 use store::{Snapshot, SnapshotError, Snapshots};
 use tracing::{info, warn};
 
-/// The name of the socket in its folder.
+/// The file name of the socket in its folder.
 const SOCKET: &str = "control";
 const REQUEST: &str = "rowhouse control 1 snapshot\n";
 
-/// Most clients at a time. Each has a snapshot and a thread.
+/// The maximum number of concurrent clients. Each has a snapshot and a thread.
 const CLIENTS_MAX: usize = 4;
-/// Most clients at a time that get a refusal because there are too many. Others are disconnected without one.
+/// The maximum number of clients that are being refused because of `CLIENTS_MAX`. Others are disconnected without a
+/// message.
 const REFUSALS_MAX: usize = 16;
-/// How much is written to a client at a time, in bytes.
+/// The size of each write to a client, in bytes.
 const WRITE_BYTES: usize = 64 * 1024;
-/// How long a client may take to send its request.
+/// The timeout for a client to send its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a client may read nothing before it is disconnected.
+/// The timeout for a client that stops reading.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// How often a thread that waits for a client checks whether it must stop.
+/// The interval at which a thread that waits for a client checks whether it must stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The control socket of a data folder. It is served until the value is dropped.
@@ -55,21 +56,21 @@ pub struct ControlSocket {
 /// The connected clients, each with a thread.
 #[derive(Debug, Default)]
 struct Clients {
-    /// The threads must stop.
+    /// Tells the threads to stop.
     stop: AtomicBool,
     threads: Mutex<Threads>,
 }
 
 #[derive(Debug, Default)]
 struct Threads {
-    /// Those that send snapshots.
+    /// Threads that send snapshots.
     serving: Vec<JoinHandle<()>>,
-    /// Those that refuse a client because there are too many.
+    /// Threads that refuse a client because there are too many.
     refusing: Vec<JoinHandle<()>>,
 }
 
 impl ControlSocket {
-    /// Serves the socket of a data folder that this process has locked, on the runtime that it is called on.
+    /// Serves the socket of a data folder that this process has locked, on the current runtime.
     pub fn start(folder: &Path, snapshots: Arc<dyn Snapshots>) -> io::Result<Self> {
         let listener = Listener::bind(folder, SOCKET)?;
         let clients = Arc::new(Clients::default());
@@ -79,7 +80,7 @@ impl ControlSocket {
 }
 
 impl Drop for ControlSocket {
-    /// Stops the threads of the clients, and waits for them.
+    /// Stops the client threads, and waits for them.
     fn drop(&mut self) {
         self.accepting.abort();
         self.clients.stop.store(true, Ordering::Relaxed);
@@ -100,7 +101,7 @@ impl Clients {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Serves a client, or refuses it if there are too many, or disconnects it if too many are being refused.
+    /// Serves a client, refuses it if there are too many, or disconnects it if too many are being refused.
     fn add(self: &Arc<Self>, incoming: Incoming, snapshots: &Arc<dyn Snapshots>) -> io::Result<()> {
         let mut threads = self.threads();
         let Threads { serving, refusing } = &mut *threads;
@@ -118,13 +119,12 @@ impl Clients {
     }
 }
 
-/// Accepts clients until the task is aborted.
 async fn accept(listener: Listener, snapshots: Arc<dyn Snapshots>, clients: Arc<Clients>) {
     loop {
         let accepted = listener.accept().await;
         let served = accepted.and_then(|incoming| clients.add(incoming, &snapshots));
         if let Err(error) = served {
-            warn!(%error, "accepting a client of the control socket failed");
+            warn!(%error, "failed to accept a client of the control socket");
             tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
@@ -139,13 +139,13 @@ fn serve(incoming: Incoming, snapshots: &dyn Snapshots, stop: &AtomicBool, is_re
         BufReader::new(stream.take(bytes)).read_line(&mut request).context("reading the request")?;
         let plain = || ClientWriter { stream, stop, snapshot: None };
         if request != REQUEST {
-            let reason = "this server does not know the request; its version may differ from that of the command";
+            let reason = "this server does not support the request; its version may differ from the command's version";
             return Ok(send_refusal(&mut plain(), reason)?);
         }
         if is_refused {
             return Ok(send_refusal(
                 &mut plain(),
-                "as many snapshots as are allowed at a time are being read already; try again later",
+                "the maximum number of concurrent snapshots has been reached; try again later",
             )?);
         }
         let began = clock::instant();
@@ -156,8 +156,8 @@ fn serve(incoming: Incoming, snapshots: &dyn Snapshots, stop: &AtomicBool, is_re
             send_snapshot(&mut out, &*snapshot).map_err(|error| (error, out.into_parts().1.unwrap_or_default()))
         });
         if let Err((error, rest)) = sent {
-            // What is buffered comes first, so that the client finds the beginning of the message. A client that went
-            // away misses it.
+            // The buffered data comes first, so that the client finds the beginning of the message. A client that is
+            // gone does not get it.
             let _ = plain().write_all(&rest).and_then(|()| send_failure(&mut plain(), &error));
             return Err(error.into());
         }
@@ -165,11 +165,11 @@ fn serve(incoming: Incoming, snapshots: &dyn Snapshots, stop: &AtomicBool, is_re
         Ok(())
     };
     if let Err(error) = served() {
-        warn!("sending a snapshot failed: {error:#}");
+        warn!("failed to send a snapshot: {error:#}");
     }
 }
 
-/// Writes to a client. It fails if the client is idle for too long, if the server stops, or if it reopens its database.
+/// Writes to a client. Fails if the client is idle for too long, if the server stops, or if it reopens its database.
 struct ClientWriter<'a> {
     stream: &'a Stream,
     stop: &'a AtomicBool,
@@ -191,7 +191,7 @@ impl Write for ClientWriter<'_> {
                         return Err(io::Error::other("the server is stopping"));
                     }
                     if clock::elapsed_since(began) >= IDLE_TIMEOUT {
-                        return Err(io::Error::new(ErrorKind::TimedOut, "the client reads nothing any more"));
+                        return Err(io::Error::new(ErrorKind::TimedOut, "the client has stopped reading"));
                     }
                 }
                 written => return written,
@@ -204,14 +204,14 @@ impl Write for ClientWriter<'_> {
     }
 }
 
-/// Requests a snapshot from the process that has a data folder open; `None` if no process serves its socket.
+/// Requests a snapshot from the process that has a data folder open. Returns `None` if no process serves its socket.
 pub(super) fn request_snapshot(folder: &Path) -> anyhow::Result<Option<BufReader<Stream>>> {
     let stream = match local_socket::connect(folder, SOCKET) {
         Ok(stream) => stream,
         Err(error) if [ErrorKind::NotFound, ErrorKind::ConnectionRefused].contains(&error.kind()) => return Ok(None),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             return Err(anyhow!(
-                "permission denied for {}: run the command as the user that the server runs as",
+                "permission denied for {}: run the command as the same user as the server",
                 local_socket::path(folder, SOCKET).display()
             ));
         }
@@ -255,7 +255,7 @@ mod tests {
         refused.write_all(REQUEST.as_bytes()).unwrap();
         let mut answer = Vec::new();
         refused.read_to_end(&mut answer).unwrap();
-        assert!(String::from_utf8_lossy(&answer).contains("as many snapshots"));
+        assert!(String::from_utf8_lossy(&answer).contains("maximum number of concurrent snapshots"));
         drop((end, streams));
         let Threads { serving, refusing } = std::mem::take(&mut *clients.threads());
         serving.into_iter().chain(refusing).for_each(|thread| thread.join().unwrap());

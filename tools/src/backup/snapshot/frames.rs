@@ -1,17 +1,18 @@
-//! The stream in which the process that has a data folder open sends a snapshot to the one that makes the backup.
+//! The stream in which the process that has a data folder open sends a snapshot to the process that creates the
+//! backup.
 //!
 //! ```text
 //! frame    a tag (1 byte), a length (4 bytes), that many bytes
 //! H        the header: JSON, see [`SnapshotHeader`]
 //! A        an account with service properties: JSON, see [`AccountEntry`]
 //! T        a table: JSON, see [`TableEntry`]; its entities follow
-//! E        entities in their order, see `entity_bytes.rs`
+//! E        entities in key order, see `entity_bytes.rs`
 //! Z        the end: JSON, see [`SnapshotTotals`]
-//! D        the stream ends early because data are damaged: text
+//! D        the stream ends early because data is damaged: text
 //! X        the stream ends early for another reason: text
 //! ```
 //!
-//! H comes first, then the accounts, then each table with its entities, then Z. A stream without Z is not complete.
+//! H comes first, then the accounts, then each table with its entities, then Z. A stream without Z is incomplete.
 
 use crate::backup::repository::{AccountEntry, ENTITY_BYTES_MAX, TableEntry, push_entity, seven_digits};
 use crate::clock;
@@ -22,43 +23,38 @@ use std::fmt;
 use std::io::{self, Read, Write};
 use store::{Fault, Snapshot, SnapshotError};
 
-/// Entities are sent once they have this many bytes.
+/// Entities are sent as soon as they reach this size, in bytes.
 const ENTITIES_BYTES: usize = 256 * 1024;
-/// Most bytes of a frame: one more entity than `ENTITIES_BYTES` may be in it.
+/// The maximum size of a frame, which may exceed `ENTITIES_BYTES` by one entity.
 const FRAME_BYTES_MAX: usize = ENTITIES_BYTES + ENTITY_BYTES_MAX;
 
-/// What a snapshot contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::backup) struct SnapshotHeader {
-    /// When it was taken, by the clock of the server.
+    /// When it was taken, by the server's clock.
     pub(in crate::backup) time: String,
     /// The version of the program that took it.
     pub(in crate::backup) version: String,
     /// See [`store::SnapshotContents`], in ticks of 100 ns since 1601.
     pub(in crate::backup) last_stamp: i64,
-    /// How many tables there are.
     pub(in crate::backup) tables: usize,
 }
 
-/// How much was sent, which the receiver compares with what arrived.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::backup) struct SnapshotTotals {
     pub(in crate::backup) tables: u64,
     pub(in crate::backup) entities: u64,
 }
 
-/// One frame.
 #[derive(Debug)]
 pub(in crate::backup) enum Frame {
     Header(SnapshotHeader),
     Account(AccountEntry),
     Table(TableEntry),
-    /// Entities of the last table, as `entity_bytes.rs` has them.
+    /// Entities of the last table, in the format of `entity_bytes.rs`.
     Entities(Vec<u8>),
     End(SnapshotTotals),
 }
 
-/// Sends a snapshot.
 pub(super) fn send_snapshot(out: &mut impl Write, snapshot: &dyn Snapshot) -> Result<(), SnapshotError> {
     let contents = snapshot.contents();
     let header = SnapshotHeader {
@@ -96,13 +92,13 @@ pub(super) fn send_snapshot(out: &mut impl Write, snapshot: &dyn Snapshot) -> Re
     out.flush().map_err(failed)
 }
 
-/// Ends a stream early, for a reason that is not damage.
+/// Ends a stream early for a reason other than damage.
 pub(super) fn send_refusal(out: &mut impl Write, why: &str) -> io::Result<()> {
     write_frame(out, b'X', why.as_bytes())?;
     out.flush()
 }
 
-/// Ends a stream early, because the snapshot could not be read or sent.
+/// Ends a stream early because the snapshot could not be read or sent.
 pub(super) fn send_failure(out: &mut impl Write, error: &SnapshotError) -> io::Result<()> {
     let tag = if matches!(error, SnapshotError::Fault(Fault::Damaged(_) | Fault::Storage(_))) { b'D' } else { b'X' };
     write_frame(out, tag, error.to_string().as_bytes())?;
@@ -115,7 +111,7 @@ pub(super) struct DamagedData(String);
 
 impl fmt::Display for DamagedData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the server gives no snapshot: {}; its log has more", self.0)
+        write!(f, "the server cannot provide a snapshot: {}; see its log for details", self.0)
     }
 }
 
@@ -132,7 +128,6 @@ fn write_frame(out: &mut impl Write, tag: u8, bytes: &[u8]) -> io::Result<()> {
     out.write_all(bytes)
 }
 
-/// Reads the frames of a stream.
 #[derive(Debug)]
 pub(in crate::backup) struct FrameReader<R> {
     input: R,
@@ -140,20 +135,20 @@ pub(in crate::backup) struct FrameReader<R> {
 }
 
 impl<R: Read> FrameReader<R> {
-    /// Reads from the beginning of a stream.
+    /// Starts reading at the beginning of a stream.
     pub(in crate::backup) fn new(input: R) -> Self {
         Self { input, is_at_end: false }
     }
 
-    /// The header, which must be the first frame.
+    /// Returns the header, which must be the first frame.
     pub(in crate::backup) fn header(&mut self) -> anyhow::Result<SnapshotHeader> {
         match self.next()? {
             Some(Frame::Header(header)) => Ok(header),
-            _ => bail!("the snapshot does not begin with its header"),
+            _ => bail!("the snapshot does not begin with a header"),
         }
     }
 
-    /// The next frame; `None` after the end.
+    /// Returns the next frame, or `None` after the end.
     pub(in crate::backup) fn next(&mut self) -> anyhow::Result<Option<Frame>> {
         if self.is_at_end {
             return Ok(None);
@@ -173,9 +168,9 @@ impl<R: Read> FrameReader<R> {
                 Frame::End(json(&bytes)?)
             }
             b'D' => return Err(DamagedData(String::from_utf8_lossy(&bytes).into_owned()).into()),
-            b'X' => bail!("the server gives no snapshot: {}", String::from_utf8_lossy(&bytes)),
+            b'X' => bail!("the server cannot provide a snapshot: {}", String::from_utf8_lossy(&bytes)),
             other => bail!(
-                "the server sent a frame of an unknown kind ({other}); its version may differ from that of this command"
+                "the server sent a frame of an unknown kind ({other}); its version may differ from the version of this command"
             ),
         }))
     }
@@ -206,8 +201,8 @@ mod tests {
         assert!(matches!(reader.next().unwrap(), Some(Frame::End(SnapshotTotals { tables: 1, entities: 2 }))));
         assert!(reader.next().unwrap().is_none());
         for (bytes, expected) in [
-            (&b"X\0\0\0\x04busy"[..], "no snapshot: busy"),
-            (b"D\0\0\0\x04hole", "no snapshot: hole"),
+            (&b"X\0\0\0\x04busy"[..], "provide a snapshot: busy"),
+            (b"D\0\0\0\x04hole", "provide a snapshot: hole"),
             (b"?\0\0\0\0", "unknown kind"),
             (b"E\xFF\xFF\xFF\xFF", "too long"),
             (b"H\0\0\0\x02{}", "does not understand"),

@@ -1,4 +1,4 @@
-//! Where a backup gets its snapshot from: the server that has the data folder open, or else the folder itself.
+//! The source of a snapshot: the server that has the data folder open, or else the folder itself.
 
 use super::control_socket::request_snapshot;
 use super::frames::{send_failure, send_snapshot};
@@ -11,21 +11,18 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use store::{Embedded, EmbeddedOptions, OpenError, SnapshotError};
 
-/// Memory for cached blocks of the data folder, in bytes. It is small because a snapshot reads each block once.
+/// Memory for cached blocks of the data folder, in bytes. It is small because a snapshot reads each block only once.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
-/// How long to wait for the socket of a server that has locked the folder and is starting.
+/// The timeout for the socket of a server that has locked the folder and is starting.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 const START_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A snapshot that can be read once.
 pub(in crate::backup) struct IncomingSnapshot {
-    /// The frames of the snapshot.
     pub(in crate::backup) input: Box<dyn Read + Send>,
-    /// Who sends them.
     pub(in crate::backup) sender: SnapshotSender,
 }
 
-/// Who sends a snapshot.
 pub(in crate::backup) enum SnapshotSender {
     Server,
     /// A thread of this process.
@@ -33,22 +30,22 @@ pub(in crate::backup) enum SnapshotSender {
 }
 
 impl SnapshotSender {
-    /// Ends the sender, once its frames were used with this result. An error of the sender is an error of the whole.
+    /// Ends the sender after its frames were processed with this result. An error of the sender makes the whole fail.
     pub(in crate::backup) fn finish<T>(self, result: anyhow::Result<T>) -> anyhow::Result<T> {
         match self {
             Self::Server => result,
             Self::Thread(thread) => {
                 let sent = thread.join().map_err(|_| anyhow!("the thread that reads the data folder panicked"))?;
-                // If the sender failed, the last frame had its error, and that is the error of the result.
+                // If the sender failed, its last frame contained the error, and the result is that error.
                 result.and_then(|result| sent.map(|()| result))
             }
         }
     }
 }
 
-/// A snapshot of a data folder, whether a server has it open or not.
+/// Opens a snapshot of a data folder, whether or not a server has it open.
 pub(in crate::backup) fn open_snapshot(folder: &Path) -> anyhow::Result<IncomingSnapshot> {
-    // The engine would make a new folder, which hides a misspelled name.
+    // The engine would create a missing folder, which would hide a misspelled name.
     let exists = std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some());
     if !exists {
         bail!("there is no data folder at {}", folder.display());
@@ -65,7 +62,7 @@ pub(in crate::backup) fn open_snapshot(folder: &Path) -> anyhow::Result<Incoming
                 std::thread::sleep(START_POLL_INTERVAL);
             }
             Err(OpenError::Locked { folder }) => bail!(
-                "another process works on {} and gives no snapshots, such as rowhouse copy or an older server; try again \
+                "another process, such as rowhouse copy or an older server, is using {} and provides no snapshots; try again \
                  when it has ended",
                 folder.display()
             ),
@@ -74,9 +71,9 @@ pub(in crate::backup) fn open_snapshot(folder: &Path) -> anyhow::Result<Incoming
     }
 }
 
-/// A snapshot of an engine of this process. It is sent through a pipe, as from a server through a socket.
+/// Creates a snapshot of an engine in this process. It is sent through a pipe, as a server sends it through a socket.
 fn from_engine(engine: Embedded) -> anyhow::Result<IncomingSnapshot> {
-    let (input, output) = std::io::pipe().context("making a pipe")?;
+    let (input, output) = std::io::pipe().context("creating a pipe")?;
     let send = move || {
         let mut out = BufWriter::with_capacity(64 * 1024, &output);
         let sent = engine.snapshots().take().map_err(SnapshotError::Fault);

@@ -1,11 +1,11 @@
-//! What real clients send, what is refused, and that nothing panics.
+//! Parses batches as real clients send them, and malformed batches; nothing may panic.
 
 use super::*;
 use proptest::prelude::*;
 
 const CONTENT_TYPE: &str = "multipart/mixed; boundary=batch_0a1b";
 
-/// The change set of 05 §3.
+/// The changeset from 05 §3.
 const BODY: &str = "\
 --batch_0a1b
 Content-Type: multipart/mixed; boundary=changeset_77
@@ -88,7 +88,7 @@ fn expected() -> Vec<PartRequest<'static>> {
 fn changeset(body: &str) -> Changeset<'_> {
     match read(CONTENT_TYPE, body.as_bytes()) {
         Ok(Batch::Changeset(changeset)) => changeset,
-        other => panic!("no change set: {other:?} in {body:?}"),
+        other => panic!("not a changeset: {other:?} in {body:?}"),
     }
 }
 
@@ -116,7 +116,7 @@ fn bodies_as_clients_send_them() {
         assert_eq!(changeset.operations, expected(), "{body:?}");
         assert!(!changeset.is_too_long && !changeset.is_followed);
     }
-    // A body without a length keeps the blank lines after it, which every format ignores.
+    // A body without a length includes the blank lines after it, which every format ignores.
     let blank_lines = exact.replace("\r\n--changeset_77", "\r\n\r\n\r\n--changeset_77");
     let bodies: Vec<_> = changeset(&blank_lines).operations.iter().map(|o| o.body.trim_ascii().len()).collect();
     assert_eq!(bodies, [39, 7, 0]);
@@ -220,7 +220,7 @@ fn what_is_no_batch() {
     }
 }
 
-/// Pieces from which a body that is nearly a batch can be put together.
+/// Fragments for assembling almost valid batches.
 const PIECES: &[&str] = &[
     "--b",
     "--c",
@@ -255,8 +255,8 @@ proptest! {
         let _ = read("multipart/mixed; boundary=b", pieces.concat().as_bytes());
     }
 
-    /// Any body of an operation without a delimiter comes out as it went in, with any line ends around it; only
-    /// a last CR cannot be distinguished from the line break of the delimiter.
+    /// The body of an operation is returned unchanged if it contains no delimiter, whatever line ends surround it. Only
+    /// a trailing CR is indistinguishable from the line break of the delimiter.
     #[test]
     fn bodies_come_out_as_they_went_in(bodies in proptest::collection::vec("[ -~\n\r\u{e9}]{0,30}", 1..5), line_end in "\r?\n") {
         prop_assume!(bodies.iter().all(|body| !body.contains("--c") && !body.contains("--b")));
@@ -276,7 +276,7 @@ proptest! {
     }
 }
 
-/// A change set of these parts, each from its first MIME header on.
+/// Creates a changeset of these parts, each starting at its first MIME header.
 fn batch_of(parts: &[&str]) -> String {
     let parts: Vec<_> = parts.iter().map(|part| ["--c\r\n", part, "\r\n"].concat()).collect();
     let parts = parts.concat();
@@ -291,7 +291,7 @@ fn a_head_that_is_that_of_the_part_before_reads_as_it_does_alone() {
     for parts in [
         [[head, blank, "{\"a\":1}"].concat(), [head, blank, "{\"a\":2}"].concat(), [head, blank, ""].concat()],
         [[head, sized, "{  }"].concat(), [head, sized, "{\t\t}and more"].concat(), [head, blank, "{}"].concat()],
-        // The first ends before its headers do, the second goes on where it ended.
+        // The first part ends within its headers; the second continues where the first ended.
         [head.to_owned(), [head, "Accept: */*\r\n\r\n", "{}"].concat(), [head, blank, "{}"].concat()],
         [[head, " "].concat(), [head, " \r\n{}"].concat(), [head, " \r\n{ }"].concat()],
         [[head, blank, "{}"].concat(), [head, blank, "\r\n{}"].concat(), ["Other: x\r\n", head, blank].concat()],

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Compiles and runs the Java snippets of the documents as they are. */
+/** Compiles and runs the Java snippets in the documentation as they are. */
 class DocumentsTest {
     private static final Path DOCUMENT = Path.of("../../docs/getting-started.md");
     private static final Pattern SNIPPET = Pattern.compile("^```java\n(.*?)^```", Pattern.MULTILINE | Pattern.DOTALL);
@@ -48,9 +48,12 @@ class DocumentsTest {
         }
     }
 
-    /** Compiles the classes that the document about tests shows, and runs the one that needs no container, with its own server. */
+    /**
+     * Compiles the classes on the page about tests, and runs the class that needs no container; it starts its own
+     * server.
+     */
     @Test
-    @EnabledIfEnvironmentVariable(named = "ROWHOUSE_BINARY", matches = ".+", disabledReason = "it says which server to start")
+    @EnabledIfEnvironmentVariable(named = "ROWHOUSE_BINARY", matches = ".+", disabledReason = "set it to the server program")
     void fixtures() throws Exception {
         List<String> sources = new ArrayList<>();
         String document = Files.readString(Path.of("../../docs/testing-with-rowhouse.md"));
@@ -59,7 +62,7 @@ class DocumentsTest {
             sources.add(Files.writeString(folder.resolve(snippets.group(1)), snippets.group(2)).toString());
         }
         assertEquals(2, sources.size());
-        // The dependency is the one that these classes are compiled with.
+        // The page's dependency must be the one that these classes are compiled with.
         Matcher dependency = Pattern.compile("^```xml file=pom.xml\n(.*?)^```", Pattern.MULTILINE | Pattern.DOTALL).matcher(document);
         assertTrue(dependency.find() && Files.readString(Path.of("pom.xml")).contains(dependency.group(1)));
         String classPath = System.getProperty("java.class.path");
@@ -74,12 +77,12 @@ class DocumentsTest {
         assertTrue(printed.contains("2 tests successful"), printed);
     }
 
-    /** Compiles and runs a program, which must succeed, and returns what it printed. */
+    /** Compiles and runs a program, which must succeed, and returns its output. */
     private String run(Path source) throws Exception {
         return run(Map.of(), "-cp", System.getProperty("java.class.path"), source.toString());
     }
 
-    /** Runs Java, which must succeed, and returns what it printed. */
+    /** Runs Java, which must succeed, and returns its output. */
     private String run(Map<String, String> environment, String... arguments) throws Exception {
         Path output = folder.resolve("output");
         List<String> command = new ArrayList<>(List.of(arguments));

@@ -9,10 +9,10 @@ public final class Target {
     public static final String ACCOUNT = variable("TABLES_ACCOUNT", "devstoreaccount1");
     public static final String KEY = variable("TABLES_KEY",
         "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==");
-    /** A well-formed key of the account that is not its key. */
+    /** A well-formed key that is not the key of the account. */
     public static final String WRONG_KEY = "d3Jvbmc=";
     public static final String ENDPOINT = variable("TABLES_ENDPOINT", "http://127.0.0.1:10002/" + ACCOUNT).replaceAll("/$", "");
-    /** The same account for reading, in path style and in host style. */
+    /** The same account's secondary endpoint, in path style or host style. */
     public static final String SECONDARY = ENDPOINT.replaceFirst(Pattern.quote(ACCOUNT), ACCOUNT + "-secondary");
 
     private static final AtomicInteger PARTITIONS = new AtomicInteger();
@@ -25,12 +25,12 @@ public final class Target {
         return value == null || value.isEmpty() ? otherwise : value;
     }
 
-    /** A table name that is new in the account, which other runs and suites may share. */
+    /** Returns a new table name. The account may be shared with other runs and suites. */
     public static String newTableName() {
         return "java" + UUID.randomUUID().toString().replace("-", "");
     }
 
-    /** A partition of its own for each case, since one table serves a whole class. */
+    /** Returns a new partition. Each case has its own, because one table serves a whole class. */
     public static String newPartition() {
         return "partition-" + PARTITIONS.incrementAndGet();
     }

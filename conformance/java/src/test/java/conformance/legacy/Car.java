@@ -7,7 +7,7 @@ import com.microsoft.azure.storage.table.TableServiceEntity;
 import java.util.Date;
 import java.util.UUID;
 
-/** An entity as applications declare them for the client: properties come from getters and setters. */
+/** An entity class as applications declare it for the client: getters and setters define the properties. */
 public class Car extends TableServiceEntity {
     private int doors;
     private Long mileage;
@@ -94,7 +94,7 @@ public class Car extends TableServiceEntity {
         this.colour = colour;
     }
 
-    /** Encrypted where the request options have a policy. */
+    /** Encrypted if the request options have an encryption policy. */
     @Encrypt
     public String getOwner() {
         return owner;

@@ -26,7 +26,9 @@ import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/** Properties that the client encrypts: the server stores two properties about the key, and ciphertext as Binary. */
+/**
+ * Properties that the client encrypts. The server stores two properties about the key, and the ciphertext as Binary.
+ */
 class EncryptionTest {
     @RegisterExtension
     static final Storage STORAGE = new Storage();

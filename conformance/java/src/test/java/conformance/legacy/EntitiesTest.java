@@ -29,7 +29,7 @@ import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** Tables; entities of a class and dynamic ones, in every JSON format; writes and their conditions. */
+/** Tables, class-based and dynamic entities in every JSON format, writes, and their conditions. */
 class EntitiesTest {
     @RegisterExtension
     static final Storage STORAGE = new Storage();

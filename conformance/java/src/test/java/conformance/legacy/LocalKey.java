@@ -13,7 +13,7 @@ import javax.crypto.spec.SecretKeySpec;
 import org.apache.commons.lang3.tuple.Pair;
 import org.apache.commons.lang3.tuple.Triple;
 
-/** A key in memory that wraps the keys of entities; the client asks it for nothing else. */
+/** A key in memory that wraps the keys of entities. The client uses no other method. */
 final class LocalKey implements IKey {
     private final String id;
     private final String algorithm;

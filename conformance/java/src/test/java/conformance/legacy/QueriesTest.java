@@ -93,7 +93,7 @@ class QueriesTest {
     void selectAndTake() throws Exception {
         TableQuery<DynamicTableEntity> query = TableQuery.from(DynamicTableEntity.class)
             .where(Storage.inPartition(PARTITION)).select(new String[] {"Doors", "Color"}).take(7);
-        // It bounds a segment; an iterator would go on.
+        // `take` limits a segment; an iterator would continue.
         List<DynamicTableEntity> entities = table.executeSegmented(query, null).getResults();
         assertEquals(7, entities.size());
         assertEquals(Set.of("Doors", "Color"), entities.get(3).getProperties().keySet());

@@ -28,7 +28,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Shared access signatures of tables and accounts, and stored access policies. */
+/** Shared access signatures for tables and accounts, and stored access policies. */
 class SignaturesTest {
     private static final Instant NOW = Instant.now().truncatedTo(ChronoUnit.SECONDS);
     private static final Instant LATER = NOW.plus(1, ChronoUnit.HOURS);
@@ -53,7 +53,7 @@ class SignaturesTest {
         return policy;
     }
 
-    /** The table through a signature alone. */
+    /** Returns the table, authorized only by a signature. */
     private static CloudTable with(String token) {
         return Storage.table(Storage.client(new StorageCredentialsSharedAccessSignature(token)), STORAGE.table.getName());
     }
@@ -164,7 +164,7 @@ class SignaturesTest {
         CloudTable table = Storage.table(account("rwdlacu", "b", "sco"), Target.newTableName());
         StorageException refusal = assertThrows(StorageException.class, table::create);
         assertEquals(403, refusal.getHttpStatusCode());
-        // The client shows the reason phrase, in which the service repeats its message.
+        // The client shows the reason phrase, where the service repeats its message.
         assertEquals("This request is not authorized to perform this operation using this service.", refusal.getMessage());
     }
 }

@@ -23,7 +23,7 @@ import org.junit.jupiter.api.extension.BeforeAllCallback;
 import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.jupiter.api.function.Executable;
 
-/** The clients of azure-storage, and one table for a class of cases. */
+/** The clients of azure-storage, and one table for all cases of a class. */
 final class Storage implements BeforeAllCallback, AfterAllCallback {
     final CloudTable table = table(client(), Target.newTableName());
 
@@ -41,7 +41,7 @@ final class Storage implements BeforeAllCallback, AfterAllCallback {
         return client(new StorageCredentialsAccountAndKey(Target.ACCOUNT, Target.KEY));
     }
 
-    /** Without retries, since a case checks the first answer. */
+    /** Returns a client without retries, because a case checks the first answer. */
     static CloudTableClient client(StorageCredentials credentials) {
         StorageUri uri = new StorageUri(URI.create(Target.ENDPOINT), URI.create(Target.SECONDARY));
         CloudTableClient client = new CloudTableClient(uri, credentials);
@@ -65,7 +65,7 @@ final class Storage implements BeforeAllCallback, AfterAllCallback {
         return StreamSupport.stream(entities.spliterator(), false).map(TableServiceEntity::getRowKey).toList();
     }
 
-    /** Expects that an operation is refused with this status and code; iterators wrap what they throw. */
+    /** Expects that an operation is refused with this status and code. Unwraps exceptions that iterators wrap. */
     static StorageException assertRefused(int status, String code, Executable operation) {
         Exception thrown = assertThrows(Exception.class, operation);
         Throwable refusal = thrown instanceof NoSuchElementException ? thrown.getCause() : thrown;

@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 import reactor.core.publisher.Flux;
 
-/** The asynchronous client, which has its own code for most operations. */
+/** The asynchronous client, which implements most operations separately. */
 class AsyncTest {
     @RegisterExtension
     static final Tables TABLE = new Tables();

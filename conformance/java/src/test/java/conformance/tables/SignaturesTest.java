@@ -26,7 +26,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Shared access signatures of tables and accounts, and stored access policies. */
+/** Shared access signatures for tables and accounts, and stored access policies. */
 class SignaturesTest {
     private static final OffsetDateTime NOW = OffsetDateTime.now(ZoneOffset.UTC).truncatedTo(ChronoUnit.SECONDS);
     private static final OffsetDateTime LATER = NOW.plusHours(1);
@@ -118,7 +118,7 @@ class SignaturesTest {
             TableClient client = with(new TableSasSignatureValues("reader"));
             assertEquals(6, keys(client).size());
             Tables.assertRefused(403, "AuthorizationPermissionMismatch", () -> client.createEntity(new TableEntity("x", "1")));
-            // The rest of what the policy leaves open stands in the signature.
+            // The signature specifies what the policy leaves open.
             TableSasSignatureValues rest = new TableSasSignatureValues("template").setExpiryTime(LATER);
             assertEquals(6, keys(with(rest)).size());
 

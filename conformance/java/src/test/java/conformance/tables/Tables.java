@@ -23,7 +23,7 @@ import org.junit.jupiter.api.extension.BeforeAllCallback;
 import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.jupiter.api.function.Executable;
 
-/** The clients of azure-data-tables, and one table for a class of cases. */
+/** The clients of azure-data-tables, and one table for all cases of a class. */
 final class Tables implements BeforeAllCallback, AfterAllCallback {
     final String name = Target.newTableName();
     final TableClient client = tableBuilder(name).credential(credential()).buildClient();
@@ -42,22 +42,22 @@ final class Tables implements BeforeAllCallback, AfterAllCallback {
         return new AzureNamedKeyCredential(Target.ACCOUNT, Target.KEY);
     }
 
-    /** Without retries, since a case checks the first answer. */
+    /** Disables retries, because a case checks the first answer. */
     private static RetryOptions once() {
         return new RetryOptions(new FixedDelayOptions(0, Duration.ofMillis(1)));
     }
 
-    /** Without a credential. */
+    /** Returns a builder without a credential. */
     static TableServiceClientBuilder serviceBuilder() {
         return new TableServiceClientBuilder().endpoint(Target.ENDPOINT).retryOptions(once());
     }
 
-    /** Without a credential. */
+    /** Returns a builder without a credential. */
     static TableClientBuilder tableBuilder(String table) {
         return new TableClientBuilder().endpoint(Target.ENDPOINT).tableName(table).retryOptions(once());
     }
 
-    /** The row keys that a query of the class's table finds, in the order of the answer. */
+    /** Returns the row keys that a query on the class's table finds, in the order of the answer. */
     List<String> rowKeys(String filter) {
         return client.listEntities(new ListEntitiesOptions().setFilter(filter), null, null).stream()
             .map(TableEntity::getRowKey).toList();
@@ -67,7 +67,7 @@ final class Tables implements BeforeAllCallback, AfterAllCallback {
         return client.getEntity(partition, row);
     }
 
-    /** The properties of an entity without its keys, its version and the annotations of types. */
+    /** Returns the properties of an entity without its keys, its ETag, its Timestamp and the type annotations. */
     static Map<String, Object> properties(TableEntity entity) {
         Map<String, Object> own = new TreeMap<>(entity.getProperties());
         own.keySet().removeIf(name -> name.contains("odata.") || List.of("PartitionKey", "RowKey", "Timestamp").contains(name));
@@ -75,8 +75,8 @@ final class Tables implements BeforeAllCallback, AfterAllCallback {
     }
 
     /**
-     * Expects that an operation is refused with this status and code. The client reads the code for some operations only;
-     * every exception quotes the body, in JSON or XML.
+ * Expects that an operation is refused with this status and code. The client reads the code only for some operations,
+ * but every exception quotes the body, in JSON or XML.
      */
     static HttpResponseException assertRefused(int status, String code, Executable operation) {
         HttpResponseException refusal = assertThrows(HttpResponseException.class, operation);

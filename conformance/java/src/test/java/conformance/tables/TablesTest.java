@@ -49,7 +49,7 @@ class TablesTest {
 
     @Test
     void deletionOfATableThatDoesNotExist() {
-        // The client takes 404 for success.
+        // The client treats 404 as success.
         assertEquals(404, service.deleteTableWithResponse(Target.newTableName(), null, null).getStatusCode());
     }
 

@@ -21,7 +21,7 @@ import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Every EDM type there and back, at its limits. */
+/** Round trips of every EDM type at its limits. */
 class TypesTest {
     @RegisterExtension
     static final Tables TABLE = new Tables();
@@ -35,7 +35,7 @@ class TypesTest {
         return new TableEntity(Target.newPartition(), "r");
     }
 
-    /** A value, and the annotation of its type at full metadata; none for the types that JSON shows. */
+    /** Returns values, each with its type annotation at full metadata, or null for the types that JSON shows. */
     static Stream<Arguments> values() {
         return Stream.of(
             arguments(Integer.MIN_VALUE, null), arguments(Integer.MAX_VALUE, null), arguments(0, null),
@@ -75,7 +75,7 @@ class TypesTest {
     @ParameterizedTest
     @ValueSource(doubles = {Double.NaN, Double.POSITIVE_INFINITY, Double.NEGATIVE_INFINITY})
     void doublesThatJsonCannotShow(double value) {
-        // The client writes the text alone, so the application gives the type.
+        // The client writes only the string, so the application adds the type annotation.
         TableEntity entity = newEntity().addProperty("V", value).addProperty("V@odata.type", "Edm.Double");
         TableEntity found = thereAndBack(entity);
         assertEquals(value, found.getProperty("V"));

@@ -19,7 +19,7 @@ class WritesTest {
     @RegisterExtension
     static final Tables TABLE = new Tables();
 
-    /** A stored entity with the properties A and B, as it is read. */
+    /** Inserts an entity with the properties A and B, and returns it as read. */
     private static TableEntity stored() {
         String partition = Target.newPartition();
         TABLE.client.createEntity(new TableEntity(partition, "r").addProperty("A", 1).addProperty("B", 2));
@@ -70,7 +70,7 @@ class WritesTest {
         TableEntity now = TABLE.get(entity.getPartitionKey(), "r");
         assertNotEquals(entity.getETag(), now.getETag());
         assertTrue(now.getTimestamp().isAfter(entity.getTimestamp()));
-        // The client cuts the last quote of the header.
+        // The client cuts off the last quote of the header.
         assertTrue(now.getETag().startsWith(updated.getHeaders().getValue(HttpHeaderName.ETAG)));
     }
 
@@ -110,7 +110,7 @@ class WritesTest {
         TableEntity entity = new TableEntity(Target.newPartition(), "r");
         Tables.assertRefused(404, "ResourceNotFound", () -> TABLE.client.updateEntity(entity, MERGE));
         Tables.assertRefused(404, "ResourceNotFound", () -> TABLE.client.updateEntity(entity, REPLACE));
-        // The client takes 404 for success.
+        // The client treats 404 as success.
         assertEquals(404, TABLE.client.deleteEntityWithResponse(entity, false, null, null).getStatusCode());
     }
 }

@@ -1,6 +1,6 @@
 package io.github.rowhousetables;
 
-/** An account on a server. Accounts do not see each other's tables. */
+/** An account on a server. Accounts do not share tables. */
 public final class RowhouseAccount implements AutoCloseable {
     private final RowhouseServer server;
     private final String name;
@@ -16,27 +16,27 @@ public final class RowhouseAccount implements AutoCloseable {
         this.connectionString = connectionString;
     }
 
-    /** Returns its name. */
+    /** Returns the name. */
     public String name() {
         return name;
     }
 
-    /** Returns its key, in Base64. */
+    /** Returns the key, in Base64. */
     public String key() {
         return key;
     }
 
-    /** Returns the address of its tables. */
+    /** Returns the address of the account's tables. */
     public String endpoint() {
         return endpoint;
     }
 
-    /** Returns the connection string for client libraries, which has all of the above. */
+    /** Returns the connection string for client libraries, which contains all of the above. */
     public String connectionString() {
         return connectionString;
     }
 
-    /** Deletes the account with everything in it. It may have been deleted already. */
+    /** Deletes the account and its tables. Does nothing if it was already deleted. */
     @Override
     public void close() {
         server.delete(this);

@@ -6,10 +6,12 @@ import org.junit.jupiter.api.extension.ParameterContext;
 import org.junit.jupiter.api.extension.ParameterResolver;
 
 /**
- * Resolves parameters of the types {@link RowhouseAccount} and {@link RowhouseServer}, on one server for all tests of the process.
+ * Resolves parameters of the types {@link RowhouseAccount} and {@link RowhouseServer}, with one server for all tests of
+ * the process.
  *
- * <p>Each test has an empty account, which its {@code @BeforeEach} methods share and which is deleted after it. If the constructor or
- * a {@code @BeforeAll} method of a class has such a parameter, all tests of the class share that account.
+ * <p>Each test has an empty account, which its {@code @BeforeEach} methods share and which is deleted after the test.
+ * If the constructor or a {@code @BeforeAll} method of a class has such a parameter, all tests of the class share that
+ * account.
  */
 public final class RowhouseExtension implements ParameterResolver {
     private static final Namespace NAMESPACE = Namespace.create(RowhouseExtension.class);

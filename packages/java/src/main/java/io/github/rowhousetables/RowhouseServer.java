@@ -24,10 +24,10 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * A server for tests: in memory, on a free port of this machine.
+ * A server for tests that keeps everything in memory and listens on a free port of this machine.
  *
- * <p>The program is the file that the variable ROWHOUSE_BINARY names, otherwise {@code rowhouse} in the PATH. It stops when its standard
- * input ends, so it never outlives this process.
+ * <p>The program is the file that the environment variable ROWHOUSE_BINARY names, or else {@code rowhouse} in PATH. It
+ * stops when its standard input ends, so it never outlives this process.
  */
 public final class RowhouseServer implements AutoCloseable {
     private static final int LOG_LINES_MAX = 1000;
@@ -46,7 +46,7 @@ public final class RowhouseServer implements AutoCloseable {
     /**
      * Returns the server that all tests of this process share. The first call starts it.
      *
-     * @throws IllegalStateException if it cannot be started; every call says why
+     * @throws IllegalStateException if the server cannot be started; every call reports the reason
      */
     public static synchronized RowhouseServer shared() {
         if (shared == null && reason == null) {
@@ -63,9 +63,9 @@ public final class RowhouseServer implements AutoCloseable {
     }
 
     /**
-     * Starts a separate server with these options of {@code rowhouse serve}.
+     * Starts a separate server with these options for {@code rowhouse serve}.
      *
-     * @throws IllegalStateException if it cannot be started; the message says why
+     * @throws IllegalStateException if the server cannot be started; the message contains the reason
      */
     public static RowhouseServer start(String... options) {
         return new RowhouseServer(options);
@@ -76,9 +76,9 @@ public final class RowhouseServer implements AutoCloseable {
         List<String> command = new ArrayList<>(List.of(program, "serve", "--in-memory", "--test-controls", "--stop-with-stdin"));
         command.addAll(Arrays.asList(options));
         ProcessBuilder builder = new ProcessBuilder(command);
-        // Without the settings of another server, which a developer may have.
+        // ROWHOUSE_ variables may be set for a developer's other server.
         builder.environment().keySet().removeIf(name -> name.startsWith("ROWHOUSE_"));
-        // Not an option, so that an option can name another port.
+        // Not an option, so that an option can override the port.
         builder.environment().put("ROWHOUSE_LISTEN", "127.0.0.1:0");
         try {
             process = builder.start();
@@ -106,7 +106,7 @@ public final class RowhouseServer implements AutoCloseable {
         admin = address;
         if (connectionString.contains("AccountKey=<key>;")) {
             close();
-            throw new IllegalStateException("--accounts hides the keys: leave it out; newAccount() makes accounts with their own keys");
+            throw new IllegalStateException("--accounts hides the keys: leave it out; newAccount() creates accounts with their own keys");
         }
         account = new RowhouseAccount(this, field("AccountName=([^;]*)", connectionString), field("AccountKey=([^;]*)", connectionString),
             field("TableEndpoint=([^;]*)", connectionString), connectionString);
@@ -117,7 +117,7 @@ public final class RowhouseServer implements AutoCloseable {
         return account;
     }
 
-    /** Makes an empty account. */
+    /** Creates an empty account. */
     public RowhouseAccount newAccount() {
         String made = control("POST", "/test/accounts", "{}");
         return new RowhouseAccount(this, member("name", made), member("key", made), member("endpoint", made),
@@ -125,7 +125,8 @@ public final class RowhouseServer implements AutoCloseable {
     }
 
     /**
-     * Sends a request to the controls for tests (docs/test-controls.md), such as PUT /test/clock, and returns the response's body.
+     * Sends a request to the test controls (docs/test-controls.md), such as PUT /test/clock, and returns the response
+     * body.
      *
      * @throws IllegalStateException if the server refuses the request or has ended
      */
@@ -137,27 +138,27 @@ public final class RowhouseServer implements AutoCloseable {
         return response.body();
     }
 
-    /** Returns the end of what the server has logged. */
+    /** Returns the end of the server's log. */
     public String log() {
         synchronized (log) {
             return String.join("\n", log);
         }
     }
 
-    /** Stops the server and waits for its end. It may have ended already. */
+    /** Stops the server and waits until it has exited. Does nothing if it has already exited. */
     @Override
     public void close() {
         try {
             process.getOutputStream().close();
         } catch (IOException error) {
-            // It has ended.
+            // The server has already exited.
         }
         waitForEnd();
     }
 
     void delete(RowhouseAccount made) {
         int status = send("DELETE", "/test/accounts/" + made.name(), "").statusCode();
-        // A reset has deleted it already.
+        // 404: a reset has already deleted the account.
         if (status >= 300 && status != 404) {
             throw new IllegalStateException("the account " + made.name() + " was not deleted: status " + status);
         }
@@ -194,7 +195,7 @@ public final class RowhouseServer implements AutoCloseable {
                 }
             }
         } catch (IOException error) {
-            // The server has ended.
+            // The server has exited.
         }
     }
 
@@ -221,7 +222,7 @@ public final class RowhouseServer implements AutoCloseable {
         return line.startsWith(beginning) ? line.substring(beginning.length()) : otherwise;
     }
 
-    /** Returns a member of a JSON object. The server's values need no escapes. */
+    /** Returns the value of a member of a JSON object. The server's values need no escapes. */
     private static String member(String name, String json) {
         return field('"' + name + "\"\\s*:\\s*\"([^\"]*)\"", json);
     }

@@ -37,7 +37,7 @@ class RowhouseExtensionTest {
         assertEquals(root + name, account.endpoint());
         assertTrue(account.connectionString().contains("AccountName=" + name + ";AccountKey=" + account.key() + ";"));
         assertTrue(assertThrows(IllegalStateException.class, () -> make(server, name)).getMessage().contains("was refused"));
-        // The accounts of earlier tests are gone, so their names are free.
+        // The accounts of earlier tests were deleted, so their names are free.
         SEEN.forEach(earlier -> make(server, earlier));
         SEEN.forEach(earlier -> server.control("DELETE", "/test/accounts/" + earlier, ""));
         assertTrue(SEEN.add(name));
@@ -74,12 +74,12 @@ class RowhouseExtensionTest {
         String wrong = "ROWHOUSE_BINARY names a file that does not exist: /nonexistent/program";
         for (Map.Entry<String, String> binary : Map.of("", missing, "/nonexistent/program", wrong).entrySet()) {
             String printed = runWithout(folder, binary.getKey());
-            // At the end of the message of JUnit, once for each test.
+            // It ends JUnit's message, once for each test.
             assertEquals(2, printed.split("\\]: " + binary.getValue() + "\\R", -1).length - 1, printed);
         }
     }
 
-    /** Runs another class without the program, and returns the output. */
+    /** Runs another class without the program and returns the output. */
     private static String runWithout(Path folder, String binary) throws Exception {
         Path output = folder.resolve("output");
         String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
@@ -93,12 +93,12 @@ class RowhouseExtensionTest {
         return printed;
     }
 
-    /** Fails in another process; surefire does not run nested classes. */
+    /** Fails in a separate process; surefire does not run nested classes. */
     @ExtendWith(RowhouseExtension.class)
     static class WithoutProgram {
         @RepeatedTest(2)
         void needsTheServer(RowhouseAccount account) {
-            assertTrue(account.endpoint().isEmpty(), "it was started");
+            assertTrue(account.endpoint().isEmpty(), "the server was started");
         }
     }
 }
