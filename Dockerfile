@@ -1,4 +1,4 @@
-# An image that contains only the server: no shell, no package manager, no root.
+# An image that contains only the server: it has no shell and no package manager, and does not run as root.
 #
 #   docker build --tag rowhouse .
 #
@@ -12,7 +12,7 @@ COPY . .
 RUN cargo build --profile dist --locked --package rowhouse-tables && mkdir /empty /links && ln -s rowhouse /links/azurite
 
 FROM scratch
-# Required to reach the issuers of bearer tokens, and other services over HTTPS.
+# Required for HTTPS connections to the issuers of bearer tokens and to other services.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /source/target/dist/rowhouse /usr/bin/rowhouse
 # Tools that start the emulator run a program with this name. It behaves like `rowhouse azurite`, which serves only tables here.
@@ -20,7 +20,7 @@ COPY --from=build /links/ /usr/bin/
 # A volume inherits the owner of the folder that it covers.
 COPY --from=build --chown=10002:10002 /empty /data
 
-# A numeric ID, so that Kubernetes can verify that it is not root.
+# The ID is numeric, so that Kubernetes can verify that the user is not root.
 USER 10002:10002
 # Without --store, the data is in /data/rowhouse-data.
 WORKDIR /data

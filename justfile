@@ -1,4 +1,4 @@
-# Shortcuts for `just` (https://just.systems). Each runs a plain command, so `just` itself is optional.
+# Shortcuts for `just` (https://just.systems). Each one runs a plain command, so `just` itself is optional.
 
 # List the recipes.
 default:
@@ -40,6 +40,6 @@ seeds count="100":
 soak seconds="3600":
     scripts/soak.sh {{ seconds }}
 
-# Run each fuzz target for some seconds.
+# Run each fuzz target for a few seconds.
 fuzz seconds="10":
     scripts/fuzz.sh {{ seconds }}

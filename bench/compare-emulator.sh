@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures Rowhouse and the emulator (Azurite, from npm) alternately on this machine, and writes the tables and charts of
-# docs/comparison.md.
+# Measures Rowhouse and the emulator (Azurite, from npm) alternately on this machine, and writes the tables and charts
+# of docs/comparison.md.
 #
 # usage: bench/compare-emulator.sh [--quick | --draw | --check] [--out DIR] [--sizes LIST] [--seconds N] [--folder DIR]
 #                                  [--rowhouse PROGRAM] [--bench PROGRAM] [--emulator PROGRAM]
@@ -16,8 +16,8 @@
 # --rowhouse, --bench   programs to use instead of building them with --release
 # --emulator  installed azurite-table to use instead of installing one below target/
 #
-# The default run takes a quarter of an hour. It waits until the machine is quiet, and
-# refuses to measure if the machine is still busy after ten minutes. Requires Python 3, and Node.js with npm.
+# A run with the defaults takes a quarter of an hour. It first waits until the machine is quiet, and refuses to measure
+# if the machine is still busy after ten minutes. Requires Python 3, and Node.js with npm.
 set -euo pipefail
 emulator_version=3.37.0
 

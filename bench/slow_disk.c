@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Like all sleeps, this one takes about 60 microseconds longer than requested. */
+/* As with any sleep, this takes about 60 microseconds longer than requested. */
 static void wait_for_disk(void) {
     const char *text = getenv("SLOW_DISK_MICROSECONDS");
     long microseconds = text ? atol(text) : 0;

@@ -1,7 +1,7 @@
 //! Provides the program with the source revision that it is built from.
 //!
 //! The revision comes from the variable `ROWHOUSE_REVISION`, or else from the repository if this is a clone. A build
-//! from a release archive has none.
+//! from a release archive has no revision.
 
 use std::path::Path;
 use std::process::Command;

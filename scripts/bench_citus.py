@@ -2,10 +2,11 @@
 """Measures the processor time of operations on a single PostgreSQL server and on Citus clusters, and prints tables.
 
 Builds the release binaries. Starts a PostgreSQL server and clusters (scripts/postgres.sh and scripts/citus.sh) with
-fsync, one after the other, with Rowhouse servers that address the workers, and stops everything at the end. The last
+fsync, one after the other, with Rowhouse servers that address the workers, and stops everything afterwards. The last
 table compares Rowhouse with the bare statements: pgbench inserts, overwrites and reads rows of the same size, with keys
-of the same size, on the same nodes, prepared and with as many connections. It runs both as fast as possible and at the
-rate that Rowhouse reached. A statement costs more at a lower rate, because waiting processes must be woken.
+of the same size, on the same nodes. Its statements are prepared, and it uses as many connections. It runs once as fast
+as possible, and once at the rate that Rowhouse reached. A statement costs more at a lower rate, because waiting
+processes must be woken.
 """
 
 import argparse
@@ -21,12 +22,12 @@ import tempfile
 import threading
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Small partitions, so that every worker has many.
+# Partitions are small, so that every worker has many.
 PER_PARTITION = 100
 WORKLOADS = "get insert upsert merge batch100 query-page scan".split()
-# Their costs are shown per entity, not per page or scan.
+# The workloads whose costs are shown per entity, not per page or scan.
 OF_ENTITIES = ("query-page", "scan")
-# The statement that a workload is compared with, and the maximum ratio of the workload's database time to the
+# The statement with which each workload is compared, and the maximum ratio of the workload's database time to the
 # statement's.
 STATEMENTS = {
     "get": ("SELECT record FROM bare WHERE partition = :partition AND row = :row;", 1.2),
@@ -35,7 +36,7 @@ STATEMENTS = {
     "upsert": ("INSERT INTO bare VALUES (:partition, :row, :record) "
                "ON CONFLICT (partition, row) DO UPDATE SET record = excluded.record;", 1.5),
 }
-# Numbers whose decimal form has as many bytes as the keys of the workloads.
+# Numbers whose decimal form is as long as the keys of the workloads.
 FIRST_PARTITION, FIRST_ROW = 100_000_000_000_000, 1_000_000_000
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -51,7 +52,7 @@ class Node:
 
 @dataclasses.dataclass
 class Database:
-    """A running database: its address for Rowhouse, and its nodes."""
+    """A running database: its URL for Rowhouse, and its nodes."""
 
     name: str
     store: str
@@ -62,7 +63,7 @@ class Database:
     database: str
 
     def entrances(self):
-        """Returns the nodes that clients address."""
+        """Returns the nodes to which clients connect."""
         return self.nodes[1:] or self.nodes
 
     def sql(self, statements, node=0):
@@ -82,7 +83,7 @@ def first_line(process, what):
 
 @contextlib.contextmanager
 def running(command, **options):
-    """Yields a process with a pipe as its standard input. At the end, closes the pipe and stops the process."""
+    """Yields a process with a pipe as its standard input. Afterwards, closes the pipe and stops the process."""
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options) as process:
         try:
             yield process
@@ -121,7 +122,7 @@ def citus(folder, workers):
 
 
 def start_server(stack, arguments, release):
-    """Starts a Rowhouse server, and returns its address and process ID."""
+    """Starts a Rowhouse server, and returns its URL and process ID."""
     log = open(arguments.folder / "servers.log", "a", encoding="utf-8")
     stack.enter_context(log)
     command = [release / "rowhouse", "serve", "--listen", "127.0.0.1:0", *arguments.database.options]
@@ -166,7 +167,7 @@ def processor_seconds(nodes):
 
 
 def prepare_statements(database, entities):
-    """Creates the table for the statements, as large as Rowhouse's table and with as many rows. Returns a record."""
+    """Creates the table for the statements, as large as Rowhouse's table and with the same number of rows. Returns a record."""
     size = int(database.sql("SELECT round(avg(length(record))) FROM rowhouse_entities"))
     database.sql("CREATE TABLE bare (partition bytea, row bytea, record bytea NOT NULL, PRIMARY KEY (partition, row))")
     if database.options:
@@ -222,7 +223,7 @@ def line(*cells):
 
 
 def head(*cells):
-    """Prints the head of a table whose first two columns are text."""
+    """Prints the header of a table whose first two columns are text."""
     line(*cells)
     print("|---|---|" + "---:|" * (len(cells) - 2), flush=True)
 
@@ -257,7 +258,7 @@ def numbers(text):
 
 
 def main():
-    """Measures as the command line specifies."""
+    """Runs the measurements that the command line specifies."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=pathlib.Path, help="folder for all data, not on a memory-backed file system [default: a temporary folder]")
     parser.add_argument("--seconds", type=int, default=4, help="duration of a measurement [default: 4]")

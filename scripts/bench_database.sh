@@ -3,11 +3,11 @@
 #
 # usage: scripts/bench_database.sh [FOLDER]
 #
-# Builds the release binaries, starts PostgreSQL with fsync and the servers, all with their defaults, and stops them at
-# the end. All data is in FOLDER, a temporary folder by default; it must not be on a memory-backed file system.
-# SECONDS_EACH is the duration of each measurement (default: 3), ENTITIES the number of entities in each table (50000),
-# CONNECTIONS the numbers of connections ("1 16 64"), and WORKLOADS the workloads of the first table. The second table
-# compares one server with two; it shows the medians of three rounds.
+# Builds the release binaries, starts PostgreSQL with fsync and the servers, all with their defaults, and stops them
+# afterwards. All data is in FOLDER (default: a temporary folder), which must not be on a memory-backed file system.
+# SECONDS_EACH is the duration of each measurement (default: 3), ENTITIES the number of entities in each table (default:
+# 50000), CONNECTIONS the list of numbers of connections (default: "1 16 64"), and WORKLOADS the workloads of the first
+# table. The second table compares one server with two, and shows the medians of three rounds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -52,7 +52,8 @@ start_server() {
     endpoint=${line#listening on }
 }
 
-# Runs a workload and prints its figures: operations per second, median latency, CPU of the server, CPU of the database.
+# Runs a workload and prints its figures: operations per second, median latency, CPU time of the server, CPU time of the
+# database.
 run() {
     local endpoint=$1 process=$2 workload=$3 connections=$4
     shift 4

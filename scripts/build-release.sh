@@ -4,9 +4,10 @@
 # usage: scripts/build-release.sh TARGET
 #
 # TARGET is a target triple of the Rust compiler. PROFILE is the cargo profile (default: dist). Panic locations, C code
-# and generated sources would put folder names into the program, so these are replaced: the sources by /source,
-# libraries by /crates, and the build by /build. The C library is linked statically on Linux and Windows. The last line
-# of the output is the path of the program. Identical builds also require the same Rust compiler, C compiler and linker.
+# and generated sources would put folder names into the program, so these names are replaced: the folder of the sources
+# with /source, that of the libraries with /crates, and that of the build with /build. The C library is linked
+# statically on Linux and Windows. The last line of the output is the path of the program. Identical builds also require
+# the same Rust compiler, C compiler and linker.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,10 +15,10 @@ target=${1:?usage: scripts/build-release.sh TARGET}
 profile=${PROFILE:-dist}
 target_folder=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target_folder"
-# The folders below need every library to be unpacked.
+# The steps below require every library to be unpacked.
 cargo fetch --quiet --locked --target "$target"
 
-# Prints a path as the compiler writes it; a shell on Windows writes it differently.
+# Prints a path in the form in which the compiler writes it. A shell on Windows writes it differently.
 native() { if command -v cygpath >/dev/null; then cygpath --windows "$1"; else echo "$1"; fi; }
 
 names=()
@@ -26,14 +27,14 @@ rename() { names+=("$(native "$1")=$2"); }
 rename "$(pwd -P)" /source
 rename "$(cd "$target_folder" && pwd -P)" /build
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
-# If the folder is a link, cargo passes on the link's name but runs the C compiler in the folder's real path. Replace
-# both.
+# If the folder is a link, cargo passes on the name of the link but runs the C compiler in the real path of the folder.
+# Replace both.
 for sources in "$cargo_home"/registry/src/*/; do
     rename "${sources%/}" /crates
     rename "$(cd "$sources" && pwd -P)" /crates
 done
-# The folder of the standard library if the component rust-src is installed; otherwise the path has been replaced
-# already.
+# The folder of the standard library, if the component rust-src is installed. Otherwise, the path has already been
+# replaced.
 rename "$(rustc --print sysroot)/lib/rustlib/src/rust" "/rustc/$(rustc --version --verbose | sed -n 's/^commit-hash: //p')"
 
 flags=()
@@ -50,8 +51,8 @@ esac
 # Git's shell on Windows rewrites values that look like paths when it starts other programs, which would break these
 # flags.
 export MSYS2_ENV_CONV_EXCL=CARGO_ENCODED_RUSTFLAGS
-# Encoded because folder names may contain spaces. With --target, build scripts and procedural macros do not get the
-# flags.
+# The flags are encoded, because folder names may contain spaces. With --target, they do not apply to build scripts and
+# procedural macros.
 CARGO_ENCODED_RUSTFLAGS=$(printf '%s\x1f' "${flags[@]}")
 export CARGO_ENCODED_RUSTFLAGS=${CARGO_ENCODED_RUSTFLAGS%?}
 case $target in
@@ -64,7 +65,7 @@ case $target in
         done
         ;;
 esac
-# mimalloc embeds its compile time. No build step needs a real time stamp, so a constant suffices.
+# mimalloc embeds its compile time. No build step needs a real time stamp, so a constant is enough.
 export SOURCE_DATE_EPOCH=0
 export CC_SHELL_ESCAPED_FLAGS=1 "CFLAGS_${target//-/_}=${c_flags[*]-}"
 

@@ -4,10 +4,10 @@
 # usage: scripts/build-static.sh [x86_64 | aarch64]
 #
 # With the musl target (rustup target add x86_64-unknown-linux-musl, and a C compiler for it: musl-tools on Debian), the
-# program runs on any Linux. Without it, the C library of this machine is linked statically. That program also runs
-# anywhere, but it resolves host names only through /etc/hosts and DNS, because other modules of the name service switch
-# must be loaded at run time. PROFILE=release builds faster, and PROFILE=dev faster still. The last line of the output
-# is the path of the program.
+# program runs on any Linux. Without the target, the C library of this machine is linked statically. The program then
+# also runs anywhere, but it resolves host names only through /etc/hosts and DNS, because other modules of the name
+# service switch would have to be loaded at run time. PROFILE=release builds faster, and PROFILE=dev faster still. The
+# last line of the output is the path of the program.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
@@ -74,13 +74,13 @@ stop() {
     pid=
 }
 
-# The program starts, stores data and answers when it has to resolve a host name and its environment is empty.
+# The program starts, stores data and responds, even if it must resolve a host name and its environment is empty.
 clean=(env -i "PATH=$PATH")
 start_server "$scratch/log" "${clean[@]}" "$program" serve --listen localhost:0 --data "$scratch/data"
 "${clean[@]}" "$program" health --listen "localhost:${address##*:}" >&2 || fail "the server does not answer"
 stop
 
-# The program needs no file of the system: it works in a root folder that contains only the devices every container has.
+# The program needs no system files: it works in a root folder that contains only the devices that every container has.
 in_empty_root() {
     exec "${clean[@]}" unshare --user --map-root-user --mount bash -c '
         for device in random urandom; do mount --bind "/dev/$device" "$1/dev/$device"; done

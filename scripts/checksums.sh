@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes SHA256SUMS into a folder, with a checksum for every other file there.
+# Writes SHA256SUMS, with a checksum for every other file in a folder, into that folder.
 #
 # usage: scripts/checksums.sh FOLDER
 #

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Runs a Citus cluster for tests, a coordinator and some workers, in a temporary folder, until standard input ends.
+# Runs a Citus cluster for tests (a coordinator and several workers) in a temporary folder, until standard input is
+# closed.
 #
 # usage: scripts/citus.sh [--durable] WORKERS
 #
-# When it is ready, it prints one line: the address of the coordinator's database `postgres`, the folder of the
-# programs, and for each node, the coordinator first, its address and the ID of its server process, as in
-# 127.0.0.1:21000=4711. Nodes that die are not restarted: the caller decides. If PostgreSQL or its Citus extension is
-# not installed, the script reports what is missing and exits with 77.
+# When the cluster is ready, the script prints one line: the URL of the coordinator's database `postgres`, the folder of
+# the PostgreSQL programs, and for each node, starting with the coordinator, its address and the ID of its server
+# process, as in 127.0.0.1:21000=4711. Nodes that die are not restarted; that is up to the caller. If PostgreSQL or its
+# Citus extension is not installed, the script reports what is missing and exits with 77.
 #
-# Each line of standard input is a command; the answer is one line. Nodes are numbered; the coordinator is 0.
+# Each line of standard input is a command; the response is one line. Nodes are numbered; the coordinator is 0.
 #
 #   database NAME  creates a database with the extension on the coordinator and the first WORKERS workers, and joins them
 #                  into a cluster; the answer is the address of the database on the coordinator
@@ -50,7 +51,7 @@ wal_level = logical
 "
 ports=() pids=()
 
-# Starts the next node on a new data folder.
+# Starts the next node with a new data folder.
 new_node() {
     local data=node${#ports[@]}
     new_data "$data" "$durable" "$settings"

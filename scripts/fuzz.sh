@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for some seconds. Starts from the seeds in fuzz/seeds and the inputs that earlier runs found.
-# These are in fuzz/corpus, initially unpacked from fuzz/corpus.tar.gz (scripts/pack_corpus.py).
+# Runs every fuzz target for a few seconds. Starts from the seeds in fuzz/seeds and from the inputs that earlier runs
+# found. The latter are in fuzz/corpus, which is initially unpacked from fuzz/corpus.tar.gz (scripts/pack_corpus.py).
 #
 # usage: scripts/fuzz.sh [SECONDS [TARGET...]]
 #
@@ -45,7 +45,7 @@ for target in "${targets[@]}"; do
         echo "fuzz target $target failed"
         exit 1
     fi
-    # The number of edges that the known inputs reach, and the number after this run.
+    # The number of edges that the known inputs reach, and the number of edges reached after this run.
     known=$(sed -nE 's/.*INITED cov: ([0-9]+).*/\1/p' "$log")
     final=$(sed -nE 's/^#([0-9]+).*DONE +cov: ([0-9]+).*/\2 edges after \1 inputs/p' "$log")
     echo "fuzz target $target: $known edges from known inputs, $final"

@@ -19,7 +19,7 @@ INPUT_BYTES_MAX = 1024
 
 
 def first_to_reach(program, folders):
-    """Returns the inputs in these folders that reach an edge which no shorter input reaches."""
+    """Returns the inputs in the given folders that reach an edge that no shorter input reaches."""
     with tempfile.TemporaryDirectory() as scratch:
         control = Path(scratch, "control")
         merged = Path(scratch, "merged")
@@ -27,8 +27,8 @@ def first_to_reach(program, folders):
         options = ["-merge=1", f"-max_len={INPUT_BYTES_MAX}", f"-merge_control_file={control}"]
         subprocess.run([program, *options, merged, *folders], check=True, stderr=subprocess.DEVNULL)
         lines = control.read_text().splitlines()
-    # The number of inputs, the number in the first folder, the inputs by length, and the edges that each of them
-    # reaches.
+    # The lines contain the number of inputs, the number of inputs in the first folder, the inputs by length, and the
+    # edges that each input reaches.
     inputs = lines[2 : 2 + int(lines[0])]
     reached = (line.split() for line in lines[2 + len(inputs) :])
     return [Path(inputs[int(words[1])]) for words in reached if words[:1] == ["COV"] and len(words) > 2]

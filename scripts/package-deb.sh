@@ -24,7 +24,7 @@ case $target in
         ;;
 esac
 epoch=$(packaging_epoch)
-# In Debian's version order, only a tilde sorts before the end of the string.
+# In Debian's order of versions, only a tilde sorts before the end of the string.
 version=$(packaging_version | sed 's/-/~/')
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

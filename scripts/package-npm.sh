@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Builds the npm packages of a program: the package for its platform (rowhouse-tables-linux-x64 and so on), and the main
-# package `rowhouse-tables`, which is the same on all platforms. Users install both from their files. The main package
-# declares no dependency on the other, because lock files must not name packages that no registry has;
-# scripts/publish-npm.sh adds it.
+# package `rowhouse-tables`, which is the same on all platforms. Users install both packages from files. The main
+# package declares no dependency on the other, because lock files must not name packages that are in no registry;
+# scripts/publish-npm.sh adds the dependency.
 #
 # usage: scripts/package-npm.sh PROGRAM TARGET [FOLDER]
 #
 #   scripts/package-npm.sh "$(scripts/build-static.sh)" x86_64-unknown-linux-musl dist
 #
 # TARGET is a target triple of the Rust compiler. The version is taken from Cargo.toml. The same program yields the same
-# packages, byte for byte. If REPOSITORY_URL is set, it is written into the packages: npm compares it with the origin of
-# a publication. Prints the paths of both packages.
+# packages, byte for byte. If REPOSITORY_URL is set, it is written into the packages; npm compares it with the
+# repository from which they are published. Prints the paths of both packages.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"

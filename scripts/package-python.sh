@@ -14,7 +14,8 @@ source "$root/scripts/packaging.bash"
 
 packaging_usage "$@"
 program=$1 target=$2 folder=${3:-dist}
-# A static program runs with both C libraries (glibc and musl). pip has separate platform tags for them.
+# A statically linked program runs on systems with either C library (glibc or musl). pip has separate platform tags for
+# them.
 case $target in
     *-linux-musl)
         cpu=${target%%-*}
@@ -39,7 +40,7 @@ umask 022
 mkdir -p "$scratch/packages" "$scratch/bin"
 cp -r "$root/packages/python" "$scratch/packages/python"
 cp "$root/Cargo.toml" "$scratch/"
-# In the sources LICENSE is a symbolic link; replace it with the file.
+# In the sources, LICENSE is a symbolic link; replace it with the file.
 rm -f "$scratch/packages/python/LICENSE"
 cp "$root/LICENSE" "$scratch/packages/python/"
 install -m 755 "$program" "$scratch/bin/$file"

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Runs a PostgreSQL server for tests, in a temporary folder, until standard input ends.
+# Runs a PostgreSQL server for tests in a temporary folder, until standard input is closed.
 #
 # usage: scripts/postgres.sh [--durable | --standby]
 #
-# When it is ready, it prints one line: the address of its database, the folder of the programs, and the ID of the
-# server process. If the server dies, it is restarted on the same data, as a service manager would do. If PostgreSQL is
-# not installed, the script reports what is missing and exits with 77.
+# When the server is ready, the script prints one line: the URL of its database, the folder of the PostgreSQL programs,
+# and the ID of the server process. If the server dies, the script restarts it with the same data, as a service manager
+# would. If PostgreSQL is not installed, the script reports what is missing and exits with 77.
 #
 # --durable  enables fsync, as for production data; for measurements
 # --standby  enables fsync and starts a second server, which has every commit on its disk before the commit is
-#            acknowledged (synchronous_standby_names, synchronous_commit = on). Its address is the fourth word of the
-#            line. Neither server is restarted if it dies: the caller decides.
+#            acknowledged (synchronous_standby_names, synchronous_commit = on). The URL of the second server is the
+#            fourth word of the line. Neither server is restarted if it dies; that is up to the caller.
 set -euo pipefail
 
 mode=${1:-}
@@ -32,7 +32,7 @@ new_data data "$durable" ''
 # The user `guarded` needs a password.
 sed -i '1i host all guarded all scram-sha-256' data/pg_hba.conf
 
-# Starts a second server that replicates the first, and makes commits wait for it. Sets `standby` to its address.
+# Starts a second server that replicates the first, and makes commits wait for it. Sets `standby` to its URL.
 start_standby() {
     run pg_basebackup -h 127.0.0.1 -p "$primary" -U rowhouse --pgdata=standby --write-recovery-conf \
         --wal-method=stream --checkpoint=fast >&2
@@ -55,7 +55,7 @@ primary=$port standby=
 if [ "$mode" = --standby ]; then start_standby; fi
 echo "postgres://rowhouse@127.0.0.1:$primary/postgres $programs $(head -n 1 data/postmaster.pid) $standby"
 
-# Waits until standard input ends, and restarts a single server if it dies.
+# Waits until standard input is closed. If there is only one server and it dies, restarts it.
 while true; do
     status=0
     IFS= read -r -t 0.2 _ || status=$?

@@ -7,7 +7,8 @@
 #   scripts/publish-npm.sh dist --access public
 #
 # FOLDER contains the packages that scripts/package-npm.sh built for every platform; a missing package is an error.
-# OPTION is an option of `npm publish`. Packages that are already published are skipped, so the script can be repeated.
+# OPTION is an option of `npm publish`. Packages that are already published are skipped, so the script can be run again
+# after a failure.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
@@ -29,7 +30,7 @@ unpack() {
 publish() {
     local name=$1 content=$2
     shift 2
-    # For an unpublished package, npm either fails or prints nothing.
+    # If the package is not published, npm either fails or prints nothing.
     if [ -n "$(npm view "$name@$version" version 2>/dev/null)" ]; then
         echo "$name@$version is already published"
     else

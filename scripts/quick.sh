@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the fast checks for use while you work: format, lints, and the unit tests of every crate.
+# Runs the fast checks, for use while you work: format, lints, and the unit tests of every crate.
 #
 # usage: scripts/quick.sh
 #

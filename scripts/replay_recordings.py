@@ -3,10 +3,10 @@
 
 usage: replay_recordings.py ENDPOINT [RECORDINGS]
 
-RECORDINGS is the folder with replay.py and the recorded runs, by default ../shared/recordings beside the repository.
-Deletes every table of the account. conformance/recordings_expected.json names the runs that cannot pass yet, and why; a
-run that is named there and passes is a failure too, so that the list stays correct.
-The last line says how many runs went as expected.
+RECORDINGS is the folder with replay.py and the recorded runs, by default ../shared/recordings, next to the repository.
+Deletes every table of the account. conformance/recordings_expected.json lists the runs that cannot pass yet, with the
+reasons. If a listed run passes, that is a failure too, so that the list stays correct. The last line of the output
+contains the number of runs with the expected result.
 """
 
 import json
@@ -20,7 +20,7 @@ RUNS = ("atom-2014-02-14", "json-2019-02-02")
 
 
 def replay(endpoint, recordings):
-    """The verdict of each run: its name, and its differences."""
+    """Returns the verdict of each run: its name, and its differences."""
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder, "report.json")
         folders = [recordings / name for name in RUNS]
@@ -32,7 +32,7 @@ def replay(endpoint, recordings):
 
 
 def differences(run):
-    """What differs in a run, one line each."""
+    """Returns the differences in a run, one line each."""
     if run["verdict"] == "ERROR":
         return [run["why"]]
     lines = []
@@ -43,7 +43,7 @@ def differences(run):
 
 
 def judge(runs, expected):
-    """The complaints about the runs, one for each run that did not go as expected."""
+    """Returns one complaint for each run that did not have the expected result."""
     complaints = []
     for name, run in sorted(runs.items()):
         found = differences(run)

@@ -6,9 +6,9 @@
 #
 # COMMIT is the commit to build (default: HEAD). PROFILE is the cargo profile (default: dist), and TARGET the target
 # (default: the target for static programs on this machine). PROGRAM is a program that scripts/build-release.sh built
-# from the same commit; it is compared too. The builds share no output with earlier builds. Prints the checksum.
+# from the same commit; it is compared too. The builds do not reuse the output of earlier builds. Prints the checksum.
 set -euo pipefail
-# A build that fails inside $(…) must also end the script.
+# A build that fails inside $(…) must also stop the script.
 shopt -s inherit_errexit
 root=$(cd "$(dirname "$0")/.." && pwd)
 
@@ -17,7 +17,8 @@ commit=$(git -c safe.directory="$root" -C "$root" rev-parse --verify "${1:-HEAD}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# The existing downloads under another path. The cargo and rustc programs are still the ones of the toolchain.
+# Makes the existing downloads available under a different path. The cargo and rustc programs are still those of the
+# toolchain.
 ln -s "${CARGO_HOME:-$HOME/.cargo}" "$scratch/cargo"
 
 # Builds in a separate folder, prints the checksum, and removes the sources and the build.

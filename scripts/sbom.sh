@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Writes the program's SBOM in CycloneDX JSON: each library on any platform, with version, licence and checksum.
+# Writes the program's SBOM in CycloneDX JSON: each library that is used on any platform, with its version, licence and
+# checksum.
 #
 # usage: scripts/sbom.sh FILE
 #
 # Uses cargo-cyclonedx, and installs the pinned version if it is missing. The same commit yields the same bytes: the
-# file has no serial number, its time is SOURCE_DATE_EPOCH or the time of the commit, and it names no folder of this
-# machine.
+# file has no serial number, its time is SOURCE_DATE_EPOCH or the time of the commit, and it contains no folder names of
+# this machine.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
@@ -23,13 +24,13 @@ export SOURCE_DATE_EPOCH
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# cargo-cyclonedx writes into the folder of each crate, so it gets a copy of what it reads: manifests and the sources
-# they name.
+# cargo-cyclonedx writes into the folder of each crate, so it gets a copy of the files that it reads: the manifests, and
+# the sources that they name.
 git -c safe.directory="$root" -C "$root" archive HEAD | tar --extract --directory "$scratch"
 (cd "$scratch" && cargo cyclonedx --quiet --format json --spec-version 1.5 --manifest-path rowhouse/Cargo.toml \
     --target all --no-build-deps --override-filename sbom)
-# It lists the dependencies of every crate in the workspace, including those for other features and for tests. `cargo
-# tree` lists only the crates that are linked into the program.
+# cargo-cyclonedx lists the dependencies of every crate in the workspace, including those for other features and for
+# tests. `cargo tree` lists only the crates that are linked into the program.
 (cd "$scratch" && cargo tree --quiet --locked --package rowhouse-tables --edges normal --target all --prefix none --format '{p}') >"$scratch/tree"
 python3 - "$scratch/rowhouse/sbom.json" "$scratch" "$file" <<'END'
 import json

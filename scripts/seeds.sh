@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 for _ in $(seq "${1:-100}"); do
-    # Each test chooses a new seed when none is set.
+    # Each test chooses a new seed if none is set.
     cargo test --quiet --locked --package rowhouse-store --lib -- embedded::compaction
     cargo test --quiet --locked --package rowhouse-store --test it -- model_test:: flipped_bits:: check::
     cargo test --quiet --locked --package rowhouse-tables --test it -- \

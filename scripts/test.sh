@@ -5,7 +5,7 @@
 #
 # Stops at the first step that fails. The last line of the output counts the tests. If the tool for a step is not
 # installed (cargo-deny, Python, Node.js, Chromium, Go, Java with Maven, PostgreSQL, a C++ compiler, C compilers for
-# other platforms), the step is reported as skipped; with CI=true that is a failure.
+# other platforms), the step is reported as skipped; with CI=true, that is a failure.
 # FUZZ_SECONDS is the time for each fuzz target (default: 3).
 #
 # --with-citus  also runs the cases on a Citus cluster, if PostgreSQL has the extension; without the extension, nothing
@@ -25,7 +25,7 @@ esac
 cd "$(dirname "$0")/.."
 root=$PWD
 export CARGO_TERM_COLOR=never PYTHONDONTWRITEBYTECODE=1
-# Servers and suites run with their defaults, independent of the caller's environment.
+# Servers and suites run with their defaults, whatever the caller's environment contains.
 unset TABLES_ENDPOINT TABLES_ACCOUNT TABLES_KEY TABLES_SERVER TABLES_CONNECTION_STRING
 for name in $(compgen -e ROWHOUSE_ || true); do unset "$name"; done
 # The tests of the crates read this variable.
@@ -48,7 +48,7 @@ begin() {
     printf '\n== %s\n' "$step"
 }
 
-# Prints the duration of the step.
+# Ends the step and prints its duration.
 finish() {
     if [ -n "$step" ]; then
         printf -- '-- %s: %d s\n' "$step" $((SECONDS - step_started))
@@ -106,7 +106,7 @@ start_server() {
     mkfifo "$scratch/ready"
     "$server" serve --listen 127.0.0.1:0 "$@" >"$scratch/ready" 2>"$scratch/server.log" 3<&- 4>&- 5<&- 6>&- 7<&- &
     server_pid=$!
-    # Stays open, so that the server can write more lines after the first.
+    # The descriptor stays open, so that the server can write more lines after the first one.
     exec 3<"$scratch/ready"
     IFS= read -r -t 60 line <&3 || true
     case $line in
@@ -128,7 +128,7 @@ stop_server() {
     fi
 }
 
-# Stops the server at the end of a suite. It must exit with 0 and must not have logged an error.
+# Stops the server at the end of a suite. The server must exit with 0 and must not have logged an error.
 end_server() {
     local pid=$server_pid status=0
     server_pid=
@@ -144,7 +144,8 @@ end_server() {
 
 # ---- a database ------------------------------------------------------------------------------------------------------
 
-# Starts PostgreSQL, which ends with this script, and sets `database` to its address. Fails if it is not installed.
+# Starts PostgreSQL, which stops when this script exits, and sets `database` to its URL. Fails if PostgreSQL is not
+# installed.
 start_postgres() {
     database=
     mkfifo "$scratch/postgres.in" "$scratch/postgres.out"
@@ -155,7 +156,7 @@ start_postgres() {
     [ -n "$database" ]
 }
 
-# Sets `store` to the address of a new database with this name, or to an empty string without PostgreSQL.
+# Sets `store` to the URL of a new database with the given name, or to an empty string if PostgreSQL is not installed.
 new_store() {
     store=
     if [ -z "$database" ]; then
@@ -166,7 +167,7 @@ new_store() {
     "$postgres_programs/psql" --no-psqlrc -q "$database" -c "CREATE DATABASE $1"
 }
 
-# Starts a Citus cluster, which ends with this script. Fails if the extension is not installed.
+# Starts a Citus cluster, which stops when this script exits. Fails if the extension is not installed.
 start_citus() {
     local line=
     mkfifo "$scratch/citus.in" "$scratch/citus.out"
@@ -179,7 +180,8 @@ start_citus() {
     citus_workers=$(cut -d ' ' -f 4- <<<"$line" | sed 's/=[0-9]*//g; s/ /,/g')
 }
 
-# Sets `store` to the address of a new database with this name on the Citus workers, or empties it without Citus.
+# Sets `store` to the URL of a new database with the given name on the Citus workers, or to an empty string without
+# Citus.
 new_citus_store() {
     local line=
     store=
@@ -212,7 +214,7 @@ else
 fi
 
 begin "other platforms"
-# Compiles the packages for another platform. .ci/run installs the C compilers, and the targets where possible.
+# Compiles the packages for a different platform. .ci/run installs the C compilers, and the targets where possible.
 check_platform() {
     local target=$1 compiler=$2 package=$3
     if ! has rustup || ! rustup target list --installed 2>/dev/null | grep -qx "$target"; then
@@ -220,7 +222,8 @@ check_platform() {
     elif ! has "$compiler"; then
         skip "$compiler (on Debian the package $package), to compile for $target"
     else
-        # No debug information, to save space. One folder for both targets, so that host crates are compiled once.
+        # Debug information is omitted to save space. Both targets share one folder, so that host crates are compiled
+        # once.
         CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$root/target/platforms RUSTFLAGS="-D warnings" \
             cargo check --quiet --locked --target "$target" --package rowhouse-tables --package rowhouse-testing
         passed=$((passed + 1))
@@ -248,15 +251,16 @@ skipped=$((skipped + $(count "$scratch/rust.log" '^test result: .* ([0-9]+) igno
 [ "$status" -eq 0 ]
 
 begin "features of the client library, one at a time"
-# One package per build, as external programs get it: no other workspace crate enables features of shared dependencies.
+# Build each package separately, as external programs get it: then no other workspace crate enables features of shared
+# dependencies.
 for feature in "" $(sed -nE '/^\[features\]/,/^\[dep/s/^([a-z0-9_]+) = .*/\1/p' client/Cargo.toml); do
     cargo clippy --quiet --locked --package rowhouse-client --no-default-features --features "$feature" -- -D warnings
     passed=$((passed + 1))
 done
 
 begin "packages of the client library and of the test server"
-# Packaged together, so that none of them needs to be in a registry. The client packages are built from the packed
-# files. The server's crates are built from the same files in other steps.
+# The packages are packed together, so that none of them needs to be in a registry. The client packages are built from
+# the packed files. The server's crates are built from the same files in other steps.
 client_packages=(rowhouse-client rowhouse-client-derive rowhouse-model rowhouse-wire)
 cargo package --quiet --locked --allow-dirty "${client_packages[@]/#/--package=}"
 server_packages=(rowhouse-testing rowhouse-server rowhouse-explorer rowhouse-store rowhouse-platform)
@@ -269,8 +273,8 @@ server=$(realpath "${CARGO_TARGET_DIR:-$root/target}/release/rowhouse")
 
 # ---- Python ----------------------------------------------------------------------------------------------------------
 
-# Sets `python` to the interpreter of a virtual environment with these requirements, creating it if necessary. Clients
-# of different ages need different versions of the same packages, so each has its own environment.
+# Sets `python` to the interpreter of a virtual environment with the given requirements, creating it if necessary.
+# Clients of different ages need different versions of the same packages, so each client has its own environment.
 python_environment() {
     local requirements=$1 home=$root/$2
     python=
@@ -288,7 +292,7 @@ python_environment() {
     fi
 }
 
-# Runs a folder of Python cases against a fresh server with these options, and writes the results into a file named
+# Runs a folder of Python cases against a new server with the given options, and writes the results to a file named
 # after the step. An expected failure counts as skipped.
 python_cases() {
     local status=0 log=$scratch/python.log cases=$1
@@ -341,7 +345,7 @@ fi
 
 recordings=$root/../shared/recordings
 
-# Replays the recordings against a fresh server with these options.
+# Replays the recordings against a new server with the given options.
 replay() {
     local status=0 as_expected runs
     start_server "$@"
@@ -380,7 +384,8 @@ done
 
 # ---- JavaScript ------------------------------------------------------------------------------------------------------
 
-# Installs the packages of a folder of JavaScript cases if necessary. Sets `installed` if they are installed afterwards.
+# Installs the packages of a folder of JavaScript cases if necessary. Sets `installed` if the packages are installed
+# afterwards.
 javascript_packages() {
     local folder=$1
     installed=
@@ -395,7 +400,7 @@ javascript_packages() {
     installed=true
 }
 
-# Runs the JavaScript cases in a folder with these options of the test runner. The packages must be installed.
+# Runs the JavaScript cases in a folder with the given options for the test runner. The packages must be installed.
 run_javascript() {
     local status=0 log=$scratch/javascript.log folder=$1
     shift
@@ -408,7 +413,7 @@ run_javascript() {
     [ "$status" -eq 0 ]
 }
 
-# Runs a folder of JavaScript cases against a fresh server with these options.
+# Runs a folder of JavaScript cases against a new server with the given options.
 javascript_cases() {
     local folder=$1
     shift
@@ -421,7 +426,7 @@ javascript_cases() {
 }
 
 begin "JavaScript client, embedded engine"
-# With path-style addresses, the client requests statistics from the primary endpoint.
+# With path-style URLs, the client requests statistics from the primary endpoint.
 javascript_cases conformance/javascript --data "$scratch/data-javascript" --stats-on-primary
 
 begin "JavaScript client, PostgreSQL"
@@ -487,7 +492,8 @@ test_program scripts/test_fixtures.sh
 
 # ---- Go --------------------------------------------------------------------------------------------------------------
 
-# The oldest version of Go that can build the clients. From Go 1.21, the go command downloads the version it needs.
+# The oldest version of Go that can build the clients. Since Go 1.21, the go command downloads the version that it
+# needs.
 go_oldest=1.23
 
 # Runs a folder of Go cases.
@@ -517,7 +523,7 @@ run_go() {
     [ "$status" -eq 0 ]
 }
 
-# Runs a folder of Go cases against a fresh server with these options.
+# Runs a folder of Go cases against a new server with the given options.
 go_cases() {
     local folder=$1
     shift
@@ -552,7 +558,7 @@ end_server
 
 # ---- the client library ----------------------------------------------------------------------------------------------
 
-# Runs the client library's suite against a service. The suite also runs in memory, with the tests of the crates.
+# Runs the client library's suite against a service. The suite also runs in memory, as part of the tests of the crates.
 client_suite() {
     local status=0
     TABLES_CONNECTION_STRING="DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$development_key;TableEndpoint=$1" \
@@ -611,7 +617,7 @@ if ! has python3; then
 else
     bench/compare-emulator.sh --check
     passed=$((passed + 1))
-    # Results of a busy machine must not become a page.
+    # Results from a busy machine must not be written to a page.
     mkdir -p "$scratch/busy/lab"
     python3 -c 'import json, sys
 results = json.load(sys.stdin)
@@ -640,7 +646,7 @@ else
         --bench "${CARGO_TARGET_DIR:-$root/target}/debug/rowhouse-bench" >"$scratch/comparison.log" 2>&1 || status=$?
     if [ "$status" -ne 0 ]; then tail -n 100 "$scratch/comparison.log"; fi
     [ "$status" -eq 0 ]
-    # The results of that run replace the ones on the page, and every chart exists.
+    # The results of that run must replace those on the page, and every chart must exist.
     if cmp -s docs/comparison.md "$comparison/comparison.md"; then
         echo "the tables were not written"
         exit 1
@@ -657,7 +663,7 @@ run_java() {
     local status=0 log=$scratch/java.log folder=$1 reports=$1/target/surefire-reports run faults omitted
     rm -rf "$reports"
     (cd "$folder" && ROWHOUSE_BINARY=$server TABLES_ENDPOINT=${endpoint:-} mvn --quiet --batch-mode -Dstyle.color=never test) >"$log" 2>&1 || status=$?
-    # Surefire's summary line for each class, from the reports, because `mvn --quiet` does not print it.
+    # Read Surefire's summary line for each class from the reports, because `mvn --quiet` does not print it.
     read -r run faults omitted < <(cat "$reports"/*.txt 2>/dev/null | awk -F '[:,]' \
         '/^Tests run:/ { run += $2; faults += $4 + $6; omitted += $8 } END { print run + 0, faults + 0, omitted + 0 }')
     passed=$((passed + run - faults - omitted)) failed=$((failed + faults)) skipped=$((skipped + omitted))
@@ -672,7 +678,7 @@ if ! has javac || ! has mvn; then
     skip "a JDK and Maven, for the cases of packages/java and conformance/java"
 else
     run_java packages/java
-    # The command from the page, unchanged: the cases use the package that it installs.
+    # Run the command from the page, unchanged: the cases use the package that it installs.
     $(grep '^mvn ' docs/testing-with-rowhouse.md) --quiet --batch-mode
     start_server --data "$scratch/data-java"
     run_java conformance/java
@@ -681,7 +687,7 @@ fi
 
 # ---- encrypted entities ----------------------------------------------------------------------------------------------
 
-# Exchanges encrypted entities between the client library and the retired ones, against a server with these options.
+# Exchanges encrypted entities between the client library and the retired ones, against a server with the given options.
 encryption_cases() {
     local status=0 log=$scratch/encryption.log home=conformance/encryption
     if ! has java || ! has mvn; then

@@ -4,9 +4,9 @@
 #
 # usage: scripts/test_fixtures.sh PROGRAM
 #
-# Any build of the program will do. Test runners and client libraries are installed once, in .venv-fixtures and in
-# packages/npm/tests/node_modules. The last line of the output counts the tests. If the tools of a language are not
-# installed, it is reported as skipped; with CI=true that is a failure.
+# PROGRAM can be any build of the program. Test runners and client libraries are installed once, in .venv-fixtures and
+# in packages/npm/tests/node_modules. The last line of the output counts the tests. If the tools of a language are not
+# installed, the language is reported as skipped; with CI=true, that is a failure.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
@@ -23,7 +23,7 @@ count() { sed -nE "s/$1/\1/p" "$scratch/output" | awk '{ sum += $1 } END { print
 
 python_tests() {
     local home=$root/.venv-fixtures tests=$root/packages/python/tests status=0
-    # The requirements of the tests and of the wheel's build backend.
+    # Combine the requirements of the tests with those of the wheel's build backend.
     cat "$tests/requirements.txt" "$root/packages/python/requirements-build.txt" >"$scratch/requirements.txt"
     if ! cmp -s "$scratch/requirements.txt" "$home/requirements.txt"; then
         python3 -m venv --clear "$home"

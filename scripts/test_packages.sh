@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Builds the packages of a program for this machine, installs each into clean folders, and tests the installed program:
-# it runs, answers a client, passes signals and exit codes on, and leaves nothing behind.
+# it must run, respond to clients, pass on signals and exit codes, and leave nothing behind.
 #
 # usage: scripts/test_packages.sh PROGRAM
 #
 # Does not change the machine. Needs no network once the build backend of the wheel is in .venv-packaging and the
 # package managers are in packages/npm/managers/node_modules. The last line of the output counts the checks. If the
-# tools for a kind of package are missing (Node.js with npm, Python with venv, dpkg), it is reported as skipped; with
-# CI=true that is a failure.
+# tools for a kind of package are missing (Node.js with npm, Python with venv, dpkg), that kind is reported as skipped;
+# with CI=true, that is a failure.
 #
 # The clients of conformance/javascript (node_modules) and conformance/python (.venv) are used if they are installed;
-# the program's own client is always used. `cargo install` is tested only if PROGRAM is the release build of these
-# sources, because then nothing is rebuilt. SOURCE_DATE_EPOCH defaults to the time of the last commit.
+# the client in the program itself is always used. `cargo install` is tested only if PROGRAM is the release build of
+# these sources, because then nothing is rebuilt. SOURCE_DATE_EPOCH defaults to the time of the last commit.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source "$root/scripts/packaging.bash"
@@ -43,7 +43,7 @@ as_root() {
     fi
 }
 
-# Also ends servers that a failed check left. Each runs in its own session; a file lists the session IDs.
+# Also stops servers that a failed check left behind. Each server runs in its own session; a file lists the session IDs.
 close() {
     local status=$? session
     if [ -n "$registry_pid" ]; then kill "$registry_pid" || true; fi
@@ -56,7 +56,7 @@ trap close EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# Runs a command as a check. The check fails at the first failing command in it.
+# Runs a command as a check. The check fails if any command in it fails.
 check() {
     local what=$1 status=0
     shift
@@ -82,7 +82,7 @@ fail() {
     exit 1
 }
 
-# Fails unless a command exits with this code and its output matches a pattern.
+# Fails unless a command exits with the given code and its output matches a pattern.
 expect() {
     local code=$1 pattern=$2 status=0 output
     shift 2
@@ -91,7 +91,7 @@ expect() {
     grep -qE -- "$pattern" <<<"$output" || fail "$*: the output does not match $pattern: $output"
 }
 
-# Prints the first command in docs/installing.md with this beginning.
+# Prints the first command in docs/installing.md that starts with the given text.
 documented() { grep -o "\`$1[^\`]*\`" "$root/docs/installing.md" | head -n 1 | tr -d '\`'; }
 
 same_bytes() {
@@ -105,7 +105,7 @@ same_bytes() {
 # command), `address` and `connection`.
 start() {
     local status=0
-    # If the caller ignores SIGHUP, as under nohup, child processes inherit that, so restore the default.
+    # If the caller ignores SIGHUP (for example under nohup), child processes do too, so restore the default.
     start_server "$scratch/server.log" setsid env --default-signal=HUP "$@" serve --in-memory --listen 127.0.0.1:0 || status=$?
     echo "$pid" >>"$scratch/sessions"
     [ "$status" -eq 0 ] || exit "$status"
@@ -121,7 +121,8 @@ nothing_left() {
     fail "a process is still running"
 }
 
-# Sends a signal to the started command. Fails unless it exits with this code and leaves no process.
+# Sends a signal to the started command. Fails unless the command exits with the given code and leaves no process
+# behind.
 stops() {
     local signal=$1 code=$2 status=0
     kill -s "$signal" "$pid"
@@ -154,14 +155,15 @@ END
     fi
 }
 
-# Fails unless a server that this command starts answers clients, and each signal ends it as it ends the program itself.
+# Fails unless the given command starts a server that responds to clients, and each signal stops it as it stops the
+# program itself.
 serves() {
     start "$@"
     uses_clients
     stops TERM 0
     start "$@"
     stops INT 0
-    # The program does not handle SIGHUP; its default action ends the process.
+    # The program does not handle SIGHUP, whose default action terminates the process.
     start "$@"
     stops HUP 129
 }
@@ -190,9 +192,9 @@ npm_installs_and_runs() {
     install_npm "$scratch/project" "$scratch"/npm/*.tgz
     expect 0 "^rowhouse $version\$" npx --no-install rowhouse --version
     expect 0 "^rowhouse $version\$" node_modules/.bin/rowhouse --version
-    # The exit code for an invalid command line.
+    # Tests the exit code for an invalid command line.
     expect 2 'unexpected argument' npx --no-install rowhouse serve --no-such-option
-    # A failure of the program: no server listens there.
+    # Tests a failure of the program: no server listens at this address.
     expect 1 'error' node_modules/.bin/rowhouse health --listen 127.0.0.1:1
 }
 
@@ -238,7 +240,7 @@ npm_explains_what_is_missing() {
         node_modules/.bin/rowhouse --version
 }
 
-# Adds packages to a project with a package manager. Then installs from the lock file in another folder, which contains
+# Adds packages to a project with a package manager. Then installs from the lock file in a second folder, which contains
 # only the files that a team would commit, and runs the program there.
 lock_file_installs() {
     local manager=$1 registry=$2 file
@@ -247,7 +249,7 @@ lock_file_installs() {
     mkdir -p "$scratch/locked/"{project,clean}
     cd "$scratch/locked/project"
     echo '{ "private": true }' >package.json
-    # The environment variable takes precedence over the file, but not every package manager reads it.
+    # The environment variable takes precedence over the configuration file, but not every package manager reads it.
     export npm_config_registry=$registry
     echo "registry=$registry" >.npmrc
     cp "$scratch"/npm/*.tgz .
@@ -274,7 +276,7 @@ pnpm_installs_what_is_locked() { with_pnpm install --frozen-lockfile; }
 # No registry listens at this address: the files must be enough.
 files_install_by() { lock_file_installs "$1" http://127.0.0.1:1/ "${npm_files[@]/#/./}"; }
 
-# A team with several platforms adds the files for the other platforms like this.
+# A team that uses several platforms adds the files for the other platforms in this way.
 npm_locks_other_platforms() {
     mkdir "$scratch/team" "$scratch/team-clean"
     cd "$scratch/team"
@@ -335,7 +337,7 @@ start_registry() {
     exec 4< <(exec node "$root/packages/npm/tests/registry.js")
     registry_pid=$!
     IFS= read -r -t 60 registry <&4
-    # npm requires a token for publishing; the registry accepts any.
+    # npm requires a token for publishing; this registry accepts any token.
     printf 'registry=%s\n%s:_authToken=any\n' "$registry" "${registry#http:}" >"$scratch/npmrc"
     export npm_config_userconfig=$scratch/npmrc npm_config_registry=$registry
 }
@@ -436,7 +438,7 @@ fi
 
 # ---- Debian ----------------------------------------------------------------------------------------------------------
 
-# Runs dpkg with a separate root folder and database. Package scripts run outside the root and get its path.
+# Runs dpkg with a separate root folder and database. Package scripts run outside the root folder and get its path.
 private_dpkg() { as_root dpkg --root="$scratch/system" --force-script-chrootless --force-not-root "$@"; }
 
 deb_packs_the_same_twice() {
@@ -462,7 +464,7 @@ deb_installs_and_runs() {
         [ -s "$system/$file" ] || fail "missing: $file"
         [ "$(stat -c %a "$system/$file")" = 644 ] || fail "$file does not have the mode 644"
     done
-    # The command that the message at the end of the installation names.
+    # Run the command that the message at the end of the installation names.
     "$system/usr/bin/rowhouse" accounts new orchard --file "$scratch/accounts.toml" >/dev/null
     expect 0 '^orchard  2 keys$' "$system/usr/bin/rowhouse" accounts list --file "$scratch/accounts.toml"
     # The installation enables nothing.
@@ -472,7 +474,7 @@ deb_installs_and_runs() {
 }
 
 deb_has_units_that_systemd_takes() {
-    # Units and programs of other packages that these units refer to; they are not in the private root.
+    # Add units and programs of other packages to which the units refer, because they are not in the private root.
     as_root cp -r --no-clobber /usr/lib/systemd/system "$scratch/system/usr/lib/systemd/" 2>/dev/null || true
     as_root install -D -m 755 "$(type -P true)" "$scratch/system/bin/kill"
     local output unit
@@ -484,8 +486,7 @@ deb_has_units_that_systemd_takes() {
 
 deb_keeps_and_purges() {
     local system=$scratch/system
-    # Files that the administrator and the server wrote.
-    # shellcheck disable=SC2016
+    # Create the files that the administrator and the server would write. shellcheck disable=SC2016
     as_root sh -c 'echo ROWHOUSE_LISTEN=127.0.0.1:1 >>"$1/etc/rowhouse/environment"; echo >"$1/etc/rowhouse/accounts.toml"
         mkdir -p "$1/var/lib/private/rowhouse/data" "$1/var/lib/private/rowhouse-backup/0"' - "$system"
     private_dpkg --install "$scratch"/deb/*.deb </dev/null
@@ -548,10 +549,10 @@ fi
 # ---- cargo -----------------------------------------------------------------------------------------------------------
 
 cargo_installs() {
-    # A separate target folder, so that nothing on the machine is replaced.
+    # Use a separate installation folder, so that nothing on the machine is replaced.
     (cd "$root" && cargo install --quiet --path rowhouse --locked --offline --no-track --root "$scratch/cargo")
     expect 0 "^rowhouse $version\$" "$scratch/cargo/bin/rowhouse" --version
-    # Identical, so it was not rebuilt.
+    # If the programs are identical, nothing was rebuilt.
     cmp "$scratch/cargo/bin/rowhouse" "$program"
 }
 

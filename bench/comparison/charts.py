@@ -1,7 +1,7 @@
 """Draws bar charts as SVG: sections of rows, with a bar for each of two programs in each row.
 
-The colours are visible on light and dark backgrounds, and the text follows the viewer's preference. The second program's bars
-are also outlined, so that they are distinguishable without colours.
+The colours are visible on light and dark backgrounds, and the text follows the viewer's colour scheme. The second
+program's bars are also outlined, so that the programs can be distinguished without colours.
 """
 
 import math
@@ -21,7 +21,9 @@ STYLE = (
 
 
 def draw(title, programs, sections, show, logarithmic):
-    """Returns a chart of `sections`. Each has a heading, and rows of a label and two values; a string replaces a missing value.
+    """Returns a chart of `sections`.
+
+    Each section has a heading, and rows that consist of a label and two values. A string stands in for a missing value.
 
     `show` returns the label of a value. All sections have the same scale.
     """

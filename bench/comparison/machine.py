@@ -6,7 +6,7 @@ The load average includes this program, so it is read before any measurement.
 import os
 import time
 
-# Above this load average per processor, other programs affect the figures.
+# If the load average per processor is above this value, other programs affect the figures.
 LOAD_PER_PROCESSOR_MAX = 0.25
 POLL_SECONDS = 5
 

@@ -3,10 +3,10 @@
 usage: measure.py --rowhouse PROGRAM --emulator PROGRAM --bench PROGRAM --results FILE [--sizes LIST] [--seconds N]
                   [--rounds N] [--load-seconds N] [--wait-seconds N] [--quick] [--seed N] [--folder DIR]
 
-Refuses to measure while other programs keep the machine busy. With --quick, measures anyway, and only enough to check that
-everything works. The load generator for both is `rowhouse-bench`. A phase is measured in rounds, in which the two programs
-alternate; its figures are medians. A phase that timed out and a program that died are results too: they have an `outcome`
-instead of figures.
+Refuses to measure while other programs keep the machine busy. With --quick, it measures in any case, but only enough to
+check that everything works. The load generator for both is `rowhouse-bench`. A phase is measured in rounds, in which
+the two programs alternate; its figures are medians. If a phase times out or a program dies, that is a result too: it
+has an `outcome` instead of figures.
 """
 
 import argparse
@@ -28,14 +28,15 @@ from pathlib import Path
 from machine import LOAD_PER_PROCESSOR_MAX, load_average, processors, wait_until_quiet
 from programs import Connection, Ended, Server, emulator, folder_mib, rowhouse
 
-# Reads precede writes, and the filter precedes inserts, because inserts change the number of entities that it selects.
+# Reads precede writes, and the filter precedes inserts, because inserts change the number of entities that the filter
+# selects.
 READS = [("get", 1), ("get", 16), ("query-page", 1), ("query-filter", 1)]
 WRITES = [("upsert", 1), ("upsert", 16), ("insert", 1), ("insert", 16), ("batch100", 4)]
 LOAD_CONNECTIONS = 4
 REST_SECONDS_MAX = 30
-# The time that a dying program may take to log the reason.
+# The time that a dying program has to log the reason.
 DEATH_SECONDS = 10
-# The time that a phase may last beyond its end, because its last operations must complete.
+# The time that a phase may exceed its duration, because its last operations must complete.
 PHASE_SECONDS_EXTRA = 60
 KILL_CONNECTIONS = 4
 
@@ -167,7 +168,7 @@ class Comparison:
         return {"start_ms": round(statistics.median(times)), "resident_mib": statistics.median(memory)}
 
     def kill(self, program, index):
-        """Inserts until the program is killed, restarts it, and counts the acknowledged entities that are missing."""
+        """Inserts until the program is killed, restarts the program, and counts the acknowledged entities that are missing."""
         folder, seconds = self.place(program, f"kill-{index}"), self.random.uniform(*self.args.kill_seconds)
         acknowledged = [[] for _ in range(KILL_CONNECTIONS)]
         with self.start(program, folder) as server:
@@ -236,7 +237,7 @@ class Comparison:
 
 
 def combined(rounds):
-    """Returns the medians of the figures of several rounds with the rates of each, or the outcome of a round without figures."""
+    """Returns the medians of several rounds, with the rate of each round, or the outcome of a round that has no figures."""
     failed = next((one for one in rounds if "outcome" in one), None)
     if failed:
         return failed
@@ -283,7 +284,7 @@ def arguments():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seed", default=random.randrange(2**32), type=int)
     parser.add_argument("--folder", help="folder for the data of the programs, on a real disk")
-    # The emulator writes its file every 5 s if there are changes.
+    # If there are changes, the emulator writes its file every 5 s.
     parser.set_defaults(memory_size=10_000, starts=5, flush_seconds=6, kills=3, kill_seconds=(2, 8))
     if "--quick" in sys.argv:
         parser.set_defaults(sizes=[100], rounds=1, seconds=0.3, memory_size=100, starts=1, flush_seconds=0, kills=1, kill_seconds=(0.5, 1))

@@ -4,7 +4,9 @@ usage: page.py [--check] [--complete] --results FILE --document FILE --images DI
 
 --check     writes nothing, and fails if a table or a chart does not match the results
 --complete  fails if a phase was cut off or failed, and accepts results from a busy machine
-Rejects results from a machine that other programs kept busy. Always fails if Rowhouse lost an acknowledged write or did not restart.
+
+Without --complete, rejects results from a machine that other programs kept busy. Always fails if Rowhouse lost an
+acknowledged write or did not restart.
 """
 
 import argparse
@@ -33,7 +35,7 @@ CHARTED = ("get at 1", "insert at 1", "upsert at 1", "batch100 at 4", "query-pag
 
 
 def number(value):
-    """Formats a value with three digits, which exceeds the precision of the figures."""
+    """Formats a value with three digits, which is more than the precision of the figures."""
     if value >= 100:
         digits = len(str(int(value))) - 3
         return f"{round(value, -digits):,.0f}"
@@ -63,7 +65,7 @@ class Results:
         return sorted({run["entities"] for run in self.data["runs"] if run["storage"] == storage})
 
     def phase(self, program, entities, name, storage="disk"):
-        """Returns the figures of a phase, or the reason there are none."""
+        """Returns the figures of a phase, or the reason why there are none."""
         run = self.run(program, entities, storage)
         phase = run["phases"].get(name)
         if phase is None:
@@ -236,7 +238,7 @@ def charts(results):
 
 
 def with_tables(document, tables):
-    """Returns the page with each table inserted between its marks."""
+    """Returns the page, with each table inserted between its markers."""
     for name, content in tables.items():
         mark = re.compile(rf"(<!-- {name}:[^\n]*-->\n).*?(<!-- end of {name} -->)", re.DOTALL)
         document, count = mark.subn(lambda match: f"{match[1]}\n{content}\n{match[2]}", document)

@@ -1,6 +1,6 @@
 //! Connections that are open during a measurement: idle ones, slow readers, and scans without matches.
 //!
-//! They have their own thread and runtime, so they do not wait for the measured connections.
+//! These connections have a separate thread and runtime, so they do not wait for the measured connections.
 
 use crate::connection::Connection;
 use crate::dataset::EMPTY_FILTER;
@@ -21,7 +21,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// The interval between requests of an idle connection. Servers close connections that send none.
+/// The interval between requests of an idle connection. Servers close connections that send no requests.
 const IDLE_TIME: Duration = Duration::from_millis(IDLE_MILLISECONDS);
 const IDLE_MILLISECONDS: u64 = 30_000;
 /// Maximum number of connections opened concurrently, so that the accept queue of the server's socket does not
@@ -36,7 +36,7 @@ const SLOW_READ_BYTES: usize = 4 * 1024;
 const SLOW_READ_PAUSE: Duration = Duration::from_millis(50);
 /// The receive buffer of a slow reader, in bytes. The operating system may double it.
 const SLOW_BUFFER_BYTES: u32 = 16 * 1024;
-/// The number of open files that this process needs in addition to connections.
+/// The number of open files that this process needs in addition to its connections.
 const OTHER_FILES: u64 = 256;
 
 /// The number of background connections.
@@ -44,7 +44,7 @@ const OTHER_FILES: u64 = 256;
 pub(crate) struct BackgroundLoad {
     /// Connections that send a request twice a minute.
     pub(crate) idle: usize,
-    /// Connections that read pages at 80 KiB a second.
+    /// Connections that read pages at 80 KiB per second.
     pub(crate) slow_readers: usize,
     /// Connections that repeatedly query all pages with a filter that matches nothing.
     pub(crate) scans: usize,
@@ -60,18 +60,18 @@ impl BackgroundLoad {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct BackgroundReport {
     pub(crate) idle: usize,
-    /// Idle connections that were lost.
+    /// The number of idle connections that were lost.
     pub(crate) idle_lost: u64,
     pub(crate) slow_readers: usize,
     pub(crate) slow_bytes: u64,
-    /// Rejected requests and closed connections of slow readers.
+    /// The number of rejected requests and closed connections of slow readers.
     pub(crate) slow_refused: u64,
     #[serde(default)]
     pub(crate) scans: usize,
-    /// Pages of the scans that were received.
+    /// The number of pages received by the scans.
     #[serde(default)]
     pub(crate) scanned_pages: u64,
-    /// Pages of the scans with a status other than 200.
+    /// The number of responses to the scans with a status other than 200.
     #[serde(default)]
     pub(crate) scans_refused: u64,
     /// The longest response time of a page.
@@ -110,7 +110,7 @@ struct Counts {
     scan_ms_max: AtomicU64,
 }
 
-/// The background connections. Dropping this closes them.
+/// The background connections. Dropping this value closes them.
 #[derive(Debug)]
 pub(crate) struct BackgroundConnections {
     background: BackgroundLoad,
@@ -120,7 +120,7 @@ pub(crate) struct BackgroundConnections {
 }
 
 impl BackgroundConnections {
-    /// Opens all connections and returns when they are open. Slow readers and scans read this table.
+    /// Opens all connections and returns when they are open. Slow readers and scans read the given table.
     pub(crate) fn open(background: BackgroundLoad, table: &str, signer: &Signer) -> anyhow::Result<Self> {
         let (counts, is_stopping) = (Arc::<Counts>::default(), Arc::<AtomicBool>::default());
         let runtime =
@@ -141,7 +141,7 @@ impl BackgroundConnections {
         Ok(connections_in_background)
     }
 
-    /// Returns the results so far, without the memory, which the caller adds.
+    /// Returns the results so far, without the memory figures, which the caller adds.
     pub(crate) fn report(&self) -> BackgroundReport {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         BackgroundReport {
@@ -164,13 +164,14 @@ impl Drop for BackgroundConnections {
     fn drop(&mut self) {
         self.is_stopping.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has already been printed, and its result is not needed.
+            // If the thread panicked, the message has already been printed, and the thread's result is not needed.
             drop(thread.join());
         }
     }
 }
 
-/// Ensures that this process may open so many connections. Raises its limit of open files if needed.
+/// Ensures that this process may open the given number of connections. Raises the process's limit of open files if
+/// needed.
 pub(crate) fn allow_connections(count: usize) -> anyhow::Result<()> {
     let needed = count as u64 + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
@@ -209,7 +210,7 @@ async fn run(
     tasks.shutdown().await;
 }
 
-/// Keeps a connection open. A lost connection is not reopened, so the report includes it.
+/// Keeps a connection open. A lost connection is not reopened, so it shows in the report.
 async fn idle(mut signer: Signer, opening: Arc<Semaphore>, counts: Arc<Counts>, seed: u64) {
     let mut random = Rng::with_seed(seed);
     let mut request = Vec::new();
@@ -223,7 +224,7 @@ async fn idle(mut signer: Signer, opening: Arc<Semaphore>, counts: Arc<Counts>, 
     let mut is_open = ping(&mut signer, &mut connection, &mut request).await;
     counts.connected.fetch_add(1, Ordering::Relaxed);
     drop(permit);
-    // The connections were opened together but send their requests at different times.
+    // The connections were opened together, but they must send their requests at different times.
     let mut pause = Duration::from_millis(random.u64(..IDLE_MILLISECONDS));
     while is_open {
         tokio::time::sleep(std::mem::replace(&mut pause, IDLE_TIME)).await;
@@ -280,8 +281,8 @@ async fn scan(mut signer: Signer, table: String, counts: Arc<Counts>) {
     }
 }
 
-/// Reads a page of a scan. Returns the continuation of the scan, if any. Returns `None` if the page was rejected, which
-/// ends the connection.
+/// Reads a page of a scan. Returns the continuation of the scan, if any. Returns `None` if the page was rejected, in
+/// which case the connection is closed.
 async fn scan_page(open: &mut Option<Connection>, request: &[u8]) -> Option<Option<(String, Option<String>)>> {
     let mut connection = open.take()?;
     let answer = connection.exchange(request, b"").await.ok()?;
@@ -292,7 +293,7 @@ async fn scan_page(open: &mut Option<Connection>, request: &[u8]) -> Option<Opti
     })
 }
 
-/// Reads one page on a new connection. The response ends when the connection ends.
+/// Reads one page on a new connection. The response ends when the connection is closed.
 async fn read_pages(signer: &mut Signer, table: &str, counts: &Counts, is_known: &mut bool) -> std::io::Result<()> {
     let socket = if signer.endpoint.address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_recv_buffer_size(SLOW_BUFFER_BYTES)?;

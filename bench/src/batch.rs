@@ -1,9 +1,9 @@
-//! Batches of inserts that are built once and reused with other keys.
+//! Batches of inserts that are built once and reused with different keys.
 //!
 //! Building 100 entities takes the generator a seventh of the time that the server needs to store them. During that
-//! time, the server would wait or share its processor. Every connection therefore builds some bodies once, mostly in
-//! the unmeasured phase, and then changes only their keys. Entities repeat at a distance far larger than a block of a
-//! storage library, so compression does not benefit.
+//! time, the server would wait or share its processor. Every connection therefore builds several bodies once, mostly in
+//! the unmeasured phase, and then changes only their keys. Repetitions of an entity are much further apart than the
+//! size of a storage library's block, so compression does not benefit from them.
 
 use crate::dataset::Dataset;
 
@@ -17,7 +17,7 @@ pub(crate) struct BatchKeys {
 }
 
 impl BatchKeys {
-    /// Creates keys that are unique to this batch, even across runs. Most have the same length.
+    /// Creates keys that are unique to this batch, even across runs. Most keys have the same length.
     pub(crate) fn new(dataset: &Dataset, number: u64, run: u64, sequence: u64) -> Self {
         let prefix = format!("{}-{run:08x}-{sequence:08x}", Dataset::row(number));
         Self { partition: dataset.partition(number), prefix }
@@ -37,7 +37,7 @@ pub(crate) struct BatchBody {
 }
 
 impl BatchBody {
-    /// Wraps a body that was built with these keys.
+    /// Wraps a body that was built with the given keys.
     pub(crate) fn new(bytes: Vec<u8>, keys: &BatchKeys) -> Self {
         let text = keys.text();
         let positions = memchr::memmem::find_iter(&bytes, &text).collect();

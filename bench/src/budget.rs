@@ -8,7 +8,7 @@ use std::fmt;
 pub(crate) enum Budget {
     AtMost(f64),
     AtLeast(f64),
-    /// The ratio is only displayed.
+    /// The ratio is displayed but not checked.
     None,
 }
 

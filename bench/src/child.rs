@@ -27,7 +27,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a program that prints its address, and waits for that line.
+    /// Starts a program that prints its URL, and waits for that line.
     pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
         let began = Instant::now();
         let program = command.get_program().to_string_lossy().into_owned();
@@ -100,7 +100,7 @@ pub(crate) fn temporary_folder(within: Option<&Path>) -> anyhow::Result<TempDir>
     folder.context("creating a temporary folder")
 }
 
-/// Returns a target with the development account.
+/// Returns a target that uses the development account.
 pub(crate) fn target(url: &str, process: Option<Process>) -> anyhow::Result<Target> {
     Ok(Target {
         endpoint: Endpoint::parse(url, DEVELOPMENT_ACCOUNT, false)?,
@@ -110,7 +110,7 @@ pub(crate) fn target(url: &str, process: Option<Process>) -> anyhow::Result<Targ
     })
 }
 
-/// Returns the first line that a child prints. The rest is read too, so the child never blocks.
+/// Returns the first line that a child prints. The rest of the output is read too, so that the child never blocks.
 fn first_line(child: &mut Child) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     if let Some(output) = child.stdout.take() {

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Measure Table services and references to compare them with
 ///
-/// Figures from different machines are not comparable, so every figure here has a reference measured on the same
+/// Figures from different machines are not comparable, so every figure has a reference that is measured on the same
 /// machine: a minimal HTTP server (`floor`) and the storage engine without a server (`raw`). `compare` runs all of
 /// them.
 #[derive(Debug, Parser)]
@@ -47,7 +47,7 @@ pub(crate) enum Command {
     /// Everything runs in child processes with temporary folders and free ports, and is removed afterwards. The figures
     /// are medians over the rounds.
     Compare(CompareArgs),
-    /// Measure the start time of a Rowhouse server after a clean shutdown and after a kill, and the disk space of
+    /// Measure the startup time of a Rowhouse server after a clean shutdown and after a kill, and the disk space of
     /// repeatedly overwritten entities
     Recovery(RecoveryArgs),
     /// Measure the cost of get, insert, upsert, pages and scans of a Rowhouse server at increasing table sizes
@@ -56,12 +56,12 @@ pub(crate) enum Command {
     /// compared with a server that stores nothing. Reads are measured on a working set that fits into the cache, where
     /// the cost may at most double, and on all entities.
     Growth(GrowthArgs),
-    /// Measure scans, memory and disk usage of a Rowhouse server after histories that leave old versions and deletion
-    /// marks
+    /// Measure scans, memory and disk usage of a Rowhouse server after histories that leave old versions and tombstones
     ///
-    /// In the histories, a table is overwritten and has entities inserted and deleted, a partition is used as a queue,
-    /// and a table is deleted. Each is measured immediately and after a quiet period, and one of them also after a
-    /// restart. Ratios refer to the same reads of the fresh table. `compare` includes these histories.
+    /// In the histories, a table is overwritten and then entities are inserted and deleted in it, a partition is used
+    /// as a queue, and a table is deleted. Each history is measured immediately and after a quiet period, and one of
+    /// them also after a restart. Ratios refer to the same reads of the newly filled table. `compare` includes these
+    /// histories.
     Churn(ChurnArgs),
     /// Measure the client library: processor time of get and insert compared with a bare HTTP client, and a bulk load
     ///
@@ -85,16 +85,16 @@ Examples:
 /// A server, a workload and its size.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// Address of the service, like `TableEndpoint` in a connection string. Repeat it for servers that share a
+    /// URL of the service, like `TableEndpoint` in a connection string. Repeat the option for servers that share a
     /// database; the connections are distributed among them
     #[arg(long, value_name = "URL", required = true)]
     pub(crate) endpoint: Vec<String>,
 
-    /// The account
+    /// Name of the account
     #[arg(long, default_value = DEVELOPMENT_ACCOUNT)]
     pub(crate) account: String,
 
-    /// The account's key; other users of this machine can see it
+    /// The account's key. Other users of this machine can see it
     #[arg(long, env = "ROWHOUSE_BENCH_KEY", default_value = DEVELOPMENT_KEY, hide_default_value = true, hide_env_values = true)]
     pub(crate) key: String,
 
@@ -117,13 +117,13 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) pressure: PressureArgs,
 
-    /// Process ID of the server on this machine, to report its processor time and memory. Repeat it for several
+    /// Process ID of the server on this machine, to report its processor time and memory. Repeat the option for several
     /// servers; the sums are reported
     #[arg(long)]
     pub(crate) pid: Vec<u32>,
 
     /// Process ID of the server's database on this machine, to report the processor time of all its processes. For the
-    /// nodes of a cluster, repeat it with a name for each node; they are reported separately
+    /// nodes of a cluster, repeat the option with a name for each node; the nodes are reported separately
     #[arg(long, value_name = "[NAME=]PID", value_parser = Node::parse)]
     pub(crate) database_pid: Vec<Node>,
 
@@ -136,8 +136,8 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PressureArgs {
     /// Operations per second over all connections [default: each connection starts the next operation after the
-    /// previous response]. If no connection is free, an operation counts from the time it was due, so pauses of the
-    /// server are measured
+    /// previous response]. If no connection is free, the latency of an operation counts from the time at which it was
+    /// due, so pauses of the server are measured
     #[arg(long, value_name = "PER_SECOND", value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000_000))]
     pub(crate) rate: Option<u64>,
 
@@ -157,7 +157,7 @@ pub(crate) struct PressureArgs {
 /// The size of a measurement.
 #[derive(Debug, Args)]
 pub(crate) struct SizeArgs {
-    /// Number of entities in the table, of 1 KiB each
+    /// Number of entities in the table (1 KiB each)
     #[arg(long, default_value_t = 10_000, value_parser = entities())]
     pub(crate) entities: u64,
 
@@ -185,8 +185,8 @@ pub(crate) struct FloorArgs {
     #[arg(long)]
     pub(crate) unsigned: bool,
 
-    /// Append request bodies to this file and sync them in groups before acknowledging the requests. The file is
-    /// overwritten. It must be on the file system to measure
+    /// Append request bodies to this file and sync them in groups before acknowledging the requests. An existing file
+    /// is overwritten. The file must be on the file system to measure
     #[arg(long, value_name = "FILE")]
     pub(crate) durable: Option<PathBuf>,
 }
@@ -194,7 +194,7 @@ pub(crate) struct FloorArgs {
 /// The engine, a workload and its size.
 #[derive(Debug, Args)]
 pub(crate) struct RawArgs {
-    /// Data folder. It is created and filled if needed, and kept
+    /// Data folder, which is created and filled if needed, and kept afterwards
     #[arg(long, value_name = "DIR")]
     pub(crate) data: PathBuf,
 
@@ -216,19 +216,19 @@ pub(crate) struct RawArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RecoveryArgs {
-    /// The server [default: the file `rowhouse` next to this program]
+    /// Path of the server program [default: the file `rowhouse` next to this program]
     #[arg(long, value_name = "PATH")]
     pub(crate) server_binary: Option<PathBuf>,
 
-    /// Folder for the temporary folders, on the disk to measure [default: the system's]
+    /// Folder for the temporary folders, on the disk to measure [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
 
-    /// Number of entities on the server that is started
+    /// Number of entities on the server whose startup is measured
     #[arg(long, default_value_t = 1_000_000, value_parser = entities())]
     pub(crate) entities: u64,
 
-    /// Number of starts of each kind
+    /// Number of startups of each kind
     #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
     pub(crate) starts: u64,
 
@@ -236,7 +236,7 @@ pub(crate) struct RecoveryArgs {
     #[arg(long, default_value_t = 100_000, value_parser = entities())]
     pub(crate) overwritten: u64,
 
-    /// Number of times each of them is overwritten
+    /// Number of times that each of these entities is overwritten
     #[arg(long, default_value_t = 10, value_parser = RangedU64ValueParser::<u64>::new().range(1..=99))]
     pub(crate) rounds: u64,
 }
@@ -244,12 +244,12 @@ pub(crate) struct RecoveryArgs {
 /// The sizes and durations of the measurements.
 #[derive(Debug, Args)]
 pub(crate) struct GrowthArgs {
-    /// The server [default: the file `rowhouse` next to this program]
+    /// Path of the server program [default: the file `rowhouse` next to this program]
     #[arg(long, value_name = "PATH")]
     pub(crate) server_binary: Option<PathBuf>,
 
-    /// Folder for the temporary folders, on the disk to measure [default: the system's]. Only one exists at a time, of
-    /// about 1 GiB for a million entities, and 50 % more while it is filled
+    /// Folder for the temporary folders, on the disk to measure [default: the system's temporary folder]. Only one
+    /// temporary folder exists at a time. It takes about 1 GiB for a million entities, and 50% more while it is filled
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
 

@@ -2,10 +2,10 @@
 //!
 //! Invariants:
 //!
-//! 1. The server is a child process, so the processor time and memory of this process belong to the client.
-//! 2. Library and bare client are measured alternately in each round. They send the same requests to the same server
-//!    through the same kind of connection pool, and both read every response completely.
-//! 3. The bulk load runs first, so the memory peak belongs to it.
+//! 1. The server is a child process, so the processor time and memory of this process are those of the client.
+//! 2. The library and the bare client are measured alternately in each round. They send the same requests to the same
+//!    server through the same kind of connection pool, and both read every response completely.
+//! 3. The bulk load runs first, so the memory peak is the peak of the bulk load.
 
 mod bare;
 mod sample;
@@ -32,21 +32,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// The numbers of concurrent tasks of the measured operations.
+/// The numbers of concurrent tasks with which the operations are measured.
 const TASKS: [usize; 2] = [1, 16];
-/// The number of partitions among which the bulk load alternates, so that as many groups wait for their transaction
-/// concurrently.
+/// The number of partitions among which the bulk load alternates, and therefore the number of groups that wait for
+/// their transaction concurrently.
 const PARTITIONS_IN_TURN: u64 = 64;
 /// The percentage of the bulk load after which its memory is compared with the memory at the end.
 const EARLY_PERCENT: u64 = 10;
 
 #[derive(Debug, Args)]
 pub(crate) struct ClientArgs {
-    /// The server [default: the file `rowhouse` next to this program]
+    /// Path of the server program [default: the file `rowhouse` next to this program]
     #[arg(long, value_name = "PATH")]
     server_binary: Option<PathBuf>,
 
-    /// Folder for the temporary folder, on the disk to measure [default: the system's]
+    /// Folder for the temporary folder, on the disk to measure [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
 
@@ -175,7 +175,7 @@ impl Comparison {
     async fn measure(&self, operation: Operation, tasks: usize) -> anyhow::Result<Row> {
         let (mut bare, mut library) = (Vec::new(), Vec::new());
         for _ in 0..self.rounds {
-            // The first, uncounted phase opens connections and fills caches.
+            // The first phase, which does not count, opens connections and fills caches.
             for (time, counts) in [(self.time / 4, false), (self.time, true)] {
                 let until = Instant::now() + time;
                 let repeat = || self.bare.clone().repeat(operation, self.numbers.clone(), until);
@@ -214,7 +214,8 @@ impl Comparison {
     }
 }
 
-/// Returns the processor time per operation in this process, in microseconds, with this number of repeating tasks.
+/// Returns the processor time per operation in this process, in microseconds, while the given number of tasks repeat
+/// the operation.
 async fn cost<F>(tasks: usize, repeat: impl Fn() -> F) -> anyhow::Result<f64>
 where
     F: Future<Output = anyhow::Result<u64>> + Send + 'static,

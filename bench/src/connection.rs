@@ -1,9 +1,9 @@
 //! A persistent HTTP/1.1 connection with one request at a time.
 //!
-//! It uses no HTTP library, because it shares the processors with the server that it measures. It parses the head of a
-//! response in place and does not copy the body.
+//! It uses no HTTP library, to leave as much processor time as possible to the server on the same machine. It parses
+//! the head of a response in place and does not copy the body.
 //!
-//! This module must not know the meaning of the responses.
+//! This module must not depend on the meaning of the responses.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 /// Maximum length of a response head, in bytes.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Maximum length of a response body, in bytes, which exceeds the length of any page.
+/// Maximum length of a response body, in bytes. It exceeds the length of any page.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 const HEADERS_MAX: usize = 64;
 const READ_BYTES: usize = 64 * 1024;
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
     use tokio::net::TcpListener;
 
-    /// Returns the response that a client receives if its bytes arrive in pieces of this size.
+    /// Returns the response that a client receives if the bytes arrive in pieces of the given size.
     async fn response_to(bytes: &'static str, piece: usize) -> Result<(u16, String)> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;

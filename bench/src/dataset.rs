@@ -1,10 +1,11 @@
-//! The entities used in all measurements: 1 KiB with ten properties of mixed types, the same for every engine and
-//! server.
+//! The entities used in all measurements: each is 1 KiB in size and has ten properties of mixed types. They are the
+//! same for every engine and server.
 //!
 //! Invariants:
 //!
-//! 1. An entity is a function of its number (and a salt, if it is overwritten), so it need not be stored.
-//! 2. The property `Count` of an entity is the last two digits of its number, so one value matches 1 %.
+//! 1. An entity is a function of its number (and of a salt, if it is overwritten), so it need not be stored.
+//! 2. The property `Count` of an entity contains the last two digits of its number, so each value matches 1% of the
+//!    entities.
 //! 3. The JSON text and the record of an entity have the same content.
 
 use base64::Engine as _;
@@ -16,7 +17,7 @@ use std::ops::Range;
 
 /// Default number of entities in a partition.
 pub(crate) const PER_PARTITION_DEFAULT: u64 = 1000;
-/// A filter that matches 1 % of the entities.
+/// A filter that matches 1% of the entities.
 pub(crate) const ONE_PERCENT_FILTER: &str = "Count eq 7";
 /// A filter that matches no entities.
 pub(crate) const EMPTY_FILTER: &str = "Count eq 100";
@@ -35,12 +36,13 @@ const SAMPLE_ENTITIES: u64 = 1000;
 /// The approximate size of a record with its ten properties, in bytes.
 const RECORD_BYTES: usize = 900;
 
-/// The use of a table by measurements. Each has its own tables, so none changes what another reads.
+/// The way in which measurements use a table. Each usage has separate tables, so that no measurement changes the data
+/// that another one reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Usage {
-    /// Its entities are written once.
+    /// The entities are written once.
     Read,
-    /// Its entities are overwritten; their number stays the same.
+    /// The entities are overwritten. Their number stays the same.
     Overwritten,
     /// Entities are added.
     Growing,
@@ -150,7 +152,7 @@ pub(crate) fn entity_key(partition: &str, row: &str) -> EntityKey {
     EntityKey { partition: text(partition), row: text(row) }
 }
 
-/// Returns random words from a vocabulary so large that they compress like ordinary text.
+/// Returns random words from a vocabulary that is so large that they compress like ordinary text.
 fn words(bytes: usize) -> Vec<u8> {
     let mut random = Rng::with_seed(7);
     let vocabulary: Vec<Vec<u8>> =

@@ -1,12 +1,12 @@
-//! The address of the service.
+//! The URL of the service.
 
 use anyhow::{Context, bail, ensure};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-/// The address of a Table service, like `TableEndpoint` in a connection string.
+/// The URL of a Table service, like `TableEndpoint` in a connection string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    /// The resolved address.
+    /// The resolved IP address and port.
     pub(crate) address: SocketAddr,
     /// The `Host` header.
     pub(crate) host: String,
@@ -16,8 +16,8 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// Parses `http://HOST[:PORT][/ACCOUNT]`. If the host does not contain the account and there is no path, the
-    /// account becomes the path. Without `allow_remote`, hosts other than this machine are rejected, to avoid putting
-    /// load on another server by mistake.
+    /// account becomes the path. Without `allow_remote`, hosts other than this machine are rejected, so that no one
+    /// puts load on another server by mistake.
     pub(crate) fn parse(url: &str, account: &str, allow_remote: bool) -> anyhow::Result<Self> {
         let Some(rest) = url.strip_prefix("http://") else {
             bail!("'{url}' is not an address such as http://127.0.0.1:10002; https is not supported");

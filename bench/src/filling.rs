@@ -1,4 +1,4 @@
-//! Fills data folders through the engine, which is faster than through a server.
+//! Fills data folders through the engine, which is faster than doing so through a server.
 
 use crate::dataset::{Dataset, Usage};
 use crate::request::DEVELOPMENT_ACCOUNT;
@@ -86,10 +86,10 @@ pub(crate) async fn quiet_disk_space(folder: &Path) -> anyhow::Result<u64> {
     Ok(last)
 }
 
-/// Returns the disk space of all files in a folder and its subfolders, in bytes. Ignores files removed during the
-/// traversal.
+/// Returns the disk space of all files in a folder and its subfolders, in bytes. Ignores files that are removed during
+/// the traversal.
 pub(crate) fn disk_space(folder: &Path) -> anyhow::Result<u64> {
-    /// The unit of the block count in bytes, which POSIX leaves open and Linux fixes.
+    /// The unit of the block count, in bytes. POSIX does not specify it, but Linux does.
     const BLOCK_BYTES: u64 = 512;
     let mut bytes = 0;
     for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {

@@ -1,7 +1,8 @@
-//! `floor`: the reference server. It does only what every Table service must do: HTTP/1.1, a signature, a sync.
+//! `floor`: the reference server. It does only what every Table service must do: handle HTTP/1.1, verify a signature,
+//! and sync a write.
 //!
-//! It answers every request of the load generator with the status of a Table service and a response of about the same
-//! size, but stores nothing. `run` can therefore measure it like any other server.
+//! It answers every request of the load generator with the same status as a Table service and a response of about the
+//! same size, but stores nothing. `run` can therefore measure it like any other server.
 
 use crate::dataset::Dataset;
 use crate::group_log::GroupLog;
@@ -25,7 +26,7 @@ use tokio::net::{TcpListener, TcpStream};
 use wire::json::{EncoderCache, JsonContext, JsonEntityContext, write_entity_in_set};
 use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies};
 
-/// The number of entities on the fixed page.
+/// The number of entities in the fixed page.
 const PAGE_ENTITIES: u64 = 1000;
 /// Maximum length of a request body, in bytes.
 const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -57,7 +58,7 @@ impl Floor {
         }
     }
 
-    /// Prints the address, and serves until the process exits.
+    /// Prints the URL, and serves requests until the process exits.
     pub(crate) async fn serve(self, listen: SocketAddr) -> anyhow::Result<()> {
         let listener = TcpListener::bind(listen).await.with_context(|| format!("listening on {listen}"))?;
         writeln!(std::io::stdout().lock(), "listening on http://{}", listener.local_addr()?)?;
@@ -118,7 +119,7 @@ fn with_body(status: StatusCode, content_type: &'static str, body: &Bytes) -> Re
     response
 }
 
-/// Returns true if the request has a Shared Key signature made with this key.
+/// Returns true if the request has a Shared Key signature made with the given key.
 fn is_signed(parts: &Parts, key: &AccountKey) -> bool {
     let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let Some(authorization) = Authorization::parse(header(AUTHORIZATION.as_str())) else { return false };
@@ -135,7 +136,7 @@ fn is_signed(parts: &Parts, key: &AccountKey) -> bool {
     authorization.signature.is_some_and(|signature| any_verifies([key], &text, &signature))
 }
 
-/// Returns an entity as encoded on a page.
+/// Returns an entity as encoded in a page.
 fn entity(dataset: &Dataset, number: u64) -> Vec<u8> {
     let (key, record) = (dataset.key(number), dataset.record(number, 0).finish(DateTime::MIN));
     let account =

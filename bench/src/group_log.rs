@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Maximum number of bodies in a group.
 const GROUP_BODIES_MAX: usize = 1024;
-/// The log restarts from the beginning at this size, in bytes, so it never fills a disk.
+/// The size at which writing restarts at the beginning of the log, in bytes. The log therefore never fills a disk.
 const LOG_BYTES_MAX: u64 = 1 << 30;
 
 type Appended = oneshot::Sender<Result<(), Arc<io::Error>>>;
@@ -21,7 +21,8 @@ pub(crate) struct GroupLog {
 }
 
 impl GroupLog {
-    /// Creates or truncates the file, and starts the thread that writes it. The thread ends with the last handle.
+    /// Creates or truncates the file, and starts the thread that writes it. The thread exits when the last handle is
+    /// dropped.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let mut file = File::create(path)?;
         let (queue, mut bodies) = mpsc::channel::<(Bytes, Appended)>(4096);

@@ -3,9 +3,10 @@
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// The highest recorded latency in nanoseconds, about 18 minutes. Longer ones count as this one.
+/// The highest recorded latency in nanoseconds, about 18 minutes. Longer latencies count as this one.
 const NANOSECONDS_MAX: u64 = (1 << 40) - 1;
-/// Two significant digits keep every quantile within 1 % in 35 KiB; three would take 240 KiB.
+/// With two significant digits, every quantile is accurate to 1% and the histogram takes 35 KiB. With three digits, it
+/// would take 240 KiB.
 const SIGNIFICANT_DIGITS: u8 = 2;
 
 /// A histogram of latencies, and the exact longest latency.
@@ -33,7 +34,8 @@ impl Latencies {
         self.max = self.max.max(other.max);
     }
 
-    /// Returns the latency that this share of operations, from 0 to 1, does not exceed. Returns zero if there are none.
+    /// Returns the latency that the given share of operations (from 0 to 1) does not exceed, or zero if there are no
+    /// operations.
     pub(crate) fn quantile(&self, share: f64) -> Duration {
         Duration::from_nanos(self.nanoseconds.value_at_quantile(share)).min(self.max)
     }

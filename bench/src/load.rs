@@ -1,7 +1,7 @@
 //! Concurrent connections that execute operations for a limited time: the phases of a run, and their totals.
 //!
-//! A phase ends when all operations that began in it have ended. The processor time of the server between the ends of
-//! two phases therefore belongs to exactly the operations that were counted.
+//! A phase ends when all operations that began in it have completed. The processor time that the server uses between
+//! the ends of two phases is therefore exactly the time for the counted operations.
 
 use crate::latencies::Latencies;
 use crate::pace::{Pace, Turn};
@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
-/// The number of generator threads. Each has its own connections, which is cheaper than sharing them.
+/// The number of generator threads. Each thread has its own connections, which is cheaper than sharing them.
 const THREADS: usize = 2;
 /// The timeout for an operation. When it expires, the operation counts as an error and its connection is closed.
 const OPERATION_TIME_MAX: Duration = Duration::from_secs(120);
-/// A connection stops after this many consecutive failed operations.
+/// The number of consecutive failed operations after which a connection stops.
 const FAILURES_IN_A_ROW_MAX: u32 = 20;
 /// The pause after a connection failed.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
@@ -34,7 +34,7 @@ pub(crate) struct Tally {
     pub(crate) entities: u64,
     /// The latencies of the successful operations.
     pub(crate) latencies: Latencies,
-    /// Failed operations, by status or kind.
+    /// The number of failed operations, by status or kind.
     pub(crate) errors: BTreeMap<String, u64>,
     /// The first failure, as a message.
     pub(crate) first_error: Option<String>,
@@ -103,7 +103,7 @@ impl Load {
     }
 
     /// Runs the task on every connection until the time is over or no work is left. Operations follow each other
-    /// immediately, or at this rate per second over all connections.
+    /// immediately or, if `rate` is given, at that number per second over all connections.
     pub(crate) fn phase(&mut self, task: Task, time: Duration, rate: Option<u64>) -> (Tally, Duration) {
         let began = Instant::now();
         let pace = rate.map(|per_second| Arc::new(Pace::new(per_second, began, began + time)));
@@ -151,7 +151,7 @@ async fn work(
         let result = tokio::time::timeout(OPERATION_TIME_MAX, client.operation(task)).await;
         let latency = began.elapsed();
         let result = result.unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()));
-        // Only tasks on this thread take this lock, and none holds it while waiting.
+        // Only tasks on this thread take the lock, and no task holds it while waiting.
         let count = |with: &dyn Fn(&mut Tally)| with(&mut tally.lock().unwrap_or_else(PoisonError::into_inner));
         match result {
             Ok(Some(entities)) => {
@@ -160,7 +160,7 @@ async fn work(
             }
             Ok(None) => break,
             Err(failure) => {
-                // A server that reports that it is busy is alive, so the request is repeated.
+                // A server that reports that it is busy is alive, so the request is retried.
                 failures_in_a_row = if matches!(failure, Failure::Busy) { 0 } else { failures_in_a_row + 1 };
                 count(&|tally| tally.failed(&failure));
                 if matches!(failure, Failure::Connection(_)) {

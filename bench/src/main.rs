@@ -1,10 +1,10 @@
 //! `rowhouse-bench`: the load generator and its references.
 //!
-//! A figure is meaningful only compared with another one from the same machine and the same minute. The generator
-//! (`run`), a minimal server (`floor`) and the engine without a server (`raw`) are therefore one program, and `compare`
-//! measures them and the server alternately.
+//! A figure is meaningful only in comparison with another figure from the same machine and the same minute. The
+//! generator (`run`), a minimal server (`floor`) and the engine without a server (`raw`) are therefore one program, and
+//! `compare` measures them and the server alternately.
 //!
-//! This crate must not know how a server or an engine works internally.
+//! This crate must not depend on how a server or an engine works internally.
 
 mod background;
 mod batch;
@@ -46,7 +46,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use wire::signing::AccountKey;
 
-/// The same allocator as the server's, so the references do not differ in it.
+/// The same allocator as in the server, so that it makes no difference between the server and the references.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

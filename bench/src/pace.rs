@@ -1,8 +1,8 @@
 //! The schedule of operations in a run with a fixed rate.
 //!
 //! Connections that wait for a stalled server send it nothing. A measurement that counts only sent requests would see
-//! one long response where a thousand operations were due (coordinated omission). Here, if no connection is free, an
-//! operation counts from the time it was due.
+//! one long response where a thousand operations were due (coordinated omission). Here, if no connection is free, the
+//! latency of an operation counts from the time at which the operation was due.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -21,8 +21,8 @@ pub(crate) struct Pace {
 /// The next operation of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// The operation is due in the future. It counts from its actual start, because the delay of a timer is not the
-    /// server's.
+    /// The operation is due in the future. Its latency counts from its actual start, because the server does not cause
+    /// the delay of a timer.
     At(Instant),
     /// The operation has been due since this time, because all connections were waiting for responses.
     Since(Instant),
@@ -31,7 +31,7 @@ pub(crate) enum Turn {
 }
 
 impl Pace {
-    /// Creates a schedule from `began` to `until`.
+    /// Creates a schedule that lasts from `began` to `until`.
     pub(crate) fn new(per_second: u64, began: Instant, until: Instant) -> Self {
         Self { began, until, per_second: per_second.max(1), next: AtomicU64::new(0) }
     }
@@ -89,7 +89,8 @@ mod tests {
     fn after_a_stall_operations_count_from_when_they_were_due() {
         let (pace, began) = pace();
         assert_eq!(pace.take(began), Turn::Since(began));
-        // No connection was free for 5 ms. Operations due in that time count from their due time, the others as usual.
+        // No connection was free for 5 ms. The latency of operations that were due in that period counts from their due
+        // time; for the others, it counts as usual.
         let now = began + 5 * MILLISECOND;
         for number in 1..=5 {
             assert_eq!(pace.take(now), Turn::Since(began + number * MILLISECOND));

@@ -79,8 +79,8 @@ impl Process {
         parse_resident(&text).with_context(|| format!("/proc/{}/status has an unknown format", self.id))
     }
 
-    /// Returns the processor time so far of all threads except those named like the program or starting with this
-    /// prefix.
+    /// Returns the processor time used so far by all threads, except those whose name is that of the program or starts
+    /// with `prefix`.
     pub(crate) fn cpu_of_other_threads(self, prefix: &str) -> anyhow::Result<Duration> {
         let tasks = format!("/proc/{}/task", self.id);
         let mut total = Duration::ZERO;
@@ -111,7 +111,8 @@ impl Process {
 /// Parses `/proc/PID/stat`. The second field is a name that may contain spaces and parentheses.
 fn parse_cpu(stat: &str) -> Option<Duration> {
     let (_, fields) = stat.rsplit_once(')')?;
-    // The first field here is the state, the third field of the file. The times are the file's 14th and 15th fields.
+    // The first field here is the state, which is the third field of the file. The times are fields 14 and 15 of the
+    // file.
     let mut fields = fields.split_ascii_whitespace().skip(11);
     let user: u32 = fields.next()?.parse().ok()?;
     let system: u32 = fields.next()?.parse().ok()?;
@@ -185,8 +186,8 @@ mod tests {
         let io = "rchar: 10\nwchar: 3988\nwrite_bytes: 81920\ncancelled_write_bytes: 4096\n";
         assert_eq!(parse_written(io), Some(77824));
         assert_eq!(parse_written("wchar: 3988\n"), None);
-        // This thread's time counts as other threads' time unless its name is excluded; a test has its own thread and
-        // name.
+        // The time of the thread counts as other threads' time unless its name is excluded. A test runs on a thread of
+        // its own, which is named after it.
         let own = std::thread::Builder::new().name("measured 1".to_owned()).spawn(|| {
             let process = Process::current();
             let mut number = 0u64;
@@ -207,7 +208,7 @@ mod tests {
 
     #[test]
     fn children_count_while_they_run_and_afterwards() {
-        // A loop that uses 20 ticks of processor time, however long it takes.
+        // This loop uses 20 ticks of processor time, however long it takes.
         let busy = "while read -r -a stat </proc/$BASHPID/stat && [ $((stat[13] + stat[14])) -lt 20 ]; do :; done";
         // The first loop has exited when the second one prints a line and waits.
         let script = format!("({busy}); ({busy}; echo; read -r _); true");

@@ -32,7 +32,7 @@ pub(crate) enum RawWorkload {
     Get,
     /// Read the table in pages of 1,000, inspecting every value
     Scan,
-    /// Read the table with a filter that matches 1 %
+    /// Read the table with a filter that matches 1% of the entities
     ScanFilter,
     /// Iterate over the table without reading its entities
     Iterate,
@@ -251,7 +251,7 @@ impl EntitySink for Ignore {
     }
 }
 
-/// A sink that reads all values, the minimum that an encoder does.
+/// A sink that reads all values, which is the minimum that any encoder does.
 struct ReadValues {
     entities: u64,
 }

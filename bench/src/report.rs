@@ -24,9 +24,9 @@ pub(crate) struct Report {
     pub(crate) latency_us: Latency,
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) first_error: Option<String>,
-    /// Processor time of the measured processes, if their process IDs were given.
+    /// The processor time of the measured processes, if their process IDs were given.
     pub(crate) cpu: Option<Cpu>,
-    /// Processor time per operation of the database that the measured processes use, if its process IDs were given.
+    /// The processor time per operation of the database that the measured processes use, if its process IDs were given.
     #[serde(default)]
     pub(crate) database_cpu_us_per_operation: Option<f64>,
     /// The same for each named node.
@@ -35,12 +35,12 @@ pub(crate) struct Report {
     /// The node with the highest processor time, if there are several.
     #[serde(default)]
     pub(crate) busiest_node: Option<NodeCpu>,
-    /// Processor time of the generator per operation.
+    /// The processor time of the generator per operation.
     pub(crate) generator_cpu_us_per_operation: Option<f64>,
     pub(crate) resident_mib: Option<f64>,
     pub(crate) peak_resident_mib: Option<f64>,
-    /// Operations due per second, if a rate was set. Latencies then count from the time at which each operation was
-    /// due.
+    /// The number of operations due per second, if a rate was set. Latencies then count from the time at which each
+    /// operation was due.
     #[serde(default)]
     pub(crate) rate: Option<u64>,
     /// The background connections.
@@ -50,7 +50,7 @@ pub(crate) struct Report {
 
 impl Report {
     /// Returns the report that would result if each operation were followed by one of another measurement on the same
-    /// processors. Times are added. Quantiles of latencies cannot be added; the first measurement's are kept.
+    /// processors. Times are added. Quantiles of latencies cannot be added, so those of the first measurement are kept.
     pub(crate) fn followed_by(mut self, then: &Self) -> Self {
         let together = |first: f64, second: f64| 1.0 / (1.0 / first + 1.0 / second);
         self.operations_per_second = together(self.operations_per_second, then.operations_per_second);
@@ -304,7 +304,7 @@ mod tests {
             let node = |name: Option<&str>| Node { name: name.map(str::to_owned), process: Process::current() };
             let nodes = names.iter().copied().map(node).collect::<Vec<_>>();
             let gauge = Gauge::start(&[], None).unwrap().with_database(&nodes).unwrap();
-            // Simulates nodes that began with this process, each a little later.
+            // Simulates nodes whose measurement began with this process, each a little later than the previous one.
             let starts = (0..).step_by(10).map(Duration::from_millis);
             Gauge { database: nodes.into_iter().zip(starts).collect(), ..gauge }
         };

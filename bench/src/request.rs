@@ -1,6 +1,6 @@
-//! Writes signed requests, each into one buffer that is sent in one piece.
+//! Writes signed requests. Each is written into a single buffer, which is sent in one piece.
 //!
-//! This module must not know connections or workloads.
+//! This module must not depend on connections or workloads.
 
 use crate::endpoint::Endpoint;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -14,7 +14,7 @@ pub(crate) const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 pub(crate) const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// The service version of the requests, as sent by current client libraries.
+/// The service version of the requests, which current client libraries also send.
 const VERSION: &str = "2019-02-02";
 /// The time after which the date in requests is updated.
 const DATE_AGE_MAX: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ pub(crate) struct Request<'a> {
     pub(crate) path: &'a [u8],
     /// The encoded query with its question mark; may be empty.
     pub(crate) query: &'a str,
-    /// Additional header lines, each with its line end.
+    /// Additional header lines, each with its line ending.
     pub(crate) headers: &'a str,
     pub(crate) content_type: &'a str,
     pub(crate) body: &'a [u8],
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use wire::signing::{Authorization, any_verifies, parse_date};
 
-    /// Verifies the signature of a request like a server.
+    /// Verifies the signature of a request, as a server does.
     fn is_accepted(bytes: &[u8]) -> bool {
         let mut headers = [httparse::EMPTY_HEADER; 32];
         let mut request = httparse::Request::new(&mut headers);

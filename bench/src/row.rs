@@ -17,7 +17,7 @@ pub(crate) struct Row {
     pub(crate) is_kept: Option<bool>,
     /// The same figure for the other server, if there is one.
     pub(crate) other_value: Option<f64>,
-    /// The reason a value is missing or wrong.
+    /// The reason why a value is missing or wrong.
     pub(crate) note: Option<String>,
 }
 

@@ -19,7 +19,7 @@ const FILL_BATCH_CONNECTIONS: usize = 4;
 const FILL_SINGLE_CONNECTIONS: usize = 64;
 /// The timeout for filling a table.
 const FILL_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
-/// The divisor of the measured time that yields the warm-up time.
+/// The measured time is divided by this number to obtain the warm-up time.
 const WARM_UP_SHARE: u32 = 4;
 
 /// A server to measure, and the account to use.
@@ -70,8 +70,8 @@ pub(crate) fn measure(target: &Target, measurement: &Measurement) -> anyhow::Res
     measure_all(std::slice::from_ref(target), &[], measurement)
 }
 
-/// Like [`measure`], for servers that share a database with these nodes. The connections are distributed among the
-/// servers.
+/// Like [`measure`], but for several servers that share a database with the given nodes. The connections are
+/// distributed among the servers.
 pub(crate) fn measure_all(targets: &[Target], database: &[Node], measurement: &Measurement) -> anyhow::Result<Report> {
     let target = targets.first().context("no server was given")?;
     let Measurement { workload, entities, connections, time, rate, background, .. } = *measurement;
@@ -91,7 +91,7 @@ pub(crate) fn measure_all(targets: &[Target], database: &[Node], measurement: &M
     let (connections_in_background, with) = (connections_in_background.transpose()?, resident()?);
     let mut load = Load::new(clients_of_all(targets, &plan, connections))?;
     let task = Task::Workload(workload);
-    // A load runs only once, so it is measured from its beginning.
+    // The workload `load` runs only once, so it is measured from its beginning.
     if !is_load {
         warm_up(&mut load, workload, time / WARM_UP_SHARE, rate)?;
     }
@@ -115,7 +115,7 @@ fn warm_up(load: &mut Load, workload: Workload, time: Duration, rate: Option<u64
     }
 }
 
-/// Creates the table of a measurement without entities, unless it exists.
+/// Creates the table of a measurement, without entities, unless it already exists.
 fn create_table(target: &Target, measurement: &Measurement) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut client = Client::new(plan(measurement, 0), signer(target), 0);

@@ -1,27 +1,28 @@
-//! Joins the ES modules and style sheets of `web/` into few scripts, because every file costs a round trip.
+//! Joins the ES modules and style sheets of `web/` into two scripts, because every file costs a round trip.
 //!
-//! The bundler reads the modules of this crate and no others: named imports at the top of a module, exported declarations, style
-//! sheets imported with `{ type: "css" }`, `import()` of a literal path, and no cycles. Anything else fails the build.
-//! This module must not know files or compression.
+//! The bundler supports only what the modules of this crate use: named imports at the top of a module, exported
+//! declarations, style sheets imported with `{ type: "css" }`, `import()` of a literal path, and no cycles. Anything
+//! else fails the build. This module must not depend on the file system or on compression.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// The script that the page loads: the entry and everything that it imports statically.
+/// The script that the page loads: the entry module and everything that it imports statically.
 pub(crate) const SCRIPT: &str = "explorer.js";
 /// The script that `import()` loads: everything else.
 pub(crate) const LAZY_SCRIPT: &str = "views.js";
 
-/// A script, as its file name and its text.
+/// A script: its file name and its text.
 pub(crate) type Script = (&'static str, String);
 
-/// Bundles the module `entry` and everything that it reaches. `read` returns the text of a file below the root.
+/// Bundles the module `entry` and all modules that it imports, directly or indirectly. `read` returns the text of a
+/// file below the root.
 pub(crate) fn bundle(entry: &str, read: &dyn Fn(&str) -> String) -> [Script; 2] {
     let mut bundler = Bundler { read, modules: Vec::new(), places: HashMap::new() };
     bundler.add(entry);
     let first = bundler.modules.len();
     let mut at = 0;
-    // The modules that are loaded lazily may load others.
+    // Modules that are loaded lazily may lazily load others.
     while let Some(module) = bundler.modules.get(at) {
         for path in module.lazy.clone() {
             bundler.add(&path);
@@ -52,29 +53,29 @@ fn names(range: std::ops::Range<usize>) -> String {
 /// A module without its comments, imports and the word `export`.
 #[derive(Debug, Default)]
 struct Module {
-    /// The `const` declarations that take the place of the imports.
+    /// The `const` declarations that replace the imports.
     imports: String,
     body: String,
     exports: Vec<String>,
-    /// The paths that `import()` names.
+    /// The paths passed to `import()`.
     lazy: Vec<String>,
     path: String,
 }
 
 struct Bundler<'a> {
     read: &'a dyn Fn(&str) -> String,
-    /// Every module follows the modules that it imports.
+    /// The modules, each after the modules that it imports.
     modules: Vec<Module>,
-    /// The place of each module; `None` while the modules that it imports are added.
+    /// The index of each module; `None` while the modules that it imports are being added.
     places: HashMap<String, Option<usize>>,
 }
 
 impl Bundler<'_> {
-    /// Adds a module after those that it imports, unless it is there; returns its place.
+    /// Adds a module after those that it imports, unless it was already added. Returns its index.
     fn add(&mut self, path: &str) -> usize {
         match self.places.get(path) {
             Some(Some(at)) => return *at,
-            Some(None) => panic!("{path} imports itself, perhaps by way of others"),
+            Some(None) => panic!("{path} imports itself, perhaps through other modules"),
             None => self.places.insert(path.to_owned(), None),
         };
         let text = strip(&(self.read)(path));
@@ -91,7 +92,8 @@ impl Bundler<'_> {
         let mut module = Module::default();
         let mut rest = text;
         while rest.starts_with("import ") {
-            let (statement, after) = rest.split_once(";\n").unwrap_or_else(|| panic!("{path}: an import has no end"));
+            let (statement, after) =
+                rest.split_once(";\n").unwrap_or_else(|| panic!("{path}: an import has no semicolon"));
             let (bindings, from) = statement["import ".len()..]
                 .split_once(" from ")
                 .unwrap_or_else(|| panic!("{path}: {statement} binds no name"));
@@ -118,7 +120,7 @@ impl Bundler<'_> {
         module
     }
 
-    /// The body of the function that is a module: its imports, its text and its exports.
+    /// Returns the body of the function that a module becomes: its imports, its text and its exports.
     fn link(&self, module: &Module, first: usize) -> String {
         let mut body = module.imports.clone();
         let mut parts = module.body.split("import(\"");
@@ -127,7 +129,7 @@ impl Bundler<'_> {
             let (path, rest) =
                 part.split_once("\")").unwrap_or_else(|| panic!("{}: import() needs a literal path", module.path));
             let at = self.places.get(&resolve(&module.path, path)).copied().flatten();
-            let at = at.expect("every module that import() names was added");
+            let at = at.expect("every module passed to import() was added");
             let script = if at < first { SCRIPT } else { LAZY_SCRIPT };
             write!(body, "import(\"./{script}\").then((script)=>script.m{at}){rest}").expect(WRITING);
         }
@@ -136,7 +138,7 @@ impl Bundler<'_> {
     }
 }
 
-/// A style sheet as a module whose default export is the sheet, as `{ type: "css" }` makes one.
+/// Returns a module whose default export is the given style sheet, as an import with `{ type: "css" }` would.
 fn style_sheet(text: &str) -> Module {
     let text = text.replace('\\', "\\\\").replace('`', "\\`").replace("${", "\\${");
     Module {
@@ -146,41 +148,41 @@ fn style_sheet(text: &str) -> Module {
     }
 }
 
-/// The path that `relative` names in the module `from`.
+/// Resolves the path `relative` in the module `from`.
 fn resolve(from: &str, relative: &str) -> String {
     let mut folders: Vec<&str> = from.split('/').collect();
     folders.pop();
     for part in relative.split('/') {
         match part {
             "." => {}
-            ".." => assert!(folders.pop().is_some(), "{from}: {relative} is outside of the folder"),
+            ".." => assert!(folders.pop().is_some(), "{from}: {relative} is outside the root folder"),
             part => folders.push(part),
         }
     }
     folders.join("/")
 }
 
-/// The text between the first two double quotes.
+/// Returns the text between the first two double quotes.
 fn quoted<'t>(path: &str, text: &'t str) -> &'t str {
     text.split('"').nth(1).unwrap_or_else(|| panic!("{path}: {text} names no module in double quotes"))
 }
 
-/// The name that `function name(`, `async function* name(`, `class Name ` or `const NAME =` declares.
+/// Returns the name that `function name(`, `async function* name(`, `class Name ` or `const NAME =` declares.
 fn declared_name(path: &str, declaration: &str) -> String {
     let words = declaration.strip_prefix("async ").unwrap_or(declaration);
     let known = ["function ", "function* ", "class ", "const "];
     let after = known.iter().find_map(|word| words.strip_prefix(word));
-    let after = after.unwrap_or_else(|| panic!("{path}: the bundler does not know this export: {declaration}"));
+    let after = after.unwrap_or_else(|| panic!("{path}: the bundler does not support this export: {declaration}"));
     let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
     after.chars().take_while(|c| is_name(*c)).collect()
 }
 
-/// Removes comments, indentation and empty lines from a script or a style sheet. Strings, templates and regular expressions stay
-/// as they are.
+/// Removes comments, indentation and empty lines from a script or a style sheet. Strings, templates and regular
+/// expressions stay unchanged.
 pub(crate) fn strip(text: &str) -> String {
     let mut stripper = Stripper { rest: text, out: String::with_capacity(text.len()) };
     stripper.code();
-    assert!(stripper.rest.is_empty(), "a brace closes nothing: {:.40}", stripper.rest);
+    assert!(stripper.rest.is_empty(), "an unmatched closing brace: {:.40}", stripper.rest);
     stripper.out
 }
 
@@ -190,7 +192,7 @@ struct Stripper<'t> {
 }
 
 impl Stripper<'_> {
-    /// Copies code up to its end, or to the brace that ends a placeholder of a template.
+    /// Copies code up to its end, or up to the brace that closes a placeholder in a template.
     fn code(&mut self) {
         let mut depth = 0_usize;
         while let Some(next) = self.rest.chars().next() {
@@ -229,21 +231,21 @@ impl Stripper<'_> {
     }
 
     fn skip_to(&mut self, end: &str) {
-        let at = self.rest.find(end).unwrap_or_else(|| panic!("a comment has no end: {:.40}", self.rest));
+        let at = self.rest.find(end).unwrap_or_else(|| panic!("a comment is not closed: {:.40}", self.rest));
         self.rest = &self.rest[at..];
     }
 
-    /// Copies `bytes` bytes, which are ASCII or whole characters.
+    /// Copies the given number of bytes, which must end at a character boundary.
     fn copy(&mut self, bytes: usize) {
         let (copied, rest) = self.rest.split_at(bytes);
         self.out.push_str(copied);
         self.rest = rest;
     }
 
-    /// Copies a character, with its backslash if it has one.
+    /// Copies a character, or a backslash with the character that it escapes. Returns the first character copied.
     fn copy_character(&mut self) -> char {
         let mut characters = self.rest.chars();
-        let first = characters.next().unwrap_or_else(|| panic!("a string or regular expression has no end"));
+        let first = characters.next().unwrap_or_else(|| panic!("a string or regular expression is not closed"));
         let escaped = if first == '\\' { characters.next().map_or(0, char::len_utf8) } else { 0 };
         self.copy(first.len_utf8() + escaped);
         first
@@ -280,7 +282,8 @@ impl Stripper<'_> {
         }
     }
 
-    /// True if a slash here begins a regular expression: after an operator, and not after a value. Style sheets have values alone.
+    /// Returns true if a slash here begins a regular expression: after an operator, but not after a value. In style
+    /// sheets, every slash follows a value.
     fn expects_operand(&self) -> bool {
         let before = self.out.trim_end();
         before.ends_with(|c| "(,=:[!&|?{;+<>".contains(c)) || before.ends_with("return")

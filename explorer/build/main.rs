@@ -1,5 +1,5 @@
-//! Makes the files that the server sends from `web/`: two scripts from its modules and style sheets, and a compressed form of
-//! every file. It needs no program besides the compiler.
+//! Builds the files that the server sends from `web/`: two scripts from its modules and style sheets, and a compressed
+//! form of every file. No program other than the compiler is needed.
 
 #![allow(clippy::print_stdout, reason = "Cargo reads what a build script prints")]
 
@@ -20,7 +20,7 @@ fn main() {
     let web = package.join("web");
     let read = |path: &str| read(&web.join(path));
     let [script, lazy_script] = bundle::bundle("main.js", &read);
-    // In the order of their paths.
+    // Sorted by path.
     let files = [
         (script.0, "text/javascript", script.1),
         ("index.html", "text/html", read("index.html")),
@@ -61,7 +61,7 @@ fn compressed(content: &[u8]) -> Vec<u8> {
     encoder.write_all(content).and_then(|()| encoder.finish()).expect("writing to memory succeeds")
 }
 
-/// FNV-1a with 64 bits. It tells versions of a file apart, and need not resist attacks.
+/// Computes the 64-bit FNV-1a hash. It distinguishes versions of a file and need not resist attacks.
 fn hash(content: &[u8]) -> u64 {
     let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);
     content.iter().fold(0xCBF2_9CE4_8422_2325, add)

@@ -1,24 +1,24 @@
-//! The files of the explorer: a page that shows the tables of an Azure Tables service in a browser.
+//! The files of the explorer, a page that shows the tables of an Azure Tables service in a browser.
 //!
-//! The sources are in `web/`. `build/` joins them into few files, compresses each, and makes them part of the program. The server
-//! decides where and to whom it serves them.
+//! The sources are in `web/`. `build/` joins them into a few files, compresses each one, and makes them part of the
+//! program. The server decides where and to whom it serves them.
 //!
-//! This crate must not know HTTP, nor anything of the service: the page is a client of the server like any other.
+//! This crate must not depend on HTTP or on the service: the page is a client of the server like any other.
 
 /// A file of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct File {
-    /// The path below the address of the explorer, such as `explorer.js`.
+    /// The path below the URL of the explorer, such as `explorer.js`.
     pub path: &'static str,
     /// The value of `Content-Type`.
     pub media_type: &'static str,
-    /// The file as it is.
+    /// The uncompressed file.
     pub plain: Form,
     /// The file compressed with gzip.
     pub gzip: Form,
 }
 
-/// A form in which a file is sent.
+/// One of the forms in which a file can be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
     /// The entity tag, in quotes. It differs for different content.
@@ -27,13 +27,13 @@ pub struct Form {
     pub content: &'static [u8],
 }
 
-/// The file that is served at the address of the explorer itself.
+/// The file that is served at the URL of the explorer itself.
 pub const INDEX: &str = "index.html";
 
-/// Every file, in the order of the paths.
+/// Every file, sorted by path.
 pub const FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
-/// Returns the file with this path. The empty path is the page.
+/// Returns the file at the given path. The empty path is the page itself.
 pub fn file(path: &str) -> Option<&'static File> {
     let path = if path.is_empty() { INDEX } else { path };
     let index = FILES.binary_search_by(|file| file.path.cmp(path)).ok()?;
@@ -52,11 +52,12 @@ mod tests {
     use std::collections::HashSet;
     use std::io::Read;
 
-    /// The page, its first script and the responses with data must fit into 60 KB; this is what the files may take of that.
+    /// The maximum compressed size of the page and its first script. Together with the responses that contain data,
+    /// they must fit into 60 KB.
     const FIRST_VIEW_BYTES_MAX: usize = 55_000;
     const COMPRESSED_BYTES_MAX: usize = 150 * 1024;
 
-    /// The tags of a page, without what stands between them.
+    /// Returns the tags of a page, without the content between them.
     fn tags(page: &str) -> Vec<&str> {
         page.split('<').skip(1).map(|rest| rest.split('>').next().unwrap()).collect()
     }
@@ -123,7 +124,7 @@ mod tests {
         }
     }
 
-    /// The attributes of a tag with their values, which stand in double quotes.
+    /// Returns the attributes of a tag with their values, which must be in double quotes.
     fn attributes(tag: &str) -> Vec<(&str, &str)> {
         let mut parts = tag.split('"');
         let mut found = Vec::new();
@@ -137,7 +138,7 @@ mod tests {
     fn the_page_says_that_it_loads_before_any_script_runs() {
         let page = std::str::from_utf8(file(INDEX).unwrap().plain.content).unwrap();
         assert!(page.contains("Loading the explorer…"), "{page}");
-        // A browser shows nothing before it has the style sheets that a page links to.
+        // A browser shows nothing before it has loaded the style sheets that a page links to.
         assert!(!page.contains("stylesheet"), "{page}");
     }
 
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "does not know this export: default 1")]
+    #[should_panic(expected = "does not support this export: default 1")]
     fn an_unknown_export_fails_the_build() {
         bundled(&[("main.js", "export default 1;\n")]);
     }

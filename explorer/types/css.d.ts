@@ -1,4 +1,4 @@
-// Style sheets as modules, which TypeScript does not know.
+// Declares style sheets as modules, which TypeScript does not support by itself.
 
 declare module "*.css" {
   const sheet: CSSStyleSheet;

@@ -1,4 +1,5 @@
-// The frame around the views: who is signed in, which view the address names, and whether the server is there.
+// The frame around the views. It tracks who is signed in, which view the URL names, and whether the server is
+// reachable.
 
 import { describe } from "./core/errors.js";
 import { describeRefusal, developmentService, readSettings, serviceOf, storeSignIn, storedSignIn } from "./session.js";
@@ -13,9 +14,9 @@ import { toggleTheme } from "./ui/theme.js";
 /** @import { TableService } from "./core/client.js" */
 /** @import { Session, Settings } from "./session.js" */
 
-/** How often a server that is gone is looked for. */
+/** The interval between attempts to reach an unreachable server. */
 const LOOK_MS = 2000;
-/** How long the view that is left stays while the next one is loaded. */
+/** How long the previous view stays visible while the next one loads. */
 const SLOW_MS = 300;
 
 export class App extends HTMLElement {
@@ -23,7 +24,7 @@ export class App extends HTMLElement {
   settings = { version: "", development: false, hostAccount: null };
   /** @type {Session | null} */
   session = null;
-  /** Counts the views that were asked for. */
+  /** The number of views requested so far. */
   turn = 0;
 
   constructor() {
@@ -39,10 +40,10 @@ export class App extends HTMLElement {
       event.preventDefault();
       this.main.focus();
     };
-    const link = h("a", { class: "skip", href: "#main", onclick: skip }, "Skip to the content");
+    const link = h("a", { class: "skip", href: "#main", onclick: skip }, "Skip to content");
     this.append(link, this.header, this.banner, h("div", { class: "frame" }, this.side, this.main));
     addEventListener("hashchange", () => void this.#show());
-    // A file that is dropped beside its place must not take the place of the page.
+    // If a file is dropped outside a drop target, the browser must not open it instead of the page.
     addEventListener("dragover", (event) => event.preventDefault());
     addEventListener("drop", (event) => event.preventDefault());
     void this.#start();
@@ -108,7 +109,7 @@ export class App extends HTMLElement {
       h("nav", { "aria-label": "Explorer" },
         service ? h("a", { href: "#/" }, "Tables") : null,
         hasAccount ? h("a", { href: "#/account" }, "Account") : null,
-        h("button", { type: "button", class: "quiet", onclick: toggleTheme }, "Light or dark"),
+        h("button", { type: "button", class: "quiet", onclick: toggleTheme }, "Theme"),
         service ? h("button", { type: "button", class: "quiet", onclick: () => this.#leave() }, "Sign out") : null));
   }
 
@@ -121,12 +122,12 @@ export class App extends HTMLElement {
     const at = address.indexOf("?");
     const [path, query] = at < 0 ? [address, ""] : [address.slice(0, at), address.slice(at + 1)];
     const turn = (this.turn += 1);
-    // After a link of the page was followed, the focus would be nowhere.
+    // Otherwise, following a link in the view would leave the focus nowhere.
     const hadFocus = this.main.contains(document.activeElement);
     const slow = setTimeout(() => replaceChildren(this.main, h("p", { role: "status" }, "Loading…")), SLOW_MS);
     const { view, title, table = "" } = await viewOf(session, path, new URLSearchParams(query)).catch(problemView);
     clearTimeout(slow);
-    // Another address may have been opened while the view was loaded, or the same one again.
+    // Another view, or the same one again, may have been opened while this view was loading.
     if (this.session === session && this.turn === turn) {
       document.title = `${title} – Rowhouse explorer`;
       this.#place(view, table ? new TableList(session, table) : null);
@@ -139,7 +140,7 @@ export class App extends HTMLElement {
 
   /** @param {TableService} service */
   #onUnreachable(service) {
-    replaceChildren(this.banner, "The server cannot be reached. Trying again…");
+    replaceChildren(this.banner, "The server cannot be reached. Retrying…");
     this.banner.hidden = false;
     const look = async () => {
       if (this.session?.service !== service || service.isReachable) {
@@ -154,14 +155,15 @@ export class App extends HTMLElement {
     };
     const back = () => {
       this.banner.hidden = true;
-      announce("The server is back.");
+      announce("The server is reachable again.");
     };
     service.addEventListener("reachable", back, { once: true });
     setTimeout(look, LOOK_MS);
   }
 
   /**
-   * The credential is refused, perhaps because it has expired: another one is asked for, and the view stays as it is.
+   * Asks for a new credential after the server refused the current one, perhaps because it has expired. The view stays
+   * as it is.
    * @param {TableService} service
    * @param {unknown} error
    */
@@ -169,9 +171,9 @@ export class App extends HTMLElement {
     if (this.session?.service !== service) {
       return;
     }
-    const text = `The server refuses the credential. ${describeRefusal(service, error)}`;
+    const text = `The server refused the credential. ${describeRefusal(service, error)}`;
     const [label, run] = ["Sign in again", () => this.#renew(service)];
-    // A dialog covers the banner, and what was typed in it must not be lost.
+    // A dialog covers the banner, and must stay open so that the user's input is not lost.
     if (document.querySelector("dialog[open]") && !document.querySelector("dialog[open] .notice")) {
       notify(text, { kind: "error", action: { label, run } });
     }
@@ -203,7 +205,7 @@ export class App extends HTMLElement {
 customElements.define("rowhouse-explorer", App);
 
 /**
- * What is shown in the place of a view.
+ * Returns the content that replaces a view that cannot be shown.
  * @param {unknown} error
  */
 function problemView(error) {
@@ -213,7 +215,8 @@ function problemView(error) {
 }
 
 /**
- * Returns the view that an address names. The script with the others is loaded when one of them is first opened.
+ * Returns the view that a path names. The script with all views except the list of tables is loaded when one of them is
+ * first opened.
  * @param {Session} session
  * @param {string} path
  * @param {URLSearchParams} query
@@ -238,7 +241,7 @@ async function viewOf(session, path, query) {
 }
 
 /**
- * The query of an address.
+ * Reads a query from the parameters of a URL.
  * @param {URLSearchParams} query
  */
 function queryOf(query) {

@@ -9,7 +9,7 @@ import { App } from "./app.js";
 import { startNotices } from "./ui/notify.js";
 import { startTheme } from "./ui/theme.js";
 
-// As links, the sheets would hold up the first line of the page by a round trip, and each is a request.
+// If the page linked to the sheets, each would take a request, and the page would stay blank for another round trip.
 document.adoptedStyleSheets = [base, entities, query, moving, access];
 startTheme();
 startNotices();

@@ -1,4 +1,5 @@
-// Who is signed in: the account and its service, kept in this page alone, or in the tab if the user wants that.
+// The account that is signed in, and its service. The credential is kept only in this page, or in the tab if the user
+// chooses that.
 
 import { BearerCredential, DEVELOPMENT_ACCOUNT, KeyCredential, SasCredential, parseConnectionString } from "./core/credential.js";
 import { TableService } from "./core/client.js";
@@ -8,13 +9,13 @@ import { tabStore } from "./ui/storage.js";
 /** @import { Credential } from "./core/credential.js" */
 /** @typedef {{version: string, development: boolean, hostAccount: string | null}} Settings */
 /**
- * What was typed to sign in.
+ * The user's input on the sign-in form.
  * @typedef {{kind: "connection" | "key" | "sas" | "bearer", account: string, secret: string}} SignIn
  */
 /**
- * What views work with.
+ * The state that all views share.
  * @typedef {{service: TableService, settings: Settings, signOut: () => void, navigate: (hash: string) => void,
- *   tables: string[] | null}} Session `tables` are the names that were listed last
+ *   tables: string[] | null}} Session `tables` contains the most recently listed names
  */
 
 const STORED = "rowhouse-sign-in";
@@ -24,13 +25,13 @@ export async function readSettings() {
   // Without options, so that the first call gets the response that index.html preloads.
   const response = await fetch("settings.json");
   if (!response.ok) {
-    throw new Error(`The explorer's settings cannot be read (${response.status}).`);
+    throw new Error(`The explorer's settings could not be loaded (HTTP ${response.status}).`);
   }
   return response.json();
 }
 
 /**
- * The service for what was typed.
+ * Creates the service from the user's input.
  * @param {Settings} settings
  * @param {SignIn} signIn
  */
@@ -61,16 +62,16 @@ export async function developmentService(settings) {
 function service({ hostAccount }, name, credential) {
   const account = name.trim();
   if (!/^[a-z0-9]{3,24}$/.test(account)) {
-    throw new ValueError("The name of an account has 3 to 24 lower-case letters and digits.");
+    throw new ValueError("An account name must consist of 3 to 24 lowercase letters and digits.");
   }
   if (hostAccount !== null && hostAccount !== account) {
-    throw new ValueError(`This address is that of the account ${hostAccount}.`);
+    throw new ValueError(`This URL serves only the account ${hostAccount}. Sign in to that account.`);
   }
   return new TableService(account, hostAccount === null ? `${location.origin}/${account}` : location.origin, credential);
 }
 
 /**
- * The account and the token of an address with a signature, as programs print it.
+ * Returns the account and the token of a URL with a signature, as programs print it; null if the text is not a URL.
  * @param {string} text
  * @param {Settings} settings
  */
@@ -81,17 +82,17 @@ function addressOf(text, { hostAccount }) {
   }
   const url = new URL(address);
   if (hostOf(url) !== hostOf(location)) {
-    // Its signature would be sent to a server that it is not for.
-    throw new ValueError(`This is an address of ${url.host}, and this page reaches ${location.host} alone.`);
+    // The signature would be sent to a server that it is not for.
+    throw new ValueError(`This URL is for ${url.host}, but this page can connect only to ${location.host}.`);
   }
   const [, first = "", ...rest] = url.pathname.split("/");
-  // Where the host names the account, a path has a table alone.
+  // If the host names the account, the path contains only a table.
   const isOfPath = rest.length > 0 || (url.host === location.host && hostAccount === null);
   return { account: isOfPath ? first : "", token: url.search };
 }
 
 /**
- * A host with its port; this machine has one name.
+ * Returns a host with its port. All names of this machine are mapped to one.
  * @param {URL | Location} url
  */
 function hostOf({ hostname, port }) {
@@ -99,7 +100,7 @@ function hostOf({ hostname, port }) {
 }
 
 /**
- * Explains why the server refused a credential, and what to do about it.
+ * Explains why the server refused the credential, and what to do about it.
  * @param {TableService} service
  * @param {unknown} error
  */

@@ -1,4 +1,4 @@
-// The form for signing in. Whether the credential is good shows with a request of the kind that it allows.
+// The sign-in form. It verifies the credential by sending a request that the credential should allow.
 
 import { describe } from "./core/errors.js";
 import { describeRefusal, serviceOf, storeSignIn } from "./session.js";
@@ -12,22 +12,22 @@ const KINDS = {
   connection: {
     name: "Connection string",
     secret: "Connection string",
-    help: "Its endpoints are not used: this page reaches the server that it came from.",
+    help: "Its endpoints are not used: this page connects to the server that it came from.",
     hasAccount: false,
   },
   key: {
     name: "Account and key",
     secret: "Account key",
-    help: "Requests are signed in this page; the key is never sent.",
+    help: "Requests are signed in the browser; the key is never sent.",
     hasAccount: true,
   },
   sas: {
     name: "Shared access signature",
     secret: "Signature",
-    help: "The token that begins with sv= or se=, or the whole address with it.",
+    help: "The token, which begins with sv= or se=, or a URL that contains it.",
     hasAccount: true,
   },
-  bearer: { name: "Bearer token", secret: "Token", help: "A token of an issuer that the server trusts.", hasAccount: true },
+  bearer: { name: "Bearer token", secret: "Token", help: "A token from an issuer that the server trusts.", hasAccount: true },
 };
 
 export class SignInForm extends HTMLElement {
@@ -64,7 +64,7 @@ export class SignInForm extends HTMLElement {
       field("Sign in with", this.kind),
       this.fields,
       this.isKept,
-      h("small", null, "Otherwise a reload of the page forgets the credential. It is never written anywhere else."),
+      h("small", null, "Otherwise, reloading the page discards the credential. It is never stored anywhere else."),
       this.problem,
       h("div", { class: "dialog-actions" }, h("button", { class: "primary" }, "Sign in"), development)));
     this.#show();
@@ -102,7 +102,7 @@ export class SignInForm extends HTMLElement {
 customElements.define("sign-in-form", SignInForm);
 
 /**
- * Makes a request that a good credential is allowed, and which reads next to nothing.
+ * Sends a request that a valid credential allows and that reads very little.
  * @param {TableService} service
  */
 async function tryOut(service) {

@@ -1,4 +1,5 @@
-//! Characters that must not be shown to people unescaped: those that control a terminal, end a line, or reorder text.
+//! Characters that must be escaped before they are shown to people: characters that control a terminal, end a line, or
+//! reorder text.
 
 /// Returns whether a character controls a terminal (C0, DEL, C1), ends a line, or changes the direction of text.
 pub fn is_control_character(c: char) -> bool {

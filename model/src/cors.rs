@@ -2,7 +2,7 @@
 //!
 //! Invariant: every rule is within the limits of 10 §2.
 //!
-//! This module must not know HTTP: headers are plain strings.
+//! This module must not depend on HTTP: headers are plain strings.
 
 use crate::limits::{
     CORS_HEADER_LITERALS_MAX, CORS_HEADER_PREFIXES_MAX, CORS_ITEM_CHARS_MAX, CORS_MAX_AGE_SECONDS_MAX,
@@ -13,7 +13,7 @@ use std::fmt;
 /// The methods that a rule may allow. The reference omits PATCH in one of two places, but clients use it to merge.
 const METHODS: &[&str] = &["DELETE", "GET", "HEAD", "MERGE", "POST", "OPTIONS", "PUT", "PATCH", "TRACE", "CONNECT"];
 
-/// Matches any origin or any header; at the end of a header, matches any suffix.
+/// Matches any origin or any header. At the end of a header, it matches any suffix.
 const WILDCARD: &str = "*";
 
 /// The CORS rules of an account, in the order of evaluation; may be empty.
@@ -117,8 +117,8 @@ impl CorsRules {
         self.select(Some(origin), method).filter(|rule| headers.all(|header| rule.allowed_headers.matches(header)))
     }
 
-    /// Returns whether a response depends on the request's `Origin`, so that a cache must not share it (table in 10
-    /// §5).
+    /// Returns whether a response depends on the request's `Origin`, in which case a cache must not share it (table in
+    /// 10 §5).
     ///
     /// `selected` is the rule that [`Self::select`] returned for the request.
     pub fn varies(&self, method: &str, selected: Option<&CorsRule>) -> bool {
@@ -232,7 +232,7 @@ impl HeaderPatterns {
             || self.prefixes.iter().any(|prefix| begins_with(prefix))
     }
 
-    /// Returns the literal header names of the list, without the prefixes.
+    /// Returns the literal header names in the list, without the prefixes.
     pub fn literals(&self) -> impl Iterator<Item = &str> {
         self.literals.iter().map(|literal| &**literal)
     }
@@ -306,7 +306,7 @@ mod tests {
         .unwrap();
         assert_eq!(rule.origins(), "https://a.example,*");
         assert_eq!(rule.methods(), "GET,PUT");
-        // Recorded: the service does not return the order that the client sent.
+        // Recorded: the service does not preserve the order that the client sent.
         assert_eq!(rule.allowed_headers().to_string(), "x-ms-meta-xyz,x-ms-meta-foo,x-ms-meta-data*,x-ms-meta-target*");
         assert_eq!(rule.exposed_headers().to_string(), "");
         assert_eq!(rule.max_age_seconds(), 7);

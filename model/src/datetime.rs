@@ -2,9 +2,9 @@
 //!
 //! Text forms and range: specification 01 §6.1.
 //!
-//! Invariant: every value lies in that range.
+//! Invariant: every value is within this range.
 //!
-//! This module must not know date formats other than those of the protocol.
+//! This module must not contain date formats other than those of the protocol.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -28,7 +28,7 @@ pub struct DateTime(i64);
 pub enum DateTimeError {
     /// The string does not have the form `YYYY-MM-DDThh:mm[:ss[.f{1,7}]][Z|±hh:mm]`.
     Malformed,
-    /// The instant lies before 1601. The string is the instant as the service prints it in its error.
+    /// The instant is before 1601. The string is the instant as the service formats it in its error message.
     OutOfRange(String),
 }
 
@@ -38,12 +38,12 @@ impl DateTime {
     /// 9999-12-31T23:59:59.9999999Z.
     pub const MAX: Self = Self(TICKS_MAX);
 
-    /// Returns the instant that lies `ticks` of 100 ns after 1601-01-01, if it is in range.
+    /// Returns the instant that is `ticks` units of 100 ns after 1601-01-01, or `None` if it is out of range.
     pub fn from_ticks(ticks: i64) -> Option<Self> {
         (0..=TICKS_MAX).contains(&ticks).then_some(Self(ticks))
     }
 
-    /// Returns the ticks of 100 ns since 1601-01-01T00:00:00Z.
+    /// Returns the number of 100 ns ticks since 1601-01-01T00:00:00Z.
     pub fn ticks(self) -> i64 {
         self.0
     }
@@ -77,7 +77,7 @@ impl DateTime {
         if ticks < 0 { SystemTime::UNIX_EPOCH - distance } else { SystemTime::UNIX_EPOCH + distance }
     }
 
-    /// Returns the whole seconds since 1970-01-01T00:00:00Z, rounded down.
+    /// Returns the number of whole seconds since 1970-01-01T00:00:00Z, rounded down.
     pub fn unix_seconds(self) -> i64 {
         (self.0 - UNIX_EPOCH_TICKS).div_euclid(TICKS_PER_SECOND)
     }
@@ -123,13 +123,13 @@ impl DateTime {
         self.text().write_etag_to(out);
     }
 
-    /// Appends the form with exactly seven fractional digits, as in error bodies and policies (03 §6).
+    /// Appends the form with exactly seven fractional digits, as it appears in error bodies and policies (03 §6).
     pub fn write_seven_digits_to(self, out: &mut Vec<u8>) {
         let text = self.text();
         text.write(out, b":", &text.fraction);
     }
 
-    /// Appends the form with whole seconds, as in Atom's `updated` (03 §5.3).
+    /// Appends the form with whole seconds, as it appears in Atom's `updated` (03 §5.3).
     pub fn write_whole_seconds_to(self, out: &mut Vec<u8>) {
         self.text().write(out, b":", b"");
     }
@@ -200,7 +200,7 @@ fn civil(day: i64) -> (i32, u8, u8) {
     (year, u8::from(month), day)
 }
 
-/// Returns `MM/dd/yyyy HH:mm:ss`, the form in which the service's error quotes an instant before 1601.
+/// Formats an instant before 1601 as `MM/dd/yyyy HH:mm:ss`, as the service's error message does.
 fn net_framework_text(ticks: i64) -> String {
     let (year, month, day) = civil(ticks.div_euclid(TICKS_PER_DAY));
     let seconds = ticks.rem_euclid(TICKS_PER_DAY) / TICKS_PER_SECOND;
@@ -214,7 +214,7 @@ struct Digits<'a> {
 }
 
 impl Digits<'_> {
-    /// Returns the ticks since 1601 of the whole input; may be negative.
+    /// Parses the whole input and returns its ticks since 1601, which may be negative.
     fn instant(&mut self) -> Option<i64> {
         let year = self.number(4)?;
         self.byte(b'-')?;
@@ -274,8 +274,8 @@ impl Digits<'_> {
 
     /// Parses one or more digits as a fraction of a second, in ticks. A tick is the seventh digit.
     ///
-    /// UNVERIFIED (01 §6.1): the treatment of further digits. The recordings show only that they are accepted. They are
-    /// rounded half to even, as .NET does.
+    /// UNVERIFIED (01 §6.1): the treatment of digits after the seventh. The recordings show only that they are
+    /// accepted. They are rounded half to even, as in .NET.
     fn fraction(&mut self) -> Option<i64> {
         let length = self.rest.iter().take_while(|b| b.is_ascii_digit()).count();
         let kept = length.min(7);

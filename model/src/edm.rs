@@ -1,6 +1,6 @@
-//! EDM types and values: the eight types a property can have (specification 01 §6).
+//! EDM types and values: the eight types that a property can have (specification 01 §6).
 //!
-//! This module must not know how values are written or stored, except for the type tags of the record format.
+//! This module must not depend on how values are written or stored, except for the type tags of the record format.
 
 use crate::DateTime;
 use crate::limits::{BINARY_BYTES_MAX, STRING_UTF16_UNITS_MAX, UTF16_UNIT_BYTES};
@@ -18,7 +18,7 @@ impl Guid {
         Self(bytes)
     }
 
-    /// Returns the bytes, in the order of the text form. They sort like the text form.
+    /// Returns the bytes, in the order of the text form. The bytes sort in the same order as the text form.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -82,14 +82,14 @@ impl EdmType {
         }
     }
 
-    /// Returns the type with this annotation name, or `None` for any other name.
+    /// Returns the type with the given annotation name, or `None` for any other name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::String, Self::Binary, Self::Boolean, Self::DateTime, Self::Double, Self::Guid, Self::Int32, Self::Int64]
             .into_iter()
             .find(|edm_type| edm_type.name() == name)
     }
 
-    /// Returns the type with this tag in the record format.
+    /// Returns the type with the given tag in the record format.
     pub(crate) fn from_tag(tag: u8) -> Option<Self> {
         Some(match tag {
             1 => Self::String,
@@ -156,7 +156,8 @@ impl EdmValue<'_> {
     /// Returns whether a single value is larger than 64 KiB (01 §5).
     pub fn is_too_large(&self) -> bool {
         match self {
-            // A string never has more UTF-16 code units than UTF-8 bytes, so most strings need no count.
+            // A string never has more UTF-16 code units than UTF-8 bytes, so the code units of most strings need not be
+            // counted.
             Self::String(text) => text.len() > STRING_UTF16_UNITS_MAX && utf16_units(text) > STRING_UTF16_UNITS_MAX,
             Self::Binary(bytes) => bytes.len() > BINARY_BYTES_MAX,
             _ => false,
@@ -164,7 +165,7 @@ impl EdmValue<'_> {
     }
 }
 
-/// Compares two strings by UTF-16 code unit, the order of every string in the service (01 §3, 04 §3.4).
+/// Compares two strings by UTF-16 code unit, the order that the service uses for all strings (01 §3, 04 §3.4).
 pub fn compare_ordinal(a: &str, b: &str) -> Ordering {
     let common = a.bytes().zip(b.bytes()).find(|(x, y)| x != y);
     match common {

@@ -24,7 +24,8 @@ pub struct EntityView<'a> {
 }
 
 impl<'a> EntityView<'a> {
-    /// Reads the key bytes inside a table (see [`EntityKey::encode`]) and the record bytes.
+    /// Creates a view of an entity from its key bytes inside the table (see [`EntityKey::encode`]) and its record
+    /// bytes.
     pub fn new(key: &'a [u8], record: &'a [u8]) -> Result<Self, DamagedRecord> {
         Ok(Self { key: KeyView::decode(key).ok_or(DamagedRecord)?, record: RecordView::new(record)? })
     }

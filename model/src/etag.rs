@@ -2,7 +2,7 @@
 //!
 //! Invariant: an `ETag` is derived only from the Timestamp, so it is never stored.
 //!
-//! This module must not know which operations are conditional.
+//! This module must not depend on which operations are conditional.
 
 use crate::DateTime;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::fmt;
 pub struct ETag(DateTime);
 
 impl ETag {
-    /// Returns the ETag of an entity with this Timestamp.
+    /// Returns the ETag of an entity with the given Timestamp.
     pub fn from_timestamp(timestamp: DateTime) -> Self {
         Self(timestamp)
     }
@@ -38,7 +38,7 @@ impl fmt::Display for ETag {
 pub enum Condition {
     /// `*`: the entity must exist.
     Any,
-    /// A weak ETag, without its `W/`: the entity must exist and have this version.
+    /// A weak ETag, without its `W/` prefix: the entity must exist and have this version.
     Matches(Box<str>),
 }
 
@@ -78,7 +78,7 @@ impl Condition {
         self.holds_for(timestamp).then_some(timestamp)
     }
 
-    /// Returns whether an entity with this Timestamp satisfies the condition.
+    /// Returns whether an entity with the given Timestamp satisfies the condition.
     ///
     /// ETags are compared as strings, as the service does; dates are not parsed.
     pub fn holds_for(&self, timestamp: DateTime) -> bool {

@@ -1,7 +1,7 @@
 //! Filters: the syntax tree of `$filter` (04 §2) and its evaluation (04 §3).
 //!
-//! This module must not know the syntax of a filter: parsing and writing it belong to the wire format. Evaluation works
-//! on the stored record in place and allocates nothing.
+//! This module must not depend on the text syntax of filters: parsing and writing it belong to the wire format.
+//! Evaluation reads the stored record in place and allocates nothing.
 
 mod evaluate;
 
@@ -12,8 +12,8 @@ use crate::name;
 /// The only property of a table in Query Tables (04 §7).
 pub const TABLE_NAME: &str = "TableName";
 
-/// A filter expression. `And` and `Or` have flat lists of operands, so even thousands of comparisons add only one level
-/// of nesting.
+/// A filter expression. `And` and `Or` have flat lists of operands, so even a filter with thousands of comparisons
+/// needs only one level of nesting.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Filter {
     /// All operands are true.
@@ -24,9 +24,9 @@ pub enum Filter {
     Not(Box<Filter>),
     /// A property compared with a literal.
     Compare(Comparison),
-    /// A bare property. True if it exists, is Boolean and is true.
+    /// A property without a comparison. True if the property exists, is Boolean and is true.
     IsTrue(PropertyName),
-    /// A bare literal `true` or `false`.
+    /// The literal `true` or `false` without a comparison.
     Constant(bool),
 }
 
@@ -98,7 +98,7 @@ pub enum PropertyName {
 }
 
 impl PropertyName {
-    /// Recognizes system properties. A name in another letter case is a custom property (04 §3.6).
+    /// Recognizes system properties. A name in a different letter case is a custom property (04 §3.6).
     pub fn new(name: &str) -> Self {
         match name {
             name::PARTITION_KEY => Self::PartitionKey,

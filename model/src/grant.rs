@@ -2,11 +2,11 @@
 //!
 //! Invariants:
 //!
-//! 1. [`Grant::check`] is the only place that decides whether an action is allowed.
-//! 2. No grant gives access to an entity outside its key range. Point operations are checked one by one, and a query
-//!    scans only the ranges that [`Grant::restrict`] leaves.
+//! 1. Only [`Grant::check`] decides whether an action is allowed.
+//! 2. No grant gives access to an entity outside its key range. Point operations are checked individually, and a query
+//!    scans only the ranges that [`Grant::restrict`] returns.
 //!
-//! This module must not know how a credential is written or verified. Each kind of credential is a [`Scope`].
+//! This module must not depend on how a credential is written or verified. Each kind of credential is a [`Scope`].
 
 use crate::key::EntityKey;
 use crate::mutation::Mutation;
@@ -46,9 +46,9 @@ pub enum Scope {
         /// The actions that are allowed on the resources.
         permissions: Permissions,
     },
-    /// A bearer token, which allows what the roles of its principal allow.
+    /// A bearer token, which allows whatever the roles of its principal allow.
     Roles(RoleScope),
-    /// A user delegation SAS, which covers those entities of one table that the delegator may access too.
+    /// A user delegation SAS. It covers entities of one table, as far as the delegator may also access them.
     Delegated {
         /// The table, in any letter case.
         table: Box<str>,
@@ -56,7 +56,7 @@ pub enum Scope {
         permissions: Permissions,
         /// The key range of the entities.
         range: KeyRange,
-        /// The roles of the delegator. The SAS allows nothing that they do not allow.
+        /// The roles of the delegator. The SAS allows nothing that these roles do not allow.
         roles: RoleScope,
     },
     /// A genuine credential that must not be used for this request at all.
@@ -133,7 +133,7 @@ pub enum EntityAccess {
 /// The reason why an action is not allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denial {
-    /// The credential must not be used from this address.
+    /// The credential must not be used from this IP address.
     Source(IpAddr),
     /// The credential is restricted to HTTPS.
     Protocol,
@@ -145,7 +145,7 @@ pub enum Denial {
     Permission,
     /// No credential of this kind allows the operation.
     Operation,
-    /// The credential is for another table.
+    /// The credential is for a different table.
     Table,
     /// The entity to read lies outside the key range. It is reported as missing.
     OutsideReadRange,
@@ -167,7 +167,7 @@ impl<'a> Action<'a> {
 }
 
 impl EntityAccess {
-    /// Returns the permissions that the access requires, all of them (08 §3).
+    /// Returns the permissions that the access requires. All of them are required (08 §3).
     fn required_permissions(self) -> Permissions {
         match self {
             Self::Read => Permissions::READ,
@@ -202,7 +202,7 @@ impl Grant {
         }
     }
 
-    /// Returns the parts of the ranges that a query may scan.
+    /// Returns the parts of the given ranges that a query may scan.
     pub fn restrict(&self, ranges: Vec<KeyRange>) -> Vec<KeyRange> {
         match &self.scope {
             Scope::Owner | Scope::Account { .. } | Scope::Roles(_) => ranges,
@@ -251,8 +251,9 @@ fn check_account(resources: ResourceTypes, permissions: Permissions, action: Act
 
 /// Checks whether the roles allow an action (09 §5).
 ///
-/// UNVERIFIED (09 §5): a role on one table allows neither listing nor creating that table. Both are refused, as is
-/// listing all tables. Stored access policies require separate actions, which only the owner's role has.
+/// UNVERIFIED (09 §5): a role on one table allows neither listing nor creating that table. Listing and creating are
+/// both refused, as is listing all tables. Stored access policies require separate actions, which only the owner's role
+/// has.
 fn check_roles(roles: &RoleScope, action: Action<'_>) -> Result<(), Denial> {
     let (required, table) = match action {
         Action::GetServiceProperties | Action::GetServiceStats => (RequiredActions::READ_SERVICE, None),
@@ -388,7 +389,7 @@ mod tests {
                 for letter in ["r", "w", "d", "l", "a", "c", "u", "au"] {
                     let expected = match (resources.contains(resource), letters.contains(&letter)) {
                         (false, _) => Err(ResourceType),
-                        // The permissions of an upsert also allow everything that each of its letters allows.
+                        // The combination `au` also allows everything that each of its letters allows.
                         (true, false) if letter == "au" && letters.iter().any(|l| "au".contains(l)) => Ok(()),
                         (true, false) => Err(Permission),
                         (true, true) => Ok(()),

@@ -2,13 +2,13 @@
 //!
 //! Keys are ordered by UTF-16 code unit (01 §3). UTF-8 byte order is the same, with one exception: supplementary
 //! characters (lead bytes F0 to F4) sort after U+E000 to U+FFFF (lead bytes EE and EF), whereas in UTF-16 they sort
-//! before. Those seven lead bytes occur nowhere else in UTF-8. Exchanging them byte by byte therefore gives an encoding
-//! of the same length whose byte order is the UTF-16 order. Every string below U+E000, such as ASCII, is encoded as
-//! itself.
+//! before them. Those seven lead bytes occur nowhere else in UTF-8. Exchanging them byte by byte therefore gives an
+//! encoding of the same length whose byte order is the UTF-16 order. Every string below U+E000, such as ASCII, is
+//! encoded as itself.
 //!
 //! Invariant: the byte order of encoded keys is the service's order of entities.
 //!
-//! This module must not know tables or storage.
+//! This module must not depend on tables or storage.
 
 use crate::limits::KEY_UTF16_UNITS_MAX;
 use crate::name::utf16_units;
@@ -152,7 +152,7 @@ impl EntityKey {
 
     /// Returns the key bytes inside a table: encoded partition key, separator, encoded row key.
     ///
-    /// Byte order is entity order: ordinal by partition key, then by row key.
+    /// The byte order is the order of entities: ordinal by partition key, then by row key.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.partition.0.len() + 1 + self.row.0.len());
         self.encode_to(&mut out);

@@ -4,7 +4,7 @@
 //! the effect of each mutation on an entity, filters and key ranges, and the service properties of an account with its
 //! CORS rules.
 //!
-//! It must not know sockets, files, threads, async, HTTP, JSON or XML. Because it does no I/O, it cannot fail for
+//! It must not depend on sockets, files, threads, async, HTTP, JSON or XML. Because it does no I/O, it cannot fail for
 //! external reasons: every error here is about the caller's data.
 
 pub mod clock;

@@ -1,4 +1,4 @@
-//! All limits and default values, with the unit at the end of each name.
+//! All limits and default values. Each name ends with the unit.
 //!
 //! Sources are the sections of the protocol specification: "01 §5" is file 01, section 5.
 //!
@@ -31,14 +31,14 @@ pub const REQUEST_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const REQUEST_BODY_BYTES_PER_SECOND_MIN: usize = 1024;
 /// The interval over which the rate of a body is measured, in seconds.
 pub const REQUEST_BODY_PROGRESS_SECONDS: usize = 5;
-/// Maximum number of bytes that a client may still send if its request was refused before its body was read: 64 MiB.
-/// They are read and discarded, because a client that sends its whole body first would otherwise never see the
-/// response. The largest transaction that client libraries build from valid entities is far smaller than 16 bodies of
-/// the maximum size.
+/// Maximum number of bytes that a client may still send if its request was refused before the body was read: 64 MiB.
+/// The bytes are read and discarded, because a client that sends its whole body before it reads would otherwise never
+/// see the response. The largest transaction that client libraries build from valid entities is far smaller than 16
+/// bodies of the maximum size.
 pub const LINGERING_BYTES_MAX: usize = 16 * REQUEST_BODY_BYTES_MAX;
-/// Maximum duration of reading those bytes, in seconds: the same as for any body.
+/// Maximum time for which those bytes are read, in seconds: the same as for any body.
 pub const LINGERING_SECONDS_MAX: u64 = 30;
-/// Maximum pause of the client while those bytes are read, in seconds.
+/// Maximum time for which the client may pause while those bytes are read, in seconds.
 pub const LINGERING_PAUSE_SECONDS_MAX: u64 = 5;
 /// Maximum number of operations in an entity group transaction (05 §1).
 pub const TRANSACTION_OPERATIONS_MAX: usize = 100;
@@ -61,7 +61,8 @@ pub const SELECT_PROPERTIES_MAX: usize = 255;
 pub const FILTER_TEXT_BYTES_MAX: usize = 32 * 1024;
 /// Maximum nesting depth of a filter expression, counting parentheses and `not` (04 §2).
 pub const FILTER_DEPTH_MAX: usize = 256;
-/// Maximum number of separate key ranges in a query plan. Beyond it, the plan falls back to one covering range.
+/// Maximum number of separate key ranges in a query plan. Beyond this number, the plan falls back to one range that
+/// covers all of them.
 pub const PLAN_RANGES_MAX: usize = 16;
 /// Maximum number of key ranges that the query cost header shows.
 pub const EXPLAIN_RANGES_MAX: usize = 8;
@@ -74,32 +75,33 @@ pub const CLOCK_SKEW_SECONDS_MAX: u64 = 15 * 60;
 /// Maximum length of an `x-ms-client-request-id` that is echoed, in characters (01 §10).
 pub const CLIENT_REQUEST_ID_CHARS_MAX: usize = 1024;
 /// Maximum length of a request target (path and query), in bytes. It must be at least 8 KiB (01 §3); HTTP libraries
-/// stop at 64 KiB.
+/// support at most 64 KiB.
 pub const REQUEST_TARGET_BYTES_MAX: usize = 64 * 1024 - 2;
 /// Number of bytes of a request head that do not count towards `HEADS_BYTES_MAX`, because a connection's buffer has
-/// room for them anyway.
+/// space for them in any case.
 pub const HEAD_BYTES_UNCOUNTED: usize = 8 * 1024;
-/// Maximum size of all longer request heads, across all connections, in bytes: 16 MiB. When it is exceeded, the server
-/// closes the connection that has been waiting longest for the rest of its head.
+/// Maximum total size of all longer request heads, across all connections, in bytes: 16 MiB. When it is exceeded, the
+/// server closes the connection that has been waiting longest for the rest of its head.
 pub const HEADS_BYTES_MAX: isize = 16 * 1024 * 1024;
 /// Minimum rate at which a client must read a response, in bytes per second. A slower client would block memory that
 /// other requests need.
 pub const RESPONSE_BYTES_PER_SECOND_MIN: u64 = 1024;
 /// The interval over which the rate of a response is measured, in seconds.
 pub const RESPONSE_PROGRESS_SECONDS: u64 = 60;
-/// Maximum length of the host in a request, in bytes: a domain name (RFC 1035: 253 characters), the dot of the root,
+/// Maximum length of the host in a request, in bytes: a domain name (RFC 1035: 253 characters), the dot for the root,
 /// and a port.
 pub const HOST_BYTES_MAX: usize = 253 + ".".len() + ":65535".len();
 /// Minimum length of an account key, in bytes after Base64 decoding (07 §1).
 pub const ACCOUNT_KEY_BYTES_MIN: usize = 16;
-/// Maximum time from the request to the start or the end of a user delegation key, in seconds: 7 days (08 §11.1).
+/// Maximum time between the request and the start or the expiry of a user delegation key, in seconds: 7 days (08
+/// §11.1).
 pub const USER_DELEGATION_KEY_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
-/// Maximum length of an id, tenant, service or version in a user delegation key, in bytes. A Guid has 36 bytes, and
-/// issuers other than the cloud's may have longer ids.
+/// Maximum length of an ID, tenant, service or version in a user delegation key, in bytes. A Guid is 36 bytes long, and
+/// issuers other than the cloud's may use longer IDs.
 pub const USER_DELEGATION_FIELD_BYTES_MAX: usize = 256;
 /// Maximum number of stored access policies on a table (10 §7).
 pub const POLICIES_PER_TABLE_MAX: usize = 5;
-/// Maximum length of a stored access policy's id, in UTF-16 code units (10 §7).
+/// Maximum length of a stored access policy's ID, in UTF-16 code units (10 §7).
 pub const POLICY_ID_UTF16_UNITS_MAX: usize = 64;
 /// Minimum retention of analytics data, in days (10 §1).
 pub const RETENTION_DAYS_MIN: u16 = 1;
@@ -107,7 +109,7 @@ pub const RETENTION_DAYS_MIN: u16 = 1;
 pub const RETENTION_DAYS_MAX: u16 = 365;
 /// Maximum number of CORS rules in an account (10 §2).
 pub const CORS_RULES_MAX: usize = 5;
-/// Maximum size of all CORS rules in an account, in bytes without the tags: 2 KiB (10 §2).
+/// Maximum total size of all CORS rules in an account, in bytes, not counting the XML tags: 2 KiB (10 §2).
 pub const CORS_TEXT_BYTES_MAX: usize = 2 * 1024;
 /// Maximum number of origins in a CORS rule (10 §2).
 pub const CORS_ORIGINS_MAX: usize = 64;
@@ -137,7 +139,7 @@ pub const JSON_MEMBERS_MAX: usize = 4096;
 pub const BEARER_TOKEN_BYTES_MAX: usize = 16 * 1024;
 /// Default tolerance for the difference between an issuer's clock and this server's clock, in seconds (09 §6).
 pub const BEARER_LEEWAY_SECONDS_DEFAULT: u64 = 300;
-/// Maximum configurable tolerance for that difference, in seconds (09 §6).
+/// Maximum configurable tolerance for the difference between the two clocks, in seconds (09 §6).
 pub const BEARER_LEEWAY_SECONDS_MAX: u64 = 600;
 /// Maximum duration of retries of an operation on a shared database before the response is `ServerBusy`, in seconds.
 pub const STORE_ATTEMPTS_SECONDS_MAX: u64 = 8;
@@ -154,14 +156,15 @@ pub const STORE_CONNECTION_WAIT_SECONDS_MAX: u64 = 5;
 pub const STORE_IDLE_TRANSACTION_SECONDS_MAX: u64 = 30;
 /// Target number of bytes that a page reads from a shared database at once, if the average entity size is known.
 pub const STORE_CHUNK_BYTES: usize = 1024 * 1024;
-/// Maximum number of shared-database tables whose ids a server caches in memory. Beyond it, the cache is cleared.
+/// Maximum number of shared-database tables whose IDs a server caches in memory. Beyond this number, the cache is
+/// cleared.
 pub const STORE_TABLES_CACHED_MAX: usize = 100_000;
 /// Default throttling target for an account, in entities per second: the published target of the service.
 pub const ACCOUNT_ENTITIES_PER_SECOND_DEFAULT: u64 = 20_000;
 /// Default throttling target for a partition, in entities per second: the published target of the service.
 pub const PARTITION_ENTITIES_PER_SECOND_DEFAULT: u64 = 2_000;
 /// Maximum size of an entity that counts as one for throttling, in bytes. The published targets of the service are for
-/// entities of 1 KiB. A larger entity counts once for each started KiB.
+/// 1 KiB entities. A larger entity counts once for each KiB or part of a KiB.
 pub const THROTTLE_ENTITY_BYTES: usize = 1024;
 /// Maximum throttling target, in entities per second. Targets are stored as whole nanoseconds per entity.
 pub const THROTTLE_TARGET_MAX: u64 = 1_000_000;
@@ -171,44 +174,45 @@ pub const THROTTLE_BUCKETS_MAX: usize = 64 * 1024;
 pub const THROTTLE_SHARDS: usize = 16;
 /// Interval at which unneeded throttling counters are removed, in seconds.
 pub const THROTTLE_SWEEP_SECONDS: u64 = 10;
-/// Maximum duration that `--rehearse` allows for a deletion or a change of settings, in seconds.
+/// Maximum duration that `--rehearse` accepts for a deletion or a settings change, in seconds.
 pub const REHEARSAL_SECONDS_MAX: u64 = 3600;
-/// Maximum latency of `--rehearse`, in seconds. The service responds within 30 s.
+/// Maximum latency that `--rehearse` accepts, in seconds. The service responds within 30 s.
 pub const REHEARSAL_LATENCY_SECONDS_MAX: u64 = 30;
-/// Maximum number of deletions and changes of settings of one kind that `--rehearse` delays concurrently. Further ones
-/// take effect immediately.
+/// Maximum number of deletions, and of settings changes of one kind, that `--rehearse` delays concurrently. Beyond this
+/// number, they take effect immediately.
 pub const REHEARSAL_CHANGES_MAX: usize = 10_000;
 /// Maximum number of consecutive empty pages that `--rehearse` inserts before entities.
 pub const REHEARSAL_EMPTY_PAGES_MAX: usize = 3;
-/// Interval at which accounts are checked for whether their quota requires a new count, in milliseconds.
+/// Interval between checks of whether the quotas of accounts require a new count, in milliseconds.
 pub const QUOTA_CHECK_MILLISECONDS: u64 = 500;
 /// Maximum number of accounts whose usage is counted for quotas concurrently.
 pub const QUOTA_COUNTS_MAX: usize = 4;
 /// Time for which a count of an account's usage stays valid if the account is far from its quota, in seconds.
 pub const QUOTA_COUNT_SECONDS: u64 = 60;
-/// Minimum ratio of the time between two counts to the duration of a count.
+/// Minimum ratio of the time between two counts of an account's usage to the duration of a count.
 pub const QUOTA_COUNT_INTERVAL_RATIO: u32 = 50;
-/// The same ratio if requests depend on the uncertainty of the last count.
+/// The same ratio while the outcome of requests depends on the uncertainty of the last count.
 pub const QUOTA_UNCERTAIN_INTERVAL_RATIO: u32 = 4;
 /// Maximum number of tables in an account whose usage is counted separately, for quotas on tables. Each takes about 100
 /// bytes.
 pub const QUOTA_TABLES_COUNTED_MAX: usize = 100_000;
-/// Number of minutes in an hour. These are the two intervals of analytics.
+/// Number of minutes in an hour. Analytics has these two intervals.
 pub const MINUTES_OF_HOUR: i64 = 60;
-/// Maximum number of analytics intervals, across all accounts, that are kept in memory while they cannot be written.
+/// Maximum number of analytics intervals, across all accounts, that are kept in memory while analytics cannot be
+/// written.
 pub const ANALYTICS_PAGES_MAX: usize = 10_000;
 /// Maximum number of attempts to write the analytics of an interval while other servers write the same entities.
 pub const ANALYTICS_WRITE_ATTEMPTS_MAX: usize = 20;
 /// Maximum number of pages of old analytics that the hourly sweep deletes from a table.
 pub const ANALYTICS_SWEEP_STEPS_MAX: usize = 1000;
-/// Maximum length of a line in an exported file, in bytes. An entity of 1 MiB needs at most about half as much, even if
+/// Maximum length of a line in an exported file, in bytes. A 1 MiB entity needs at most about half as much, even if
 /// every character takes six bytes.
 pub const EXPORT_LINE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Maximum number of distinct properties in a table that is exported as CSV. Each becomes a pair of columns.
 pub const EXPORT_COLUMNS_MAX: usize = 4096;
 /// Maximum number of key ranges into which a table is split for parallel reads.
 pub const TABLE_RANGES_MAX: usize = 64;
-/// Maximum number of queries that search for key ranges in a table.
+/// Maximum number of queries that are sent to find key ranges in a table.
 pub const TABLE_PROBES_MAX: usize = 128;
 /// Maximum size of an export manifest, in bytes: enough for several hundred thousand tables.
 pub const EXPORT_MANIFEST_BYTES_MAX: usize = 256 * 1024 * 1024;
@@ -222,8 +226,8 @@ pub const STATE_FILE_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub const SHOWN_COLUMN_CHARS_MAX: usize = 48;
 
 /// Maximum number of concurrent connections to the admin listener. While all are in use, each holds its slot for a
-/// quarter of a second, so a thousand connections per second can be admitted under any load. With fewer slots, the
-/// kernel's accept queue of an attacked listener filled up and legitimate connections were dropped.
+/// quarter of a second, so a thousand connections per second can be admitted under any load. In tests with fewer slots,
+/// the kernel's accept queue of an attacked listener filled up, and legitimate connections were dropped.
 pub const ADMIN_CONNECTIONS_MAX: usize = 256;
 /// Maximum size of a request head on the admin listener, in bytes.
 pub const ADMIN_HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -234,7 +238,8 @@ pub const TEST_ACCOUNTS_MAX: usize = 10_000;
 /// Maximum number of snapshots that tests can hold at once.
 pub const TEST_SNAPSHOTS_MAX: usize = 1000;
 /// Distance between the end of the supported time range and the instant at which a test clock stops, in seconds.
-/// Timestamps grow with every write and must not reach the end; a day has room for more writes than any test makes.
+/// Timestamps increase with every write and must not reach the end of the range. A day has room for more writes than
+/// any test makes.
 pub const TEST_CLOCK_END_SECONDS: i64 = 86_400;
 /// Timeout for a request to the admin listener, in seconds.
 pub const ADMIN_REQUEST_SECONDS_MAX: u64 = 10;
@@ -248,16 +253,16 @@ pub const METRICS_ACCOUNTS_MAX: usize = 200;
 pub const METRICS_TABLES_MAX: usize = 1000;
 /// Time after which metrics of an unused table are dropped, in seconds: a day.
 pub const METRICS_TABLE_IDLE_SECONDS_MAX: u64 = 24 * 3600;
-/// Maximum length of a log line, in bytes, before control characters in it are escaped. It has room for several
-/// strings-to-sign of typical requests. In a longer JSON line, the strings are truncated instead.
+/// Maximum length of a log line, in bytes, before control characters in it are escaped. Several strings-to-sign of
+/// typical requests fit in a line. In a longer JSON line, the strings are truncated instead.
 pub const LOG_LINE_BYTES_MAX: usize = 4 * 1024;
 /// Maximum length of a string in a JSON log line that would otherwise be too long, in bytes.
 pub const LOG_STRING_BYTES_MAX: usize = 1024;
 /// Maximum sustained rate of logged failures of requests without a valid credential, per second.
 pub const DENIALS_LOGGED_PER_SECOND: u32 = 10;
-/// Maximum number of such failures in a burst that is logged.
+/// Maximum number of such failures that are logged in a burst.
 pub const DENIALS_LOGGED_AT_ONCE_MAX: u32 = 100;
-/// Interval after which the number of failures that were not logged is logged, in seconds.
+/// Interval at which the number of failures that were not logged is logged, in seconds.
 pub const DENIALS_SUMMARY_SECONDS: u64 = 5;
 /// Default size of the queue of spans for the OpenTelemetry collector.
 pub const TRACE_QUEUE_SPANS_DEFAULT: usize = 2048;

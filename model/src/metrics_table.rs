@@ -1,6 +1,6 @@
-//! The tables of Storage Analytics, whose names are reserved (10 §8).
+//! The tables of Storage Analytics. Their names are reserved (10 §8).
 //!
-//! This module must not know what the tables contain.
+//! This module must not depend on what the tables contain.
 
 /// A table that the service itself fills with metrics about requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -15,21 +15,21 @@ pub enum MetricsTable {
     MinuteSecondary,
 }
 
-/// The common prefix of all their names.
+/// The common prefix of the names of all metrics tables.
 const PREFIX: &str = "$Metrics";
-/// The name of the hourly table before 2013-08-15.
+/// The name of the hourly table in versions before 2013-08-15.
 const OLD_NAME: &str = "$MetricsTransactionsTable";
 
 impl MetricsTable {
     /// All metrics tables.
     pub const ALL: [Self; 4] = [Self::HourPrimary, Self::MinutePrimary, Self::HourSecondary, Self::MinuteSecondary];
 
-    /// Returns whether a name is reserved for such tables, including those of other services.
+    /// Returns whether a name is reserved for metrics tables, including those of other services.
     pub fn is_reserved(name: &str) -> bool {
         name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
     }
 
-    /// Returns the table with this name, in any letter case. One of the tables has two names.
+    /// Returns the table with the given name. Letter case is ignored. One of the tables has two names.
     pub fn from_name(name: &str) -> Option<Self> {
         if !name.starts_with('$') {
             return None;

@@ -5,7 +5,7 @@
 //! 1. A new Timestamp is greater than the previous one, even if the clock moves backwards.
 //! 2. Limits apply to the resulting entity, not only to the data sent in the request.
 //!
-//! This module must not know engines or transactions.
+//! This module must not depend on engines or transactions.
 
 use crate::DateTime;
 use crate::etag::Condition;
@@ -36,7 +36,7 @@ pub enum Mutation {
     Merge {
         /// The key of the entity.
         key: EntityKey,
-        /// The properties to set; all others keep their values.
+        /// The properties to set. All other properties keep their values.
         properties: RecordBuilder,
         /// The condition on the existing entity.
         condition: Condition,
@@ -52,7 +52,7 @@ pub enum Mutation {
     InsertOrMerge {
         /// The key of the entity.
         key: EntityKey,
-        /// The properties to set; all others keep their values.
+        /// The properties to set. All other properties keep their values.
         properties: RecordBuilder,
     },
     /// Deletes an entity that must exist and satisfy the condition.
@@ -69,7 +69,7 @@ pub enum Mutation {
 pub enum MutationError {
     /// An entity with the key of the insert already exists.
     AlreadyExists,
-    /// There is no entity with this key.
+    /// There is no entity with the given key.
     NotFound,
     /// The existing entity does not satisfy the condition.
     ConditionNotMet,
@@ -86,7 +86,7 @@ pub enum MutationError {
 /// The effect of a mutation on an entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// The entity becomes this record.
+    /// The entity's record is replaced by this one.
     Put(Record),
     /// The entity is deleted.
     Delete,
@@ -95,7 +95,7 @@ pub enum Effect {
 /// The result of a mutation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MutationResult {
-    /// The entity was stored with this Timestamp.
+    /// The entity was stored, with this Timestamp.
     Stored(DateTime),
     /// The entity was deleted.
     Deleted,
@@ -136,11 +136,11 @@ impl Mutation {
         }
     }
 
-    /// Applies this mutation to the existing entity at this instant.
+    /// Applies the mutation to the existing entity. `now` is the time of the write.
     ///
     /// The Timestamp becomes `now`, or 100 ns after the existing one if that is later, so an entity's ETag always
-    /// changes and never goes back. The checks follow the order of 06 §6, step 12: the size of the request's
-    /// properties, existence, condition, and then the size of the merged entity.
+    /// changes, and an earlier one never recurs. The checks follow the order of 06 §6, step 12: the size of the
+    /// request's properties, existence, condition, and then the size of the merged entity.
     ///
     /// An insert keeps its properties in the order in which they were sent. All other mutations sort them by name in
     /// ordinal order, as recorded for updates, merges and upserts by merge.
@@ -206,7 +206,7 @@ pub fn check_size(key: &EntityKey, properties: &RecordBuilder) -> Result<(), Mut
     Ok(())
 }
 
-/// Returns the existing properties with their new values, and the new properties.
+/// Returns the existing properties, with their new values if there are any, and the new properties.
 fn merge(
     key: &EntityKey,
     existing: RecordView<'_>,
@@ -218,7 +218,7 @@ fn merge(
     for property in properties.properties().chain(existing.properties()) {
         all.push(property.map_err(damaged)?);
     }
-    // New values come first and the sort is stable, so of two values with the same name the new one remains.
+    // New values come first and the sort is stable, so of two values with the same name, the new one is kept.
     all.sort_by_key(Property::name_bytes);
     all.dedup_by_key(|property| property.name_bytes());
     let mut merged = RecordBuilder::default();

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a value of a name type satisfies its rules.
 //!
-//! This module must not know which names exist.
+//! This module must not depend on which names exist.
 
 use crate::limits::{
     ACCOUNT_NAME_CHARS_MAX, ACCOUNT_NAME_CHARS_MIN, PROPERTY_NAME_UTF16_UNITS_MAX, TABLE_NAME_CHARS_MAX,
@@ -12,7 +12,7 @@ use crate::metrics_table::MetricsTable;
 use std::fmt;
 use std::sync::Arc;
 
-/// Returns the number of UTF-16 code units of a string, which the service counts as characters.
+/// Returns the number of UTF-16 code units of a string. The service counts each code unit as a character.
 pub fn utf16_units(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.encode_utf16().count() }
 }
@@ -44,7 +44,7 @@ impl fmt::Display for AccountName {
 /// The name of a table: 3 to 63 ASCII letters and digits, starting with a letter; or the name of a table that the
 /// service itself maintains, which users cannot create.
 ///
-/// The spelling is kept for output; [`TableName::folded`] determines whether two names are equal.
+/// The letter case is preserved for output; [`TableName::folded`] determines whether two names are equal.
 #[derive(Debug, Clone)]
 pub struct TableName {
     spelling: Box<str>,
@@ -97,7 +97,7 @@ impl TableName {
         self.folded.starts_with('$')
     }
 
-    /// Returns the name as it was spelled.
+    /// Returns the name in its original letter case.
     pub fn as_str(&self) -> &str {
         &self.spelling
     }
@@ -133,8 +133,9 @@ pub enum PropertyNameError {
 
 /// Checks the rules for the name of a custom property.
 ///
-/// The rule follows C# identifiers. A name must also be a valid XML name (01 §4), because Atom uses it as an element.
-/// It is not known exactly which Unicode classes the service accepts as "combining and connecting" (UNVERIFIED).
+/// The rules are those of C# identifiers. A name must also be a valid XML name (01 §4), because Atom uses it as an
+/// element. It is not known exactly which Unicode classes the service accepts as "combining and connecting"
+/// (UNVERIFIED).
 pub fn check_property_name(name: &str) -> Result<(), PropertyNameError> {
     if name.len() > PROPERTY_NAME_UTF16_UNITS_MAX && utf16_units(name) > PROPERTY_NAME_UTF16_UNITS_MAX {
         return Err(PropertyNameError::TooLong);
@@ -151,8 +152,8 @@ pub fn check_property_name(name: &str) -> Result<(), PropertyNameError> {
 
 /// Returns whether a character is allowed after the first one, both in an XML name and in an identifier.
 ///
-/// XML allows whole ranges. Above U+2070, these contain symbols that older XML parsers reject, so only letters and
-/// digits are accepted there. C# identifiers contain no characters above U+FFFF.
+/// XML allows whole ranges. Above U+2070, these ranges contain symbols that older XML parsers reject, so only letters
+/// and digits are accepted there. C# identifiers contain no characters above U+FFFF.
 fn is_name_character(c: char) -> bool {
     match c {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '_' => true,

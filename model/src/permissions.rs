@@ -1,6 +1,6 @@
 //! The permissions of a shared access signature or a stored access policy (08 §3).
 //!
-//! This module must not know which operation requires which permission; [`crate::grant`] does.
+//! This module must not know which operation requires which permission; that is the task of [`crate::grant`].
 
 use std::fmt;
 

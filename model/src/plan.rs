@@ -2,14 +2,15 @@
 //!
 //! Invariants:
 //!
-//! 1. A plan never loses a match: every entity that the filter matches lies in one of the ranges. The ranges may
-//!    contain other entities, so the filter is still evaluated for every entity in them.
+//! 1. A plan never misses a match: every entity that the filter matches is in one of the ranges. The ranges may contain
+//!    other entities, so the filter is still evaluated for every entity in them.
 //! 2. The ranges are ascending, disjoint and not empty.
 //!
-//! A filter is treated as a set of areas: an interval of partition keys times an interval of row keys. Any part of it
-//! that does not compare a key with a string does not restrict keys and becomes the area of all keys.
+//! A filter is treated as a set of areas. An area is the product of an interval of partition keys and an interval of
+//! row keys. A part of the filter that does not compare a key with a string does not restrict keys, so it becomes the
+//! area of all keys.
 //!
-//! This module must not know storage: it works only on keys.
+//! This module must not depend on storage: it works only on keys.
 
 use crate::edm::compare_ordinal;
 use crate::filter::{Comparison, Filter, Literal, Operator, PropertyName, TABLE_NAME};
@@ -21,14 +22,14 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Bound;
 
-/// Maximum number of areas that an `and` of two sets of areas may produce. Beyond it, the larger set is replaced by its
-/// hull. This bounds the work of planning; filters written by people stay far below.
+/// Maximum number of areas that an `and` of two sets of areas may produce. Beyond this number, the larger set is
+/// replaced by its hull. This bounds the work of planning; filters written by people stay far below the limit.
 const AREAS_MAX: usize = PLAN_RANGES_MAX * PLAN_RANGES_MAX;
 
 /// The key ranges that a scan must read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Ascending, disjoint and not empty. Without any range, nothing can match.
+    /// The ranges, which are ascending, disjoint and not empty. If there are none, nothing can match.
     pub ranges: Vec<KeyRange>,
     /// The kind of the plan.
     pub kind: PlanKind,
@@ -52,7 +53,7 @@ pub enum PlanKind {
 }
 
 impl PlanKind {
-    /// Returns the kind of a plan that reads these disjoint, non-empty ranges.
+    /// Returns the kind of a plan that reads the given ranges, which must be disjoint and not empty.
     pub fn from_ranges(ranges: &[KeyRange]) -> Self {
         match ranges {
             [] => Self::Nothing,
@@ -78,7 +79,7 @@ impl fmt::Display for PlanKind {
     }
 }
 
-/// Returns the tightest key ranges that contain every match of a filter. `None` stands for a filter that matches every
+/// Returns the tightest key ranges that contain every match of a filter. `None` means a filter that matches every
 /// entity.
 pub fn plan(filter: Option<&Filter>) -> Plan {
     let ranges = match filter {
@@ -93,7 +94,7 @@ pub fn plan(filter: Option<&Filter>) -> Plan {
 pub struct TableRange {
     /// The inclusive start of the range. It need not be the name of a table.
     pub from: String,
-    /// The exclusive end of the range; `None` extends it to the last table.
+    /// The exclusive end of the range. `None` means that the range extends to the last table.
     pub to: Option<String>,
 }
 
@@ -103,7 +104,7 @@ impl TableRange {
         self.from.as_str() <= folded_name && self.to.as_deref().is_none_or(|to| folded_name < to)
     }
 
-    /// Returns whether the range can contain no name.
+    /// Returns true if the range cannot contain any name.
     pub fn is_empty(&self) -> bool {
         self.to.as_ref().is_some_and(|to| *to <= self.from)
     }
@@ -130,7 +131,7 @@ pub fn plan_tables(filter: Option<&Filter>) -> TableRange {
     TableRange { from, to }
 }
 
-/// One of the two keys.
+/// One of an entity's two keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Axis {
     Partition,
@@ -140,8 +141,8 @@ enum Axis {
 /// A function that returns the key that a comparison bounds, and the string that bounds it.
 type KeyBound = for<'f> fn(&'f Comparison) -> Option<(Axis, Cow<'f, str>)>;
 
-/// Returns the bound of a comparison on an entity's key. A key compared with a literal of another type gives no bound
-/// (UNVERIFIED, 04 §3.6).
+/// Returns the bound of a comparison on an entity's key. A comparison of a key with a literal of a different type gives
+/// no bound (UNVERIFIED, 04 §3.6).
 fn entity_bound(comparison: &Comparison) -> Option<(Axis, Cow<'_, str>)> {
     match (&comparison.property, &comparison.literal) {
         (PropertyName::PartitionKey, Literal::String(text)) => Some((Axis::Partition, Cow::Borrowed(text))),
@@ -170,12 +171,13 @@ struct Interval<'f> {
 impl<'f> Interval<'f> {
     const ALL: Self = Self { lower: Bound::Unbounded, upper: Bound::Unbounded };
 
-    /// Returns the strings for which a comparison with this string is true, as intervals.
+    /// Returns the strings for which a comparison with `text` is true, as intervals.
     fn matching(operator: Operator, text: Cow<'f, str>) -> Vec<Self> {
         let below = |upper| Self { lower: Bound::Unbounded, upper };
         let above = |lower| Self { lower, upper: Bound::Unbounded };
-        // The bytes that structure encoded keys occur in no key. A string that contains one therefore equals no key; it
-        // sorts directly after the part before that byte and before every key that extends that part.
+        // Keys do not contain the bytes that structure encoded keys. A string that contains such a byte therefore
+        // equals no key. It sorts directly after the part before that byte, and before every longer key that begins
+        // with that part.
         if let Some((head, _)) = text.split_once(['\0', '\u{1}']) {
             let head = Cow::Owned(head.to_owned());
             return match operator {
@@ -297,15 +299,16 @@ impl Area<'_> {
     }
 }
 
-/// Returns the smallest area that contains all of these areas, or `None` if there are none.
+/// Returns the smallest area that contains all of the given areas, or `None` if there are none.
 fn hull(areas: Vec<Area<'_>>) -> Option<Area<'_>> {
     areas.into_iter().reduce(|a, b| a.hull(&b))
 }
 
 /// Returns areas that contain every entity for which the filter evaluates to `wanted`.
 ///
-/// The complement of the areas is not the areas of the negation, because areas may contain more than the matches. A
-/// negation is therefore pushed down to the comparisons. Those are exact for keys, because every entity has both keys.
+/// The areas of a negation are not the complement of the filter's areas, because areas may contain more than the
+/// matches. A negation is therefore pushed down to the comparisons. Those are exact for keys, because every entity has
+/// both keys.
 fn areas(filter: &Filter, wanted: bool, key_bound: KeyBound) -> Vec<Area<'_>> {
     match filter {
         Filter::And(operands) if wanted => intersection(operands, wanted, key_bound),
@@ -364,7 +367,7 @@ fn intersection(operands: &[Filter], wanted: bool, key_bound: KeyBound) -> Vec<A
     result
 }
 
-/// Sorts and merges ranges. If there are too many, returns the one range that covers them.
+/// Sorts and merges ranges. If there are too many, returns a single range that covers all of them.
 fn disjoint(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by(|a, b| a.start.cmp(&b.start));
@@ -387,8 +390,8 @@ fn disjoint(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
     merged
 }
 
-/// Returns whether a range contains only one key: after a whole key, a separator is the first byte that cannot extend
-/// the key.
+/// Returns whether a range contains only one key. Its end is then that key followed by a separator, the first byte that
+/// cannot extend a complete key.
 fn is_point(range: &KeyRange) -> bool {
     let is_key = range.start.contains(&KEY_SEPARATOR);
     let end = range.end.as_deref().and_then(|end| end.split_last());

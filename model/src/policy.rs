@@ -1,7 +1,7 @@
 //! Stored access policies of a table. Shared access signatures that refer to a policy can be changed and revoked
 //! through it (08 §7, 10 §7).
 //!
-//! Invariant: a table has at most five policies, with distinct ids.
+//! Invariant: a table has at most five policies, with distinct IDs.
 
 use crate::DateTime;
 use crate::limits::{POLICIES_PER_TABLE_MAX, POLICY_ID_UTF16_UNITS_MAX};
@@ -16,29 +16,29 @@ pub struct StoredAccessPolicy {
     pub start: Option<DateTime>,
     /// The time until which signatures are valid.
     pub expiry: Option<DateTime>,
-    /// The permissions of signatures: letters of `raud`.
+    /// The permissions of signatures: letters from `raud`.
     pub permissions: Option<Permissions>,
 }
 
 impl StoredAccessPolicy {
-    /// Creates a policy that leaves everything open. Returns `None` if the id is empty or longer than 64 characters.
+    /// Creates a policy that leaves everything open. Returns `None` if the ID is empty or longer than 64 characters.
     pub fn new(id: &str) -> Option<Self> {
         let fits = !id.is_empty() && utf16_units(id) <= POLICY_ID_UTF16_UNITS_MAX;
         fits.then(|| Self { id: Box::from(id), start: None, expiry: None, permissions: None })
     }
 
-    /// Returns the id, which is unique in the table.
+    /// Returns the ID, which is unique in the table.
     pub fn id(&self) -> &str {
         &self.id
     }
 }
 
-/// The policies of a table: at most five, with distinct ids, in the order in which they were set.
+/// The policies of a table: at most five, with distinct IDs, in the order in which they were set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StoredAccessPolicies(Box<[StoredAccessPolicy]>);
 
 impl StoredAccessPolicies {
-    /// Creates the list of policies. Returns `None` if there are more than five, or two with the same id.
+    /// Creates the list of policies. Returns `None` if there are more than five, or if two have the same ID.
     pub fn new(policies: Vec<StoredAccessPolicy>) -> Option<Self> {
         let is_new = |(index, policy): (usize, &StoredAccessPolicy)| {
             policies.iter().take(index).all(|earlier| earlier.id != policy.id)
@@ -47,9 +47,9 @@ impl StoredAccessPolicies {
         fits.then(|| Self(policies.into_boxed_slice()))
     }
 
-    /// Returns the policy with this id.
+    /// Returns the policy with the given ID.
     ///
-    /// UNVERIFIED (08 §7): ids are case-sensitive.
+    /// UNVERIFIED (08 §7): IDs are case-sensitive.
     pub fn get(&self, id: &str) -> Option<&StoredAccessPolicy> {
         self.0.iter().find(|policy| policy.id() == id)
     }

@@ -2,13 +2,13 @@
 //!
 //! Invariant: a range consists of encoded key bytes, so byte order is entity order.
 //!
-//! This module must not know filters or storage.
+//! This module must not depend on filters or storage.
 
 use crate::key::{KEY_SEPARATOR, KeyView, encode_ordinal};
 use std::ops::Bound;
 
-/// Sorts after every row key of a partition and before every longer partition key: one more than the separator, and
-/// less than any character that is allowed in a key.
+/// A byte that sorts after every row key of a partition and before every longer partition key. It is one more than the
+/// separator, and less than any character that is allowed in a key.
 const AFTER_PARTITION: u8 = KEY_SEPARATOR + 1;
 
 /// A position in the order of the entities of a table: the key bytes of the next entity to examine.
@@ -16,7 +16,7 @@ const AFTER_PARTITION: u8 = KEY_SEPARATOR + 1;
 pub struct Position(Vec<u8>);
 
 impl Position {
-    /// Creates the position of an entity with these keys, whether or not the entity exists.
+    /// Creates the position of an entity with the given keys, whether or not the entity exists.
     ///
     /// Any string is allowed: a position is compared but never stored as an entity.
     pub fn new(partition: &str, row: &str) -> Self {
@@ -27,7 +27,7 @@ impl Position {
         Self(bytes)
     }
 
-    /// Returns the position with these key bytes; see [`crate::EntityKey::encode`].
+    /// Returns the position with the given key bytes; see [`crate::EntityKey::encode`].
     pub fn from_key_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
@@ -48,7 +48,7 @@ impl Position {
 pub struct KeyRange {
     /// The first key bytes of the range.
     pub start: Vec<u8>,
-    /// The first key bytes after the range; with `None`, the range extends to the end of the table.
+    /// The first key bytes after the range. `None` means that the range extends to the end of the table.
     pub end: Option<Vec<u8>>,
 }
 
@@ -150,9 +150,9 @@ impl KeyRange {
     }
 }
 
-/// Returns `Ok` with the string if it can be a key, or `Err` with its longest prefix that can. The bytes that structure
-/// encoded keys occur in no key. A string that contains one therefore equals no key; it sorts directly after that
-/// prefix and before every key that extends the prefix.
+/// Returns `Ok` with the string if it can be a key, or `Err` with its longest prefix that can be one. Keys do not
+/// contain the bytes that structure encoded keys. A string that contains such a byte therefore equals no key. It sorts
+/// directly after that prefix, and before every longer key that begins with the prefix.
 fn longest_key_prefix(text: &str) -> Result<&str, &str> {
     text.split_once(['\0', '\u{1}']).map_or(Ok(text), |(head, _)| Err(head))
 }

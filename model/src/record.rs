@@ -3,9 +3,9 @@
 //! `docs/record-format.md` describes the format byte by byte; the test `the_format_is_pinned` checks it.
 //! The keys are not part of the record; an engine stores the record under them.
 //!
-//! Invariant: stored bytes may be damaged, so every read can fail, but none panics.
+//! Invariant: stored bytes may be damaged, so every read can fail, but no read panics.
 //!
-//! This module must not know where records are stored.
+//! This module must not depend on where records are stored.
 
 use crate::edm::{EdmType, EdmValue, Guid};
 use crate::limits::CUSTOM_PROPERTIES_MAX;
@@ -42,7 +42,7 @@ impl std::error::Error for DamagedRecord {}
 pub struct Record(Vec<u8>);
 
 impl Record {
-    /// Creates a record from stored bytes, without validating them. Reads validate what they need.
+    /// Creates a record from stored bytes, without validating them. Each read validates the bytes that it needs.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
@@ -126,7 +126,7 @@ impl<'a> RecordView<'a> {
 impl RecordView<'_> {
     /// Checks the whole record: every name and value, and that nothing follows the last one.
     ///
-    /// Other reads validate only what they need; this method is for finding damage.
+    /// Other reads validate only the bytes that they need; this method is for finding damage.
     pub fn check(&self) -> Result<(), DamagedRecord> {
         let mut properties = self.properties();
         for property in properties.by_ref() {
@@ -235,9 +235,9 @@ impl<'a> Properties<'a> {
 }
 
 impl<'a> Properties<'a> {
-    /// Returns the next property if it has this header; otherwise, the iterator does not advance.
+    /// Returns the next property if it has the given header. Otherwise, the iterator does not advance.
     ///
-    /// For callers that expect a certain property, this is much faster than decoding its name and type.
+    /// If a caller expects a certain property, this is much faster than decoding the property's name and type.
     pub fn next_with(&mut self, header: &PropertyHeader) -> Option<Property<'a>> {
         let left = self.left.checked_sub(1)?;
         let mut rest = Self { left, rest: self.rest.strip_prefix(header.bytes.as_slice())? };
@@ -292,8 +292,8 @@ impl<'a> Iterator for Properties<'a> {
     }
 }
 
-/// Returns the size of a value of a fixed-size type, or `None` for strings and binaries, which are stored with their
-/// length.
+/// Returns the size of a value of the given type, or `None` for strings and binaries, which have no fixed size and are
+/// stored with their length.
 fn fixed_bytes(edm_type: EdmType) -> Option<usize> {
     match edm_type {
         EdmType::String | EdmType::Binary => None,
@@ -313,7 +313,8 @@ struct Excess {
 
 /// Builds a record property by property, and tracks the sizes that are checked against the limits.
 ///
-/// It accepts more than a record may contain, because the limits are checked only after the whole body is read.
+/// A builder accepts more than a record may contain, because the limits are checked only after the whole body has been
+/// read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordBuilder {
     bytes: Vec<u8>,
@@ -328,11 +329,11 @@ impl Default for RecordBuilder {
     }
 }
 
-/// The maximum ratio of a finished record's allocated memory to its size.
+/// The maximum ratio of the memory allocated for a finished record to the record's size.
 const CAPACITY_FACTOR_MAX: usize = 2;
 
 impl RecordBuilder {
-    /// Returns an empty builder with capacity for a record of this many bytes.
+    /// Returns an empty builder with capacity for a record of the given size.
     pub fn with_capacity(bytes: usize) -> Self {
         let mut buffer = Vec::with_capacity(HEADER_BYTES + bytes);
         buffer.push(RECORD_VERSION);
@@ -358,7 +359,7 @@ impl RecordBuilder {
         push_value(&mut self.bytes, value);
     }
 
-    /// Returns the number of properties so far.
+    /// Returns the number of properties pushed so far.
     pub fn len(&self) -> usize {
         self.count
     }
@@ -417,7 +418,8 @@ impl RecordBuilder {
         Self { count: self.count, formula_bytes: self.formula_bytes, excess: self.excess, ..ordered }
     }
 
-    /// Returns the finished record with this Timestamp. It occupies at most twice the memory that it needs.
+    /// Returns the finished record with the given Timestamp. The record occupies at most twice the memory that it
+    /// needs.
     pub fn finish(mut self, timestamp: DateTime) -> Record {
         let count = u8::try_from(self.count.min(CUSTOM_PROPERTIES_MAX)).expect("the limit fits one byte");
         let header = timestamp.ticks().to_be_bytes().into_iter().chain([count]);

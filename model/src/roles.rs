@@ -5,7 +5,7 @@
 //! 1. Nothing is allowed unless an assignment grants it.
 //! 2. A grant on a table never extends to another table, nor to the account itself.
 //!
-//! This module must not know tokens, claims or how assignments are configured.
+//! This module must not depend on tokens, on claims or on how assignments are configured.
 
 use std::fmt;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ actions! {
     SET_POLICIES "tables/setAcl/action" 6
     /// Query Entities, Get Entity.
     READ_ENTITIES "tables/entities/read" 7
-    /// All writes of entities except deletions.
+    /// All writes to entities except deletions.
     WRITE_ENTITIES "tables/entities/write" 8
     /// Insert Entity.
     ADD_ENTITIES "tables/entities/add/action" 9
@@ -175,12 +175,12 @@ pub struct RoleScope {
 }
 
 impl RoleScope {
-    /// Returns a scope that allows this caller nothing.
+    /// Returns a scope that allows the caller nothing.
     pub fn new(caller: Arc<str>) -> Self {
         Self { caller, ..Self::default() }
     }
 
-    /// Allows actions on the tables that match a pattern or, without a pattern, on the whole account.
+    /// Allows actions on the tables that match a pattern or, if there is no pattern, on the whole account.
     pub fn allow(&mut self, tables: Option<&TablePattern>, actions: DataActions) {
         match tables {
             None => self.account = self.account.union(actions),
@@ -188,7 +188,7 @@ impl RoleScope {
         }
     }
 
-    /// Returns whether an operation is allowed on a table or, without a table, on the account.
+    /// Returns whether an operation is allowed on a table or, if no table is given, on the account.
     ///
     /// The grants of several assignments are combined.
     pub fn permits(&self, required: RequiredActions, table: Option<&str>) -> bool {

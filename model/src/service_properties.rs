@@ -1,12 +1,12 @@
-//! The service properties of an account (10 §1): logging, which is stored and returned but has no effect, metrics, and
+//! The service properties of an account (10 §1): logging (which is stored and returned but has no effect), metrics, and
 //! CORS rules.
 //!
-//! This module must not know XML.
+//! This module must not depend on XML.
 
 use crate::cors::CorsRules;
 use crate::limits::{RETENTION_DAYS_MAX, RETENTION_DAYS_MIN};
 
-/// The service properties of an account. The default is a new account's: everything is off.
+/// The service properties of an account. The default is the state of a new account, in which everything is off.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServiceProperties {
     /// The logging settings.
@@ -33,8 +33,8 @@ pub struct ServicePropertiesUpdate {
 }
 
 impl ServiceProperties {
-    /// Returns the properties of a new account with analytics: hourly metrics, including metrics per operation, kept
-    /// for a week.
+    /// Returns the properties of a new account with analytics enabled: hourly metrics, including metrics per operation,
+    /// with a retention of a week.
     pub fn with_hourly_metrics() -> Self {
         let retention = RetentionDays::new(7);
         Self { hour_metrics: Metrics { level: MetricsLevel::ServiceAndApi, retention }, ..Self::default() }
@@ -91,7 +91,7 @@ pub enum MetricsLevel {
 pub struct RetentionDays(u16);
 
 impl RetentionDays {
-    /// Checks the limits; returns `None` outside them.
+    /// Checks the limits. Returns `None` if the number is outside them.
     pub fn new(days: u16) -> Option<Self> {
         (RETENTION_DAYS_MIN..=RETENTION_DAYS_MAX).contains(&days).then_some(Self(days))
     }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a transaction has 1 to 100 mutations of different entities, all with one partition key.
 //!
-//! This module must not know how an engine makes a transaction atomic.
+//! This module must not depend on how an engine makes a transaction atomic.
 
 use crate::DateTime;
 use crate::limits::TRANSACTION_OPERATIONS_MAX;
@@ -21,7 +21,7 @@ pub enum TransactionError {
     Empty,
     /// There are more than 100 mutations.
     TooMany,
-    /// The partition key of the mutation at this index differs from the first one.
+    /// The partition key of the mutation at this index differs from that of the first mutation.
     DifferentPartition(usize),
     /// The mutation at this index has the same entity key as an earlier one.
     DuplicateEntity(usize),
@@ -58,8 +58,8 @@ impl Transaction {
         &self.0
     }
 
-    /// Applies the transaction to its entities at this instant, mutation by mutation. The error contains the index of
-    /// the first refused mutation; nothing changes then.
+    /// Applies the transaction to its entities, mutation by mutation. `now` is the time of the write. An error contains
+    /// the index of the first refused mutation; in that case, nothing changes.
     ///
     /// `existing` contains, for each mutation, the record bytes of its entity.
     pub fn apply<B: AsRef<[u8]>>(

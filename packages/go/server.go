@@ -1,7 +1,7 @@
 // Package rowhousetest starts a Rowhouse server for tests: in memory, on a free port of this machine.
 //
-// The program is the file that ROWHOUSE_BINARY names, or else rowhouse in PATH. It stops when its standard input ends,
-// so it never outlives the tests.
+// The program is the file that ROWHOUSE_BINARY names, or else rowhouse in PATH. It stops when its standard input is
+// closed, so it never outlives the tests.
 package rowhousetest
 
 import (
@@ -30,7 +30,7 @@ var client = http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Ti
 type Account struct {
 	Name             string
 	Key              string // in Base64
-	Endpoint         string // the address of its tables
+	Endpoint         string // the URL of its tables
 	ConnectionString string // for client libraries; contains all of the above
 }
 
@@ -44,7 +44,7 @@ type Server struct {
 	log     tail
 }
 
-// NewAccount returns an empty account on the shared server. It is deleted at the end of the test.
+// NewAccount returns an empty account on the shared server. The account is deleted at the end of the test.
 func NewAccount(t testing.TB) Account {
 	t.Helper()
 	return Shared(t).NewAccount(t)
@@ -63,7 +63,7 @@ func Shared(t testing.TB) *Server {
 
 var shared = sync.OnceValues(func() (*Server, error) { return start(nil) })
 
-// Start starts a separate server with these options for `rowhouse serve`, and stops it at the end of the test.
+// Start starts a separate server with the given options for `rowhouse serve`, and stops it at the end of the test.
 func Start(t testing.TB, options ...string) *Server {
 	t.Helper()
 	server, err := start(options)
@@ -74,7 +74,7 @@ func Start(t testing.TB, options ...string) *Server {
 	return server
 }
 
-// NewAccount returns an empty account on this server. It is deleted at the end of the test.
+// NewAccount returns an empty account on this server. The account is deleted at the end of the test.
 func (s *Server) NewAccount(t testing.TB) Account {
 	t.Helper()
 	var made Account
@@ -137,7 +137,7 @@ func start(options []string) (*Server, error) {
 		if value, found := strings.CutPrefix(lines.Text(), "connection string: "); found {
 			server.Account = parse(value)
 		}
-		// Empty unless the line has this prefix. It is the last line that the server prints.
+		// The address is empty unless the line has this prefix. That line is the last one that the server prints.
 		_, server.admin, _ = strings.Cut(lines.Text(), "admin on ")
 	}
 	if server.admin == "" {
@@ -172,9 +172,10 @@ func findProgram() (string, error) {
 	return filepath.Abs(chosen)
 }
 
-// environment returns this process's variables without ROWHOUSE_ variables, which may be set for another server.
+// environment returns this process's environment variables without ROWHOUSE_ variables, which may be set for another
+// server.
 func environment() []string {
-	// Not an option, so that an option can override the port.
+	// The port is set in a variable instead of an option, so that an option can override it.
 	kept := []string{"ROWHOUSE_LISTEN=127.0.0.1:0"}
 	for _, variable := range os.Environ() {
 		if !strings.HasPrefix(variable, "ROWHOUSE_") {
@@ -199,7 +200,7 @@ func parse(connectionString string) Account {
 	return account
 }
 
-// tail keeps the end of the log.
+// tail keeps the last part of the log.
 type tail struct {
 	mutex sync.Mutex
 	bytes []byte

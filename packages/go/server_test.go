@@ -21,7 +21,7 @@ func TestEachTestHasAnAccountOnOneServer(t *testing.T) {
 			t.Errorf("%+v is not an account on %s", account, host)
 		}
 	}
-	// After its test ends, the first account is deleted, so its name is free.
+	// When its test has ended, the first account is deleted, so its name is available.
 	server.Control(t, "POST", "/test/accounts", fmt.Sprintf(`{"name":%q}`, first.Name))
 	if status, _, err := server.send("POST", "/test/accounts", fmt.Sprintf(`{"name":%q}`, second.Name)); status != 409 || err != nil {
 		t.Errorf("%s was created twice: %d %v", second.Name, status, err)

@@ -1,7 +1,7 @@
 """Puts the program into the wheel as a script of the environment, and sets the wheel's platform tag.
 
-scripts/package-python.sh passes both in environment variables. An editable installation needs neither: it runs the
-program that ROWHOUSE_BINARY names.
+scripts/package-python.sh passes both in environment variables. An editable installation needs neither of them: it runs
+the program that ROWHOUSE_BINARY names.
 """
 
 import os

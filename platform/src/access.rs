@@ -1,4 +1,4 @@
-//! The types that the interface shares across all systems.
+//! The types of the interface that are the same on all systems.
 
 use std::io;
 
@@ -13,12 +13,12 @@ pub enum Access {
     WriteOrCreate,
 }
 
-/// The limit of open files in a process, including connections. `None` means no limit.
+/// The limit on open files in a process, including connections. `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenFilesLimit {
     /// The current limit.
     pub current: Option<u64>,
-    /// The limit up to which the process may raise it.
+    /// The value up to which the process may raise the current limit.
     pub maximum: Option<u64>,
 }
 

@@ -13,8 +13,8 @@
 //! | `service_manager` | notifications to the service manager |
 //! | `signals` | requests to stop and to reload files |
 //!
-//! This crate must not know anything of Rowhouse: the contents of files, the data sent over connections, or log
-//! messages.
+//! This crate must not depend on anything specific to Rowhouse, such as the contents of files, the data sent over
+//! connections, or log messages.
 
 mod access;
 #[cfg(unix)]

@@ -135,7 +135,7 @@ fn list(args: &ListArgs) -> anyhow::Result<String> {
 
 /// The next step after a change.
 const NEXT: &str =
-    "a running server that uses this file with --accounts rereads it within a second, or immediately on SIGHUP";
+    "a running server that uses this file with --accounts reloads it within a second, or immediately on SIGHUP";
 
 fn account_name(text: &str) -> anyhow::Result<AccountName> {
     AccountName::new(text)
@@ -179,7 +179,7 @@ fn replace(path: &Path, text: &str, exists: bool) -> anyhow::Result<()> {
 }
 
 fn write_new(path: &Path, text: &str, replaced: Option<&Path>) -> anyhow::Result<()> {
-    // Otherwise, a file that another process left under this name would keep its owner and its permissions.
+    // Otherwise, a file that a different process left under this name would keep its owner and its permissions.
     let _ = std::fs::remove_file(path);
     let mut file = private_file().write(true).create_new(true).open(path)?;
     if let Some(replaced) = replaced {

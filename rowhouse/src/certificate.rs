@@ -54,7 +54,7 @@ pub(crate) fn run(args: CertificateArgs) -> anyhow::Result<String> {
     for path in [&cert, &key] {
         ensure!(
             !path.exists(),
-            "{} already exists: choose another file with --cert or --key, or remove it",
+            "{} already exists: choose a different file with --cert or --key, or remove it",
             path.display()
         );
     }

@@ -14,10 +14,10 @@ use std::time::Duration;
 use store::PostgresOptions;
 use tools::StoreUrl;
 
-/// The variable that holds account names and keys. There is no corresponding command line option.
+/// The variable that contains account names and keys. There is no corresponding command line option.
 const ACCOUNT_KEYS_VARIABLE: &str = "ROWHOUSE_ACCOUNT_KEYS";
 
-/// The variable that holds the password of the database, as for the PostgreSQL programs.
+/// The variable that contains the password of the database, as for the PostgreSQL programs.
 const STORE_PASSWORD_VARIABLE: &str = "PGPASSWORD";
 /// Bytes per MiB, the unit of sizes in options.
 const MIB: usize = 1024 * 1024;
@@ -31,7 +31,7 @@ const STORE_CONNECTIONS_MAX: usize = 1000;
 /// Names and keys of accounts from the environment.
 #[derive(Debug, Clone, Copy)]
 pub struct AccountKeys<'t> {
-    /// The variable that holds them.
+    /// The variable that contains the names and keys.
     pub variable: &'static str,
     /// `name:key1[:key2]` entries, separated by semicolons.
     pub text: &'t str,
@@ -51,9 +51,9 @@ pub struct Config {
     pub exposure: Exposure,
     /// Where the data is kept.
     pub storage: Storage,
-    /// Files with secrets that are read only at the start.
+    /// Files with secrets that are read only at startup.
     pub secret_files: Vec<PathBuf>,
-    /// The accounts at the start.
+    /// The accounts at startup.
     pub accounts: Accounts,
     /// The file that the accounts were read from; `None` if they came from elsewhere.
     pub account_file: Option<Files<1>>,
@@ -83,13 +83,13 @@ pub struct Config {
     pub targets: Option<Targets>,
     /// The cloud conditions to rehearse; `None` for none.
     pub rehearsal: Option<RehearsalSettings>,
-    /// The quota of accounts that have no quota of their own.
+    /// The quota of accounts that do not have their own quota.
     pub quota: Quota,
     /// Whether metrics about requests are kept in tables.
     pub has_analytics: bool,
     /// Whether every response contains the emulator's version.
     pub names_emulator_version: bool,
-    /// The time that requests in flight have to finish after a signal.
+    /// How long to wait for requests in flight after a signal.
     pub shutdown_time: Duration,
     /// Whether the end of standard input stops the server.
     pub stop_with_stdin: bool,
@@ -193,8 +193,8 @@ impl Config {
             oauth,
             domains: args.domain.unwrap_or_default(),
             query_time: Duration::from_secs(query_seconds),
-            // By default, both endpoints are served, for development. The secondary shows nothing that the primary
-            // hides.
+            // By default, both endpoints are served, for development. The secondary endpoint shows nothing that the
+            // primary endpoint hides.
             secondary: args.secondary.unwrap_or(SecondaryArg::Mirror).into(),
             stats_on_primary: args.stats_on_primary.unwrap_or(false),
             explorer,

@@ -1,4 +1,4 @@
-//! The life of the server: listen, open the data, announce the address, serve, shut down cleanly.
+//! The lifecycle of the server: listen, open the data, announce the address, serve, shut down cleanly.
 //!
 //! [`Surroundings`] determines how the server is announced, and what runs next to it.
 
@@ -39,7 +39,7 @@ pub(crate) struct Ready {
 
 /// How a server is announced, and what runs next to it.
 pub(crate) trait Surroundings {
-    /// Returns the option and value that make the system choose the server's port.
+    /// Returns the option and the value that make the system choose the server's port.
     fn listen_option(&self) -> &'static str;
     /// Announces the server once it is ready.
     fn announce(&mut self, ready: &Ready) -> impl Future<Output = anyhow::Result<()>>;
@@ -47,7 +47,7 @@ pub(crate) trait Surroundings {
     fn ended(&mut self) -> impl Future<Output = ()>;
     /// Called when the server begins to stop and finishes the requests in flight.
     fn stopping(&mut self);
-    /// Called when the server has stopped or failed to start. Completes when nothing runs next to it anymore.
+    /// Called when the server has stopped or failed to start. Completes when nothing runs next to the server anymore.
     fn stopped(&mut self) -> impl Future<Output = ()>;
 }
 
@@ -72,13 +72,13 @@ impl Surroundings for Alone {
     async fn stopped(&mut self) {}
 }
 
-/// Runs only the server until SIGTERM or Ctrl-C, or until standard input ends if the configuration requests that.
+/// Runs only the server until SIGTERM or Ctrl-C, or until standard input is closed if the configuration requests that.
 pub(crate) fn run_alone(config: Config) -> anyhow::Result<()> {
     run(config, &mut Alone)
 }
 
-/// Runs the server until SIGTERM or Ctrl-C, until its surroundings end, or until standard input ends if the
-/// configuration requests that.
+/// Runs the server until SIGTERM or Ctrl-C, until its surroundings request a stop, or until standard input is closed if
+/// the configuration requests that.
 pub(crate) fn run(config: Config, surroundings: &mut impl Surroundings) -> anyhow::Result<()> {
     server::begin_process();
     let log = server::start_log(config.log_format, &config.log, config.log_file.as_deref())?;
@@ -213,7 +213,7 @@ async fn serve<E: Engine>(
     server.run(listener, stop).await
 }
 
-/// Returns the result of a step that precedes readiness, or an error as soon as standard input ends.
+/// Returns the result of a step that precedes readiness, or an error as soon as standard input is closed.
 async fn unless_ended<T>(
     input: Option<StandardInput>,
     work: impl Future<Output = anyhow::Result<T>>,
@@ -221,16 +221,16 @@ async fn unless_ended<T>(
     let Some(input) = input else { return work.await };
     tokio::select! {
         done = work => done,
-        () = input.ended() => bail!("standard input ended before the server was ready"),
+        () = input.ended() => bail!("standard input was closed before the server was ready"),
     }
 }
 
-/// Completes when a signal requests a stop, or when this input ends.
+/// Completes when a signal requests a stop, or when the input is closed.
 async fn asked_to_stop(signal: impl Future<Output = ()>, input: Option<StandardInput>) {
     let Some(input) = input else { return signal.await };
     tokio::select! {
         () = signal => {}
-        () = input.ended() => info!("stopping because standard input ended"),
+        () = input.ended() => info!("stopping because standard input was closed"),
     }
 }
 

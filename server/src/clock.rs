@@ -1,12 +1,13 @@
-//! The only place where the crate reads time. Instants come from here; the time of day comes from the clock in the
-//! settings ([`model::Clock`]).
+//! The only module of the crate that reads the time. Instants come from here; the time of day comes from the clock in
+//! the settings ([`model::Clock`]).
 //!
 //! The time of day determines Timestamps, the validity of credentials, and analytics, and appears in responses. A
 //! request reads it once. A program that gives the settings and the engine the same clock can move the time of the
 //! whole server.
 //!
-//! Instants measure durations: time limits, throttling and pauses. They come from the runtime, so a test that pauses
-//! the runtime's clock pauses all of them. Functions that depend on time take it as an argument where that is simple.
+//! Instants measure durations: time limits, throttling and pauses. Instants come from the runtime, so a test that
+//! pauses the runtime's clock pauses all of these timers. Functions that depend on time take it as an argument where
+//! that is simple.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -48,10 +49,10 @@ mod tests {
             let text = fs::read_to_string(path).unwrap();
             let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
             for call in ["Instant::now", "SystemTime::now", ".elapsed()"] {
-                assert!(!product.contains(call), "{} calls {call} and not crate::clock", path.display());
+                assert!(!product.contains(call), "{} calls {call} instead of crate::clock", path.display());
             }
             let may_read_system = path.ends_with("process.rs");
-            assert!(may_read_system || !product.contains("system_time"), "{} ignores the set clock", path.display());
+            assert!(may_read_system || !product.contains("system_time"), "{} ignores the clock in the settings", path.display());
         }
     }
 }

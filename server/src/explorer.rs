@@ -1,5 +1,5 @@
-//! The explorer: the files of a web page that shows tables in a browser, and what the page needs to know about this
-//! server.
+//! The explorer: the files of a web page that shows tables in a browser, and the settings of this server that the page
+//! needs.
 //!
 //! Invariants:
 //!
@@ -7,9 +7,10 @@
 //!   client.
 //! - No response reveals which accounts exist. The only exception is the publicly known development account, and only
 //!   for a page that may use it.
-//! - Every response has the same strict policy: nothing inline, nothing from other origins, not in a frame.
+//! - Every response has the same strict content security policy: no inline code, no content from other origins, and no
+//!   frames.
 //!
-//! This module must not know operations or engines.
+//! This module must not depend on operations or engines.
 
 use crate::request::IncomingRequest;
 use crate::response::OperationResponse;
@@ -118,7 +119,7 @@ enum Content {
     File(&'static File),
 }
 
-/// Returns true if a list of entity tags contains this one, by weak comparison (RFC 9110, section 13.1.2).
+/// Returns true if a list of entity tags contains `tag`, by weak comparison (RFC 9110, section 13.1.2).
 fn names(list: &HeaderValue, tag: &str) -> bool {
     let list = list.as_bytes().split(|b| *b == b',').map(<[u8]>::trim_ascii);
     list.map(|one| one.strip_prefix(b"W/").unwrap_or(one)).any(|one| one == b"*" || one == tag.as_bytes())

@@ -5,7 +5,7 @@
 //! `service.rs` contains the flow of a request. Each folder has one job, which its `mod.rs` states.
 //! `tests/structure.rs` of the program fails if folders depend on each other in a cycle.
 //!
-//! This crate must not know how an engine stores anything, nor the command line, nor where settings come from.
+//! This crate must not depend on how an engine stores data, on the command line, or on where settings come from.
 
 mod accounts;
 mod admin;

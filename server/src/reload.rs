@@ -1,8 +1,8 @@
-//! Files that are read again while the server runs: when they change, and on SIGHUP.
+//! Files that are reloaded while the server runs: when they change, and on SIGHUP.
 //!
 //! The value built from them is replaced as a whole: code that holds the old value keeps it, and [`Live::current`]
-//! returns the new one. If the files are missing or broken, the value does not change. This module must not know what
-//! the files contain.
+//! returns the new one. If the files are missing or broken, the value does not change. This module must not depend on
+//! what the files contain.
 
 use anyhow::{Context, anyhow, ensure};
 use platform::files::exposure_warning;
@@ -15,8 +15,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-/// The interval between reads. A change is applied when two consecutive reads find the same content. This avoids
-/// applying a file that is still being written, or a certificate whose key has not been replaced yet.
+/// The interval between reads. A change is applied when two consecutive reads find the same content. This way, a file
+/// that is still being written, or a certificate whose key has not been replaced yet, is not applied.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The maximum size of one file, in bytes; enough for tens of thousands of accounts.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -55,7 +55,7 @@ pub struct Files<const N: usize> {
     pub is_secret: bool,
 }
 
-/// Does not show the contents, because they are secret.
+/// Does not show the contents, because they may be secret.
 impl<const N: usize> fmt::Debug for Files<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.paths).finish()
@@ -124,7 +124,7 @@ pub(crate) fn follow<T: Send + Sync + 'static, const N: usize>(
     Ok(())
 }
 
-/// Keeps a value unchanged for as long as the server runs. Each SIGHUP logs this instead of ending the process.
+/// Keeps a value unchanged for as long as the server runs. Each SIGHUP is logged instead of terminating the process.
 pub(crate) fn keep<const N: usize>(what: &'static str, files: &Files<N>) -> anyhow::Result<()> {
     let mut hangups = Hangups::listen().context("listening for SIGHUP")?;
     warn_if_exposed(files);
@@ -132,7 +132,7 @@ pub(crate) fn keep<const N: usize>(what: &'static str, files: &Files<N>) -> anyh
     tokio::spawn(async move {
         loop {
             hangups.next().await;
-            info!("{what}: with --test-controls, {names} is read only at the start");
+            info!("{what}: with --test-controls, {names} is read only at startup");
         }
     });
     Ok(())
@@ -152,8 +152,8 @@ impl<const N: usize> ChangeDetector<N> {
         Self { last: applied.clone(), applied }
     }
 
-    /// Returns true if the content must be applied, either because SIGHUP requests it or because it is a change that
-    /// was found twice.
+    /// Returns true if the content must be applied, either because SIGHUP requests it or because the same change was
+    /// found twice.
     fn is_due(&mut self, found: &FilesResult<N>, is_requested: bool) -> bool {
         let is_settled = *found == self.last;
         if !is_settled {
@@ -168,9 +168,9 @@ impl<const N: usize> ChangeDetector<N> {
 }
 
 fn read_again<const N: usize>(paths: [PathBuf; N], is_secret: bool) -> FilesResult<N> {
-    // A pipe can be read only once; a second read would wait for its writer forever.
+    // A pipe can be read only once; a second read would wait forever for a writer.
     match paths.iter().find(|path| std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())) {
-        Some(path) => Err(format!("{} is not a regular file, so it is read only at the start", path.display())),
+        Some(path) => Err(format!("{} is not a regular file, so it is read only at startup", path.display())),
         None => Files::read_as(paths, is_secret).map_err(|error| format!("{error:#}")),
     }
 }
@@ -188,12 +188,12 @@ fn apply<T, const N: usize>(
     match made {
         Ok((files, value)) => {
             live.replace(value);
-            info!("{what}: read again from {}, now in effect", files.names());
+            info!("{what}: reloaded from {}, now in effect", files.names());
             warn_if_exposed(files);
         }
         Err(error) => {
             let error = format!("{error:#}").replace('\n', " ");
-            warn!("{what}: not read again, the current value stays in effect: {error}");
+            warn!("{what}: not reloaded, the current value stays in effect: {error}");
         }
     }
 }

@@ -33,12 +33,12 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tracing::info;
 
-/// The admin listener and traces, which run from before the engine is opened until the process ends.
+/// The admin listener and traces, which run from before the engine is opened until the process exits.
 #[derive(Debug)]
 pub struct Observers {
     /// The admin listener and its address; `None` if there is none.
     admin: Option<(Arc<Admin>, SocketAddr)>,
-    /// The request counters; `None` if they are not read.
+    /// The request counters; `None` if nothing reads them.
     metrics: Option<Arc<Metrics>>,
     connections: Arc<ConnectionCounters>,
     tracer: Option<Arc<Tracer>>,
@@ -47,7 +47,7 @@ pub struct Observers {
 impl Observers {
     /// Starts the admin listener, if one is given, and traces, if the environment names a collector.
     ///
-    /// `revision` is the source revision, if the program knows it. Must be called on the server's runtime.
+    /// `revision` is the source revision, if it is known. Must be called on the server's runtime.
     pub fn start(
         admin: Option<TcpListener>,
         log: LogControl,
@@ -75,8 +75,8 @@ impl Observers {
         Ok(Self { admin, metrics, connections, tracer })
     }
 
-    /// Only counts requests, for a program that embeds the server: without an admin listener and without traces,
-    /// independent of the environment.
+    /// Returns observers that only count requests, for a program that embeds the server. There are no admin listener
+    /// and no traces, whatever the environment contains.
     pub fn counting() -> (Self, Arc<Metrics>) {
         let metrics = Arc::new(Metrics::new(false));
         let observers =
@@ -106,7 +106,7 @@ impl<E: Engine> Server<E> {
         let accounts = Arc::new(Live::new(settings.accounts));
         if let Some(files) = settings.account_file {
             if settings.test_controls.is_some() {
-                // A reset by a test restores the accounts from the start.
+                // The file is not reloaded, because a reset by a test restores the initial accounts.
                 reload::keep("accounts", &files)?;
             } else {
                 follow_accounts(files, settings.check_accounts, Arc::clone(&accounts))?;
@@ -166,8 +166,8 @@ impl<E: Engine> Server<E> {
         test_data(&self.service, clock, engine)
     }
 
-    /// Serves connections until `stop` is done. Then finishes requests, writes what is only in memory, and closes the
-    /// engine.
+    /// Serves connections until `stop` completes. Then finishes requests, writes the data that is only in memory, and
+    /// closes the engine.
     pub async fn run(self, listener: TcpListener, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let Self { service, observers, tls, connections, shutdown_time } = self;
         let Observers { admin, connections: counters, tracer, metrics: _ } = observers;
@@ -181,7 +181,7 @@ impl<E: Engine> Server<E> {
             }
         };
         let (engine, accounts) = (&service.engine, &service.accounts);
-        // This task only reads, so it may end with the runtime.
+        // This task only reads, so it may be stopped together with the runtime.
         tokio::spawn(quota::run(Arc::clone(engine), Arc::clone(accounts), Arc::clone(&service.quotas)));
         let analytics = service.analytics.as_ref().map(|analytics| {
             let (engine, accounts) = (Arc::clone(engine), Arc::clone(accounts));
@@ -230,7 +230,7 @@ fn live_tls(tls: Option<(Files<2>, ServerConfig)>) -> anyhow::Result<Option<Arc<
     Ok(Some(live))
 }
 
-/// Returns the part of the shutdown time that requests have left, but never less than the minimum.
+/// Returns the part of the shutdown time that remains after requests have finished, but never less than the minimum.
 fn time_for_analytics(shutdown_time: Duration, stopping_for: Duration) -> Duration {
     shutdown_time.saturating_sub(stopping_for).max(Duration::from_secs(ANALYTICS_SHUTDOWN_SECONDS_MIN))
 }

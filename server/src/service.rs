@@ -72,7 +72,7 @@ pub(crate) struct Service<E> {
     /// `None` if the server keeps no metrics for accounts.
     pub(crate) analytics: Option<Arc<Analytics>>,
     pub(crate) secondary: Secondary,
-    /// Whether the primary endpoint serves statistics, too, in path style.
+    /// Whether the primary endpoint also serves statistics, in path style.
     pub(crate) stats_on_primary: bool,
     pub(crate) has_explorer: bool,
     pub(crate) failure_log: Arc<FailureLog>,
@@ -107,7 +107,7 @@ struct RequestedOperation<'r> {
 }
 
 impl<E: Engine> Service<E> {
-    /// Handles one request whose head was received at this instant.
+    /// Handles one request whose head was received at the given instant.
     pub(crate) async fn handle(
         self: Arc<Self>,
         request: http::Request<Incoming>,
@@ -206,8 +206,8 @@ impl<E: Engine> Service<E> {
         self.has_explorer && explorer::Address::parse(path).is_some()
     }
 
-    /// Returns true if the response to a successful operation is to be lost. A batch succeeds even if nothing of it
-    /// was committed.
+    /// Returns true if the response to a successful operation is to be lost. A batch counts as successful even if none
+    /// of it was committed.
     fn loses_answer(&self, context: &RequestContext<'_>) -> bool {
         self.rehearsal.as_deref().is_some_and(|rehearsal| {
             let info = context.operation.info();
@@ -302,7 +302,7 @@ impl<E: Engine> Service<E> {
         let data_service_version = data_service_version.map_err(|code| front_end(code.into()))?;
         let (accept, format) = (headers.accept, options.format.as_deref());
         let preferences = FormatPreferences { version, data_service_version, accept, format };
-        // Errors about the URL take precedence over those about the format, but are written in the format.
+        // Errors about the URL take precedence over errors about the format, but are written in that format.
         let expects_body = matches!(parts.method, Method::GET | Method::POST);
         let expected = if expects_body { preferences.response_format() } else { preferences.empty_response_format() };
         context.format = expected.ok();
@@ -324,7 +324,7 @@ impl<E: Engine> Service<E> {
             // The client does not choose the format of XML.
             _ if info.is_xml() => Format::Json(MetadataLevel::Minimal),
             _ if info.responds_with_body() == expects_body => resolved(expected)?,
-            // Here the effective method differs from the one on the wire.
+            // In this case, the effective method differs from the method on the wire.
             _ if info.responds_with_body() => resolved(preferences.response_format())?,
             _ => resolved(preferences.empty_response_format())?,
         };
@@ -428,7 +428,7 @@ impl<E: Engine> Service<E> {
 
     /// Returns the properties of an account of this server, if it has CORS rules.
     fn properties_with_rules(&self, accounts: &Accounts, account: &AccountName) -> Option<Arc<ServiceProperties>> {
-        // If the engine is closing, the operation itself fails with the reason.
+        // If the engine is closing, the operation itself fails and reports the reason.
         let properties = self.properties_in_effect(account).ok()?;
         (!properties.cors.is_empty() && accounts.keys(account).is_some()).then_some(properties)
     }
@@ -447,7 +447,7 @@ impl<E: Engine> Service<E> {
         web_page::check_origin(context.incoming, context.cors.as_ref().map(|properties| &properties.cors))
     }
 
-    /// Returns what the explorer needs to know about the server, for a page on the host that a request addresses.
+    /// Returns the settings that the explorer needs, for a page on the host that a request addresses.
     fn page_settings(&self, incoming: &IncomingRequest<'_>, accounts: &Accounts) -> PageSettings {
         let is_host_style = incoming.target.base_path.is_empty();
         let host_account = incoming.target.account.as_ref().filter(|_| is_host_style);
@@ -462,8 +462,8 @@ impl<E: Engine> Service<E> {
         }
     }
 
-    /// Rejects what the endpoint does not serve: writes, and depending on the settings reads, on the secondary
-    /// endpoint (07 §7), and statistics on the primary endpoint (10 §6).
+    /// Rejects operations that the endpoint does not serve: on the secondary endpoint, writes and, depending on the
+    /// settings, reads (07 §7); on the primary endpoint, statistics (10 §6).
     fn check_endpoint(&self, kind: OperationKind, target: &Target<'_>) -> Result<(), Failure> {
         let is_stats = kind == OperationKind::GetServiceStats;
         if target.secondary && kind.info().is_write {

@@ -28,30 +28,31 @@ pub type AccountCheck = Box<dyn Fn(&Accounts) -> anyhow::Result<()> + Send + Syn
 pub struct Settings {
     /// The time of day. The engine has its own clock, which should be the same one.
     pub clock: Arc<dyn Clock>,
-    /// The same clock if a test may move it without its clients' knowledge. In that case requests may also be dated by
-    /// the real time.
+    /// The same clock, if a test may move it without its clients' knowledge. In that case, requests may also be dated
+    /// by the real time.
     pub test_clock: Option<TestClock>,
-    /// The accounts at the start.
+    /// The accounts at startup.
     pub accounts: Accounts,
-    /// The file from which the accounts were read, and are read again when it changes; `None` if there is no file.
+    /// The file from which the accounts were read, and from which they are reloaded when it changes; `None` if there is
+    /// no file.
     pub account_file: Option<Files<1>>,
     /// The check that the accounts in a changed file must pass.
     pub check_accounts: AccountCheck,
-    /// The certificate and key files, which are read again when they change, and the settings made from them; `None`
-    /// for plain HTTP.
+    /// The certificate and key files, which are reloaded when they change, and the settings made from them; `None` for
+    /// plain HTTP.
     pub tls: Option<(Files<2>, ServerConfig)>,
     /// The settings for bearer tokens; `None` if no bearer tokens are accepted.
     pub oauth: Option<OAuthConfig>,
     /// The domains under which accounts are addressed in host style.
     pub domains: Vec<String>,
-    /// Whether requests for accounts with the well-known key may name any host. Otherwise they must name this machine,
-    /// which protects them from web pages.
+    /// Whether requests for accounts with the well-known key may name any host. Otherwise, they must name this machine,
+    /// which protects these accounts from web pages.
     pub development_key_for_any_host: bool,
     /// The maximum time that a query runs before it responds with a continuation token.
     pub query_time: Duration,
     /// What the secondary endpoint serves.
     pub secondary: Secondary,
-    /// Whether the primary endpoint serves statistics, too, in path style.
+    /// Whether the primary endpoint also serves statistics, in path style.
     pub stats_on_primary: bool,
     /// Whether the explorer is served, below `/_rowhouse/`.
     pub explorer: bool,
@@ -73,8 +74,8 @@ pub struct Settings {
     pub has_analytics: bool,
     /// Whether every response names the same version as the emulator.
     pub names_emulator_version: bool,
-    /// What the test controls need; `None` if they are off. They are on the admin listener. With them, the account
-    /// file is not read again.
+    /// The parts of the program that the test controls need; `None` if the controls are off. The admin listener serves
+    /// the controls. If they are on, the account file is not reloaded.
     pub test_controls: Option<TestControlSettings>,
     /// The maximum time that requests may continue after the server was asked to stop.
     pub shutdown_time: Duration,

@@ -1,14 +1,14 @@
 //! Reads TOML files that may contain secrets: no error shows a value.
 //!
-//! The errors of the library quote the faulty line, and those of serde quote the value. Either may be a password or a
-//! key. Only the name of an unknown field is shown, and only if it looks like one.
+//! The errors of the library quote the faulty line, and the errors of serde quote the value. Either may contain a
+//! password or a key. Only the name of an unknown field is shown, and only if it looks like a field name.
 
 use anyhow::anyhow;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use toml::Spanned;
 
-/// Parses the text of a file. An error contains the position and the kind of the fault. `names` are the fields of the
+/// Parses the text of a file. An error contains the position and the kind of the mistake. `names` are the fields of the
 /// file; they are needed only if the type has flattened fields.
 pub fn parse_toml<T: DeserializeOwned>(text: &str, names: &[&str]) -> anyhow::Result<T> {
     toml::from_str(text).map_err(|error| {
@@ -43,7 +43,7 @@ fn place_of_field(text: &str, name: &str) -> Option<std::ops::Range<usize>> {
     fields.into_keys().find(|field| field.get_ref() == name).map(|field| field.span())
 }
 
-/// Describes an unknown field, and suggests the one that was probably meant. Omits the name if it might be a secret.
+/// Describes an unknown field, and suggests the field that was probably meant. Omits the name if it might be a secret.
 fn describe_unknown(name: &str, names: &[&str]) -> String {
     let spelling = |name: &str| name.to_ascii_lowercase().replace('_', "-");
     let similarity = |known: &str| strsim::jaro_winkler(&spelling(name), known);
@@ -66,8 +66,8 @@ const SIMILAR: f64 = 0.8;
 const FIELD_NAME_BYTES_MAX: usize = 40;
 const LISTED_MAX: usize = 12;
 
-/// Returns a message without what it quotes from the file: `invalid type: string "x", expected a number` quotes `x`.
-/// What follows the last `, expected` comes from this program or from the library.
+/// Returns a message without the parts that it quotes from the file: `invalid type: string "x", expected a number`
+/// quotes `x`. The part after the last `, expected` comes from this program or from the library.
 fn without_text(message: &str) -> String {
     // The message names a field that this program expects.
     if ["missing field", "duplicate field"].iter().any(|start| message.starts_with(start)) {

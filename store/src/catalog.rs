@@ -17,7 +17,7 @@ pub(crate) struct Catalog<T> {
 /// A table in the catalog.
 #[derive(Debug, Clone)]
 pub(crate) struct Listed<T> {
-    /// The name, spelled as at creation.
+    /// The name, in the letter case in which the table was created.
     pub(crate) name: TableName,
     pub(crate) policies: StoredAccessPolicies,
     /// The engine's value for the table.
@@ -31,17 +31,17 @@ impl<T> Default for Catalog<T> {
 }
 
 impl<T> Catalog<T> {
-    /// Returns the table with this name, in any letter case.
+    /// Returns the table with the given name. Letter case is ignored.
     pub(crate) fn get(&self, key: &TableKey) -> Option<&Listed<T>> {
         self.accounts.get(&key.account)?.get(key.name.folded())
     }
 
-    /// Returns the table with this name for modification.
+    /// Returns the table with the given name for modification.
     pub(crate) fn get_mut(&mut self, key: &TableKey) -> Option<&mut Listed<T>> {
         self.accounts.get_mut(&key.account)?.get_mut(key.name.folded())
     }
 
-    /// Adds a table without policies. The caller ensures that no table has this name.
+    /// Adds a table without policies. The caller ensures that no table with the same name exists.
     pub(crate) fn insert(&mut self, key: &TableKey, table: T) {
         let tables = self.accounts.entry(key.account.clone()).or_default();
         let policies = StoredAccessPolicies::default();
@@ -82,7 +82,7 @@ impl<T> Catalog<T> {
     }
 
     /// Returns at most `limit` table names of an account, ordered by folded name, starting at `from` (folded,
-    /// inclusive). Metrics tables are omitted.
+    /// inclusive). Omits metrics tables.
     pub(crate) fn list(&self, account: &AccountName, from: &str, limit: usize) -> Vec<TableName> {
         let Some(tables) = self.accounts.get(account) else { return Vec::new() };
         let from = (Bound::Included(from.max(TABLE_NAMES_FROM)), Bound::Unbounded);

@@ -18,7 +18,7 @@ pub(crate) const ENTITIES_BETWEEN_REPORTS: u64 = 256;
 pub struct CheckReport {
     /// The problems; empty if there are none.
     pub problems: Vec<Problem>,
-    /// The number of further problems that `problems` does not list.
+    /// The number of additional problems that `problems` does not list.
     pub unlisted: u64,
     /// Observations that are not damage but worth reporting.
     pub notes: Vec<String>,
@@ -41,7 +41,7 @@ pub struct Problem {
     pub what: String,
 }
 
-/// The counts of a table that was read.
+/// The number and size of the entities of a checked table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckedTable {
     /// The account and name of the table.
@@ -68,8 +68,8 @@ impl CheckReport {
     }
 }
 
-/// Reads every entity of a snapshot and reports problems. `read` is called with the number of entities read since its
-/// last call; it stops the check by returning `false`. Returns whether the check ran to completion.
+/// Reads every entity of a snapshot and reports problems. `read` is called with the number of entities read since the
+/// previous call; returning `false` stops the check. Returns whether the check ran to completion.
 pub fn check_snapshot(snapshot: &dyn Snapshot, report: &mut CheckReport, read: &dyn Fn(u64) -> bool) -> bool {
     (0..snapshot.contents().tables.len()).all(|index| check_table(snapshot, index, report, read))
 }
@@ -111,8 +111,8 @@ fn check_table(snapshot: &dyn Snapshot, index: usize, report: &mut CheckReport, 
     goes_on
 }
 
-/// Checks one entity: its key bytes inside the table, its record bytes, and that its Timestamp is not later than
-/// `last_stamp`.
+/// Checks that the key bytes (inside the table) and the record bytes of an entity are valid, and that its Timestamp is
+/// not later than `last_stamp`.
 pub(crate) fn check_entity(key: &[u8], record: &[u8], last_stamp: DateTime) -> Result<(), &'static str> {
     let entity = EntityView::new(key, record).map_err(|_| "its key or record cannot be read")?;
     let is_key = |text: &str| KeyText::new(text).is_ok();

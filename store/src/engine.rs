@@ -3,8 +3,8 @@
 //! Invariants that every engine maintains:
 //!
 //! 1. A commit is atomic and isolated: a page sees all of a transaction or none of it.
-//! 2. A commit acknowledged with `Ok` is durable, to the degree for which the engine was configured.
-//! 3. The Timestamp of an entity grows with every write, even if the clock stands still or moves backwards.
+//! 2. A commit acknowledged with `Ok` is as durable as the engine is configured to make it.
+//! 3. The Timestamp of an entity increases with every write, even if the clock stands still or moves backwards.
 //! 4. Entities are scanned in key byte order, and a page is read from one snapshot.
 //! 5. A table disappears as soon as it is deleted, whatever its size. A table created afterwards with the same name is
 //!    empty.
@@ -39,12 +39,12 @@ pub enum Fault {
     /// The write failed for all requests in its group, and the reason is logged once. It is not known whether the
     /// operation took effect.
     Interrupted,
-    /// The storage failed earlier and is not restored yet. The operation did not take effect; a retry may succeed.
+    /// The storage failed earlier and has not recovered yet. The operation did not take effect; a retry may succeed.
     Suspended,
     /// The disk's free space is below the reserve. The operation did not take effect. Deletions are still accepted.
     Full,
-    /// The response of the storage was lost, for example in a failover. The operation happened entirely or not at all,
-    /// and it is not known which.
+    /// The response of the storage was lost, for example in a failover. The operation took effect entirely or not at
+    /// all, and it is not known which.
     Unknown(Box<dyn std::error::Error + Send + Sync>),
     /// The engine is closing and accepts no more operations.
     Closed,
@@ -67,7 +67,7 @@ impl fmt::Display for Fault {
             Self::Storage(source) => write!(f, "the storage failed: {source}"),
             Self::Unavailable(source) => write!(f, "the storage is not available: {source}"),
             Self::Interrupted => f.write_str("a write failed; see the log for the reason"),
-            Self::Suspended => f.write_str("the storage failed and is not restored yet"),
+            Self::Suspended => f.write_str("the storage failed and has not recovered yet"),
             Self::Full => f.write_str("the disk has too little free space; only deletions are accepted"),
             Self::Unknown(source) => write!(f, "it is not known whether the operation took effect: {source}"),
             Self::Closed => f.write_str("the engine is closed"),
@@ -104,8 +104,8 @@ pub enum CommitError {
     TableNotFound,
     /// The mutation at this index was refused. Nothing changed.
     Refused(usize, MutationError),
-    /// The engine failed. Unless the fault is without effect, the transaction happened entirely or not at all, and it
-    /// is not known which.
+    /// The engine failed. Unless the fault is without effect, the transaction took effect entirely or not at all, and
+    /// it is not known which.
     Fault(Fault),
 }
 
@@ -131,24 +131,24 @@ pub struct Scan {
     /// The maximum number of entities in the page; may be zero.
     pub limit: usize,
     /// The approximate size of the keys and records in the page, in bytes, or [`usize::MAX`] if it is unknown. An
-    /// engine that reads ahead initially requests no more than this. It does not end the page: only the sink knows how
-    /// much of an entity it stores.
+    /// engine that reads ahead initially requests no more than this. The page does not end at this size: only the sink
+    /// knows how much of an entity it stores.
     pub bytes_expected: usize,
-    /// The time at which the page ends at the latest. At least one entity is examined even after it.
+    /// The time by which the page must end. At least one entity is examined, even if the deadline has passed.
     pub deadline: Instant,
 }
 
 /// The end of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanEnd {
-    /// The next entity to examine. With `None`, no entity after the page matches.
+    /// The next entity to examine. `None` means that no entity after the page matches.
     ///
-    /// After a full page, the scan looks ahead to the next match, so that a page that ends the result has no next
-    /// entity. If the deadline comes first, this is the first entity that was not examined.
+    /// After a full page, the scan looks ahead to the next match, so that the last page of a result has no next entity.
+    /// If the deadline passes first, this is the first entity that was not examined.
     pub next: Option<Position>,
     /// The number of entities examined, whether or not they matched.
     pub examined: u64,
-    /// The number of entities in the page: the entities that the sink accepted.
+    /// The number of entities in the page, that is, of entities that the sink accepted.
     pub taken: u64,
 }
 
@@ -161,7 +161,7 @@ pub trait EntitySink: Send + 'static {
 /// The sink's decision about an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Intake {
-    /// The sink accepted the entity and accepts more.
+    /// The sink accepted the entity and accepts more entities.
     Taken,
     /// The sink accepted the entity, and the page ends after it.
     TakenLast,
@@ -170,7 +170,7 @@ pub enum Intake {
     Refused,
 }
 
-/// The engine contract; see the invariants of this module.
+/// The engine contract. The module documentation lists its invariants.
 ///
 /// All methods may be called at any time from any number of tasks. If a future is dropped, its operation may or may not
 /// have taken effect.
@@ -178,7 +178,7 @@ pub trait Engine: Send + Sync + 'static {
     /// Creates an empty table.
     fn create_table(&self, table: &TableKey) -> impl Future<Output = Result<(), CatalogError>> + Send;
 
-    /// Removes a table and all its entities. The time it takes is short and does not depend on the table's size.
+    /// Removes a table and all its entities. This takes a short time, regardless of the table's size.
     fn delete_table(&self, table: &TableKey) -> impl Future<Output = Result<(), CatalogError>> + Send;
 
     /// Returns a table's name, spelled as at creation, or `None` if the table does not exist.
@@ -188,7 +188,7 @@ pub trait Engine: Send + Sync + 'static {
     fn accounts(&self) -> impl Future<Output = Result<Vec<AccountName>, Fault>> + Send;
 
     /// Returns at most `limit` tables of an account, ordered by folded name, starting at `from` (folded, inclusive).
-    /// Metrics tables, which the service maintains, are omitted.
+    /// Omits metrics tables, which the service maintains.
     fn list_tables(
         &self,
         account: &AccountName,
@@ -209,7 +209,7 @@ pub trait Engine: Send + Sync + 'static {
     /// Returns the record of an entity.
     fn get(&self, table: &TableKey, key: &EntityKey) -> impl Future<Output = Result<Option<Record>, ReadError>> + Send;
 
-    /// Passes a page of entities to the sink, and returns the sink. A scan whose future is dropped stops soon.
+    /// Passes a page of entities to the sink, and returns the sink. If the future is dropped, the scan stops soon.
     fn scan<S: EntitySink>(
         &self,
         table: &TableKey,
@@ -229,11 +229,11 @@ pub trait Engine: Send + Sync + 'static {
     /// They are kept in memory, because every request needs them. This method never waits for storage.
     fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault>;
 
-    /// Sets the service properties of all accounts that have never set any. Until this is called, everything is off in
-    /// them.
+    /// Sets the service properties that apply to all accounts that have never set any. Until this is called, these
+    /// accounts have everything switched off.
     fn set_fresh_properties(&self, fresh: ServiceProperties);
 
-    /// Replaces the sections of an account's service properties that the update contains.
+    /// Replaces those sections of an account's service properties that the update contains.
     fn update_service_properties(
         &self,
         account: &AccountName,

@@ -1,18 +1,18 @@
 //! The figures of an engine for operators: current numbers, and distributions of times and sizes.
 //!
-//! This module must not know who reads the figures, or in which format.
+//! This module must not depend on who reads the figures, or in which format.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The figures of an engine. `None` marks a figure that the engine does not have, or cannot determine without a
-/// request.
+/// The figures of an engine. `None` marks a figure that the engine does not have, or cannot determine without querying
+/// a database.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Figures {
     /// The number of tables in all accounts.
     pub tables: Option<u64>,
     /// The number of deleted tables whose entities are still to be removed.
     pub purge_backlog: Option<u64>,
-    /// The reason why writes are currently refused, if they are.
+    /// The reason why writes are currently refused; `None` if they are accepted.
     pub refusal: Option<Refusal>,
     /// The disk that holds the data.
     pub disk: Option<DiskFigures>,
@@ -29,7 +29,7 @@ pub struct Figures {
 pub enum Refusal {
     /// The engine is closing, or closed.
     Closed,
-    /// A write failed, and the storage is not restored yet.
+    /// A write failed, and the storage has not recovered yet.
     Outage,
     /// The disk's free space is below the reserve. Deletions are accepted.
     DiskFull,
@@ -57,14 +57,14 @@ pub struct CommitterFigures {
     pub group_entities: Distributed,
     /// The time to write each group to the journal and sync it, in nanoseconds.
     pub write_nanoseconds: Distributed,
-    /// The time that the thread was busy with groups, in nanoseconds, by activity: waiting for room in the memtables,
+    /// The time that the thread was busy with groups, in nanoseconds, by activity: waiting for space in the memtables,
     /// applying the transactions, writing and syncing the group, and responding to the callers.
     pub busy_nanoseconds: [(&'static str, u64); 4],
     /// The number of committed transactions.
     pub transactions: u64,
     /// The size of the keys and records that committed transactions wrote or removed, in bytes.
     pub stored_bytes: u64,
-    /// The number of times that a failed write made further writes impossible.
+    /// The number of outages, in which a failed write made further writes impossible.
     pub outages: u64,
 }
 
@@ -121,7 +121,7 @@ pub struct TreeMemory {
 pub struct DatabaseFigures {
     /// The maximum number of connections.
     pub connections_max: u64,
-    /// The nodes to which the connections lead. There is one, unless the address contains several equivalent nodes.
+    /// The nodes to which the connections lead. There is one node, unless the URL contains several equivalent ones.
     pub nodes: Vec<NodeFigures>,
     /// The number of retries, by reason.
     pub retries: [(&'static str, u64); 3],
@@ -152,13 +152,13 @@ pub struct NodeFigures {
 pub struct Distributed {
     /// The inclusive upper bounds of the buckets, ascending.
     pub bounds: &'static [u64],
-    /// The number of values in each bucket, not counting lower buckets. The last bucket holds values above all bounds.
+    /// The number of values in each bucket (not cumulative). The last bucket holds the values above all bounds.
     pub counts: Vec<u64>,
     /// The sum of all values.
     pub sum: u64,
 }
 
-/// Records a distribution of values: two additions for each value, without locks.
+/// Records a distribution of values. Each value costs two additions and takes no lock.
 #[derive(Debug)]
 pub struct Distribution {
     bounds: &'static [u64],
@@ -167,7 +167,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Creates an empty distribution. The bounds must ascend.
+    /// Creates an empty distribution. The bounds must be in ascending order.
     pub fn new(bounds: &'static [u64]) -> Self {
         let counts = std::iter::repeat_with(AtomicU64::default).take(bounds.len() + 1).collect();
         Self { bounds, counts, sum: AtomicU64::new(0) }
@@ -201,7 +201,7 @@ pub(crate) fn nanoseconds(time: std::time::Duration) -> u64 {
 const MICRO: u64 = 1_000;
 const MILLI: u64 = 1_000_000;
 
-/// Bucket bounds for storage times: 50 µs to 10 s, in nanoseconds.
+/// The bucket bounds for storage times, from 50 µs to 10 s, in nanoseconds.
 pub(crate) const STORAGE_TIME_BOUNDS: &[u64] = &[
     50 * MICRO,
     100 * MICRO,
@@ -218,7 +218,7 @@ pub(crate) const STORAGE_TIME_BOUNDS: &[u64] = &[
     1_000 * MILLI,
     10_000 * MILLI,
 ];
-/// Bucket bounds for the size of a group.
+/// The bucket bounds for the size of a group.
 pub(crate) const GROUP_BOUNDS: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16_384];
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! mutation; an engine only provides an atomic, durable read-modify-write around it. The contract suite in
 //! `tests/it/contract` runs on every engine.
 //!
-//! This crate must not know HTTP, JSON or authorization.
+//! This crate must not depend on HTTP, JSON or authorization.
 
 mod cancellation;
 mod catalog;

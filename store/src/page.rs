@@ -18,7 +18,7 @@ use std::time::Instant;
 /// The number of entities examined between two checks of the clock and the cancellations.
 const EXAMINED_BETWEEN_CHECKS: u64 = 64;
 
-/// Returns the non-empty parts of a scan's ranges from its position onwards, in order.
+/// Returns the non-empty parts of a scan's ranges from the scan's position on, in order.
 pub(crate) fn ranges_to_visit(scan: &Scan) -> Vec<KeyRange> {
     let from_position = |range: &KeyRange| match &scan.from {
         Some(position) => range.from_position(position),
@@ -35,7 +35,7 @@ pub(crate) struct PageBuilder<S> {
     cancellations: Vec<Cancellation>,
     taken: usize,
     examined: u64,
-    /// Whether the page is full, so that the scan only looks for the next match.
+    /// Whether the page is full and the scan only looks for the next match.
     full: bool,
     next: Option<Position>,
 }
@@ -103,7 +103,7 @@ impl<S: EntitySink> PageBuilder<S> {
     }
 }
 
-/// Logs an entity that cannot be read. Keys are user data, so they are written only to the log.
+/// Logs an entity that cannot be read. Keys are user data, so they appear only in the log, not in the fault.
 pub(crate) fn damaged(key: &[u8]) -> Fault {
     tracing::error!(key = %key.escape_ascii(), "an entity cannot be read because it is damaged");
     Fault::Damaged("the record of an entity cannot be read; the log names its key".to_owned())

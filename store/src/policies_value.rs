@@ -5,7 +5,7 @@
 //! permissions (string; the letters, or "-": not set). string = length (1 byte) and UTF-8 bytes.
 //! ```
 //!
-//! Numbers are big-endian. The bytes come from a store and may be damaged, so decoding can fail but never panics.
+//! Numbers are big-endian. The bytes come from storage and may be damaged, so decoding can fail but never panics.
 
 use model::{DateTime, Permissions, StoredAccessPolicies, StoredAccessPolicy};
 
@@ -45,7 +45,7 @@ pub(crate) fn push_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Decodes an instant, which is `None` if it is not set, and returns the remaining bytes.
+/// Decodes an instant (`None` if it is not set), and returns it with the remaining bytes.
 pub(crate) fn take_time(bytes: &[u8]) -> Option<(Option<DateTime>, &[u8])> {
     let (ticks, rest) = bytes.split_first_chunk()?;
     match i64::from_be_bytes(*ticks) {

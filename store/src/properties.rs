@@ -1,6 +1,6 @@
 //! The service properties of all accounts. Every engine keeps them in memory, because each request needs them.
 //!
-//! This module must not know where they are stored.
+//! This module must not know where the properties are stored.
 
 use model::{AccountName, ServiceProperties};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -33,13 +33,13 @@ impl PropertiesOfAccounts {
         self.accounts = other.accounts;
     }
 
-    /// Returns the accounts that have set properties and the accounts of an iterator, each once and in order.
+    /// Returns the accounts that have set properties and the accounts in `others`, each once and in order.
     pub(crate) fn accounts_and<'a>(&'a self, others: impl Iterator<Item = &'a AccountName>) -> Vec<AccountName> {
         let accounts: BTreeSet<AccountName> = self.accounts.keys().chain(others).cloned().collect();
         accounts.into_iter().collect()
     }
 
-    /// Returns the accounts that have set properties, with these properties, ordered by account name.
+    /// Returns the accounts that have set properties, each with its properties, ordered by account name.
     pub(crate) fn all(&self) -> Vec<(AccountName, ServiceProperties)> {
         let sorted: BTreeMap<_, _> = self.accounts.iter().collect();
         sorted.into_iter().map(|(account, properties)| (account.clone(), (**properties).clone())).collect()

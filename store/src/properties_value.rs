@@ -11,7 +11,7 @@
 //! retention = days (2 bytes; 0: forever)
 //! ```
 //!
-//! Every durable engine stores this value. Numbers are big-endian. The bytes come from a store and may be damaged, so
+//! Every durable engine stores this value. Numbers are big-endian. The bytes come from storage and may be damaged, so
 //! decoding can fail but never panics. Decoded values pass through the same constructors as clients' values, so the
 //! same limits apply.
 
@@ -65,13 +65,13 @@ fn encode_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Decodes properties. Returns `None` if the bytes are damaged or of a newer version.
+/// Decodes properties. Returns `None` if the bytes are damaged or were written by a newer version.
 pub(crate) fn decode(value: &[u8]) -> Option<ServiceProperties> {
     let mut reader = Reader(value);
     if reader.byte()? != VERSION {
         return None;
     }
-    // Version 2.0 was once accepted.
+    // An earlier version of this server accepted version 2.0.
     if !(LOG_VERSION..=2).contains(&reader.byte()?) {
         return None;
     }
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(text).ok()
     }
 
-    /// Decodes a retention. `Some(None)` means that data are kept forever.
+    /// Decodes a retention. `Some(None)` means that data is kept forever.
     #[allow(clippy::option_option, reason = "the outer one is for damage, the inner one is the value")]
     fn retention(&mut self) -> Option<Option<RetentionDays>> {
         match u16::from_be_bytes(self.array()?) {

@@ -15,7 +15,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// Takes snapshots of an engine while the engine is open.
+/// Takes snapshots of an engine, as long as the engine is open.
 pub trait Snapshots: Send + Sync {
     /// Takes a snapshot and reads everything except the entities.
     fn take(&self) -> Result<Box<dyn Snapshot>, Fault>;
@@ -30,15 +30,15 @@ pub trait Snapshot: Send {
     fn contents(&self) -> &SnapshotContents;
 
     /// Returns an error if reading must stop because the engine is closing or reopening its storage. A reader that
-    /// pauses between two entities calls this from time to time.
+    /// pauses between two entities must call this from time to time.
     fn check(&self) -> Result<(), Fault>;
 
-    /// Passes the entities of the table at an index of the contents to the visitor, in key order. Damaged entities are
-    /// passed as they are stored.
+    /// Passes the entities of a table to the visitor, in key order. `table` is the table's index in the contents.
+    /// Damaged entities are passed as they are stored.
     fn stored_entities(&self, table: usize, visit: &mut EntityVisitor<'_, SnapshotError>) -> Result<(), SnapshotError>;
 
-    /// Passes the entities of the table at an index of the contents to the sink, in key order. The first damaged entity
-    /// is an error.
+    /// Passes the entities of a table to the sink, in key order. `table` is the table's index in the contents. The
+    /// first damaged entity causes an error.
     fn entities(&self, table: usize, sink: &mut EntityVisitor<'_, io::Error>) -> Result<(), SnapshotError> {
         self.stored_entities(table, &mut |key, record| {
             EntityView::new(key, record).map_err(|_| SnapshotError::Fault(damaged(key)))?;
@@ -49,7 +49,7 @@ pub trait Snapshot: Send {
 
 /// Fills an empty engine with the contents of a snapshot. All Timestamps are preserved.
 pub trait Restore {
-    /// The reason why something could not be stored.
+    /// The reason why data could not be stored.
     type Error: Error + Send + Sync + 'static;
 
     /// Adds the service properties of an account.
@@ -58,10 +58,10 @@ pub trait Restore {
     /// Adds a table. The entities that follow belong to it.
     fn table(&mut self, table: &SnapshotTable) -> Result<(), Self::Error>;
 
-    /// Adds an entity to the most recently added table: key bytes inside the table, record bytes.
+    /// Adds an entity to the most recently added table. `key` contains its key bytes inside the table.
     fn entity(&mut self, key: &[u8], record: &[u8]) -> Result<(), Self::Error>;
 
-    /// Makes everything durable and visible. Timestamps up to `last_stamp` are not issued again.
+    /// Makes everything durable and visible. Timestamps up to and including `last_stamp` are never issued again.
     fn finish(self, last_stamp: DateTime) -> Result<(), Self::Error>;
 }
 
@@ -79,7 +79,7 @@ pub struct SnapshotContents {
 /// A table without its entities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotTable {
-    /// The account, and the name as spelled at creation.
+    /// The account, and the name in the letter case in which the table was created.
     pub table: TableKey,
     /// The time of creation.
     pub created: DateTime,
@@ -87,7 +87,7 @@ pub struct SnapshotTable {
     pub policies: StoredAccessPolicies,
 }
 
-/// The reason why the entities of a snapshot were not all read.
+/// The reason why not all entities of a snapshot were read.
 #[derive(Debug)]
 pub enum SnapshotError {
     /// The engine failed, or is closing.
@@ -124,7 +124,7 @@ pub fn encode_properties(properties: &ServiceProperties) -> Vec<u8> {
     properties_value::encode(properties)
 }
 
-/// Decodes service properties. Returns `None` if the bytes are damaged or of a newer version.
+/// Decodes service properties. Returns `None` if the bytes are damaged or were written by a newer version.
 pub fn decode_properties(bytes: &[u8]) -> Option<ServiceProperties> {
     properties_value::decode(bytes)
 }

@@ -24,7 +24,7 @@ impl<C: Clock> Stamps<C> {
 
     /// Issues a proposed stamp. A refused transaction's stamp is proposed but never issued.
     pub(crate) fn give_out(&mut self, stamp: DateTime) {
-        debug_assert!(stamp > self.last, "stamps grow");
+        debug_assert!(stamp > self.last, "stamps increase");
         self.last = stamp;
     }
 

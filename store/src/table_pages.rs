@@ -13,7 +13,7 @@ pub struct TablePages<'a, E> {
 }
 
 impl<'a, E: Engine> TablePages<'a, E> {
-    /// Starts at a folded name, inclusive; with the empty name, returns all tables.
+    /// Creates pages that start at the given folded name, inclusive. With an empty name, they contain all tables.
     pub fn new(engine: &'a E, account: &'a AccountName, from: String) -> Self {
         Self { engine, account, from: Some(from) }
     }

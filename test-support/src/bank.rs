@@ -1,5 +1,5 @@
 //! A bank whose clerks move amounts between the drawers of one partition through transactions while auditors read
-//! pages. The sum on every page must be the same.
+//! pages. The sum of the amounts in every page must be the same.
 
 use crate::client::{statuses, transact};
 use crate::{Client, Random, Response, TIMEOUT};
@@ -13,7 +13,8 @@ const DRAWERS: u64 = 24;
 const AMOUNT_AT_START: i64 = 1000;
 const TOTAL: i64 = DRAWERS.cast_signed() * AMOUNT_AT_START;
 
-/// Two queries with the same sum: the whole partition, and only the entities that have an amount.
+/// Two queries that must give the same sum: one for the whole partition, and one for only the entities that have an
+/// amount.
 pub const AUDITS: [&str; 2] = [
     "/bank()?$filter=PartitionKey%20eq%20'p'",
     "/bank()?$filter=PartitionKey%20eq%20'p'%20and%20Amount%20ge%200&$select=Amount",
@@ -33,7 +34,7 @@ pub fn learn(clerks: &mut [Clerk], client: &mut Client) {
     }
 }
 
-/// Reads pages until the server is gone.
+/// Reads pages until the server is down.
 pub fn audit(address: &str, path: &str, pages: &AtomicU64) {
     let Ok(mut client) = Client::connect(address) else { return };
     while let Ok(page) = client.try_request("GET", path, &[], b"") {
@@ -42,7 +43,7 @@ pub fn audit(address: &str, path: &str, pages: &AtomicU64) {
     }
 }
 
-/// Reads pages until `is_over`, continuing after faults.
+/// Reads pages until `is_over` is set, and continues after faults.
 pub fn audit_through_faults(address: &str, path: &str, pages: &AtomicU64, is_over: &AtomicBool) {
     let mut client = Client::connect(address).unwrap();
     while !is_over.load(Ordering::SeqCst) {
@@ -76,7 +77,7 @@ pub struct Clerk {
     random: Random,
     /// The number of acknowledged transactions.
     pub done: u64,
-    /// The number of transactions that conflicted with another clerk.
+    /// The number of transactions that were refused because of a conflict with another clerk.
     pub refused: u64,
     /// The number of server error responses.
     pub faults: u64,
@@ -98,7 +99,7 @@ impl Clerk {
         Self { name, random: Random::new(seed), done: 0, refused: 0, faults: 0, is_in_doubt: false }
     }
 
-    /// Moves amounts until the server is gone.
+    /// Moves amounts until the server is down.
     pub fn work(&mut self, address: &str) {
         match self.try_work(address, &AtomicBool::new(false)) {
             Err(Trouble::Gone) => {}
@@ -106,8 +107,8 @@ impl Clerk {
         }
     }
 
-    /// Moves amounts until `is_over`, whatever happens to the database. After a fault, determines whether the last
-    /// transaction was committed, and continues. The server itself must keep running.
+    /// Moves amounts until `is_over` is set, whatever happens to the database. After a fault, determines whether the
+    /// last transaction was committed, and continues. The server itself must keep running.
     pub fn work_through_faults(&mut self, address: &str, is_over: &AtomicBool) {
         while let Err(trouble) = self.try_work(address, is_over) {
             assert!(matches!(trouble, Trouble::Fault(_)), "{trouble:?}");
@@ -158,7 +159,7 @@ impl Clerk {
             Some((etag, amount)) => merge(to.number, etag, amount + moved),
             None => insert(to.number, moved),
         };
-        // The order of the operations must not matter.
+        // Use both orders, because the order of the operations must not matter.
         Some(if self.random.below(2) == 0 { vec![taken, given] } else { vec![given, taken] })
     }
 
@@ -179,11 +180,11 @@ impl Clerk {
     }
 }
 
-/// The reason a clerk could not continue.
+/// The reason why a clerk could not continue.
 #[derive(Debug)]
 #[allow(dead_code, reason = "printed when a test fails")]
 enum Trouble {
-    /// The server is gone.
+    /// The server is down.
     Gone,
     /// The server returned an error because it could not process the request.
     Fault(Response),
@@ -231,7 +232,7 @@ fn merge(number: u64, etag: &str, amount: i64) -> String {
     operation("MERGE", &address_of(&drawer_name(number)), Some(etag), Some(&json!({ "Amount": amount })))
 }
 
-/// Returns an operation on the table as encoded in a changeset.
+/// Returns an operation on the table, as encoded in a changeset.
 fn operation(method: &str, address: &str, etag: Option<&str>, body: Option<&Value>) -> String {
     let mut text = format!("{method} /bank{address} HTTP/1.1\r\nPrefer: return-no-content\r\n");
     if let Some(etag) = etag {

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use wire::QueryOptions;
 use wire::signing::{AccountKey, Scheme, SignedRequest};
 
-/// The development account, which a server without settings serves.
+/// The development account, which a server without configured accounts has.
 pub const ACCOUNT: &str = "devstoreaccount1";
 /// The key of the development account.
 pub const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
@@ -18,7 +18,7 @@ pub const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz
 pub struct Account {
     /// The name.
     pub name: String,
-    /// The key, in Base64. It is locked while a request signed with it is in flight.
+    /// The key, in Base64. The lock is held while a request signed with the key is in flight.
     key: Arc<RwLock<String>>,
 }
 
@@ -28,7 +28,7 @@ impl Account {
         Self { name: name.to_owned(), key: Arc::new(RwLock::new(key.to_owned())) }
     }
 
-    /// Returns the development account, which a server without settings serves.
+    /// Returns the development account, which a server without configured accounts has.
     pub fn development() -> Self {
         Self::new(ACCOUNT, KEY)
     }
@@ -43,7 +43,8 @@ impl Account {
         *self.key.write().unwrap() = key;
     }
 
-    /// Returns the head of a signed HTTP/1.1 request. Headers that are not given get the usual values of clients.
+    /// Returns the head of a signed HTTP/1.1 request. Headers that are not given get the values that clients usually
+    /// send.
     pub fn head(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> String {
         sign(&self.name, &self.key(), method, path, headers)
     }
@@ -113,12 +114,12 @@ pub struct Client {
 }
 
 impl Client {
-    /// Opens a connection as the development account. Every wait on it times out after [`TIMEOUT`].
+    /// Opens a connection as the development account. All waits on the connection time out after [`TIMEOUT`].
     pub fn connect(address: &str) -> Result<Self> {
         Self::connect_as(address, &Account::development())
     }
 
-    /// Like [`Self::connect`], for another account.
+    /// Like [`Self::connect`], but for the given account.
     pub fn connect_as(address: &str, account: &Account) -> Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
@@ -132,7 +133,7 @@ impl Client {
         self.try_request(method, path, headers, body).unwrap()
     }
 
-    /// Like [`Self::request`], for a server that may be gone.
+    /// Like [`Self::request`], but for a server that may be down.
     pub fn try_request(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Response> {
         let length = body.len().to_string();
         let account = self.account.clone();
@@ -147,7 +148,7 @@ impl Client {
         self.stream.get_mut().write_all(bytes)
     }
 
-    /// Closes the sending side.
+    /// Closes the sending side of the connection.
     pub fn close_sending(&mut self) -> Result<()> {
         self.stream.get_mut().shutdown(std::net::Shutdown::Write)
     }
@@ -200,7 +201,7 @@ impl Client {
     }
 }
 
-/// Like [`Account::head`], for the development account.
+/// Like [`Account::head`], but for the development account.
 pub fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> String {
     Account::development().head(method, path, headers)
 }

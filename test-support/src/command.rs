@@ -32,8 +32,8 @@ impl Folder {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Returns the state file of a subcommand that may be running. A new version may exist next to it under another
-    /// name.
+    /// Returns the state file of a subcommand that may be running. A new version of the file may exist next to it under
+    /// a different name.
     pub fn state(&self, subcommand: &str) -> Option<PathBuf> {
         self.states(subcommand).into_iter().find(|path| path.extension().unwrap() == "json")
     }
@@ -46,7 +46,7 @@ impl Folder {
         files.filter(|path| is_state(path)).collect()
     }
 
-    /// Creates a subcommand with these arguments and only these environment variables.
+    /// Creates a subcommand with the given arguments and only the given environment variables.
     pub fn command(&self, subcommand: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
         let mut command = Command::new(self.program.path());
         command.env_clear().envs(environment.iter().copied()).current_dir(self.folder.path());
@@ -55,7 +55,7 @@ impl Folder {
         command
     }
 
-    /// Starts a copy.
+    /// Starts the subcommand `copy`.
     pub fn start(&self, arguments: &[&str]) -> Child {
         self.command("copy", arguments, &[]).spawn().unwrap()
     }
@@ -65,7 +65,7 @@ impl Folder {
         ended(self.command(subcommand, arguments, environment).spawn().unwrap())
     }
 
-    /// Runs a copy to completion.
+    /// Runs the subcommand `copy` to completion.
     pub fn copy(&self, arguments: &[&str]) -> Ran {
         self.run("copy", arguments, &[])
     }
@@ -94,7 +94,7 @@ pub fn ended(child: Child) -> Ran {
     Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// Interrupts a command like Ctrl-C, and waits for it to exit.
+/// Interrupts a command, as Ctrl-C does, and waits for it to exit.
 pub fn stopped(child: Child) -> Ran {
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());

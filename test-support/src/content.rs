@@ -142,8 +142,8 @@ pub fn fill_partition(client: &mut Client, table: &str, partition: usize, rows: 
     }
 }
 
-/// Fills an account with a variety of content: boundary values of all types, odd keys, many properties, policies,
-/// service properties.
+/// Fills an account with a variety of content: boundary values of all types, unusual keys, many properties, policies,
+/// and service properties.
 pub fn fill_with_everything(server: &Server) {
     let mut client = server.client();
     for name in ["Harvest", "EMPTY", "odd", "wide"] {
@@ -167,7 +167,7 @@ pub fn fill_with_everything(server: &Server) {
     set_properties(&mut client, "https://orchard.example");
 }
 
-/// Stores large entities of characters that take six bytes each in JSON, so a transaction of them must be split.
+/// Stores large entities whose characters take six bytes each in JSON, so that a transaction with them must be split.
 pub fn fill_large(server: &Server) {
     let mut client = server.client();
     create_table(&mut client, "Escaped");
@@ -180,7 +180,7 @@ pub fn fill_large(server: &Server) {
     }
 }
 
-/// Sets logging, metrics and a CORS rule for this origin.
+/// Sets logging, metrics and a CORS rule for the given origin.
 pub fn set_properties(client: &mut Client, origin: &str) {
     let retention = "<RetentionPolicy><Enabled>true</Enabled><Days>7</Days></RetentionPolicy>";
     let properties = format!(
@@ -194,7 +194,7 @@ pub fn set_properties(client: &mut Client, origin: &str) {
     assert_eq!(answer.status, 202, "{answer:?}");
 }
 
-/// Keys that need escapes in addresses, JSON and XML. The last two have different orders in UTF-16 and in bytes.
+/// Keys that need escapes in URLs, JSON and XML. The last two sort differently in UTF-16 order and in byte order.
 const ODD_KEYS: [&str; 9] = ["", "'", "''a'", "100%25 %", "a b+c&d=e", "\"<é>\";,:@$", "日本", "\u{FFFD}", "\u{1F600}"];
 
 fn every_type() -> Value {

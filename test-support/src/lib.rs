@@ -1,5 +1,5 @@
 //! Test code shared by several crates: the built program as a process, a client for it, a PostgreSQL server, sources of
-//! load, and tokens of an issuer.
+//! load, and an issuer of tokens.
 //!
 //! Only tests depend on this crate, and it does not depend on any crate that they test through it: it uses the protocol
 //! (`wire`) but no engine or server.
@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 /// The timeout of a test for an event that must happen. Only a test that hangs reaches it.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Calls `look` until it returns a value, and fails the test after [`TIMEOUT`].
+/// Calls `look` until it returns a value. Fails the test after [`TIMEOUT`].
 pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {

@@ -30,8 +30,8 @@ enum Pair {
 }
 
 impl KeyPair {
-    /// Returns an RSA key of 2,048 bits. Generating it takes a second, so each process generates one key and uses it
-    /// under several IDs.
+    /// Returns a 2,048-bit RSA key. Generating it takes a second, so each process generates one key and uses it under
+    /// several IDs.
     pub fn rsa(id: &str) -> Self {
         static DER: OnceLock<Vec<u8>> = OnceLock::new();
         let der = DER.get_or_init(|| {
@@ -85,7 +85,7 @@ impl KeyPair {
         }
     }
 
-    /// Returns a token with these claims, signed with the algorithm in the header.
+    /// Returns a token with the given claims, signed with the algorithm that the header names.
     pub fn sign(&self, header: &Value, claims: &Value) -> String {
         let text = signed_text(header, claims);
         let random = SystemRandom::new();
@@ -118,7 +118,7 @@ impl KeyPair {
     }
 }
 
-/// Returns the usual header of a token signed with this key pair.
+/// Returns the usual header of a token that is signed with the given key pair.
 pub fn header(algorithm: &str, pair: &KeyPair) -> Value {
     json!({ "typ": "JWT", "alg": algorithm, "kid": pair.id })
 }

@@ -1,5 +1,6 @@
 //! A proxy that disturbs some requests to a server: it responds that the server is busy, drops the request, or drops
-//! the response. It can also hold a request back, so that its sender is certainly in the middle of its work.
+//! the response. It can also hold a request back, which ensures that the sender of the request is in the middle of its
+//! work.
 
 use crate::{Random, TIMEOUT};
 use std::io::{BufRead, BufReader, Read, Result, Write};
@@ -12,11 +13,11 @@ use std::thread;
 #[derive(Debug, Default)]
 pub struct Counts {
     requests: AtomicU64,
-    /// Requests that were answered with 503.
+    /// The number of requests that were answered with 503.
     pub busy: AtomicU64,
-    /// Requests that did not reach the server.
+    /// The number of requests that did not reach the server.
     pub dropped_requests: AtomicU64,
-    /// Responses that did not reach the client completely.
+    /// The number of responses that did not reach the client completely.
     pub dropped_answers: AtomicU64,
 }
 
@@ -31,7 +32,7 @@ struct Gate {
 
 #[derive(Debug, PartialEq)]
 enum GateState {
-    /// Lets this many requests through before one is held.
+    /// Lets this many requests through before one is held back.
     Passing(usize),
     Holding,
     Open,
@@ -42,8 +43,8 @@ impl Gate {
         Self { text: text.to_owned(), state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Waits while a request is held back, and returns true if it may continue to the server. A held request may not:
-    /// it must not arrive after its sender is gone.
+    /// Waits while a request is held back. Returns true if the request may be passed to the server. A request that was
+    /// held back may not be, because it must not arrive after its sender has stopped.
     fn lets_through(&self, request: &[u8]) -> bool {
         if !String::from_utf8_lossy(request).contains(&self.text) {
             return true;
@@ -63,7 +64,7 @@ impl Gate {
     }
 }
 
-/// A running proxy. Its threads end with the test binary.
+/// A running proxy. Its threads run until the test binary exits.
 #[derive(Debug)]
 pub struct Proxy {
     /// Address and port.
@@ -74,7 +75,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts a proxy that disturbs one in `one_of` requests, each time in another way.
+    /// Starts a proxy that disturbs one in `one_of` requests, each time in a different way.
     pub fn start(server: &str, one_of: u64) -> Self {
         Self::with(server, one_of, Gate::new("", GateState::Open))
     }
@@ -92,7 +93,7 @@ impl Proxy {
         thread::spawn(move || {
             for (stream, number) in listener.incoming().map_while(Result::ok).zip(1..) {
                 let (server, (counts, gate)) = (server.clone(), shared.clone());
-                // The thread ends when either side closes the connection.
+                // The thread exits when either side closes the connection.
                 thread::spawn(move || serve(stream, &server, &mut Random::new(number), one_of, &counts, &gate));
             }
         });
@@ -108,7 +109,7 @@ impl Proxy {
         assert!(!waited.timed_out(), "no request was held back");
     }
 
-    /// Stops holding requests back. The connections of held requests are closed.
+    /// Stops holding requests back. The connections of requests that were held back are closed.
     pub fn go_on(&self) {
         *self.gate.state.lock().unwrap() = GateState::Open;
         self.gate.changed.notify_all();
@@ -162,7 +163,7 @@ fn serve(
     Ok(())
 }
 
-/// Reads the bytes of one request or response. Returns `None` at the end of the connection.
+/// Reads the bytes of one request or response. Returns `None` if the connection was closed.
 fn message(stream: &mut BufReader<TcpStream>) -> Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     let mut length = 0;

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 pub struct Random(u64);
 
 impl Random {
-    /// Creates a generator with this seed.
+    /// Creates a generator with the given seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -22,7 +22,8 @@ impl Program {
         self.0
     }
 
-    /// Creates a command that runs the program with these arguments, without the environment variables that it reads.
+    /// Creates a command that runs the program with the given arguments, without the environment variables that the
+    /// program reads.
     pub fn command(self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.0);
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ROWHOUSE_")) {
@@ -32,7 +33,7 @@ impl Program {
         command
     }
 
-    /// Creates the command `rowhouse serve` with these arguments.
+    /// Creates the command `rowhouse serve` with the given arguments.
     pub fn serve(self, arguments: &[&str]) -> Command {
         self.command(&[&["serve"], arguments].concat())
     }
@@ -64,7 +65,7 @@ pub struct Server {
     /// The address and port of the admin listener; empty without `--admin` and `--test-controls`.
     pub admin: String,
     log: Receiver<String>,
-    /// Kept open so that the server can continue writing.
+    /// Kept open so that the server can continue writing to its standard output.
     _stdout: BufReader<ChildStdout>,
 }
 
@@ -95,7 +96,7 @@ impl Server {
         Client::connect(&self.address).unwrap()
     }
 
-    /// Opens a connection as another account.
+    /// Opens a connection as the given account.
     pub fn client_of(&self, account: &Account) -> Client {
         Client::connect_as(&self.address, account).unwrap()
     }
@@ -116,7 +117,7 @@ impl Server {
         assert!(sent.success());
     }
 
-    /// Waits for a line of the log that contains this text.
+    /// Waits for a line of the log that contains the given text.
     pub fn wait_for_log(&self, text: &str) {
         while !self.log.recv_timeout(TIMEOUT).unwrap().contains(text) {}
     }
@@ -126,22 +127,22 @@ impl Server {
         self.log.try_iter().collect()
     }
 
-    /// Kills the process, like a crash, and returns the rest of its log.
+    /// Kills the process, to simulate a crash, and returns the rest of its log.
     pub fn kill9(mut self) -> Vec<String> {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         self.log.iter().collect()
     }
 
-    /// Requests a stop, and returns the exit status and the rest of the log.
+    /// Tells the server to stop, and returns its exit status and the rest of its log.
     pub fn stop(self) -> (ExitStatus, Vec<String>) {
         self.signal("TERM");
         self.wait()
     }
 
-    /// Waits for a server that was requested to stop, and returns its exit status and the rest of its log.
+    /// Waits for a server that was told to stop, and returns its exit status and the rest of its log.
     pub fn wait(mut self) -> (ExitStatus, Vec<String>) {
-        // The log ends when the process ends.
+        // The log ends when the process exits.
         let mut log = Vec::new();
         while let Ok(line) = self.log.recv_timeout(TIMEOUT) {
             log.push(line);
@@ -152,7 +153,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The process may already have ended.
+        // The process may already have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

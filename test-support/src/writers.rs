@@ -17,9 +17,9 @@ const BUSY_PAUSE: Duration = Duration::from_millis(2);
 /// The time at which a writer stops.
 #[derive(Debug, Clone, Copy)]
 pub enum Until<'a> {
-    /// When the server is gone. All writes succeed until then.
+    /// When the server is down. All writes succeed until then.
     Crash,
-    /// When this is true, or when the server cannot tell whether it wrote. Writes may be rejected.
+    /// When the flag is set, or when the server cannot determine whether it wrote. Writes may be rejected.
     Told(&'a AtomicBool),
 }
 
@@ -33,15 +33,15 @@ impl Until<'_> {
     }
 }
 
-/// The failure of a write on a server whose disk fails.
+/// The failure of a write to a server whose disk fails.
 enum Faulty {
-    /// The write did not happen.
+    /// The write did not take effect.
     Refused,
-    /// The write happened completely or not at all.
+    /// The write took effect completely or not at all.
     Unknown,
 }
 
-/// Classifies a response of a server whose disk may fail. On a healthy disk, only a crash may prevent a write.
+/// Classifies a response of a server whose disk may fail. If the disk is healthy, only a crash may prevent a write.
 fn faulty(answer: &Response, until: Until<'_>) -> Option<Faulty> {
     match answer.status {
         503 if until.is_disk_faulty() => {
@@ -55,7 +55,7 @@ fn faulty(answer: &Response, until: Until<'_>) -> Option<Faulty> {
     }
 }
 
-/// A writer that writes sequentially; only the last write can be in doubt.
+/// A writer that writes sequentially, so that only the last write can be in doubt.
 pub trait Writes {
     /// The data that `send` passes to `acknowledge`.
     type Sent;
@@ -63,10 +63,10 @@ pub trait Writes {
     /// Sends the next write, which is in doubt from then on.
     fn send(&mut self, client: &mut Client) -> std::io::Result<(Self::Sent, Response)>;
 
-    /// Records that the write in doubt did not happen.
+    /// Records that the write in doubt did not take effect.
     fn take_back(&mut self);
 
-    /// Records that the write in doubt happened, according to the response.
+    /// Records that the write in doubt took effect, according to the response.
     fn acknowledge(&mut self, sent: Self::Sent, answer: &Response);
 
     /// Writes until the given time, and reports each acknowledged write.
@@ -74,7 +74,7 @@ pub trait Writes {
         self.write_as(&Account::development(), address, acknowledged, until);
     }
 
-    /// Like [`Self::write`], for another account than the development account.
+    /// Like [`Self::write`], but for the given account instead of the development account.
     fn write_as(&mut self, account: &Account, address: &str, acknowledged: &Sender<()>, until: Until<'_>) {
         let Ok(mut client) = Client::connect_as(address, account) else { return };
         while !until.is_over() {
@@ -84,12 +84,12 @@ pub trait Writes {
                     self.take_back();
                     continue;
                 }
-                // A later check shows whether the write happened.
+                // A later check shows whether the write took effect.
                 Some(Faulty::Unknown) => return,
                 None => {}
             }
             self.acknowledge(sent, &answer);
-            // The receiver is gone after the server was killed.
+            // The receiver is dropped after the server was killed.
             let _ = acknowledged.send(());
         }
     }
@@ -113,9 +113,10 @@ pub struct Writer {
     partition: String,
     random: Random,
     rows: Rows,
-    /// The row key of the operation in doubt, and the resulting state if it happened.
+    /// The row key of the operation in doubt, and the resulting state if the operation took effect.
     doubt: Option<(String, Option<Stored>)>,
-    /// The same for operations whose response reported an unknown outcome. These entities are not written again.
+    /// The same for operations whose response reported an unknown outcome. The entities of these operations are not
+    /// written again.
     postponed: Rows<Option<Stored>>,
 }
 
@@ -131,16 +132,17 @@ impl Writer {
         self.rows.len()
     }
 
-    /// Compares the stored entities with the model, and determines whether the operation in doubt happened.
+    /// Compares the stored entities with the model, and determines whether the operation in doubt took effect.
     pub fn check(&mut self, client: &mut Client, round: u64) {
         let stored = stored_rows(client, self);
         self.learn(stored, round);
     }
 
-    /// Writes until `is_over`, whatever happens to the database. The server itself must keep running and respond.
+    /// Writes until `is_over` is set, whatever happens to the database. The server itself must keep running and
+    /// respond.
     ///
-    /// After `ServerBusy`, nothing was written. After `OperationTimedOut`, the write may have happened, so the entity
-    /// is read at the end. No other error is allowed.
+    /// After `ServerBusy`, nothing was written. After `OperationTimedOut`, the write may have taken effect, so the
+    /// entity is read after all other writes. No other error is allowed.
     pub fn write_through_faults(&mut self, address: &str, is_over: &AtomicBool, tally: &Tally) {
         let mut client = Client::connect(address).unwrap();
         while !is_over.load(Ordering::SeqCst) {
@@ -171,7 +173,7 @@ impl Writer {
         }
     }
 
-    /// Reads an entity to determine whether the operation in doubt happened.
+    /// Reads an entity to determine whether the operation in doubt took effect.
     fn ask(&mut self, client: &mut Client, row: &str, after: Option<&Stored>) {
         let path = format!("/crash(PartitionKey='{}',RowKey='{row}')", self.partition);
         let answer = eventually("an answer", || {
@@ -266,11 +268,11 @@ pub struct Planned {
 /// The numbers of responses that a writer received.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// The operation happened.
+    /// The number of operations that took effect.
     pub acknowledged: AtomicU64,
-    /// The operation did not happen.
+    /// The number of operations that did not take effect.
     pub busy: AtomicU64,
-    /// The operation may have happened.
+    /// The number of operations that may have taken effect.
     pub unknown: AtomicU64,
     /// The longest response time, in milliseconds.
     pub longest_ms: AtomicU64,
@@ -373,7 +375,7 @@ impl Operation {
     }
 }
 
-/// Returns random properties, which differ with every write, from a few bytes to some KiB.
+/// Returns random properties, which are different for every write and take from a few bytes to several KiB.
 fn properties(random: &mut Random) -> Properties {
     let mut properties = Properties::new();
     let number = i32::try_from(random.below(1 << 31)).unwrap();
@@ -390,7 +392,7 @@ fn properties(random: &mut Random) -> Properties {
     properties
 }
 
-/// A writer that repeatedly writes a whole partition in one transaction: all its entities have the same number.
+/// A writer that repeatedly writes a whole partition in one transaction, so that all its entities have the same number.
 #[derive(Debug)]
 pub struct Transactions {
     /// The number of the last acknowledged transaction.
@@ -413,8 +415,8 @@ impl Transactions {
         if self.number == 0 { 0 } else { Self::ROWS }
     }
 
-    /// Returns an upsert with a string. Together, these exceed the size of a single write to a file. Row 99 does not
-    /// exist, so updating it fails.
+    /// Returns an upsert with a string. The upserts of a transaction together exceed the size of a single write to a
+    /// file. Row 99 does not exist, so updating it fails.
     fn operation(&mut self, row: &str, number: u64) -> String {
         let text = format!("{:016x}", self.random.number()).repeat(usize::try_from(self.random.below(200)).unwrap());
         let condition = if row == "99" { "If-Match: *\r\n" } else { "" };
@@ -484,7 +486,7 @@ impl Catalog {
         Self { tables: BTreeSet::new(), doubt: None, random: Random::new(seed) }
     }
 
-    /// Compares the tables with the model, and determines whether the operation in doubt happened.
+    /// Compares the tables with the model, and determines whether the operation in doubt took effect.
     pub fn check(&mut self, client: &mut Client, round: u64) {
         let answer = client.request("GET", "/Tables", &[], b"");
         let tables = answer.json()["value"].as_array().unwrap().clone();
@@ -498,7 +500,7 @@ impl Catalog {
 }
 
 impl Writes for Catalog {
-    /// The table, and whether it existed before.
+    /// The table, and whether it existed before the operation.
     type Sent = (String, bool);
 
     fn send(&mut self, client: &mut Client) -> std::io::Result<((String, bool), Response)> {

@@ -6,7 +6,8 @@ use std::ops::{Add, Sub};
 
 /// The cost of requests to a server: their number, the bytes transferred, and the number of entities processed.
 ///
-/// These are counts, so they are the same in every run. The cost of a program is the difference of two of them:
+/// All of them are counts, so they are the same in every run. The cost of a program is the difference between two of
+/// these values:
 ///
 /// ```
 /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -21,7 +22,8 @@ use std::ops::{Add, Sub};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Costs {
-    /// Requests to which the server responded, whatever their result. A transaction counts as one request.
+    /// The number of requests to which the server responded, whatever their result. A transaction counts as one
+    /// request.
     pub requests: u64,
     /// Entities that the server examined. A get that finds its entity examines one. A query examines all entities in
     /// the key ranges that its filter allows, whether or not they match the rest of the filter.

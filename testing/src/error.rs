@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The reason a server did not start or did not shut down cleanly. The message includes the chain of causes.
+/// The reason why a server did not start or did not shut down cleanly. The message includes the chain of causes.
 ///
 /// ```
 /// use rowhouse_testing::TestServer;

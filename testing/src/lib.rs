@@ -28,7 +28,7 @@
 //! 2. The request path is the same as in the program `rowhouse`; nothing is simulated.
 //! 3. A server reads no environment variables and sets nothing process-wide, such as a logger.
 //!
-//! This crate must not know client libraries, the command line, or how an engine stores data.
+//! This crate must not depend on client libraries, on the command line, or on how an engine stores data.
 
 mod costs;
 mod error;

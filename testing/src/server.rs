@@ -13,7 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// The time after which a query responds with a continuation token, as in the program.
+/// The time after which a query responds with a continuation token. The program has the same default.
 const QUERY_TIME: Duration = Duration::from_secs(5);
 
 /// A running server. It stops when it is dropped.
@@ -56,7 +56,7 @@ impl TestServer {
         Self::builder().start().await
     }
 
-    /// Like [`start`](Self::start), for a test without a runtime. Blocks the thread for a few milliseconds.
+    /// Like [`start`](Self::start), but for a test without a runtime. Blocks the thread for a few milliseconds.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -164,8 +164,8 @@ impl TestServer {
         &self.clock
     }
 
-    /// Returns the cost of all requests since the start. A request is counted before its client receives the response,
-    /// so a program that has the response finds its request included.
+    /// Returns the cost of all requests since the server started. A request is counted before its client receives the
+    /// response, so once a program has the response, its request is included.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -179,7 +179,7 @@ impl TestServer {
     }
 
     /// Saves the current tables, entities, policies and service properties of all accounts. This takes the same short
-    /// time for any number of entities.
+    /// time, whatever the number of entities.
     ///
     /// Fails if the data is on disk.
     ///
@@ -197,11 +197,11 @@ impl TestServer {
         self.states.snapshot()
     }
 
-    /// Restores a snapshot, which remains usable, in the same short time. A concurrent transaction happens completely
-    /// before or after the restore.
+    /// Restores a snapshot in the same short time. The snapshot remains usable. A concurrent transaction takes effect
+    /// either before the restore or after it.
     ///
-    /// Timestamps and ETags are the snapshot's again; new ones are later than all issued so far. The clock does
-    /// not change. Fails if the data is on disk.
+    /// Entities have the Timestamps and ETags of the snapshot again. New Timestamps are later than all that were issued
+    /// before. The clock does not change. Fails if the data is on disk.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -229,7 +229,7 @@ impl TestServer {
         self.states.reset()
     }
 
-    /// Stops the server, as dropping it does, and returns an error if its data could not be closed. Blocks the thread
+    /// Stops the server, as dropping it does, but returns an error if its data could not be closed. Blocks the thread
     /// for a moment.
     ///
     /// ```
@@ -255,7 +255,8 @@ impl TestServer {
         self.accounts.iter().find(|(name, _)| name == account).map(|(_, key)| key.as_str())
     }
 
-    /// Creates the server from the report of its started thread. Without a report, returns the thread's error.
+    /// Creates the server from the report that its thread sends after it has started. Without a report, returns the
+    /// thread's error.
     fn new(
         accounts: Vec<(String, String)>,
         clock: TestClock,
@@ -323,8 +324,8 @@ impl TestServerBuilder {
         self
     }
 
-    /// Stores the data in this folder with Rowhouse's embedded engine, so that another server can continue with it
-    /// later. The folder is created if it does not exist, and is never removed.
+    /// Stores the data in the given folder with Rowhouse's embedded engine, so that another server can use it later.
+    /// The folder is created if it does not exist, and is never removed.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -341,7 +342,8 @@ impl TestServerBuilder {
         self
     }
 
-    /// Stores the data on disk with Rowhouse's embedded engine, in a temporary folder that is removed with the server.
+    /// Stores the data on disk with Rowhouse's embedded engine, in a temporary folder that is removed when the server
+    /// stops.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -376,8 +378,8 @@ impl TestServerBuilder {
     /// Sets the time after which a query responds with its results so far and a continuation token. The default is 5
     /// seconds.
     ///
-    /// With zero, a query responds after the first entity that it examined, whether or not it matches. A test can thus
-    /// check that its program continues queries, even after a page without entities.
+    /// If the time is zero, a query responds after the first entity that it examines, whether or not the entity
+    /// matches. A test can thus check that its program continues queries, even after a page without entities.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -393,8 +395,9 @@ impl TestServerBuilder {
         self
     }
 
-    /// Throttles like the service: an account and a partition may process this many entities per second, and requests
-    /// that exceed this get 503 with `ServerBusy`. By default, nothing is throttled. Both values must be at least 1.
+    /// Throttles requests as the service does: an account and a partition may process the given numbers of entities per
+    /// second, and requests that exceed these targets get 503 with `ServerBusy`. By default, nothing is throttled. Both
+    /// values must be at least 1.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -410,10 +413,10 @@ impl TestServerBuilder {
         self
     }
 
-    /// Makes the server as awkward as the cloud service can be. Takes a list of conditions as accepted by
-    /// `rowhouse serve --rehearse`, such as `"all,seed=7"` or `"empty-pages=100%,deletion=40s"`. The duration of
-    /// conditions is measured by the server's [clock](TestServer::clock); only latency is real time. With an invalid
-    /// list, the server does not start.
+    /// Makes the server as awkward as the cloud service can be. Takes a list of conditions in the format of `rowhouse
+    /// serve --rehearse`, such as `"all,seed=7"` or `"empty-pages=100%,deletion=40s"`. The duration of conditions is
+    /// measured by the server's [clock](TestServer::clock); only latency is real time. If the list is invalid, the
+    /// server does not start.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -446,12 +449,12 @@ impl TestServerBuilder {
     /// ```
     pub async fn start(self) -> Result<TestServer, Error> {
         let (send, started) = oneshot::channel();
-        // If the receiver is gone, the server stops immediately.
+        // If the receiver has been dropped, the server stops immediately.
         let starting = self.spawn(move |report| drop(send.send(report)))?;
         starting(started.await.ok())
     }
 
-    /// Like [`start`](Self::start), for a test without a runtime. Blocks the thread for a few milliseconds.
+    /// Like [`start`](Self::start), but for a test without a runtime. Blocks the thread for a few milliseconds.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {

@@ -1,7 +1,7 @@
 //! The thread of a server, with its own runtime. The server therefore works on whatever runtime the test uses, and
 //! responds while the test blocks its thread.
 //!
-//! This module must not know account addresses or the builder's interface.
+//! This module must not depend on the URLs of accounts or on the builder's interface.
 
 use crate::TestClock;
 use anyhow::{Context, anyhow};
@@ -20,9 +20,9 @@ use tokio::sync::oneshot;
 const CONNECTIONS_MAX: usize = 10_000;
 /// Maximum number of requests in flight, as in the program.
 const REQUESTS_MAX: usize = 1024;
-/// Memory limit for bodies, in bytes; memory is allocated as needed.
+/// Memory limit for bodies, in bytes. The memory is allocated as needed.
 const BODY_BYTES: usize = 512 * 1024 * 1024;
-/// Memory limit for blocks read from disk, in bytes; memory is allocated as needed.
+/// Memory limit for blocks read from disk, in bytes. The memory is allocated as needed.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 /// The interval between syncs. Test data need not survive a power loss.
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
@@ -67,8 +67,8 @@ pub(crate) struct Started {
 }
 
 impl ServerThread {
-    /// Starts a server, which reports its address once it accepts requests. If it cannot start, its thread ends without
-    /// a report.
+    /// Starts a server, which reports its address once it accepts requests. If it cannot start, its thread exits
+    /// without a report.
     pub(crate) fn start(options: Options, report: impl FnOnce(Started) + Send + 'static) -> anyhow::Result<Self> {
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("rowhouse-testing".to_owned());
@@ -78,7 +78,7 @@ impl ServerThread {
 
     /// Stops the server if it is still running, and returns its result.
     pub(crate) fn stop(self) -> anyhow::Result<()> {
-        // If the server has already ended, the receiver is gone, and its result contains the reason.
+        // If the server has already stopped, the receiver has been dropped, and the result contains the reason.
         let _is_running = self.stop.send(());
         self.thread.join().map_err(|_| anyhow!("the server thread panicked"))?
     }
@@ -166,7 +166,7 @@ fn settings(
         development_key_for_any_host: false,
         query_time,
         secondary: Secondary::Mirror,
-        // A client with a path-style address sends this request to the primary endpoint.
+        // A client with a path-style URL sends this request to the primary endpoint.
         stats_on_primary: true,
         explorer: false,
         connections_max: CONNECTIONS_MAX,

@@ -25,7 +25,7 @@ Examples:
 The check does not change the folder, which may be read-only. It creates a temporary folder in TMPDIR or in --scratch, \
 with copies of the journals (64 MiB and more) and links to the other files.
 
-While a server is using the folder, the check reads a snapshot through the server: every key and every record, with the \
+While a server is using the folder, the check reads a snapshot through the server. It checks every key and every record, and the \
 checksums of the data read. Files are checked only when no server is running.
 
 The exit code is 0 if nothing is damaged, 1 if there is damage, and 2 if the folder could not be checked.";
@@ -209,7 +209,7 @@ impl ScratchFolder {
         let path = base.join(format!("rowhouse-check-{}", uuid::Uuid::new_v4().simple()));
         let made = platform::files::private_folder().create(&path);
         made.with_context(|| {
-            format!("creating the temporary folder {}; choose another place with --scratch", path.display())
+            format!("creating the temporary folder {}; choose a different folder with --scratch", path.display())
         })?;
         Ok(Self(path))
     }

@@ -1,4 +1,4 @@
-//! The only place where this crate reads the time.
+//! The only module of this crate that reads the time.
 
 use model::clock::SystemClock;
 use model::{Clock, DateTime};

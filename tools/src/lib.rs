@@ -3,8 +3,8 @@
 //!
 //! Each command is a folder or a file with its options (`XxxArgs`), the examples in its help, and one function that
 //! runs it and returns the exit code. Commands work on data folders and databases through `store`, and on running
-//! servers through `client`. This crate must not know how the server handles a request, nor where the program reads
-//! its configuration.
+//! servers through `client`. This crate must not depend on how the server handles a request or on where the program
+//! reads its configuration.
 
 pub mod backup;
 pub mod check;

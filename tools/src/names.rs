@@ -14,7 +14,8 @@ pub(crate) fn parse_table(name: &str) -> anyhow::Result<TableName> {
     })
 }
 
-/// Parses the name of a type with or without `Edm.`: versions of Azure Storage Explorer write both.
+/// Parses the name of a type with or without `Edm.`: different versions of Azure Storage Explorer write different
+/// forms.
 pub(crate) fn parse_type(name: &str) -> Option<EdmType> {
     EdmType::from_name(name).or_else(|| EdmType::from_name(&format!("Edm.{name}")))
 }

@@ -12,8 +12,8 @@ use tracing::info;
 /// The maximum number of tables that a command works on concurrently.
 const CONCURRENT_TABLES_MAX: usize = 4;
 
-/// Returns a future that is ready at the first signal to stop: SIGTERM or Ctrl-C. From this call on, these signals no
-/// longer end the process.
+/// Returns a future that completes at the first stop signal (SIGTERM or Ctrl-C). From this call on, these signals no
+/// longer terminate the process.
 pub fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     let signal = platform::signals::stop().context("listening for signals")?;
     Ok(async move {
@@ -23,7 +23,8 @@ pub fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Runs a command to its end. Does not wait for a thread that still reads standard input, which cannot be canceled.
+/// Runs a command until it finishes. Does not wait for a thread that is still reading standard input, because such a
+/// read cannot be canceled.
 pub(crate) fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     let result = runtime.block_on(command);
@@ -31,7 +32,7 @@ pub(crate) fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> a
     result
 }
 
-/// Returns the result of the work, or an error as soon as the signal arrives.
+/// Returns the result of the work, or returns an error as soon as the signal arrives.
 pub(crate) async fn until_stopped<T>(
     stop: impl Future<Output = ()>,
     work: impl Future<Output = anyhow::Result<T>>,
@@ -70,7 +71,7 @@ pub(crate) fn run_blocking<T: Send + 'static>(
     })
 }
 
-/// Runs a job for each table, a few at a time. The first failure ends all of them; its error names the table.
+/// Runs a job for each table, a few at a time. The first failure stops all jobs; its error names the table.
 pub(crate) async fn for_each_table<T: Clone, J: Future<Output = anyhow::Result<()>> + Send + 'static>(
     tables: &[T],
     name: impl Fn(&T) -> &TableName,
@@ -91,7 +92,7 @@ pub(crate) async fn for_each_table<T: Clone, J: Future<Output = anyhow::Result<(
     }
 }
 
-/// Returns the result of the next task that ends, or `None` if there are no more.
+/// Returns the result of the next task that finishes, or `None` if there are no more tasks.
 pub(crate) async fn next_result<T: 'static>(running: &mut JoinSet<anyhow::Result<T>>) -> anyhow::Result<Option<T>> {
     match running.join_next().await {
         Some(result) => result.context(TASK_FAILED)?.map(Some),

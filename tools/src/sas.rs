@@ -129,7 +129,7 @@ struct CommonArgs {
     #[arg(long, value_name = "PROTOCOLS", value_parser = ["https", "https,http"])]
     protocol: Option<String>,
 
-    /// Service version whose rules apply to the token
+    /// Version of the service whose rules apply to the token
     #[arg(long, value_name = "DATE", default_value = "2019-02-02")]
     signed_version: String,
 
@@ -147,7 +147,7 @@ struct CommonArgs {
     #[arg(long, env = "ROWHOUSE_ACCOUNTS", value_name = "FILE")]
     accounts: Option<PathBuf>,
 
-    /// Address of the server, with or without the account
+    /// URL of the server, with or without the account
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:10002")]
     endpoint: String,
 }
@@ -157,7 +157,7 @@ struct CommonArgs {
 struct SasToken {
     token: String,
     endpoint: String,
-    /// The table, if the token is for a single one.
+    /// The table, if the token is for a single table.
     table: Option<String>,
 }
 
@@ -302,14 +302,14 @@ fn chosen_account<'a>(accounts: &'a [SigningAccount], name: Option<&str>) -> any
     }
 }
 
-/// Returns the address of the account on the server: in host style if the host begins with the account, else in path
+/// Returns the URL of the account on the server: in host style if the host begins with the account, otherwise in path
 /// style.
 fn endpoint_of(url: &str, account: &AccountName) -> anyhow::Result<String> {
     let url = url.trim_end_matches('/');
     let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     let host = host.filter(|host| !host.is_empty() && !host.contains(['?', '#', ';', ' ']));
     let host = host
-        .with_context(|| format!("--endpoint '{url}' is not a valid address: write it like http://127.0.0.1:10002"))?;
+        .with_context(|| format!("--endpoint '{url}' is not a valid URL: write it like http://127.0.0.1:10002"))?;
     let has_account = host.starts_with(&format!("{account}.")) || host.ends_with(&format!("/{account}"));
     Ok(if has_account { url.to_owned() } else { format!("{url}/{account}") })
 }
@@ -350,7 +350,7 @@ fn control_character(field: &str) -> anyhow::Error {
         other => other,
     };
     anyhow!(
-        "{option} contains a control character, such as a line break or a tab: neither keys nor policies can contain any; remove it"
+        "{option} contains a control character, such as a line break or a tab: neither keys nor policies can contain such characters; remove it"
     )
 }
 

@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The minimum interval between two writes of a file. Work that is not recorded yet is done again.
+/// The minimum interval between two writes of a file. After an interruption, work that was not yet recorded is done
+/// again.
 const SAVE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The command that keeps a state file.
@@ -36,14 +37,15 @@ pub(crate) struct Command {
 }
 
 impl Command {
-    /// Returns the path of this command's state file between two locations, in the current folder.
+    /// Returns the path of this command's state file for two locations, in the current folder.
     pub(crate) fn default_path(self, from: &str, to: &str) -> PathBuf {
         let hash = sha256(format!("{from}\n{to}").as_bytes());
         let short = hash.get(..12).unwrap_or_default();
         PathBuf::from(format!("rowhouse-{}-{short}.json", self.name))
     }
 
-    /// Adds a note to an error that the command can be continued, if it has left a state file.
+    /// If the command has left a state file, adds a note to the error that the same command can be run again to
+    /// continue.
     pub(crate) fn incomplete(self, path: &Path, error: anyhow::Error) -> anyhow::Error {
         if !path.exists() {
             return error;
@@ -83,9 +85,9 @@ struct Contents<O, T> {
 pub(crate) enum Save {
     /// Before the call returns.
     Now,
-    /// Before the call returns, if the last write was long enough ago; otherwise with a later change.
+    /// Before the call returns if the last write was long enough ago; otherwise, together with a later change.
     WhenDue,
-    /// With a later change.
+    /// Together with a later change.
     Later,
 }
 
@@ -94,7 +96,8 @@ where
     O: Serialize + DeserializeOwned,
     T: Serialize + DeserializeOwned + Clone,
 {
-    /// Reads the file, if it exists. `accept` gets its options and the given ones, and refuses or chooses.
+    /// Reads the file, if it exists. `accept` receives the options in the file and the given options; it returns those
+    /// to use, or an error.
     pub(crate) fn read_or_new(
         command: Command,
         path: Option<PathBuf>,
@@ -156,7 +159,7 @@ where
         if contents.is_dirty { self.save(&mut contents) } else { Ok(()) }
     }
 
-    /// Ends a command: removes the file if the command is complete, and keeps it if the command can be continued.
+    /// Finishes a command: removes the file if the command is complete, and keeps it if the command can be continued.
     pub(crate) fn finish<R>(&self, result: anyhow::Result<R>) -> anyhow::Result<R> {
         let Some(path) = &self.path else { return result };
         match result {
@@ -184,7 +187,7 @@ where
     }
 
     fn lock(&self) -> MutexGuard<'_, Contents<O, T>> {
-        // After a panic, a count is at worst too low, and the uncounted work is done again.
+        // After a panic, a count is too low at worst, and the uncounted work is done again.
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,10 @@
-//! The database address option.
+//! The option for the URL of a database.
 
 use serde::Deserialize;
 use std::env;
 use std::fmt;
 
-/// The address of a database. It may contain a password, so it is never shown.
+/// The URL of a database. It may contain a password, so it is never shown.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct StoreUrl(pub String);
@@ -21,8 +21,8 @@ impl fmt::Debug for StoreUrl {
     }
 }
 
-/// Returns true if the address of a database contains a password that any user who lists the processes of this machine
-/// can read.
+/// Returns true if the URL of a database contains a password. Any user who lists the processes of this machine can read
+/// such a password.
 pub fn shows_password(url: &str) -> bool {
     store::postgres::has_password(url) && env::args().any(|argument| argument.contains(url))
 }

@@ -1,6 +1,6 @@
 //! Stored access policies as XML: the body of Get and Set Table ACL (specification 10 §7).
 //!
-//! This module must not know what a policy is used for.
+//! This module must not depend on what a policy is used for.
 
 use crate::sas::parse_time;
 use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, MalformedXml, escape};
@@ -8,7 +8,7 @@ use model::{DateTime, Permissions, StoredAccessPolicies, StoredAccessPolicy};
 
 /// Parses the policies that a client sets. An empty body removes all policies.
 ///
-/// UNVERIFIED (10 §7): every error in a policy gets the same response as a malformed document.
+/// UNVERIFIED (10 §7): every error in a policy causes the same response as malformed XML.
 pub fn read(body: &[u8]) -> Result<StoredAccessPolicies, MalformedXml> {
     if body.is_empty() {
         return Ok(StoredAccessPolicies::default());

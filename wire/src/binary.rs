@@ -1,6 +1,6 @@
 //! Base64 encoding of binary values.
 //!
-//! This module must not know where such values occur.
+//! This module must not depend on where such values occur.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

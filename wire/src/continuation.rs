@@ -2,7 +2,7 @@
 //!
 //! A token contains the next position to examine. Tokens are not secret and not tied to a query.
 //!
-//! This module must not know the meaning of a token's content.
+//! This module must not depend on the meaning of a token's content.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,7 +22,7 @@ pub fn encode(text: &str) -> String {
     format!("1!{}!{base64}", base64.len())
 }
 
-/// Decodes a token. Returns `None` if it is malformed. A token without the `1!` prefix is returned as it is.
+/// Decodes a token. Returns `None` if it is malformed. A token without the `1!` prefix is returned unchanged.
 pub fn decode(token: &str) -> Option<String> {
     let Some(rest) = token.strip_prefix("1!") else { return Some(token.to_owned()) };
     let (length, encoded) = rest.split_once('!')?;

@@ -1,6 +1,6 @@
-//! An entity as described by a request body, in any format.
+//! An entity as described by a request body, whatever the format of the body.
 //!
-//! This module must not know JSON or Atom.
+//! This module must not depend on JSON or Atom.
 
 use crate::error::{ErrorCode, ServiceError};
 use model::key::KeyError;
@@ -12,12 +12,12 @@ use model::{EdmType, KeyText, RecordBuilder};
 pub enum KeyLocation {
     /// The body, which must contain both keys.
     Body,
-    /// The address; keys in the body are ignored, even if they differ (01 §3).
+    /// The URL. Keys in the body are ignored, even if they differ (01 §3).
     Address,
 }
 
 impl KeyLocation {
-    /// Checks the declared type of a key in the body (01 §3). Keys are strings. If the address contains the keys, the
+    /// Checks the declared type of a key in the body (01 §3). Keys are strings. If the URL contains the keys, the
     /// service accepts any type that JSON represents as a string.
     pub(crate) fn check_key_type(self, declared: EdmType) -> Result<(), BodyError> {
         match declared {
@@ -27,9 +27,9 @@ impl KeyLocation {
         }
     }
 
-    /// Parses a key in the body unless the address determines it.
+    /// Parses a key in the body unless the URL determines it.
     ///
-    /// UNVERIFIED (01 §3): an ignored key may be one that no entity can have.
+    /// UNVERIFIED (01 §3): a key that is ignored need not be valid.
     pub(crate) fn read(self, name: &str, text: Option<&str>) -> Result<Option<KeyText>, BodyError> {
         text.filter(|_| self == Self::Body).map(|text| key(name, text)).transpose()
     }
@@ -38,11 +38,11 @@ impl KeyLocation {
 /// An entity as described by a request body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntityBody {
-    /// The partition key; `None` if the address determines it.
+    /// The partition key; `None` if the URL determines it.
     pub partition: Option<KeyText>,
-    /// The row key; `None` if the address determines it.
+    /// The row key; `None` if the URL determines it.
     pub row: Option<KeyText>,
-    /// The custom properties except nulls.
+    /// The custom properties, except those that are null.
     pub properties: RecordBuilder,
 }
 
@@ -57,23 +57,23 @@ pub struct StoredEntity {
     pub etag: Option<Box<str>>,
 }
 
-/// The reason a body is not a valid entity, in the order of the checks (06 §6, step 9).
+/// The reason why a body is not a valid entity. The variants are in the order of the checks (06 §6, step 9).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyError {
     /// The body does not have the expected format, or a value does not fit its type.
     Malformed,
     /// A key is missing or null.
     KeyMissing,
-    /// A key is not a string or is declared with another type.
+    /// A key is not a string, or it is declared with a different type.
     KeyNotText,
-    /// There are more properties than an entity can have, so many that they were not parsed.
+    /// There are many more properties than an entity can have, so they were not parsed.
     TooManyProperties,
     /// A property name is longer than 255 characters.
     PropertyNameTooLong,
     /// A property name is not an identifier.
     PropertyNameInvalid,
-    /// A key contains a forbidden character, or a date is before 1601. Contains the name and value quoted in the
-    /// message.
+    /// A key contains a forbidden character, or a date is before 1601. Contains the name and the value that the message
+    /// quotes.
     OutOfRange(String, String),
     /// A key is longer than 512 characters.
     KeyTooLong,
@@ -108,14 +108,14 @@ pub(crate) fn check_name(name: &str) -> Result<(), BodyError> {
     })
 }
 
-/// Parses a finite double in decimal digits, keeping the sign of zero. The names of other doubles differ between
+/// Parses a finite double in decimal digits and keeps the sign of zero. The names of the other doubles differ between
 /// formats.
 pub(crate) fn finite_double(text: &str) -> Option<f64> {
     let is_numeric = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'));
     text.parse().ok().filter(|value: &f64| is_numeric && value.is_finite())
 }
 
-/// Parses a date, which may be earlier than the earliest date that the service accepts.
+/// Parses a date. It may be earlier than the earliest date that the service accepts, which is a separate error.
 pub(crate) fn datetime(name: &str, text: &str) -> Result<model::DateTime, BodyError> {
     use model::datetime::DateTimeError;
     model::DateTime::parse(text).map_err(|error| match error {

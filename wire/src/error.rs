@@ -2,7 +2,7 @@
 //!
 //! The table in this file is the only place that assigns a status to a code.
 //!
-//! This module must not know which error a request causes.
+//! This module must not depend on which error a request causes.
 
 use crate::json_string::write_json_string;
 use crate::xml::{DECLARATION, escape};
@@ -40,7 +40,7 @@ macro_rules! error_codes {
     };
 }
 
-/// The name of a code. It differs from the variant's name if one name has two statuses.
+/// Returns the name of a code. The name differs from the variant's name if two codes with different statuses share it.
 macro_rules! code_name {
     ($code:ident) => {
         stringify!($code)
@@ -57,7 +57,7 @@ error_codes! {
     AtomFormatNotSupported 415 "Atom format is not supported."
     /// The signature, date or account of the request is wrong.
     AuthenticationFailed 403 "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature."
-    /// A token is missing or rejected, and the response states where to get one (07 §9, 09 §4).
+    /// A token is missing or rejected, and the response states where to obtain one (07 §9, 09 §4).
     AuthenticationNeeded as "InvalidAuthenticationInfo" 401 "Server failed to authenticate the request. Please refer to the information in the www-authenticate header."
     /// The credential does not cover this operation.
     AuthorizationFailure 403 "This request is not authorized to perform this operation."
@@ -69,7 +69,7 @@ error_codes! {
     AuthorizationResourceTypeMismatch 403 "This request is not authorized to perform this operation using this resource type."
     /// The credential is for other services.
     AuthorizationServiceMismatch 403 "This request is not authorized to perform this operation using this service."
-    /// The credential is restricted to other client addresses; the message contains the client's address.
+    /// The credential is restricted to other client IP addresses; the message contains the client's IP address.
     AuthorizationSourceIPMismatch 403 "This request is not authorized to perform this operation using this source IP."
     /// A transaction refers to two partitions.
     CommandsInBatchActOnDifferentPartitions 400 "All commands in a batch must operate on same entity group."
@@ -77,9 +77,9 @@ error_codes! {
     ConditionNotMet 412 "The condition specified using HTTP conditional header(s) is not met."
     /// No CORS rule matches a preflight request.
     CorsPreflightFailure 403 "CORS not enabled or no matching rule found for this request."
-    /// Insert of an existing key.
+    /// An insert with the key of an existing entity.
     EntityAlreadyExists 409 "The specified entity already exists."
-    /// An entity above 1 MiB.
+    /// An entity larger than 1 MiB.
     EntityTooLarge 400 "The entity is larger than the maximum allowed size (1MB)."
     /// The `Host` header is missing.
     HostInformationNotPresent 400 "The required host information is not present in the request. You must send a non-empty Host header or include the absolute URI in the request line."
@@ -101,13 +101,13 @@ error_codes! {
     InvalidMd5 400 "The MD5 value specified in the request is invalid. The MD5 value must be 128 bits and Base64-encoded."
     /// A malformed query parameter.
     InvalidQueryParameterValue 400 "Value for one of the query parameters specified in the request URI is invalid."
-    /// A table name with forbidden characters. The misspelling is the service's.
+    /// A table name with forbidden characters. The misspelling occurs in the service's own message.
     InvalidResourceName 400 "The specifed resource name contains invalid characters."
     /// A path that does not identify a resource.
     InvalidUri 400 "The requested URI does not represent any resource on the server."
     /// A malformed XML body.
     InvalidXmlDocument 400 "XML specified is not syntactically valid."
-    /// A value that its XML element does not allow; the message is as reported by users (08 §11.1).
+    /// A value that is not allowed in its XML element. The message is the one that users report (08 §11.1).
     InvalidXmlNodeValue 400 "The value for one of the XML nodes is not in the correct format."
     /// JSON before version 2013-08-15 or with a data service version below 3.0.
     JsonFormatNotSupported 415 "JSON format is not supported."
@@ -137,11 +137,11 @@ error_codes! {
     PropertiesNeedValue 400 "The values are not specified for all properties in the entity."
     /// A property name that is not an identifier.
     PropertyNameInvalid 400 "The property name is invalid."
-    /// A property name above 255 characters.
+    /// A property name longer than 255 characters.
     PropertyNameTooLong 400 "The property name exceeds the maximum allowed length (255)."
-    /// A value above 64 KiB.
+    /// A value larger than 64 KiB.
     PropertyValueTooLarge 400 "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less."
-    /// A body above 4 MiB.
+    /// A body larger than 4 MiB.
     RequestBodyTooLarge 413 "The request body is too large and exceeds the maximum permissible limit."
     /// A target that cannot be read.
     RequestUrlFailedToParse 400 "The url in the request could not be parsed."
@@ -171,7 +171,7 @@ error_codes! {
 
 /// The message for a body that cannot be parsed (06 §4).
 pub const MALFORMED_BODY: &str = "An error occurred while processing this request.";
-/// The message for an entity address that cannot be parsed (06 §4).
+/// The message for an entity URL that cannot be parsed (06 §4).
 pub const MALFORMED_ADDRESS: &str = "Bad Request - Error in query syntax.";
 /// The message for a changeset of more than 100 operations (05 §5.2).
 pub const TOO_MANY_CHANGES: &str = "The batch request operation exceeds the maximum 100 changes per change set.";
@@ -186,12 +186,12 @@ pub struct ServiceError {
 }
 
 impl ServiceError {
-    /// Creates an error with its own message.
+    /// Creates an error with the given message instead of the default message of its code.
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: message.into() }
     }
 
-    /// Creates an `InvalidInput` error with its own message.
+    /// Creates an `InvalidInput` error with the given message.
     pub fn invalid_input(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorCode::InvalidInput, message)
     }
@@ -201,12 +201,12 @@ impl ServiceError {
         Self::invalid_input(MALFORMED_BODY)
     }
 
-    /// Returns the same error for the operation at this index of a batch (05 §5.1).
+    /// Returns the same error, attributed to the operation at the given index of a batch (05 §5.1).
     pub fn at_index(&self, index: usize) -> Self {
         Self::new(self.code, format!("{index}:{}", self.message))
     }
 
-    /// Creates the error for an entity address that cannot be parsed.
+    /// Creates the error for an entity URL that cannot be parsed.
     pub fn malformed_address() -> Self {
         Self::invalid_input(MALFORMED_ADDRESS)
     }
@@ -245,7 +245,7 @@ pub enum ErrorBodyFormat {
     Json,
     /// `<error xmlns=…>`: the client reads Atom, or no format could be resolved.
     ODataXml,
-    /// `<m:error xmlns:m=…>`: the format of authentication and other checks before the service.
+    /// `<m:error xmlns:m=…>`: the format for errors of authentication and of other checks before the service.
     PrefixedXml,
 }
 

@@ -1,6 +1,6 @@
 //! Error responses as parsed by a client: all formats of [`crate::error`] and the format of the XML operations.
 //!
-//! This module must not know how a client handles an error.
+//! This module must not depend on how a client handles an error.
 
 use crate::xml::Element;
 use serde::Deserialize;

@@ -4,10 +4,10 @@
 //!
 //! 1. Parsing never panics and never exhausts the stack: length and nesting are bounded.
 //! 2. A printed filter parses to the same tree. The canonical tree preserves parentheses: operands chained by one
-//!    operator without parentheses are one `And` or `Or`; parenthesised ones remain a separate tree.
+//!    operator without parentheses form a single `And` or `Or`; operands in parentheses remain a separate tree.
 //! 3. A syntax error takes precedence over a type error, whatever their order in the expression.
 //!
-//! This module must not know how a filter is evaluated or planned.
+//! This module must not depend on how a filter is evaluated or planned.
 
 mod lex;
 mod parse;
@@ -23,7 +23,7 @@ use std::fmt;
 
 pub use print::print;
 
-/// Parses a filter. The expression is already decoded; white space around it is ignored.
+/// Parses a filter. The expression must already be decoded. White space around it is ignored.
 ///
 /// An empty expression is an error here; see [`parse_optional`].
 pub fn parse(text: &str) -> Result<Filter, FilterError> {
@@ -47,7 +47,7 @@ pub enum FilterErrorCode {
     NotImplemented,
 }
 
-/// The reason a filter is rejected.
+/// The reason why a filter is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterError {
     /// The error code.
@@ -88,7 +88,8 @@ impl FilterError {
         Self { code: FilterErrorCode::InvalidInput, message: message.into() }
     }
 
-    /// Creates a syntax error. The position counts UTF-16 code units up to the end of the offending token.
+    /// Creates a syntax error. The position in the message is the number of UTF-16 code units up to the end of the
+    /// offending token.
     fn syntax(text: &str, at: usize) -> Self {
         let position = utf16_units(text.get(..at).unwrap_or(text));
         Self::because(format!("Syntax error at position {position} in '{text}'."))

@@ -1,12 +1,12 @@
-//! JSON strings: all characters except printable ASCII are escaped, as the service does (specification 03 §3.6).
+//! JSON strings. All characters except printable ASCII are escaped, as in the service (specification 03 §3.6).
 //!
 //! Invariant: the output is ASCII.
 //!
-//! This module must not know what a string is used for.
+//! This module must not depend on what a string is used for.
 
 use model::record::DamagedRecord;
 
-/// The number of bytes that are tested together, without a branch for each.
+/// The number of bytes that are tested together, without a branch for each byte.
 const GROUP_BYTES: usize = 64;
 
 /// Writes a quoted string.
@@ -16,7 +16,7 @@ pub fn write_json_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Writes text that was not checked to be UTF-8, without quotes. Text without escapes is ASCII and needs no check.
+/// Writes text that may not be valid UTF-8, without quotes. Text that needs no escapes is ASCII, so it is not checked.
 pub(super) fn write_escaped_bytes(out: &mut Vec<u8>, text: &[u8]) -> Result<(), DamagedRecord> {
     if first_escaped(text).is_none() {
         out.extend_from_slice(text);
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(written("a\"\\/'<>&\n\u{1}\u{7f}é😀"), r#""a\"\\/'<>&\n\u0001\u007f\u00e9\ud83d\ude00""#);
     }
 
-    /// Covers complete and partial groups: an escape is found at every position.
+    /// The texts cover complete and partial groups: an escape must be found at every position.
     #[test]
     fn an_escape_is_found_at_every_place_of_a_text_of_every_length() {
         for length in 0..100 {

@@ -4,7 +4,7 @@
 //! batches, continuation tokens, signatures, user delegation keys, stored access policies, service properties,
 //! versions, media types, and error codes with their bodies.
 //!
-//! It must not know sockets, HTTP libraries, storage or configuration.
+//! It must not depend on sockets, HTTP libraries, storage or configuration.
 
 pub mod acl;
 pub mod atom;

@@ -1,6 +1,6 @@
 //! Content negotiation: the formats of the request body and of the response (specification 03 §1, 02 §8).
 //!
-//! This module must not know how a format is parsed or written.
+//! This module must not depend on how a format is parsed or written.
 
 use crate::error::ErrorCode;
 use crate::version::Version;
@@ -25,7 +25,7 @@ pub enum Format {
     Atom,
 }
 
-/// The content of a response. Atom has a media type for each kind.
+/// The content of a response. Atom has a different media type for each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentKind {
     /// One entity or table.
@@ -74,11 +74,11 @@ impl DataServiceVersion {
     }
 
     /// Returns the effective version of a request. If both headers are present, `MaxDataServiceVersion` takes
-    /// precedence. The maximum for the service version is both the default and the upper limit (02 §8).
+    /// precedence. The maximum that the service version supports is both the default and the upper limit (02 §8).
     ///
     /// An empty header counts as absent: a Go client sends one in every part of a batch.
     ///
-    /// UNVERIFIED (02 §8): the code for a malformed header.
+    /// UNVERIFIED (02 §8): the error code for a malformed header.
     pub fn effective(
         version: Version,
         data_service_version: Option<&str>,
@@ -133,7 +133,7 @@ impl FormatPreferences<'_> {
         }
     }
 
-    /// Returns the format for a response without a body. Unlike in [`Self::response_format`], `Accept` may be missing
+    /// Returns the format for a response without a body. Unlike for [`Self::response_format`], `Accept` may be missing
     /// or accept everything.
     ///
     /// UNVERIFIED (03 §1.3): whether a missing `Accept` is rejected on operations with empty responses.
@@ -145,14 +145,15 @@ impl FormatPreferences<'_> {
         self.response_format()
     }
 
-    /// Returns the format of the media range with the highest quality that the version supports. Among equals, the
-    /// first one counts. If none is supported, returns the error of the best range.
+    /// Returns the format of the media range with the highest quality that the version supports. If several have the
+    /// same quality, the first one counts. If no range is supported, returns the error for the range with the highest
+    /// quality.
     ///
     /// UNVERIFIED (03 §1.2): the service respects quality values and skips unsupported formats.
     fn first_supported(&self, ranges: &str, short: ShortNames) -> Result<Format, ErrorCode> {
         let mut known: Vec<_> = ranges.split(',').filter_map(|range| media_range(range, short)).collect();
         known.retain(|(_, quality)| *quality > 0);
-        // The sort is stable, so equal ranges keep their order.
+        // The sort is stable, so ranges of equal quality keep their order.
         known.sort_by_key(|(_, quality)| std::cmp::Reverse(*quality));
         let mut refused = None;
         for (requested, _) in known {
@@ -178,8 +179,8 @@ impl FormatPreferences<'_> {
         }
     }
 
-    /// Returns the format for parts of a batch that request none. The preferences of the batch itself never cause an
-    /// error (03 §1.3).
+    /// Returns the format for parts of a batch that do not request one. The preferences of the batch itself never cause
+    /// an error (03 §1.3).
     pub fn default_part_format(&self) -> Format {
         match self.response_format() {
             Ok(format) => format,
@@ -309,7 +310,7 @@ pub enum Preference {
 }
 
 impl Preference {
-    /// Parses the header. Data service versions before 3.0 ignore it; unknown values are always ignored.
+    /// Parses the header. Data service versions before 3.0 ignore the header. Unknown values are always ignored.
     pub fn parse(version: DataServiceVersion, header: Option<&str>) -> Option<Self> {
         if version < DataServiceVersion::V3 {
             return None;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the text of a double parses to the same double.
 //!
-//! This module must not know the formats that contain it.
+//! This module must not depend on the formats that contain the text.
 
 use std::num::FpCategory;
 use std::ops::Range;
@@ -22,7 +22,7 @@ pub fn write_double(out: &mut Vec<u8>, value: f64) {
     let (size, mut buffer) = (value.abs(), zmij::Buffer::new());
     let text = buffer.format_finite(size);
     if PLAIN.contains(&size) && text.len() <= SHORT_DIGIT_COUNT + ".".len() {
-        // The library formats these like the service, which saves 0.03 µs.
+        // The library formats these doubles as the service does. Using its output saves 0.03 µs.
         out.extend_from_slice(text.as_bytes());
         return;
     }
@@ -38,15 +38,15 @@ pub fn write_double(out: &mut Vec<u8>, value: f64) {
     layout(out, digits.as_bytes(), exponent, precision);
 }
 
-/// Doubles that the library formats like the service: at most 15 digits before the point and at most two zeros after
-/// it.
+/// The doubles that the library formats as the service does: at most 15 digits before the decimal point and at most two
+/// zeros after it.
 const PLAIN: Range<f64> = 0.001..1e15;
 
-/// The number of digits that the service writes if they suffice.
+/// The number of digits that the service writes if they are enough.
 const SHORT_DIGIT_COUNT: usize = 15;
-/// The number of digits that the service writes otherwise; they always suffice.
+/// The number of digits that the service writes otherwise. They are always enough.
 const LONG_DIGIT_COUNT: usize = 17;
-/// Maximum number of significant digits of a double, with room for zeros around them.
+/// The maximum number of digits, with space for zeros around the significant digits of a double.
 const DIGITS_MAX: usize = 32;
 
 #[derive(Default)]
@@ -60,8 +60,8 @@ impl Digits {
         self.digits.get(..self.length).unwrap_or_default()
     }
 
-    /// Parses a plain or scientific number with at least one digit. Returns the power of ten of the first significant
-    /// digit.
+    /// Parses a plain or scientific number with at least one digit. Returns the exponent (the power of ten) of the
+    /// first significant digit.
     fn read(&mut self, text: &str) -> i32 {
         let (mantissa, power) = match text.split_once(['e', 'E']) {
             Some((mantissa, power)) => (mantissa, power.parse().unwrap_or(0)),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     proptest! {
-        /// Numbers that the library formats like the service.
+        /// These are numbers that the library formats as the service does.
         #[test]
         fn plain_numbers_have_the_layout_of_all_others(value in 0.001..1e15_f64, whole in 1.0..1e15_f64, places in 0..4) {
             for value in [value, whole.trunc(), whole.trunc() / 10_f64.powi(places)] {

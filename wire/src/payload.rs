@@ -1,6 +1,6 @@
-//! Entities and tables in the format of a request: the only place that chooses between JSON and Atom.
+//! Entities and tables in the format that a request selects. Only this module chooses between JSON and Atom.
 //!
-//! This module must not know the details of either format.
+//! This module must not depend on the details of either format.
 
 use crate::entity_body::{BodyError, EntityBody, KeyLocation};
 pub use crate::json::EncoderCache;
@@ -42,7 +42,7 @@ impl<'a> ResponseContext<'a> {
 pub struct EntityContext<'a> {
     /// The context of the response.
     pub response: ResponseContext<'a>,
-    /// The table name as spelled in the request.
+    /// The table name as written in the request.
     pub table: &'a str,
     /// The properties to write; `None` writes all.
     pub select: Option<&'a Select>,
@@ -207,7 +207,7 @@ mod tests {
                 Value::Binary(bytes) => EdmValue::Binary(bytes),
                 Value::Boolean(value) => EdmValue::Boolean(*value),
                 Value::DateTime(ticks) => EdmValue::DateTime(DateTime::from_ticks(*ticks).unwrap()),
-                // Use a single NaN value: its bits are lost as text.
+                // Use a single NaN value, because its bits are lost when it is written as text.
                 Value::Double(double) => EdmValue::Double(if double.is_nan() { f64::NAN } else { *double }),
                 Value::Guid(value) => EdmValue::Guid(Guid::from_bytes(value.to_be_bytes())),
                 Value::Int32(number) => EdmValue::Int32(*number),
@@ -252,7 +252,8 @@ mod tests {
     }
 
     proptest! {
-        /// An entity written in any format reads back equal, and so does that result when written in any other format.
+        /// An entity that is written and read in any format stays equal, even if it is then written and read in another
+        /// format.
         #[test]
         fn an_entity_goes_from_every_format_to_every_other(
             values in proptest::collection::vec(value(), 0..8),
@@ -272,7 +273,7 @@ mod tests {
             }
         }
 
-        /// The maximum number of escapes, in entities above and below the size from which they are measured.
+        /// Entities above and below the size from which they are measured, with the maximum number of escapes.
         #[test]
         fn an_entity_of_escapes_is_not_longer_than_its_bound(
             character in prop_oneof![Just('\u{7F}'), Just('\u{1}'), Just('<'), Just('"'), Just('é'), Just('\u{FFFE}'), Just('😀')],
@@ -291,7 +292,7 @@ mod tests {
             }
         }
 
-        /// The cache of a set does not change the output.
+        /// The cache for a set does not change the output.
         #[test]
         fn an_entity_of_a_set_is_written_as_it_is_alone(
             shapes in proptest::collection::vec(
@@ -317,7 +318,7 @@ mod tests {
             }
         }
 
-        /// Without metadata, types that JSON has are kept and all others become strings.
+        /// Without metadata, types that exist in JSON are kept, and all other types become strings.
         #[test]
         fn without_metadata_the_types_of_json_are_kept(values in proptest::collection::vec(value(), 0..8)) {
             let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };

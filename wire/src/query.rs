@@ -1,6 +1,6 @@
 //! Query options (specification 04 §1).
 //!
-//! This module must not know which operations have which options.
+//! This module must not depend on which operations have which options.
 
 use crate::error::{ErrorCode, ServiceError};
 use crate::uri::form_decode;
@@ -44,7 +44,7 @@ pub struct QueryOptions<'a> {
 }
 
 impl<'a> QueryOptions<'a> {
-    /// Splits and decodes a raw query string. Errors are reported later, since authentication comes first.
+    /// Splits and decodes a raw query string. Errors are reported later, because authentication comes first.
     pub fn parse(query: &'a str) -> Self {
         let mut options = Self::default();
         for (name, value) in pairs(query) {
@@ -77,14 +77,15 @@ impl<'a> QueryOptions<'a> {
                 return;
             }
         };
-        // The first one is signed (07 §6). [`Self::check`] rejects duplicates after the signature has been verified.
+        // The first occurrence is signed (07 §6). [`Self::check`] rejects duplicates after the signature has been
+        // verified.
         self.repeated |= slot.is_some();
         slot.get_or_insert(value);
     }
 
     /// Rejects query strings that cannot be decoded and duplicate options.
     ///
-    /// UNVERIFIED (04 §1): the code for a duplicate option.
+    /// UNVERIFIED (04 §1): the error code for a duplicate option.
     pub fn check(&self) -> Result<(), ServiceError> {
         if self.undecodable {
             return Err(ServiceError::malformed_address());
@@ -94,12 +95,12 @@ impl<'a> QueryOptions<'a> {
 
     /// Rejects OData options that the Table service does not support, such as `$orderby`.
     ///
-    /// UNVERIFIED (04 §1): the code for a disabled option.
+    /// UNVERIFIED (04 §1): the error code for a disabled option.
     pub fn check_supported(&self) -> Result<(), ServiceError> {
         if self.unsupported { Err(ErrorCode::NotImplemented.into()) } else { Ok(()) }
     }
 
-    /// Returns the maximum number of results on the page: 0 to 1,000, by default 1,000 (04 §5).
+    /// Returns the maximum number of results in the page: 0 to 1,000, by default 1,000 (04 §5).
     pub fn top(&self) -> Result<usize, ServiceError> {
         match &self.top {
             None => Ok(PAGE_RESULTS_MAX),
@@ -110,9 +111,10 @@ impl<'a> QueryOptions<'a> {
         }
     }
 
-    /// Returns the timeout of the request, `timeout` in seconds: 30 is both the maximum and the default (02 §9).
+    /// Returns the timeout of the request, from the option `timeout` in seconds. 30 is both the maximum and the default
+    /// (02 §9).
     ///
-    /// UNVERIFIED (02 §9): the code for a value that is not a number.
+    /// UNVERIFIED (02 §9): the error code for a value that is not a number.
     pub fn timeout(&self) -> Result<Duration, ServiceError> {
         let seconds = match &self.timeout {
             None => REQUEST_TIMEOUT_SECONDS_MAX,
@@ -125,15 +127,15 @@ impl<'a> QueryOptions<'a> {
     }
 }
 
-/// Sets a field of a signature; the first non-empty value counts (08 §1).
+/// Sets a field of a signature. If it occurs several times, the first non-empty value counts (08 §1).
 fn set_field<'a>(field: &mut Option<Cow<'a, str>>, value: Cow<'a, str>) {
     if field.as_deref().is_none_or(str::is_empty) {
         *field = Some(value);
     }
 }
 
-/// Returns the names and values of a raw query string in their order. Names are decoded, or `None` if they are not
-/// UTF-8; values are as sent.
+/// Returns the names and values of a raw query string in their order. Names are decoded (`None` if they are not UTF-8).
+/// Values are returned as sent.
 pub(crate) fn pairs(query: &str) -> impl Iterator<Item = (Option<Cow<'_, str>>, &str)> {
     query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));

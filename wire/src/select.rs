@@ -1,6 +1,6 @@
 //! Projection: the `$select` option (specification 04 §4, 03 §3.5).
 //!
-//! This module must not know how properties are written.
+//! This module must not depend on how properties are written.
 
 use crate::error::{ErrorCode, ServiceError};
 use crate::uri::encode_list;
@@ -31,7 +31,7 @@ pub struct Select {
 impl Select {
     /// Parses the option's value. An empty list selects everything but still appears in `odata.metadata`.
     ///
-    /// UNVERIFIED (04 §4): the code for more than 255 names.
+    /// UNVERIFIED (04 §4): the error code for more than 255 names.
     pub fn parse(list: &str) -> Result<Self, ServiceError> {
         let mut names: Vec<String> = Vec::new();
         for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -55,7 +55,7 @@ impl Select {
         self.names.is_empty()
     }
 
-    /// Returns the index of a name in the list, if it is selected by name.
+    /// Returns the index of a name in the list, or `None` if the list does not contain it.
     pub fn position(&self, name: &[u8]) -> Option<usize> {
         let found =
             self.by_name.binary_search_by(|i| self.names.get(*i).map_or(&[][..], |known| known.as_bytes()).cmp(name));

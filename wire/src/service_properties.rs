@@ -1,8 +1,8 @@
 //! Service properties as XML: the body of Get and Set Table Service Properties (specification 10 §1).
 //!
-//! Before version 2013-08-15, the XML contains only `Logging` and `Metrics`, which are the hourly metrics.
+//! Before version 2013-08-15, the XML contains only `Logging` and `Metrics`. The latter are the hourly metrics.
 //!
-//! This module must not know what the properties do.
+//! This module must not depend on what the properties do.
 
 use crate::version::Version;
 use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element, MalformedXml, escape};
@@ -11,12 +11,12 @@ use model::service_properties::{Logging, Metrics, MetricsLevel, RetentionDays};
 use model::{CorsRule, CorsRules, ServiceProperties, ServicePropertiesUpdate};
 use std::fmt;
 
-/// The reason an update is rejected. The message is for the log.
+/// The reason why an update is rejected. The message is for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServicePropertiesError {
     /// The text is not XML that this service accepts.
     Malformed,
-    /// There are no sections.
+    /// The XML contains no sections.
     Empty,
     /// This element is not allowed here, or occurs twice.
     Unexpected(Box<str>),
@@ -100,7 +100,7 @@ fn read_metrics(section: &Element) -> Result<Metrics, ServicePropertiesError> {
     let [version, enabled, apis, retention] =
         children(section, ["Version", "Enabled", "IncludeAPIs", "RetentionPolicy"])?;
     check_version(version)?;
-    // Without metrics, the element may be missing; if present, it is checked.
+    // If metrics are disabled, the element may be missing. If it is present, it is checked.
     let level = match (boolean(enabled, "Enabled")?, apis) {
         (false, None) => MetricsLevel::Off,
         (is_enabled, apis) => match (is_enabled, boolean(apis, "IncludeAPIs")?) {
@@ -112,8 +112,8 @@ fn read_metrics(section: &Element) -> Result<Metrics, ServicePropertiesError> {
     Ok(Metrics { level, retention: read_retention(required(retention, "RetentionPolicy")?)? })
 }
 
-/// Checks that the version is 1.0, the only one of the Table service; other services also log in version 2.0
-/// (reported).
+/// Checks that the version of the log format is 1.0, the only version that the Table service supports. Other services
+/// also support version 2.0 (reported).
 fn check_version(element: Option<&Element>) -> Result<(), ServicePropertiesError> {
     let version = value(required(element, "Version")?)?;
     if version == "1.0" { Ok(()) } else { Err(ServicePropertiesError::Value("Version")) }

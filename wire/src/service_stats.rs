@@ -1,6 +1,6 @@
 //! Service statistics as XML: the body of Get Table Service Stats (specification 10 §6).
 //!
-//! This module must not know how a secondary endpoint is replicated.
+//! This module must not depend on how a secondary endpoint is replicated.
 
 use crate::xml::{BYTE_ORDER_MARK, DECLARATION, Element};
 use std::time::SystemTime;
@@ -8,11 +8,11 @@ use std::time::SystemTime;
 /// The state of the replication to the secondary endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GeoReplication {
-    /// Reads from the secondary see all writes before this time.
+    /// Reads from the secondary endpoint see all writes before this time.
     Live(SystemTime),
-    /// The secondary is being filled for the first time.
+    /// The secondary endpoint is being filled for the first time.
     Bootstrap,
-    /// The secondary is unreachable.
+    /// The secondary endpoint is unreachable.
     Unavailable,
 }
 
@@ -30,7 +30,8 @@ pub fn read(body: &[u8]) -> Option<GeoReplication> {
     }
 }
 
-/// Writes the XML as the service does. The text format of times starts in 1970; an earlier time is written as 1970.
+/// Writes the XML as the service does. The text format cannot represent times before 1970, so an earlier time is
+/// written as the start of 1970.
 pub fn write(replication: GeoReplication) -> Vec<u8> {
     let (status, time) = match replication {
         GeoReplication::Live(time) => ("live", httpdate::fmt_http_date(time.max(SystemTime::UNIX_EPOCH))),

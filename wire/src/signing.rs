@@ -2,7 +2,7 @@
 //!
 //! Invariants: signatures are compared in constant time, and no key appears in `Debug` output.
 //!
-//! This module must not know accounts: the caller passes the keys to try.
+//! This module must not depend on accounts: the caller passes the keys to try.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -19,17 +19,17 @@ pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 /// The length of an HMAC-SHA256 signature, in bytes.
 const SIGNATURE_BYTES: usize = 32;
 
-/// An account key. It is never printed.
+/// An account key. Its `Debug` output does not contain the key.
 ///
-/// Processing the key accounts for half the cost of a signature, so its state is computed once and copied for each
-/// signature.
+/// Processing the key accounts for half the cost of a signature, so the resulting state is computed once and copied for
+/// each signature.
 #[derive(Clone)]
 pub struct AccountKey {
     keyed: Hmac<Sha256>,
 }
 
 impl AccountKey {
-    /// Parses the Base64 form. Returns `None` if it is not Base64 or shorter than 16 bytes.
+    /// Parses the Base64 form. Returns `None` if it is not Base64 or if the key is shorter than 16 bytes.
     pub fn parse(base64: &str) -> Option<Self> {
         let bytes = STANDARD.decode(base64.trim()).ok()?;
         let keyed = Hmac::new_from_slice(&bytes).expect("HMAC takes keys of any length");
@@ -41,7 +41,7 @@ impl AccountKey {
         STANDARD.encode(self.mac(text))
     }
 
-    /// Derives another key: the signature of the text becomes the key.
+    /// Derives a key: the signature of the text is the new key.
     pub fn derived(&self, text: &str) -> Self {
         Self { keyed: Hmac::new_from_slice(&self.mac(text)).expect("HMAC takes keys of any length") }
     }
@@ -64,8 +64,8 @@ impl fmt::Debug for AccountKey {
     }
 }
 
-/// Returns true if one of the keys made the signature. Tries every key, so the duration does not depend on which one
-/// matches.
+/// Returns true if one of the keys created the signature. Always tries every key, so the duration does not depend on
+/// which one matches.
 pub fn any_verifies<'k>(
     keys: impl IntoIterator<Item = &'k AccountKey>,
     text: &str,
@@ -162,7 +162,7 @@ const IMF_FIXDATE_BYTES: usize = 29;
 
 /// Parses the date of a request, an IMF-fixdate such as `Fri, 14 Mar 2031 08:15:30 GMT` (07 §5).
 pub fn parse_date(text: &str) -> Option<SystemTime> {
-    // The library also accepts two obsolete formats, which the service does not. Both have other lengths.
+    // The library also accepts two obsolete formats that the service does not accept. Their lengths are different.
     if text.len() != IMF_FIXDATE_BYTES {
         return None;
     }

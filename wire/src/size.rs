@@ -1,8 +1,8 @@
 //! An upper bound on the encoded size of an entity, available before encoding so that memory can be reserved first.
 //!
-//! Invariant: what [`crate::payload`] writes for an entity, in any format and at any metadata level, is never longer
-//! than the size that [`EntityBounds`] computes. This includes the response headers that contain the entity's address.
-//! A property test checks it.
+//! Invariant: the output of [`crate::payload`] for an entity, in any format and at any metadata level, is never longer
+//! than the size that [`EntityBounds`] computes. The size includes the response headers that contain the entity's URL.
+//! A property test checks the invariant.
 
 use crate::payload::EntityContext;
 use crate::select::Select;
@@ -15,17 +15,17 @@ use model::{EdmType, EntityKey, EntityView, RecordBuilder};
 const MEASURED_BYTES_MIN: usize = 768;
 /// The longest escape of one byte, in bytes: `\u007f`, `&quot;`.
 const ESCAPE_BYTES_MAX: usize = 6;
-/// Maximum size of everything in an entity except its own text, in bytes: the elements of an Atom entry, headers, ETag,
-/// Timestamp.
+/// Maximum size of everything that is written for an entity except its keys, names and values, in bytes: the elements
+/// of an Atom entry, the headers, the ETag and the Timestamp.
 const ENTITY_FRAME_BYTES_MAX: usize = 1536;
-/// Maximum size of a property without its name and value, in bytes: quotes, and the annotation or the element.
+/// Maximum size of a property apart from its name and value, in bytes: the quotes, and the annotation or the element.
 const PROPERTY_FRAME_BYTES_MAX: usize = 80;
 /// Maximum length of a value of fixed size, in bytes: a GUID or a double.
 const FIXED_VALUE_BYTES_MAX: usize = 40;
-/// Maximum number of times the address of an entity or of the service is written: twice in the entity and in two
-/// headers.
+/// Maximum number of times that the URL of an entity or of the service is written: twice in the entity, and once in
+/// each of two headers.
 const ADDRESSES_MAX: usize = 4;
-/// The longest escape of a byte of a key in an address, in bytes: `%C3`.
+/// The longest escape of a byte of a key in a URL, in bytes: `%C3`.
 const ADDRESS_ESCAPE_BYTES_MAX: usize = 3;
 
 /// An entity to be written.
@@ -46,7 +46,7 @@ impl<'a> UnwrittenEntity<'a> {
         }
     }
 
-    /// Creates the value for an entity that is not stored yet. Without properties, only its address is written.
+    /// Creates the value for an entity that is not stored yet. Without properties, only the entity's URL is written.
     pub fn unstored(key: &EntityKey, record: Option<&'a RecordBuilder>) -> Self {
         Self {
             key_bytes: key.partition.as_str().len() + key.row.as_str().len(),
@@ -64,7 +64,7 @@ pub struct EntityBounds {
 }
 
 impl EntityBounds {
-    /// Returns the bounds for this context.
+    /// Returns the bounds for the given context.
     pub fn new(context: &EntityContext<'_>) -> Self {
         let base = context.response.base.len() + context.table.len() + context.response.account.as_str().len();
         let missing = context.select.map_or(0, |select| {
@@ -74,8 +74,8 @@ impl EntityBounds {
         Self { frame_bytes: ENTITY_FRAME_BYTES_MAX + ADDRESSES_MAX * ESCAPE_BYTES_MAX * base + missing }
     }
 
-    /// Returns the maximum encoded size in bytes for any properties and any projection. Unlike [`Self::measured_bound`], it
-    /// takes constant time but far exceeds most actual sizes.
+    /// Returns the maximum encoded size in bytes for any properties and any projection. Unlike
+    /// [`Self::measured_bound`], this takes constant time, but the result far exceeds most actual sizes.
     pub fn upper_bound(self, entity: &UnwrittenEntity<'_>) -> usize {
         let count = entity.properties.size_hint().1.unwrap_or(CUSTOM_PROPERTIES_MAX);
         // A name is written twice.
@@ -84,8 +84,8 @@ impl EntityBounds {
             + count * (PROPERTY_FRAME_BYTES_MAX + FIXED_VALUE_BYTES_MAX)
     }
 
-    /// Returns the maximum encoded size in bytes with this projection, which must be the context's. Reads the selected
-    /// properties unless the entity is small.
+    /// Returns the maximum encoded size in bytes with the given projection, which must be that of the context. Reads
+    /// the selected properties unless the entity is small.
     pub fn measured_bound(self, entity: &UnwrittenEntity<'_>, select: Option<&Select>) -> usize {
         if entity.record_bytes < MEASURED_BYTES_MIN {
             return self.upper_bound(entity);
@@ -98,7 +98,8 @@ impl EntityBounds {
     }
 }
 
-/// Returns the maximum size of the selected properties, measured one by one. Nothing is written for a damaged record.
+/// Returns the maximum size of the selected properties, measured one by one. A damaged record is not written, so it
+/// takes no space.
 fn property_bytes_max(properties: Properties<'_>, select: Option<&Select>) -> usize {
     let is_written = |property: &Property<'_>| select.is_none_or(|select| select.has_bytes(property.name_bytes()));
     let property_bytes = |property: Property<'_>| {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the raw path is kept unchanged, because signatures cover it.
 //!
-//! This module must not know whether the resource exists.
+//! This module must not depend on whether the resource exists.
 
 use crate::error::ServiceError;
 use crate::signing::DEVELOPMENT_ACCOUNT;
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 /// The account and resource that a request path identifies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// The account without `-secondary`, which may not exist. `None` if it is not a valid account name.
+    /// The account without `-secondary`, whether or not it exists. `None` if it is not a valid account name.
     pub account: Option<AccountName>,
     /// True if the secondary endpoint is addressed.
     pub secondary: bool,
@@ -36,7 +36,7 @@ pub enum Resource<'a> {
     Table(Cow<'a, str>),
     /// All entities of a table; the name may be any string.
     Entities(Cow<'a, str>),
-    /// The entities of one partition, in the address format of the table design guide; all fields may be any string.
+    /// The entities of one partition, in the URL format of the table design guide. All fields may be any string.
     Partition {
         /// The table.
         table: Cow<'a, str>,
@@ -47,7 +47,7 @@ pub enum Resource<'a> {
     Nested {
         /// The table; may be any string.
         table: Cow<'a, str>,
-        /// Whether the rest of the path has one key, like `Tables('x')`.
+        /// Whether the rest of the path has a single key, as in `Tables('x')`.
         has_key: bool,
     },
     /// One entity; all fields may be any string.
@@ -65,7 +65,7 @@ pub enum Resource<'a> {
     Metadata,
 }
 
-/// The suffix of the account name in the address of the secondary endpoint.
+/// The suffix of the account name in the URL of the secondary endpoint.
 const SECONDARY_SUFFIX: &str = "-secondary";
 
 impl<'a> Target<'a> {
@@ -86,7 +86,7 @@ impl<'a> Target<'a> {
         resource = resource.strip_prefix('/').unwrap_or(resource);
         let (account, secondary) = split_secondary(segment);
         let mut base_path = base_path;
-        // A client that derives the secondary address from a path-style address appends the primary segment and signs
+        // A client that derives the secondary URL from a path-style URL appends the primary segment, and signs the path
         // without the secondary segment (07 §7, form c).
         if let (true, Some(name)) = (secondary, &account)
             && let Some(rest) = resource.strip_prefix(name.as_str()).filter(|r| r.is_empty() || r.starts_with('/'))
@@ -107,13 +107,13 @@ impl<'a> Target<'a> {
         let account = self.account.as_ref().filter(|_| !self.base_path.is_empty());
         let rest = self.raw_path.get(self.base_path.len()..).unwrap_or_default();
         let primary = account.filter(|_| self.secondary).map(|account| Cow::Owned(format!("/{account}{rest}")));
-        // One client writes the account only once for the emulator, which it recognizes by the account name.
+        // One client writes the account only once if it talks to the emulator, which it recognizes by the account name.
         let without_account = account.filter(|account| account.as_str() == DEVELOPMENT_ACCOUNT);
         std::iter::once(Cow::Borrowed(self.raw_path)).chain(primary).chain(without_account.map(|_| Cow::Borrowed(rest)))
     }
 }
 
-/// Returns the account label of a host-style host.
+/// Returns the label of the host that contains the account, if the host is in host style.
 pub(crate) fn account_label<'h>(host: &'h str, domains: &[String]) -> Option<&'h str> {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
@@ -187,8 +187,9 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// Parses a decoded path: one segment, or a table and the rest below it. Trailing slashes of the name are ignored, so
-/// `a//` and `a//(…)` equal `a` and `a(…)`: the service decodes a path before splitting it into segments (recorded).
+/// Parses a decoded path: one segment, or a table and the rest of the path below it. Trailing slashes of the name are
+/// ignored, so `a//` and `a//(…)` equal `a` and `a(…)`: the service decodes a path before splitting it into segments
+/// (recorded).
 fn parse_path(path: &str) -> Result<ResourceParts<'_>, ServiceError> {
     let names_end = path.find('(').unwrap_or(path.len());
     let (names, arguments) = path.split_at_checked(names_end).unwrap_or((path, ""));
@@ -209,8 +210,8 @@ fn parse_path(path: &str) -> Result<ResourceParts<'_>, ServiceError> {
     }
 }
 
-/// Parses `name`, `name()`, `Tables('x')`, `name(PartitionKey='p')` and `name(PartitionKey='p',RowKey='r')`, split
-/// before the parenthesis.
+/// Parses `name`, `name()`, `Tables('x')`, `name(PartitionKey='p')` or `name(PartitionKey='p',RowKey='r')`. The caller
+/// has split the segment before the parenthesis.
 fn parse_segment<'a>(name: &'a str, arguments: &'a str) -> Result<ResourceParts<'a>, ServiceError> {
     let Some(arguments) = arguments.strip_prefix('(') else { return Ok(ResourceParts::Name(name)) };
     let mut reader = Arguments { rest: arguments };

@@ -1,14 +1,14 @@
-//! Percent-encoding and the addresses in responses (specification 02 §1, 03 §4).
+//! Percent-encoding, and the URLs in responses (specification 02 §1, 03 §4).
 //!
-//! This module must not know which resources exist.
+//! This module must not depend on which resources exist.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::borrow::Cow;
 
 /// All characters except the unreserved ones of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-/// Like [`RESERVED`], without the characters that RFC 2396 did not reserve (recorded for `!` and `*`; 02 §5.1). Quotes
-/// are doubled.
+/// Like [`RESERVED`], but without the characters that RFC 2396 did not reserve (recorded for `!` and `*`; 02 §5.1).
+/// Quotes are doubled.
 const RESERVED_IN_LITERAL: &AsciiSet = &RESERVED.remove(b'\'').remove(b'!').remove(b'*').remove(b'(').remove(b')');
 /// Like [`RESERVED`], but without commas, for a list of names.
 const RESERVED_IN_LIST: &AsciiSet = &RESERVED.remove(b',');
@@ -32,7 +32,7 @@ pub fn form_decode(text: &str) -> Option<Cow<'_, str>> {
     percent_decode_str(&spaced).decode_utf8().ok().map(|decoded| Cow::Owned(decoded.into_owned()))
 }
 
-/// Appends a key for an entity address: percent-encoded, with quotes doubled but not encoded.
+/// Appends a key for the URL of an entity: percent-encoded, with quotes doubled but not encoded.
 pub fn write_key(out: &mut Vec<u8>, key: &str) {
     let doubled = if key.contains('\'') { Cow::Owned(key.replace('\'', "''")) } else { Cow::Borrowed(key) };
     for part in utf8_percent_encode(&doubled, RESERVED_IN_LITERAL) {
@@ -57,7 +57,7 @@ pub fn write_table_address(out: &mut Vec<u8>, table: &str) {
     out.extend_from_slice(b"')");
 }
 
-/// Appends a table name for an address. Names of metrics tables start with a dollar sign, which is encoded (01 §2).
+/// Appends a table name for a URL. Names of metrics tables start with a dollar sign, which is encoded (01 §2).
 fn write_table_name(out: &mut Vec<u8>, table: &str) {
     match table.strip_prefix('$') {
         Some(rest) => out.extend_from_slice(&[b"%24", rest.as_bytes()].concat()),
@@ -65,7 +65,7 @@ fn write_table_name(out: &mut Vec<u8>, table: &str) {
     }
 }
 
-/// Encodes a list of names for `&$select=` in a context address: commas are kept, spaces encoded (03 §3.5).
+/// Encodes a list of names for `&$select=` in a context URL: commas are kept, and spaces are encoded (03 §3.5).
 pub fn encode_list(list: &str) -> String {
     utf8_percent_encode(list, RESERVED_IN_LIST).to_string()
 }

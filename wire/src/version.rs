@@ -1,10 +1,10 @@
 //! Service versions: the `x-ms-version` of a request and the features that depend on it (specification 02 §7).
 //!
-//! This module must not know what an operation does with a version.
+//! This module must not depend on what an operation does with a version.
 
 use std::fmt;
 
-/// A service version, a date such as 2019-02-02.
+/// A service version: a date such as 2019-02-02.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
     year: u16,
@@ -13,31 +13,31 @@ pub struct Version {
 }
 
 impl Version {
-    /// The oldest version, which also applies to requests without a version.
+    /// The oldest version. It also applies to requests without a version.
     pub const OLDEST: Self = Self::new(2009, 4, 14);
-    /// Responses include their version.
+    /// From this version on, responses include their version.
     pub const VERSION_HEADER: Self = Self::new(2009, 9, 19);
-    /// Upserts and projection.
+    /// The first version with upserts and projection.
     pub const UPSERT: Self = Self::new(2011, 8, 18);
-    /// Shared access signatures and stored access policies for tables.
+    /// The first version with shared access signatures and stored access policies for tables.
     pub const TABLE_SAS: Self = Self::new(2012, 2, 12);
-    /// JSON and `Prefer`.
+    /// The first version with JSON and `Prefer`.
     pub const JSON: Self = Self::new(2013, 8, 15);
-    /// Partial updates of service properties, and CORS rules.
+    /// The first version with partial updates of service properties, and with CORS rules.
     pub const PARTIAL_PROPERTIES: Self = Self::new(2013, 8, 15);
-    /// The string to sign of a table SAS includes the service.
+    /// From this version on, the string to sign of a table SAS includes the service.
     pub const SERVICE_IN_SAS: Self = Self::new(2015, 2, 21);
-    /// Account SAS, and address and protocol restrictions in every SAS.
+    /// The first version with account SAS, and with IP address and protocol restrictions in every SAS.
     pub const ACCOUNT_SAS: Self = Self::new(2015, 4, 5);
-    /// `odata.etag` at minimal metadata.
+    /// The first version with `odata.etag` at minimal metadata.
     pub const ETAG_IN_MINIMAL: Self = Self::new(2015, 4, 5);
     /// The first version without Atom.
     pub const NO_ATOM: Self = Self::new(2015, 12, 11);
-    /// The string to sign of an account SAS has a line for the encryption scope.
+    /// From this version on, the string to sign of an account SAS has a line for the encryption scope.
     pub const ENCRYPTION_SCOPE: Self = Self::new(2020, 12, 6);
-    /// Anonymous requests are challenged with 401.
+    /// From this version on, anonymous requests are challenged with 401.
     pub const CHALLENGE: Self = Self::new(2020, 12, 6);
-    /// User delegation keys and signatures made with them.
+    /// The first version with user delegation keys and signatures made with them.
     pub const USER_DELEGATION: Self = Self::new(2025, 7, 5);
 
     const fn new(year: u16, month: u8, day: u8) -> Self {
@@ -46,7 +46,8 @@ impl Version {
 
     /// Parses a version that this service accepts: a known one, or any date after the newest known one.
     ///
-    /// Client libraries are upgraded before servers, so a newer version is treated as the newest.
+    /// Client libraries are often upgraded before servers, so a version newer than any known one is treated as the
+    /// newest known one.
     pub fn parse(text: &str) -> Option<Self> {
         let version = Self::parse_date(text)?;
         let newest = KNOWN.last()?;
@@ -71,7 +72,7 @@ impl Version {
 }
 
 impl Version {
-    /// Returns the text form; the year always has four digits.
+    /// Returns the text form. The year always has four digits.
     pub fn text(self) -> [u8; 10] {
         let digit = |number: u16| b'0' + u8::try_from(number % 10).unwrap_or(0);
         let (year, month, day) = (self.year, u16::from(self.month), u16::from(self.day));

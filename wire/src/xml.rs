@@ -2,10 +2,10 @@
 //!
 //! Invariants:
 //!
-//! 1. Parsing takes time and memory linear in the document, and rejects more than `ELEMENTS_MAX` elements.
+//! 1. Parsing takes time and memory linear in the size of the document, and rejects more than `ELEMENTS_MAX` elements.
 //! 2. Only the five predefined entities and character references are expanded.
 //!
-//! This module must not know what a document means.
+//! This module must not depend on what a document means.
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -19,7 +19,7 @@ pub const BYTE_ORDER_MARK: &str = "\u{FEFF}";
 /// The XML declaration at the start of every document, after the byte order mark.
 pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>";
 
-/// An element with its content. Attributes, comments and processing instructions are dropped.
+/// An element and its content. Attributes, comments and processing instructions are dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Element {
     /// The name as written.
@@ -34,7 +34,7 @@ pub struct Element {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MalformedXml;
 
-/// An element in a place where it is not allowed.
+/// Converts an element that is not allowed where it is.
 impl From<&Element> for MalformedXml {
     fn from(_: &Element) -> Self {
         Self
@@ -89,7 +89,8 @@ impl Element {
         Self::root(open)
     }
 
-    /// Returns the children by name, in any order. The error is the first child that is a duplicate or not listed.
+    /// Returns the children by name, in any order. The error is the first child that is a duplicate or has a name that
+    /// is not listed.
     pub fn children_by_name<const N: usize>(&self, names: [&str; N]) -> Result<[Option<&Self>; N], &Self> {
         let mut found = [None; N];
         for child in &self.children {
@@ -131,7 +132,7 @@ pub(crate) fn is_character(c: char) -> bool {
     !matches!(c, '\0'..='\x08' | '\x0B' | '\x0C' | '\x0E'..='\x1F' | '\u{FFFE}' | '\u{FFFF}')
 }
 
-/// Escapes character data and replaces characters that XML 1.0 does not allow by U+FFFD.
+/// Escapes character data, and replaces characters that XML 1.0 does not allow with U+FFFD.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

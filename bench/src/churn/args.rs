@@ -8,11 +8,11 @@ use std::path::PathBuf;
 /// The size of the histories.
 #[derive(Debug, Args)]
 pub(crate) struct ChurnArgs {
-    /// The server [default: the file `rowhouse` next to this program]
+    /// Path of the server program [default: the file `rowhouse` next to this program]
     #[arg(long, value_name = "PATH")]
     pub(crate) server_binary: Option<PathBuf>,
 
-    /// Folder for the temporary folders, on the disk to measure [default: the system's]
+    /// Folder for the temporary folders, on the disk to measure [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
 

@@ -1,4 +1,5 @@
-//! The history of a table whose entities are overwritten, and then others are inserted and deleted among them.
+//! The history of a table whose entities are overwritten. After that, other entities are inserted and deleted among
+//! them.
 
 use super::stage::{Group, Moment, Observer};
 use super::{CONNECTIONS, Churn, OnStage, write};

@@ -1,5 +1,5 @@
 //! `churn`: the cost of reads and the memory and disk usage of a server after histories that leave old versions and
-//! deletion marks.
+//! tombstones.
 //!
 //! Invariants:
 //!
@@ -7,7 +7,7 @@
 //!    does for clients.
 //! 2. The processor time of a read counts only the server's threads that serve requests. Background work, which may run
 //!    at the same time, is reported separately.
-//! 3. The reference for a reading is the same reading from the same server before the history.
+//! 3. The reference for a reading is the same reading on the same server before the history.
 
 mod args;
 mod deleted_table;
@@ -40,7 +40,7 @@ pub(crate) const QUIET_SECONDS: u64 = 10;
 const CONNECTIONS: usize = 16;
 /// The timeout for one part of a history.
 const WRITING_TIME_MAX: Duration = Duration::from_secs(4 * 3600);
-/// The duration of the warm-up that fills the caches. It allows for at least one operation.
+/// The duration of the warm-up that fills the caches. At least one operation is executed in it.
 const WARM_UP: Duration = Duration::from_millis(1);
 /// The name prefix of the server's threads that serve requests.
 const REQUEST_THREADS: &str = "tokio";
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &ChurnArgs) -> anyhow::Result<ExitCode> {
 }
 
 impl Churn {
-    /// Measures the groups that have a stage whose name contains this text, or all groups.
+    /// Measures the groups that have a stage whose name contains the given text, or all groups.
     pub(crate) fn measure(&self, only: Option<&str>, on_stage: OnStage<'_>) -> anyhow::Result<()> {
         for group in Group::ALL.into_iter().filter(|group| group.is_selected(only)) {
             let server = self.serve(group)?;
@@ -134,13 +134,13 @@ impl Churn {
         std::thread::sleep(self.quiet);
     }
 
-    /// Scans a table with a filter that matches 1 %, and reads its pages.
+    /// Scans a table with a filter that matches 1% of it, and reads its pages.
     fn read_table(&self, target: &Target, plan: &Arc<Plan>) -> anyhow::Result<[Reading; 2]> {
         let read = |workload| self.read(target, plan, Task::Workload(workload));
         Ok([read(Workload::QueryFilter)?, read(Workload::QueryPage)?])
     }
 
-    /// Repeats a read for the duration of a measurement, on one connection.
+    /// Repeats a read on one connection for the duration of a measurement.
     fn read(&self, target: &Target, plan: &Arc<Plan>, task: Task) -> anyhow::Result<Reading> {
         let process = target.process.context("a child must have a process")?;
         let mut load = Load::new(run::clients(target, plan, 1))?;
@@ -181,7 +181,7 @@ fn write(load: &mut Load, task: Task) -> anyhow::Result<Writes> {
     })
 }
 
-/// Runs a future of single requests to completion.
+/// Runs a future that sends single requests to completion.
 fn once<T>(work: impl Future<Output = Result<T, Failure>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(work).map_err(|failure| anyhow::anyhow!("{failure}"))

@@ -12,18 +12,18 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Maximum processor time for an examined entity of a fresh table, in microseconds.
+/// Maximum processor time per examined entity of a newly filled table, in microseconds.
 const FRESH_ENTITY_US_MAX: f64 = 0.5;
-/// The maximum ratios to the fresh figure: right after overwriting, right after insertions and deletions, and after a
-/// quiet period.
+/// The maximum ratios to the figure for the newly filled table: right after overwriting, right after insertions and
+/// deletions, and after a quiet period.
 const OVERWRITTEN_RATIO_MAX: f64 = 1.7;
 const DELETED_RATIO_MAX: f64 = 3.0;
 const QUIET_RATIO_MAX: f64 = 1.2;
-/// Maximum disk space for a byte of live data after a quiet period.
+/// Maximum disk space per byte of live data after a quiet period.
 const DISK_RATIO_MAX: f64 = 2.0;
 /// Maximum memory in addition to the cache: 150 MB, in MiB.
 const BEYOND_CACHE_MIB_MAX: f64 = 143.1;
-/// Maximum durations of the 99.9th percentile of writes and of all writes, in milliseconds.
+/// Maximum duration of writes, in milliseconds: of the 99.9th percentile, and of all writes.
 const WRITE_P999_MS_MAX: f64 = 100.0;
 const WRITE_MS_MAX: f64 = 250.0;
 
@@ -77,7 +77,7 @@ pub(crate) struct Writes {
 pub(crate) struct Stage {
     pub(crate) group: Group,
     pub(crate) moment: Moment,
-    /// The two kinds of reads of its group.
+    /// The figures for the two kinds of reads of the stage's group.
     pub(crate) readings: [Reading; 2],
     pub(crate) resident_mib: f64,
     pub(crate) peak_resident_mib: f64,
@@ -100,7 +100,7 @@ impl Group {
         }
     }
 
-    /// Returns true if the name of one of its lines contains this text.
+    /// Returns true if the name of one of the group's lines contains the given text.
     pub(crate) fn is_selected(self, only: Option<&str>) -> bool {
         only.is_none_or(|text| self.moments().iter().any(|moment| line_name(self, *moment).contains(text)))
     }
@@ -119,7 +119,7 @@ impl Group {
         }
     }
 
-    /// Returns the names of its two kinds of reads.
+    /// Returns the names of the group's two kinds of reads.
     fn figures(self) -> [&'static str; 2] {
         match self {
             Self::History | Self::DeletedTable => ["CPU µs per examined entity", "CPU µs per page of 1,000"],
@@ -127,7 +127,7 @@ impl Group {
         }
     }
 
-    /// Returns the processor times of its two kinds of reads.
+    /// Returns the processor times of the group's two kinds of reads.
     fn costs(self, readings: &[Reading; 2]) -> [f64; 2] {
         let [first, second] = readings;
         match self {
@@ -166,8 +166,9 @@ impl Moment {
         }
     }
 
-    /// Returns the bound for the ratio of a read to the fresh read. A queue without a quiet period has none: entities
-    /// that passed through since the last memtable flush are still present.
+    /// Returns the bound for the ratio of a read to the same read of the newly filled table. A queue without a quiet
+    /// period has no bound, because the entities that passed through it since the last memtable flush are still
+    /// present.
     fn budget(self) -> Budget {
         match self {
             Self::Fresh | Self::Passed => Budget::None,
@@ -201,7 +202,7 @@ impl Stage {
         )
     }
 
-    /// Returns the stage as a line of that table. The first stage is the fresh one.
+    /// Returns the stage as a line of that table. The first of `stages` is the newly filled table.
     pub(crate) fn table_line(&self, stages: &[Self]) -> String {
         let mut line = format!("| {} |", self.moment.name());
         let mut cell =
@@ -230,7 +231,7 @@ impl Stage {
         line
     }
 
-    /// Returns the compared figures. The first stage is the fresh one.
+    /// Returns the compared figures. The first of `stages` is the newly filled table.
     pub(crate) fn rows(&self, stages: &[Self], cache_mib: u64) -> Vec<Row> {
         let line = line_name(self.group, self.moment);
         let mut rows = Vec::new();
@@ -250,7 +251,7 @@ impl Stage {
         }
         let memory = as_f64(cache_mib) + BEYOND_CACHE_MIB_MAX;
         add("resident MiB", "cache + 150 MB", memory, Some(self.resident_mib), within);
-        // A queue is so small that most of its disk space is taken by files that every data folder has.
+        // A queue is so small that files that every data folder has take most of its disk space.
         let is_bounded = self.moment.is_quiet() && self.group != Group::Queue;
         if is_bounded {
             add("disk MiB", "live data", self.live_mib, Some(self.disk_mib), Budget::AtMost(DISK_RATIO_MAX));
@@ -272,7 +273,7 @@ pub(super) struct Observer<'a> {
     group: Group,
     on_stage: OnStage<'a>,
     stages: Vec<Stage>,
-    /// The number of bytes the server had written when the current history began.
+    /// The number of bytes that the server had written when the current history began.
     written_before: u64,
 }
 
@@ -397,7 +398,7 @@ mod tests {
         assert_eq!(selected(Some("churn")), [true; 3]);
         assert_eq!(selected(Some("queue")), [false, true, false]);
         assert_eq!(selected(Some("churn: restarted")), [true, false, false]);
-        // Names of other lines of `compare` must not match.
+        // The names of other lines of `compare` must not match.
         assert_eq!(selected(Some("query-filter")), [false; 3]);
     }
 }

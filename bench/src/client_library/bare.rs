@@ -1,4 +1,5 @@
-//! The reference for the client library: pre-signed requests sent with plain hyper. Responses are read and discarded.
+//! The reference for the client library: pre-signed requests are sent with plain hyper, and the responses are read and
+//! discarded.
 //!
 //! This module must not use the client library.
 

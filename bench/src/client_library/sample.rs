@@ -5,7 +5,7 @@ use client::{DateTime, Entity, Guid, Properties, PropertyBag};
 
 /// The partition of the compared operations.
 pub(crate) const PARTITION: &str = "p000000";
-/// The row key of the entity that is read, which is never inserted again.
+/// The row key of the entity that is read. It is never inserted again.
 pub(crate) const ROW: &str = "read";
 
 /// An entity of about 1 KiB.

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// The server [default: the file `rowhouse` next to this program]
+    /// Path of the server program [default: the file `rowhouse` next to this program]
     #[arg(long, value_name = "PATH")]
     pub(crate) server_binary: Option<PathBuf>,
 
-    /// Folder for the temporary folders, on the disk to measure [default: the system's]
+    /// Folder for the temporary folders, on the disk to measure [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
 
@@ -35,7 +35,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
 
-    /// Also measure this server. It must have the development account
+    /// Also measure the server at this URL. It must have the development account
     #[arg(long, value_name = "URL")]
     pub(crate) other: Option<String>,
 

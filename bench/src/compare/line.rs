@@ -9,19 +9,19 @@ use std::fmt;
 pub(crate) enum Reference {
     /// The floor server, which verifies signatures.
     Floor,
-    /// The floor server, which also syncs what is written.
+    /// The floor server, which also syncs the request bodies that it receives.
     DurableFloor,
     /// Only the engine, writing transactions of 100 with as many tasks as there are connections.
     RawBatch,
     /// Rowhouse itself, with single inserts on one connection.
     SingleInserts,
-    /// The floor server plus the engine reading: the minimum cost of a get.
+    /// The floor server, plus the engine reading an entity: the minimum cost of a get.
     FloorAndRawGet,
-    /// The floor server without syncs plus the engine writing: the minimum cost of a durable write.
+    /// The floor server without syncs, plus the engine writing an entity: the minimum cost of a durable write.
     FloorAndRawWrite,
     /// Like `FloorAndRawWrite`, plus a read of the existing entity, which a merge needs.
     FloorAndRawMerge,
-    /// Only the engine, iterating.
+    /// Only the engine, iterating over the table.
     RawIterate,
     /// Only the engine, reading pages with all their values.
     RawScan,
@@ -60,7 +60,7 @@ pub(crate) fn lines() -> Vec<Line> {
     let mut add = |workload, connections, reference, checks: &[(Figure, Budget)]| {
         lines.push(Line { workload, connections, reference, checks: checks.to_vec() });
     };
-    // A page contains all values, so its reference is an engine that reads all values.
+    // A page contains all values, so its reference is the engine reading all values.
     add(Workload::QueryPage, 1, Reference::RawScan, &[(CpuPerEntity, AtMost(2.5)), (EntitiesPerSecond, Budget::None)]);
     add(Workload::QueryPage, 1, Reference::RawIterate, &[(CpuPerEntity, Budget::None)]);
     add(
@@ -84,7 +84,8 @@ pub(crate) fn lines() -> Vec<Line> {
         add(Workload::Get, connections, Reference::FloorAndRawGet, &checks);
     }
     for workload in [Workload::Insert, Workload::Upsert, Workload::Merge] {
-        // The design requires one sync plus little overhead, without a number; this allows 50 %.
+        // The design allows the duration of one sync plus a small overhead, without naming a number. This budget allows
+        // 50% overhead.
         let alone =
             [(MedianLatency, AtMost(1.5)), (CpuPerOperation, Budget::None), (OperationsPerSecond, Budget::None)];
         add(workload, 1, Reference::DurableFloor, &alone);
@@ -99,7 +100,7 @@ pub(crate) fn lines() -> Vec<Line> {
         let checks = [(EntitiesPerSecond, AtLeast(0.5)), (CpuPerEntity, Budget::None)];
         add(Workload::Batch100, connections, Reference::RawBatch, &checks);
     }
-    // The gain of transactions, for information only: it depends on how long the disk takes to sync.
+    // The benefit of transactions is shown for information only, because it depends on how long the disk takes to sync.
     for connections in [1, 16] {
         add(Workload::Batch100, connections, Reference::SingleInserts, &[(EntitiesPerSecond, Budget::None)]);
     }

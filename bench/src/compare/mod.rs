@@ -26,7 +26,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The maximum time to start on an empty folder, in milliseconds.
+/// The maximum startup time on an empty folder, in milliseconds.
 const START_MILLISECONDS_MAX: f64 = 100.0;
 /// Maximum memory of an idle server, in MiB: 40 MB.
 const IDLE_MEBIBYTES_MAX: f64 = 38.1;
@@ -94,7 +94,7 @@ impl Comparison {
         })
     }
 
-    /// Measures the start time and the memory of an empty server.
+    /// Measures the startup time and the memory of an empty server.
     fn start_and_memory(&self) -> anyhow::Result<[Row; 2]> {
         let (mut times, mut sizes) = (Vec::new(), Vec::new());
         for round in 0..self.rounds {

@@ -1,7 +1,7 @@
-//! Draws cost by table size: a panel for each operation, a curve for each layout.
+//! Draws the cost by table size, with a panel for each operation and a curve for each layout.
 //!
-//! The drawing is SVG whose colours are visible on light and dark backgrounds and follow the viewer's preference.
-//! Curves also differ by marks and dashes, so they are distinguishable without colours.
+//! The drawing is an SVG image. Its colours are visible on light and dark backgrounds and follow the viewer's colour
+//! scheme. Curves also differ in their marks and dashes, so they can be distinguished without colours.
 
 use super::table::{Kind, Layout, Point, Reach};
 use std::fmt::Write;
@@ -16,13 +16,13 @@ const PANELS: [(Kind, &str); 4] = [
 
 const PANEL_WIDTH: f64 = 460.0;
 const PANEL_HEIGHT: f64 = 290.0;
-/// Margins around the curves of a panel.
+/// The margins around the curves of a panel.
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 18.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 48.0;
 const LEGEND_HEIGHT: f64 = 62.0;
-/// Approximate number of horizontal lines in a panel.
+/// The approximate number of horizontal lines in a panel.
 const TICKS: f64 = 5.0;
 
 struct Curve {

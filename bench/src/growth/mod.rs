@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //!
-//! 1. The reference of a measurement, a server that stores nothing, is measured immediately before it, so a change in
+//! 1. The reference, a server that stores nothing, is measured immediately before each measurement, so a change in
 //!    machine load affects both.
 //! 2. Only one data folder exists at a time. It is removed before the next one is filled.
 //! 3. Reads are measured before writes, so they find sorted and compacted files. Inserts, which enlarge the table, are
@@ -26,7 +26,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 use table::{Growth, Kind, Layout, Point, Reach};
 
-/// The number of entities in a cached working set. Each may need its own block of 16 KiB, for a total of 64 MiB.
+/// The number of entities in a cached working set. Each may need a separate 16 KiB block, for a total of 64 MiB.
 const CACHED_ENTITIES: u64 = 4096;
 
 /// The measurements, in this order.
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &GrowthArgs) -> anyhow::Result<ExitCode> {
         for entities in &args.sizes {
             if layout == Layout::Many || *entities <= args.one_partition_max {
                 run.size(layout, *entities, &mut points)?;
-                // Measuring all sizes takes long, so the chart is updated after each size.
+                // Measuring all sizes takes a long time, so the chart is updated after each size.
                 if let Some(file) = &args.svg {
                     let drawing = chart::draw(&points);
                     std::fs::write(file, drawing).with_context(|| format!("writing {}", file.display()))?;
@@ -143,7 +143,7 @@ impl<'a> GrowthRun<'a> {
         }
     }
 
-    /// Returns the floor server for this operation.
+    /// Returns the floor server for the given operation.
     fn reference(&self, kind: Kind) -> &Server {
         match kind {
             Kind::Get | Kind::Page | Kind::Scan => &self.floor,
@@ -156,7 +156,8 @@ impl<'a> GrowthRun<'a> {
     }
 }
 
-/// Creates a folder with a table of this many entities, and waits until background work has ended.
+/// Creates a folder that contains a table of the given number of entities, and waits until background work has
+/// finished.
 fn fill(folder: &Path, entities: u64, per_partition: u64) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     runtime.block_on(async {
@@ -176,7 +177,7 @@ fn report_failures(rounds: &[(Report, Report)]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints a part of the table immediately, because the whole takes minutes.
+/// Prints a part of the table immediately, because the whole table takes minutes.
 fn print_line(args: &GrowthArgs, text: &str) -> anyhow::Result<()> {
     if args.json { Ok(()) } else { Ok(std::io::stdout().lock().write_all(text.as_bytes())?) }
 }

@@ -5,7 +5,7 @@ use crate::report::Report;
 use serde::Serialize;
 use std::fmt;
 
-/// The maximum growth of a cost from the smallest size to any other, while the working set is cached.
+/// The maximum growth of a cost from the smallest size to any other size, while the working set is cached.
 pub(crate) const RATIO_MAX: f64 = 2.0;
 
 /// The distribution of entities over partitions.
@@ -39,7 +39,8 @@ pub(crate) enum Reach {
     All,
 }
 
-/// One line of the table at one size. Times are in microseconds. Processor times of pages and scans are per entity.
+/// A line of the table at a given size. Times are in microseconds. The processor times of pages and scans are per
+/// entity.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Point {
     pub(crate) layout: Layout,
@@ -47,7 +48,7 @@ pub(crate) struct Point {
     pub(crate) reach: Reach,
     pub(crate) entities: u64,
     pub(crate) cpu_us: f64,
-    /// Processor time of the reference, measured within the same minute.
+    /// The processor time of the reference, measured within the same minute.
     pub(crate) reference_cpu_us: f64,
     pub(crate) operations_per_second: f64,
     pub(crate) p50_us: f64,
@@ -63,8 +64,8 @@ pub(crate) struct Point {
 pub(crate) struct Growth {
     /// The ratio of the processor times.
     pub(crate) ratio: f64,
-    /// The ratio of the processor times, each relative to its reference. It is not affected if the machine was slower
-    /// during one of the measurements.
+    /// The ratio of the processor times, each relative to its reference. If the machine was slower during one of the
+    /// measurements, this ratio is not affected.
     pub(crate) ratio_against_reference: f64,
     /// True if the growth is within the budget; `None` if there is no budget.
     pub(crate) is_kept: Option<bool>,

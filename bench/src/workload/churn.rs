@@ -1,4 +1,4 @@
-//! Tasks that leave old versions and deletion marks, and reads that measure the cost of these.
+//! Tasks that leave old versions and tombstones, and reads that measure their cost.
 
 use super::{Client, Failure, one, write_entity};
 use crate::dataset::Dataset;
@@ -9,14 +9,15 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use wire::uri::write_entity_address;
 
-/// The timeout for creating a table again after it was deleted.
+/// The timeout for recreating a table after its deletion.
 const CREATION_TIME_MAX: Duration = Duration::from_secs(120);
 const CREATION_PAUSE: Duration = Duration::from_millis(10);
-/// A prime above every number of entities, so its multiples visit each entity once.
+/// A prime that is greater than any number of entities. Its multiples, modulo the number of entities, visit each entity
+/// once.
 const STRIDE: u64 = 2_654_435_761;
 
-/// The work on a table whose history matters. Every operation is one request, except that `Partition` reads all its
-/// pages.
+/// The work on a table whose history matters. Every operation is a single request, except that `Partition` reads all
+/// pages of the partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Churn {
     /// Replaces every entity once, in scattered order.
@@ -24,8 +25,8 @@ pub(crate) enum Churn {
     /// Inserts as many entities as the dataset has, scattered among the table's entities, and deletes each one after its
     /// insertion.
     InsertAndDelete,
-    /// Inserts the entities of the dataset up to this number, in order, and deletes the first ones, so that every
-    /// connection keeps the given number of entities.
+    /// Inserts the entities of the dataset up to the number `until`, in order, and deletes the first ones, so that
+    /// every connection keeps `kept` entities.
     Queue { until: u64, kept: usize },
     /// Reads the first entity of the first partition.
     First,
@@ -68,7 +69,7 @@ impl Client {
         self.exchange(&request, 204, b"").await.map(drop)
     }
 
-    /// Creates the table that was just deleted. Returns the time taken, including all rejected attempts.
+    /// Recreates the table that was just deleted. Returns the time that this took, including all rejected attempts.
     pub(crate) async fn create_table_again(&mut self) -> Result<Duration, Failure> {
         let began = Instant::now();
         let body = format!("{{\"TableName\":\"{}\"}}", self.plan.table).into_bytes();
@@ -89,7 +90,7 @@ impl Client {
         (sequence < end).then_some(sequence)
     }
 
-    /// Inserts an entity with the values of this number, in its partition and with this row key.
+    /// Inserts an entity with the values and the partition of the given number, and with the given row key.
     async fn insert_as(&mut self, number: u64, row: String) -> Result<u64, Failure> {
         let plan = Arc::clone(&self.plan);
         let partition = plan.dataset.partition(number);

@@ -26,7 +26,7 @@ use wire::uri::write_entity_address;
 pub(crate) const BATCH_ENTITIES: u64 = 100;
 /// The number of entities in the small ranges of the mixed workload.
 const RANGE_ENTITIES: u64 = 100;
-/// The number of attempts for a request that fills a table. Fills are upserts, so they are repeated after a broken
+/// The number of attempts for a request that fills a table. Fills are upserts, so they are retried after a broken
 /// connection, as client libraries do.
 const FILL_ATTEMPTS: u32 = 3;
 /// Maximum number of bytes of an error body that are displayed.
@@ -44,13 +44,13 @@ pub(crate) enum Workload {
     Get,
     /// Read the whole table in pages of 1,000 entities
     QueryPage,
-    /// Read the 1 % of the table that a filter on a property matches; examined entities are counted as entities
+    /// Read the 1% of the table that a filter on a property matches; all examined entities are counted
     QueryFilter,
     /// Insert new entities in transactions of 100
     Batch100,
     /// Write the entities of the table in transactions of 100, until all are written or the time is over
     Load,
-    /// 80 % get, 15 % upsert, 5 % ranges of 100 entities
+    /// 80% get, 15% upsert, 5% ranges of 100 entities
     Mixed,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Maps an entity to one in the working set. The working set is spread over the whole table, so each of its
+    /// Maps an entity to an entity in the working set. The working set is spread over the whole table, so each of its
     /// entities is in a different block if there are enough blocks.
     fn within_working_set(&self, number: u64) -> u64 {
         match self.working_set {
@@ -103,7 +103,7 @@ impl Plan {
     }
 }
 
-/// The reason an operation failed. It determines the kind in the report.
+/// The reason why an operation failed. It determines how the report classifies the failure.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The response has an unexpected status. Contains the body.
@@ -145,7 +145,7 @@ pub(crate) struct Client {
     signer: Signer,
     random: Rng,
     connection: Option<Connection>,
-    /// The continuation of the table scan, and the number of entities on the earlier pages.
+    /// The continuation of the table scan, and the number of entities in the earlier pages.
     page: String,
     paged: u64,
     request: Vec<u8>,
@@ -207,7 +207,7 @@ impl Client {
         }
     }
 
-    /// Returns true if the table contains this entity.
+    /// Returns true if the table contains the given entity.
     pub(crate) async fn has(&mut self, number: u64) -> Result<bool, Failure> {
         self.address(number);
         let path = self.path.clone();
@@ -381,7 +381,7 @@ impl Client {
         }
     }
 
-    /// Sets the path of an entity.
+    /// Sets the request path to that of the given entity.
     fn address(&mut self, number: u64) {
         self.path.clear();
         self.path.push(b'/');
@@ -396,7 +396,7 @@ impl Client {
             Some(connection) => connection,
             None => Connection::open(self.signer.endpoint.address).await?,
         };
-        // The connection is kept only if the response is complete, so a failure opens a new one.
+        // The connection is kept only if the response is complete, so a new one is opened after a failure.
         let answer = connection.exchange(&self.request, request.body).await?;
         let closes = answer.closes;
         let result = if answer.status == status {

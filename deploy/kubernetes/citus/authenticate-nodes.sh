@@ -1,7 +1,6 @@
 #!/bin/sh
-# Stores the password that nodes use to connect to each other on a new Citus node (node 0 means all nodes). The image
-# runs this script once, after it has created the database and the extension, because the script is in
-# /docker-entrypoint-initdb.d.
+# Stores the password that nodes use to connect to each other on a new Citus node (node 0 means all nodes). Because the
+# script is in /docker-entrypoint-initdb.d, the image runs it once, after it has created the database and the extension.
 set -e
 psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname "$POSTGRES_DB" <<'SQL'
 \getenv user POSTGRES_USER

@@ -1,11 +1,11 @@
 #!/bin/sh
 # Joins nodes into one Citus cluster: registers the coordinator's own address and the WORKERS with the coordinator at
-# PGHOST. Running it again changes nothing. It moves no data: citus_rebalance_start moves shards to a worker that is
-# added later (docs/scaling.md).
+# PGHOST. Running the script again changes nothing. The script moves no data: use citus_rebalance_start to move shards
+# to a worker that is added later (docs/scaling.md).
 set -eu
 PGPASSWORD=$(cat "$PASSWORD_FILE")
 export PGPASSWORD
-# Nodes start in any order, and their first start takes some seconds.
+# Nodes start in any order, and their first startup takes a few seconds.
 for host in "$PGHOST" $WORKERS; do
     until pg_isready --quiet --host "$host" --timeout 3; do
         echo "waiting for $host"

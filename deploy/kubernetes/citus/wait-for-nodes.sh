@@ -1,7 +1,7 @@
 #!/bin/sh
-# Waits until one of WORKERS has all of them in its catalog. A server must not start earlier: a node that is not
-# registered with a coordinator behaves like a separate Citus cluster, and the server would create separate tables
-# there.
+# Waits until the catalog of one of the WORKERS contains all of them. A server must not start before that: a node that
+# is not registered with a coordinator behaves like a separate Citus cluster, and the server would create separate
+# tables there.
 set -eu
 PGPASSWORD=$(cat "$PASSWORD_FILE")
 export PGPASSWORD

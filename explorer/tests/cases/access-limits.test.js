@@ -1,4 +1,4 @@
-// Credentials that allow little, or nothing any more, and a server that goes away.
+// Credentials with few or expired permissions, and a server that becomes unreachable.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -20,9 +20,9 @@ async function serverWith(test, settings = {}) {
 }
 
 const button = (page, name) => page.getByRole("button", { name, exact: true });
-const refused = (page) => page.getByRole("alert").filter({ hasText: "The server refuses the credential" });
+const refused = (page) => page.getByRole("alert").filter({ hasText: "The server refused the credential" });
 
-test("a signature that has expired is refused when signing in, in words that say so", async (test) => {
+test("signing in with an expired signature shows that it has expired", async (test) => {
   const server = await serverWith(test);
   const past = { startsOn: new Date(Date.now() - 2 * HOUR_MS), expiresOn: new Date(Date.now() - HOUR_MS) };
   const sas = server.accountSas(["query", "list"], past);
@@ -34,7 +34,7 @@ test("a signature that has expired is refused when signing in, in words that say
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
 });
 
-test("a signature for reading offers nothing that changes tables", async (test) => {
+test("a read-only signature offers no action that changes tables", async (test) => {
   const server = await serverWith(test);
   const page = await openWithSas(test, server, server.accountSas(["query", "list"]));
   await page.getByRole("link", { name: "harvest", exact: true }).waitFor();
@@ -47,14 +47,14 @@ test("a signature for reading offers nothing that changes tables", async (test) 
   }
 });
 
-test("a server that goes away is waited for, and its tables are read again when it is back", async (test) => {
+test("the page waits for an unreachable server, and lists tables again afterwards", async (test) => {
   const server = await serverWith(test, { onDisk: true });
   const page = await openExplorer(test, server, { unreachable: true });
   await signIn(page, { kind: "Account and key", account: server.account, secret: server.key });
   await page.getByRole("link", { name: "harvest", exact: true }).waitFor();
   await server.pause();
   await button(page, "Refresh").click();
-  const banner = page.getByRole("alert").filter({ hasText: "The server cannot be reached. Trying again…" });
+  const banner = page.getByRole("alert").filter({ hasText: "The server cannot be reached. Retrying…" });
   await banner.waitFor();
   await page.getByRole("link", { name: "harvest", exact: true }).waitFor();
   await server.start();
@@ -68,17 +68,17 @@ const ENTITIES = "#/t/harvest";
 const grid = (page) => page.getByRole("grid", { name: "Entities of harvest" });
 const cells = (page, text) => grid(page).getByRole("gridcell", { name: text, exact: true });
 
-// What may be offered on the page of a table, and the permission that it needs.
+// The actions in the view of a table, and the permission that each requires.
 const OFFERS = {
   Add: "add",
   Duplicate: "add",
   Import: "add",
   Edit: "update",
-  "Edit property of selected": "update",
+  "Edit property": "update",
   Delete: "delete",
 };
 
-test("what a signature does not allow is not offered", async (test) => {
+test("actions that a signature does not allow are not offered", async (test) => {
   const server = await serverWith(test);
   for (const permissions of [["query"], ["query", "add"], ["query", "update"], ["query", "delete"]]) {
     const page = await openWithSas(test, server, server.tableSas("harvest", permissions), { hash: ENTITIES });
@@ -95,7 +95,7 @@ test("what a signature does not allow is not offered", async (test) => {
   }
 });
 
-test("with a signature for reading, an entity is shown and cannot be edited", async (test) => {
+test("with a read-only signature, an entity is shown but cannot be edited", async (test) => {
   const server = await serverWith(test);
   const page = await openWithSas(test, server, server.tableSas("harvest", ["query"]), { hash: ENTITIES });
   await cells(page, "pear").dblclick();
@@ -109,9 +109,9 @@ test("with a signature for reading, an entity is shown and cannot be edited", as
   await button(dialog, "Close").click();
   await dialog.waitFor({ state: "detached" });
   await page.keyboard.press("Delete");
-  assert.equal(await dialog.count(), 0, "the Delete key asks nothing");
+  assert.equal(await dialog.count(), 0, "the Delete key opens no dialog");
   await dispatchFile(page);
-  assert.equal(await dialog.count(), 0, "a dropped file is not taken");
+  assert.equal(await dialog.count(), 0, "a dropped file is ignored");
 });
 
 // Drops a file on the view.
@@ -127,7 +127,7 @@ function dispatchFile(page) {
   });
 }
 
-test("a signature of one table is refused for another one, in words", async (test) => {
+test("opening another table with a signature for one table shows an error", async (test) => {
   const server = await serverWith(test);
   await server.createTable("orders");
   const page = await openWithSas(test, server, server.tableSas("harvest"), { statuses: [403], hash: ENTITIES });
@@ -140,7 +140,7 @@ test("a signature of one table is refused for another one, in words", async (tes
   assert.equal(await button(page, "Add").count(), 0);
 });
 
-test("a signature for a key range shows that range alone", async (test) => {
+test("a signature for a key range shows only that range", async (test) => {
   const server = await serverWith(test);
   const range = { startPartitionKey: "apple", startRowKey: "2", endPartitionKey: "apple", endRowKey: "9" };
   const page = await openWithSas(test, server, server.tableSas("harvest", ["query", "add", "update"], range), {
@@ -166,7 +166,7 @@ test("a signature for a key range shows that range alone", async (test) => {
   await server.table("harvest").getEntity("apple", "3");
 });
 
-// Signs in again in the dialog for it.
+// Signs in again in the dialog.
 async function renew(page, secret) {
   const form = page.getByRole("dialog", { name: "Sign in again" });
   await form.getByLabel("Sign in with").selectOption("Shared access signature");
@@ -175,10 +175,10 @@ async function renew(page, secret) {
   await form.waitFor({ state: "detached" });
 }
 
-test("when a signature expires, another one continues where the user was", async (test) => {
+test("when a signature expires, the user continues with a new one in the same place", async (test) => {
   const server = await serverWith(test);
   const table = server.table("harvest");
-  // The times are those of a policy, so that they can be moved into the past.
+  // The times come from a policy, so that the test can move them into the past.
   const expire = (expiry) => {
     const accessPolicy = { start: new Date(Date.now() - 2 * HOUR_MS), expiry, permission: "raud" };
     return table.setAccessPolicy([{ id: "visit", accessPolicy }]);
@@ -198,7 +198,7 @@ test("when a signature expires, another one continues where the user was", async
   await editor.getByRole("alert").filter({ hasText: "AuthenticationFailed" }).first().waitFor();
   await button(editor, "Sign in again").click();
   await renew(page, server.tableSas("harvest"));
-  assert.equal(await weight.inputValue(), "121", "what was typed is still there");
+  assert.equal(await weight.inputValue(), "121", "the user's input is kept");
   await button(editor, "Save").click();
   await editor.waitFor({ state: "detached" });
   await refused(page).first().waitFor({ state: "hidden" });
@@ -207,7 +207,7 @@ test("when a signature expires, another one continues where the user was", async
   await cells(page, "121").waitFor();
 });
 
-test("a query that is refused because the signature has expired is run again with another one", async (test) => {
+test("a query that fails because the signature has expired is run again with a new one", async (test) => {
   const server = await serverWith(test);
   const table = server.table("harvest");
   await table.setAccessPolicy([
@@ -226,7 +226,7 @@ test("a query that is refused because the signature has expired is run again wit
   assert.equal(new URL(page.url()).hash, ENTITIES);
 });
 
-test("while the server is away nothing that was typed is lost, and saving goes on when it is back", async (test) => {
+test("while the server is unreachable, no input is lost, and saving works afterwards", async (test) => {
   const server = await serverWith(test, { onDisk: true });
   const page = await openExplorer(test, server, { hash: ENTITIES, unreachable: true });
   await signIn(page, { kind: "Account and key", account: server.account, secret: server.key });
@@ -247,14 +247,14 @@ test("while the server is away nothing that was typed is lost, and saving goes o
   assert.equal((await server.table("harvest").getEntity("pear", "1")).weight, 81);
 });
 
-test("a page of entities that could not be read is read when the server is back", async (test) => {
+test("a page of entities that could not be loaded is loaded when the server is reachable again", async (test) => {
   const server = await serverWith(test, { onDisk: true });
   const page = await openExplorer(test, server, { hash: ENTITIES, unreachable: true });
   await signIn(page, { kind: "Account and key", account: server.account, secret: server.key });
   await cells(page, "pear").waitFor();
   await server.pause();
   await button(page, "Refresh").click();
-  await page.getByRole("alert").filter({ hasText: "The server cannot be reached. Trying again…" }).waitFor();
+  await page.getByRole("alert").filter({ hasText: "The server cannot be reached. Retrying…" }).waitFor();
   await button(page, "Try again").waitFor();
   await server.start();
   await cells(page, "pear").waitFor();

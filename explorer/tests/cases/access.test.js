@@ -1,4 +1,5 @@
-// Access: signatures that are made in forms work as they say, policies withdraw them, and properties come back.
+// Access: signatures created in the forms allow what their descriptions say, removing a policy revokes them, and
+// service properties are saved and shown.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -19,9 +20,9 @@ after(() => server.stop());
 
 const part = (page, name) => page.getByRole("region", { name, exact: true });
 
-// Sends the form, and returns the token and what is said about it.
+// Submits the form, and returns the token and its description.
 async function makeSignature(form) {
-  await form.getByRole("button", { name: "Make signature" }).click();
+  await form.getByRole("button", { name: "Create signature" }).click();
   const result = part(form, "Signature");
   const words = await result.getByRole("status").textContent();
   return { words, token: await result.getByLabel("Token", { exact: true }).inputValue(), result };
@@ -39,7 +40,7 @@ async function keysOf(client) {
   return keys;
 }
 
-test("a signature of a table allows what its words say, inside its key range", async (t) => {
+test("a table signature allows what its description says, within its key range", async (t) => {
   await server.createTable(
     "Cars",
     ["a", "b", "c", "d"].map((partitionKey) => ({ partitionKey, rowKey: "1", size: 4 })),
@@ -52,9 +53,9 @@ test("a signature of a table allows what its words say, inside its key range", a
   const { words, token, result } = await makeSignature(form);
   assert.match(
     words,
-    /^Anyone who has this address can read and add entities of the table Cars with PartitionKey from 'b' to 'c' until /,
+    /^Anyone who has this URL can read and add entities of the table Cars with PartitionKey from 'b' to 'c' until /,
   );
-  assert.match(words, / It cannot be withdrawn before then, except by changing the account key\.$/);
+  assert.match(words, / It cannot be revoked before then except by changing the account key\.$/);
 
   const client = clientOf(token, "Cars");
   assert.deepEqual(await keysOf(client), ["b/1", "c/1"]);
@@ -69,7 +70,7 @@ test("a signature of a table allows what its words say, inside its key range", a
   const copied = await page.evaluate(() => navigator.clipboard.readText());
   assert.deepEqual(await keysOf(TableClient.fromConnectionString(copied, "Cars", server.clientOptions)), ["b/1", "b/2", "c/1"]);
 
-  // A result does not stay when the form says something else.
+  // The result disappears when a field changes.
   await form.getByLabel("To PartitionKey").fill("d");
   await result.waitFor({ state: "detached" });
   await makeSignature(form);
@@ -77,32 +78,32 @@ test("a signature of a table allows what its words say, inside its key range", a
   await result.waitFor({ state: "detached" });
 });
 
-test("a form that cannot work says why", async (t) => {
+test("a form shows what is wrong with invalid input", async (t) => {
   await server.createTable("Wrong");
   const page = await openExplorer(t, server, { hash: "#/t/Wrong/access" });
   const form = part(page, "Shared access signature");
   const problem = form.getByRole("alert");
-  const make = () => form.getByRole("button", { name: "Make signature" }).click();
+  const make = () => form.getByRole("button", { name: "Create signature" }).click();
   await form.getByLabel("From RowKey").fill("1");
   await make();
-  await problem.filter({ hasText: "A RowKey limits the range only together with a PartitionKey." }).waitFor();
+  await problem.filter({ hasText: "Enter a PartitionKey, too: a RowKey limits the range only together with a PartitionKey." }).waitFor();
   await form.getByLabel("From RowKey").fill("");
   await form.getByLabel("IP addresses").fill("anywhere");
   await make();
-  await problem.filter({ hasText: "Write an address as 10.0.0.1" }).waitFor();
+  await problem.filter({ hasText: "Enter an address such as 10.0.0.1" }).waitFor();
   await form.getByRole("checkbox", { name: "Read" }).uncheck();
   await make();
   await problem.filter({ hasText: "Choose at least one permission." }).waitFor();
   assert.equal(await part(page, "Signature").count(), 0);
 });
 
-test("stored access policies with hostile ids are saved, used by a signature, and withdraw it", async (t) => {
+test("stored access policies with hostile IDs are saved, used by a signature, and revoke it when removed", async (t) => {
   const table = await server.createTable("Policies", [{ partitionKey: "a", rowKey: "1" }]);
   const page = await openExplorer(t, server, { hash: "#/t/Policies/access" });
   const policies = part(page, "Stored access policies");
-  await policies.getByText("The table has no stored access policy.").waitFor();
+  await policies.getByText("The table has no stored access policies.").waitFor();
   await policies.getByRole("button", { name: "Add policy" }).click();
-  await policies.getByLabel("Id", { exact: true }).fill(HOSTILE_ID);
+  await policies.getByLabel("ID", { exact: true }).fill(HOSTILE_ID);
   await policies.getByRole("checkbox", { name: "Delete" }).check();
   await policies.getByRole("button", { name: "in 1 day" }).click();
   await policies.getByRole("button", { name: "Save policies" }).click();
@@ -114,7 +115,7 @@ test("stored access policies with hostile ids are saved, used by a signature, an
 
   const form = part(page, "Shared access signature");
   await form.getByLabel("Stored access policy").selectOption(HOSTILE_ID);
-  await form.getByText("The policy gives permissions, expiry.").waitFor();
+  await form.getByText("The policy specifies permissions, expiry.").waitFor();
   assert.equal(await form.getByRole("group", { name: "Permissions" }).count(), 0);
   assert.equal(await form.getByLabel("Expiry (UTC)").isVisible(), false);
   const { words, token } = await makeSignature(form);
@@ -126,11 +127,11 @@ test("stored access policies with hostile ids are saved, used by a signature, an
   await policies.getByRole("button", { name: "Remove" }).click();
   await policies.getByRole("button", { name: "Save policies" }).click();
   await page.getByText("The policies of Policies were saved.").nth(1).waitFor();
-  await policies.getByText("The table has no stored access policy.").waitFor();
+  await policies.getByText("The table has no stored access policies.").waitFor();
   await assert.rejects(keysOf(client), { statusCode: 403 });
 });
 
-test("policies can be changed once they are known, and are read again when the server is back", async (t) => {
+test("policies can be edited only after they were loaded, and are loaded when the server is reachable again", async (t) => {
   const table = await server.createTable("Slow");
   await table.setAccessPolicy([{ id: "kept", accessPolicy: { permission: "r" } }]);
   const page = await openExplorer(t, server, { unreachable: true });
@@ -152,7 +153,7 @@ test("policies can be changed once they are known, and are read again when the s
   await policies.getByText("The server cannot be reached.").first().waitFor();
   assert.equal(await buttons.count(), 0);
   await page.unroute(/comp=acl/);
-  await policies.getByLabel("Id", { exact: true }).waitFor();
+  await policies.getByLabel("ID", { exact: true }).waitFor();
   assert.equal(await buttons.count(), 2);
   await policies.getByRole("button", { name: "Save policies" }).click();
   await page.getByText("The policies of Slow were saved.").waitFor();
@@ -162,7 +163,7 @@ test("policies can be changed once they are known, and are read again when the s
   );
 });
 
-test("the policy that was chosen for a signature stays chosen until it is removed", async (t) => {
+test("the policy selected for a signature stays selected until it is removed", async (t) => {
   const table = await server.createTable("Chosen");
   await table.setAccessPolicy(["readers", "writers", "admins"].map((id) => ({ id, accessPolicy: { permission: "r" } })));
   const page = await openExplorer(t, server, { hash: "#/t/Chosen/access" });
@@ -179,25 +180,25 @@ test("the policy that was chosen for a signature stays chosen until it is remove
   assert.equal(await chosen.locator("option:checked").textContent(), "writers");
   await remove("writers");
   assert.equal(await chosen.locator("option:checked").textContent(), "none");
-  await form.getByText("The stored access policy 'writers' is gone. None is chosen.").waitFor();
+  await form.getByText("The stored access policy 'writers' was removed. No policy is selected now.").waitFor();
 });
 
-test("policies of others come back unchanged, are at most five, and refusals are shown", async (t) => {
+test("policies of other clients are saved unchanged, their number is limited to five, and errors are shown", async (t) => {
   const table = await server.createTable("Five");
-  // Of the clients only this one shows all digits of a time.
+  // Only this client shows all digits of a time.
   const service = new TableService(server.account, server.endpoint, await KeyCredential.of(server.account, server.key));
   const ids = ["one", "two", "three", "four"];
   const others = ids.map((id) => ({ id, start: "2031-04-01T06:30:00.1234567Z", expiry: "", permissions: "ra" }));
   await service.setPolicies("Five", others);
   const page = await openExplorer(t, server, { hash: "#/t/Five/access", statuses: [404] });
   const policies = part(page, "Stored access policies");
-  await policies.getByLabel("Id", { exact: true }).nth(3).waitFor();
+  await policies.getByLabel("ID", { exact: true }).nth(3).waitFor();
   const add = policies.getByRole("button", { name: "Add policy" });
   await add.click();
   assert.equal(await add.isDisabled(), true);
   await policies.getByRole("button", { name: "Save policies" }).click();
-  await policies.getByText("Each policy needs an id that no other policy of the table has.").waitFor();
-  await policies.getByLabel("Id", { exact: true }).nth(4).fill("five");
+  await policies.getByText("Each policy needs a unique ID.").waitFor();
+  await policies.getByLabel("ID", { exact: true }).nth(4).fill("five");
   await policies.getByRole("button", { name: "Save policies" }).click();
   await page.getByText("The policies of Five were saved.").waitFor();
   assert.deepEqual(await service.getPolicies("Five"), [...others, { id: "five", start: "", expiry: "", permissions: "r" }]);
@@ -207,20 +208,20 @@ test("policies of others come back unchanged, are at most five, and refusals are
   await policies.getByText(/\(TableNotFound, 404\)/).waitFor();
 });
 
-test("a signature of the account allows what its words say", async (t) => {
+test("an account signature allows what its description says", async (t) => {
   await server.createTable("Listed");
   const page = await openExplorer(t, server, { hash: "#/account" });
   const form = part(page, "Shared access signature");
   await form.getByRole("checkbox", { name: /^Object/ }).uncheck();
   await form.getByRole("checkbox", { name: /^Container/ }).check();
   const nothing = await makeSignature(form);
-  assert.equal(nothing.words, "This allows nothing: none of the permissions belongs to one of the resource types.");
+  assert.equal(nothing.words, "This signature allows nothing: no permission applies to any of the resource types.");
   await form.getByRole("checkbox", { name: "List", exact: true }).check();
   await form.getByRole("checkbox", { name: "Create", exact: true }).check();
   const { words, token } = await makeSignature(form);
   await form.getByRole("button", { name: "in 1 day" }).click();
   await part(form, "Signature").waitFor({ state: "detached" });
-  assert.match(words, /^Anyone who has this address can list tables and create tables in the account devstoreaccount1 until /);
+  assert.match(words, /^Anyone who has this URL can list tables and create tables in the account devstoreaccount1 until /);
   const service = new TableServiceClient(server.endpoint, new AzureSASCredential(token), server.clientOptions);
   await service.createTable("Made");
   const names = [];
@@ -232,12 +233,12 @@ test("a signature of the account allows what its words say", async (t) => {
   await assert.rejects(service.getProperties(), { statusCode: 403 });
 });
 
-test("CORS rules and metrics come back from other clients, and rules of others are shown", async (t) => {
+test("other clients see saved CORS rules and metrics settings, and their rules are shown", async (t) => {
   const page = await openExplorer(t, server, { hash: "#/account", statuses: [400] });
   const properties = part(page, "Service properties");
   const save = properties.getByRole("button", { name: "Save properties" });
-  const saved = page.getByText("The properties of the service were saved.");
-  await properties.getByText("There is no rule").waitFor();
+  const saved = page.getByText("The service properties were saved.");
+  await properties.getByText("There are no rules").waitFor();
   await properties.getByRole("button", { name: "Add rule" }).click();
   await save.click();
   await properties.getByText(/\(InvalidXml\w+, 400\)/).waitFor();
@@ -246,8 +247,8 @@ test("CORS rules and metrics come back from other clients, and rules of others a
   await properties.getByLabel("Allowed headers").fill("content-type,x-ms-*");
   await properties.getByLabel("Exposed headers").fill("");
   await properties.getByLabel("Maximum age in seconds").fill("60");
-  const minutes = properties.getByRole("group", { name: "Metrics of each minute" });
-  await minutes.getByRole("checkbox", { name: "Record" }).check();
+  const minutes = properties.getByRole("group", { name: "Metrics per minute" });
+  await minutes.getByRole("checkbox", { name: "Record metrics" }).check();
   await minutes.getByRole("checkbox", { name: "Delete after a number of days" }).check();
   await minutes.getByLabel("Days", { exact: true }).fill("3");
   await save.click();
@@ -272,27 +273,27 @@ test("CORS rules and metrics come back from other clients, and rules of others a
   await page.reload();
   await properties.getByLabel("Exposed headers").waitFor();
   assert.equal(await properties.getByLabel("Allowed origins").inputValue(), "*");
-  assert.equal(await minutes.getByRole("checkbox", { name: "Record" }).isChecked(), true);
+  assert.equal(await minutes.getByRole("checkbox", { name: "Record metrics" }).isChecked(), true);
   await properties.getByRole("button", { name: "Remove" }).click();
   await save.click();
   await saved.waitFor();
   assert.deepEqual((await server.service.getProperties()).cors ?? [], []);
 });
 
-test("replication is shown, and that a server does not count requests", async (t) => {
+test("the replication status is shown, and a note if the server does not record metrics", async (t) => {
   const page = await openExplorer(t, server, { hash: "#/account", statuses: [404] });
   const replication = part(page, "Replication");
-  await replication.getByRole("button", { name: "Show the replication" }).click();
+  await replication.getByRole("button", { name: "Show replication status" }).click();
   await replication.getByText("live").waitFor();
   const requests = part(page, "Requests in the last 24 hours");
-  await requests.getByRole("button", { name: "Show the requests" }).click();
-  await requests.getByText("It does when it is started with --analytics.").waitFor();
+  await requests.getByRole("button", { name: "Show requests" }).click();
+  await requests.getByText("start it with --analytics.").waitFor();
   await page.route(/Metrics/, (route) => route.fulfill({ contentType: "application/json", body: '{"value":[]}' }));
   await requests.getByRole("button", { name: "Refresh" }).click();
-  await requests.getByText("The entities of an hour are written when it is over.").waitFor();
+  await requests.getByText("The metrics of each hour are written after it ends.").waitFor();
 });
 
-test("properties that could not be read are read when the server is back", async (t) => {
+test("properties that could not be loaded are loaded when the server is reachable again", async (t) => {
   const page = await openExplorer(t, server, { unreachable: true });
   await page.route(/comp=properties/, (route) => route.abort());
   await page.goto(`${server.origin}/_rowhouse/#/account`);
@@ -302,7 +303,7 @@ test("properties that could not be read are read when the server is back", async
   await properties.getByRole("button", { name: "Add rule" }).waitFor();
 });
 
-test("requests are shown by operation where the server counts them", async (t) => {
+test("requests are shown by operation if the server records metrics", async (t) => {
   const counting = await startServer({ onDisk: true, options: ["--analytics"] });
   t.after(() => counting.stop());
   const table = await counting.createTable(
@@ -310,19 +311,19 @@ test("requests are shown by operation where the server counts them", async (t) =
     ["1", "2", "3"].map((rowKey) => ({ partitionKey: "p", rowKey })),
   );
   await assert.rejects(table.getEntity("p", "4"));
-  // A server writes the rows of an hour when it stops.
+  // The server also writes the metrics of the current hour when it stops.
   await counting.pause();
   await counting.start();
   const page = await openExplorer(t, counting, { hash: "#/account" });
   const requests = part(page, "Requests in the last 24 hours");
-  await requests.getByRole("button", { name: "Show the requests" }).click();
+  await requests.getByRole("button", { name: "Show requests" }).click();
   const row = (name) => requests.getByRole("row").filter({ has: page.getByRole("rowheader", { name, exact: true }) });
   assert.deepEqual((await row("InsertEntity").getByRole("cell").allTextContents()).slice(0, 2), ["3", "0"]);
   assert.deepEqual((await row("QueryEntity").getByRole("cell").allTextContents()).slice(0, 2), ["1", "1"]);
   assert.deepEqual((await row("All").getByRole("cell").allTextContents()).slice(0, 2), ["5", "1"]);
 });
 
-test("without an account key neither signatures nor policies are offered, and what may not be changed is not", async (t) => {
+test("without an account key, signatures and policies are not offered, and properties cannot be changed", async (t) => {
   const other = await startServer({ ownAccount: true });
   t.after(() => other.stop());
   await other.createTable("Cars");
@@ -331,9 +332,9 @@ test("without an account key neither signatures nor policies are offered, and wh
   await page.evaluate((signIn) => sessionStorage.setItem("rowhouse-sign-in", JSON.stringify(signIn)), signIn);
   await page.goto(`${other.origin}/_rowhouse/#/t/Cars/access`);
   await page.reload();
-  await part(page, "Shared access signature").getByText("and this sign-in has none").waitFor();
-  await part(page, "Stored access policies").getByText("Only the account key").waitFor();
-  assert.equal(await page.getByRole("button", { name: /Make signature|Save/ }).count(), 0);
+  await part(page, "Shared access signature").getByText("Creating signatures requires the account key").waitFor();
+  await part(page, "Stored access policies").getByText("requires the account key").waitFor();
+  assert.equal(await page.getByRole("button", { name: /Create signature|Save/ }).count(), 0);
   await page.goto(`${other.origin}/_rowhouse/#/account`);
   const add = part(page, "Service properties").getByRole("button", { name: "Add rule" });
   await add.waitFor();
@@ -341,7 +342,7 @@ test("without an account key neither signatures nor policies are offered, and wh
   assert.equal(await page.getByRole("button", { name: "Save properties" }).count(), 0);
 });
 
-test("the forms are accessible, in light and dark and on narrow screens", async (t) => {
+test("the forms are accessible in both themes and on narrow screens", async (t) => {
   const table = await server.createTable("Narrow");
   await table.setAccessPolicy([{ id: "x".repeat(64), accessPolicy: { permission: "r" } }]);
   await server.service.setProperties({
@@ -357,12 +358,12 @@ test("the forms are accessible, in light and dark and on narrow screens", async 
     });
     const what = `${colorScheme}, ${width} px`;
     const show = async (view) => {
-      await part(page, "Shared access signature").getByRole("button", { name: "Make signature" }).click();
+      await part(page, "Shared access signature").getByRole("button", { name: "Create signature" }).click();
       await part(page, "Signature").waitFor();
       await assertAccessible(page, `${view}, ${what}`);
       await assertNoSidewaysScroll(page, `${view}, ${what}`);
     };
-    await part(page, "Stored access policies").getByLabel("Id", { exact: true }).waitFor();
+    await part(page, "Stored access policies").getByLabel("ID", { exact: true }).waitFor();
     await show("access to a table");
     await page.goto(`${server.origin}/_rowhouse/#/account`);
     await part(page, "Service properties").getByLabel("Allowed origins").waitFor();
@@ -370,7 +371,7 @@ test("the forms are accessible, in light and dark and on narrow screens", async 
   }
 });
 
-test("forms can be filled and sent by the keyboard alone", async (t) => {
+test("forms can be filled in and submitted with only the keyboard", async (t) => {
   await server.createTable("Keys");
   const page = await openExplorer(t, server, { hash: "#/t/Keys/access" });
   const form = part(page, "Shared access signature");

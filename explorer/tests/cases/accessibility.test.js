@@ -1,4 +1,4 @@
-// What axe says about every view and dialog, in light and dark, and the explorer on narrow screens.
+// Checks every view and dialog with axe, in both themes, and on narrow screens.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -34,7 +34,7 @@ async function serverWith(test, settings) {
   return server;
 }
 
-// What is shown, and how to get there from a page that has just been opened. Each begins at its own address.
+// The views and dialogs, with how to reach each one from a newly opened page. Each starts at its own URL.
 const VIEWS = {
   tables: {
     async show(page) {
@@ -81,7 +81,7 @@ async function entities(page) {
   await page.getByRole("grid", { name: "Entities of harvest" }).getByText("apple").waitFor();
 }
 
-// Shows the entities, then presses a button that opens a dialog or a menu.
+// Returns a view that shows the entities and then presses a button that opens a dialog or a menu.
 function opening(name, role = "dialog") {
   return {
     hash: ENTITIES,
@@ -101,11 +101,11 @@ Object.assign(VIEWS, {
       await page.getByLabel("Filter", { exact: true }).fill("weight gt 100");
       await button(page, "Run").click();
       await entities(page);
-      await page.getByText("What it cost and why").click();
+      await page.getByText("Cost details").click();
       await page.getByText("Plan", { exact: true }).waitFor();
     },
   },
-  "a mistake in a filter": {
+  "an error in a filter": {
     hash: ENTITIES,
     async show(page) {
       await entities(page);
@@ -164,7 +164,7 @@ Object.assign(VIEWS, {
       await server.table("harvest").updateEntity({ partitionKey: "apple", rowKey: "1", weight: 7 });
       await page.getByLabel("Value of weight", { exact: true }).fill("8");
       await button(page.getByRole("dialog"), "Save").click();
-      await page.getByRole("dialog", { name: "The entity was changed meanwhile" }).waitFor();
+      await page.getByRole("dialog", { name: "The entity was changed by someone else" }).waitFor();
     },
   },
   "the menu of a column": {
@@ -191,7 +191,7 @@ Object.assign(VIEWS, {
       await entities(page);
       await page.getByRole("gridcell", { name: "apple" }).click();
       await page.keyboard.press("Control+a");
-      await button(page, "Edit property of selected").click();
+      await button(page, "Edit property").click();
       await page.getByRole("dialog").waitFor();
     },
   },
@@ -236,7 +236,7 @@ for (const [name, { hash = "", statuses = [], show }] of Object.entries(VIEWS)) 
   });
 }
 
-// Presses Tab from the top of the page until the focus is there again, and returns what had it.
+// Presses Tab from the top of the page until the focus returns there. Returns the elements that had the focus.
 async function walk(page) {
   const names = [];
   await page.evaluate(() => document.activeElement?.blur());
@@ -255,22 +255,22 @@ async function walk(page) {
         outlineStyle !== "none" && parseFloat(outlineWidth) >= 1 && width > 0 && height > 0 && bottom > 0 && top < innerHeight
       );
     });
-    assert.ok(isSeen, `${name} shows that it has the focus`);
+    assert.ok(isSeen, `${name} must visibly have the focus`);
   }
-  assert.fail(`Tab never comes to an end: ${names.join(", ")}`);
+  assert.fail(`Tab never returns to the start: ${names.join(", ")}`);
 }
 
-test("Tab reaches everything on a page, and shows where it is", async (test) => {
+test("Tab reaches every control on a page, and the focus is visible", async (test) => {
   const server = await serverWith(test);
   const page = await openExplorer(test, server, { context: { viewport: WIDE } });
   await page.getByText("2 tables").waitFor();
   const tables = await walk(page);
   const wanted = [
-    "a Skip to the content",
+    "a Skip to content",
     "a Rowhouse explorer",
     "a Tables",
     "a Account",
-    "button Light or dark",
+    "button Theme",
     "button Sign out",
     "input Search tables",
     "button Refresh",
@@ -297,12 +297,12 @@ test("Tab reaches everything on a page, and shows where it is", async (test) => 
     "button Text",
     "button Fields",
     "summary Select: all properties",
-    "input Take",
+    "input Limit",
     "button Run",
     "button History",
     "button Save",
     "button Copy as…",
-    "summary What it cost and why",
+    "summary Cost details",
     "button Add",
     "button Edit",
     "button Duplicate",
@@ -316,10 +316,10 @@ test("Tab reaches everything on a page, and shows where it is", async (test) => 
     [],
     parts.join(", "),
   );
-  assert.equal(parts.filter((name) => name.startsWith("gridcell")).length, 1, "the grid is one stop");
+  assert.equal(parts.filter((name) => name.startsWith("gridcell")).length, 1, "the grid must be a single Tab stop");
 });
 
-test("entities are read, added, changed and deleted by keyboard alone", async (test) => {
+test("entities are read, edited and deleted with only the keyboard", async (test) => {
   const server = await serverWith(test);
   const page = await openExplorer(test, server, { hash: ENTITIES });
   await entities(page);
@@ -350,7 +350,7 @@ test("entities are read, added, changed and deleted by keyboard alone", async (t
   }
   await page.keyboard.press("Enter");
   await dialog.waitFor({ state: "detached" });
-  // The question closes before the entity is deleted.
+  // The dialog closes before the entity is deleted.
   await page
     .getByText(/^Deleted/)
     .first()
@@ -373,7 +373,7 @@ test("entities are read, added, changed and deleted by keyboard alone", async (t
   assert.equal(await focusedName(page), "columnheader PartitionKey");
 });
 
-test("a dialog keeps the focus inside, and gives it back", async (test) => {
+test("a dialog keeps the focus inside, and restores it afterwards", async (test) => {
   const server = await serverWith(test);
   const page = await openExplorer(test, server, { hash: ENTITIES });
   await entities(page);
@@ -394,7 +394,7 @@ test("a dialog keeps the focus inside, and gives it back", async (test) => {
   }
 });
 
-test("nothing moves for those who want less motion", async (test) => {
+test("nothing is animated for users who prefer reduced motion", async (test) => {
   const server = await serverWith(test);
   const page = await openExplorer(test, server, { context: { reducedMotion: "reduce" } });
   await page.getByRole("button", { name: "Create table" }).click();
@@ -404,9 +404,9 @@ test("nothing moves for those who want less motion", async (test) => {
   assert.equal(await page.evaluate(() => document.getAnimations().length), 0);
 });
 
-test("text of twice its size fits", async (test) => {
+test("the page fits at a zoom level of 200%", async (test) => {
   const server = await serverWith(test);
-  // What a browser does at 200 %: half as many pixels of CSS, each of twice the size.
+  // At 200%, a browser has half as many CSS pixels, each twice as large.
   const context = { viewport: { width: 640, height: 400 }, deviceScaleFactor: 2 };
   const page = await openExplorer(test, server, { hash: ENTITIES, context });
   await entities(page);
@@ -419,17 +419,17 @@ test("text of twice its size fits", async (test) => {
   await save.click({ trial: true });
 });
 
-test("the user chooses light or dark, and the choice is remembered", async (test) => {
+test("the user's choice of a theme is remembered", async (test) => {
   const server = await serverWith(test);
   const page = await openExplorer(test, server, { context: { colorScheme: "light" } });
   const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   const light = await background();
-  await page.getByRole("button", { name: "Light or dark" }).click();
+  await page.getByRole("button", { name: "Theme" }).click();
   const dark = await background();
   assert.notEqual(dark, light);
   await page.reload();
-  await page.getByRole("button", { name: "Light or dark" }).waitFor();
+  await page.getByRole("button", { name: "Theme" }).waitFor();
   assert.equal(await background(), dark);
-  await page.getByRole("button", { name: "Light or dark" }).click();
+  await page.getByRole("button", { name: "Theme" }).click();
   assert.equal(await background(), light);
 });

@@ -1,4 +1,4 @@
-// Entities are changed in the browser: one and many, with conflicts, and back.
+// Changing entities: one or several, with conflicts, and undoing the changes.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -34,7 +34,7 @@ async function countOf(table, options) {
 
 async function addProperty(page, name, kind) {
   await button(page, "Add property").click();
-  await page.getByLabel("Name of the property").last().fill(name);
+  await page.getByLabel("Property name").last().fill(name);
   if (kind) await type(page, name).selectOption(`Edm.${kind}`);
 }
 
@@ -76,7 +76,7 @@ test("an entity is added with a value of every type", async (t) => {
   await page.getByRole("columnheader", { name: "__proto__ Int32" }).waitFor();
 });
 
-test("values are validated exactly, and a type changes only where the text fits", async (t) => {
+test("values are validated, and a type changes only if the value can be converted", async (t) => {
   await server.createTable("Checked", [
     { partitionKey: "a", rowKey: "1", text: "words", n: 5, big: { type: "Int64", value: "9007199254740993" } },
   ]);
@@ -95,13 +95,13 @@ test("values are validated exactly, and a type changes only where the text fits"
     await value(page, name).fill("6");
   }
   await type(page, "text").selectOption("Edm.Int32");
-  await page.getByText(/\u201cwords\u201d does not become Int32/).waitFor();
+  await page.getByText(/\u201cwords\u201d cannot be converted to Int32/).waitFor();
   assert.equal(await type(page, "text").inputValue(), "Edm.String");
   await type(page, "n").selectOption("Edm.Double");
   assert.equal(await value(page, "n").inputValue(), "6");
   await type(page, "text").selectOption("Edm.Binary");
   assert.equal(await value(page, "text").inputValue(), "77 6f 72 64 73");
-  await page.getByLabel("Written in").selectOption("base64");
+  await page.getByLabel("Encoding").selectOption("base64");
   assert.equal(await value(page, "text").inputValue(), "d29yZHM=");
 });
 
@@ -116,14 +116,14 @@ test("binary values are downloaded and loaded from a file", async (t) => {
   const chunks = [];
   for await (const chunk of await (await waiting).createReadStream()) chunks.push(chunk);
   assert.deepEqual(Buffer.concat(chunks), Buffer.from([0xde, 0xad, 0xbe, 0xef]));
-  await page.getByLabel("File with the bytes").setInputFiles({ name: "x.bin", mimeType: "", buffer: Buffer.from([1, 2, 255]) });
+  await page.getByLabel("File to load").setInputFiles({ name: "x.bin", mimeType: "", buffer: Buffer.from([1, 2, 255]) });
   assert.equal(await value(page, "b").inputValue(), "01 02 ff");
   await save(page);
   await closed(page);
   assert.deepEqual([...(await table.getEntity("a", "1")).b], [1, 2, 255]);
 });
 
-test("what the service refuses is said in the dialog, which stays", async (t) => {
+test("an error from the service is shown in the dialog, which stays open", async (t) => {
   await server.createTable("Refused", [{ partitionKey: "a", rowKey: "1" }]);
   const page = await openExplorer(t, server, { hash: "#/t/Refused", statuses: [400, 409] });
   await button(page, "Add").click();
@@ -161,7 +161,7 @@ test("an entity is edited, duplicated and deleted, and each is undone", async (t
   await save(page);
   await cell(page, "second").waitFor();
   assert.equal((await table.getEntity("a", "1")).gone, undefined);
-  assert.equal(await undoButton(page).textContent(), "Undo edit of \u201ca\u201d / \u201c1\u201d");
+  assert.equal(await undoButton(page).textContent(), "Undo: edit \u201ca\u201d / \u201c1\u201d");
   await page.waitForFunction(() => document.activeElement?.getAttribute("role") === "gridcell");
   await page.keyboard.press("Control+z");
   await cell(page, "first").waitFor();
@@ -186,7 +186,7 @@ test("an entity is edited, duplicated and deleted, and each is undone", async (t
   assert.equal(await undoButton(page).count(), 0);
 });
 
-test("undo says so when something came between", async (t) => {
+test("undo reports a concurrent change", async (t) => {
   const table = await server.createTable("Between", [{ partitionKey: "a", rowKey: "1", text: "first" }]);
   const page = await openExplorer(t, server, { hash: "#/t/Between", statuses: [409, 412] });
   await cell(page, "first").dblclick();
@@ -195,7 +195,7 @@ test("undo says so when something came between", async (t) => {
   await cell(page, "second").waitFor();
   await table.updateEntity({ partitionKey: "a", rowKey: "1", text: "theirs" }, "Replace");
   await undoButton(page).click();
-  await page.getByText("Not undone: somebody changed it since.").waitFor();
+  await page.getByText("Not undone: it was changed in the meantime.").waitFor();
   assert.equal((await table.getEntity("a", "1")).text, "theirs");
   await button(page, "Refresh").click();
   await cell(page, "theirs").click();
@@ -204,7 +204,7 @@ test("undo says so when something came between", async (t) => {
   await foot(page, "The table has no entities").waitFor();
   await table.createEntity({ partitionKey: "a", rowKey: "1", text: "again" });
   await undoButton(page).click();
-  await page.getByText("Not undone: somebody inserted it again meanwhile.").waitFor();
+  await page.getByText("Not undone: it was inserted again in the meantime.").waitFor();
   assert.equal((await table.getEntity("a", "1")).text, "again");
 });
 
@@ -216,40 +216,40 @@ async function conflict(t, name) {
   await value(page, "text").fill("mine");
   await table.updateEntity({ ...first, text: "theirs", number: 2 }, "Replace");
   await save(page);
-  await page.getByRole("heading", { name: "The entity was changed meanwhile" }).waitFor();
+  await page.getByRole("heading", { name: "The entity was changed by someone else" }).waitFor();
   return { page, stored: () => table.getEntity("a", "1") };
 }
 
-test("a conflict shows both sides and lets one choose by property", async (t) => {
+test("a conflict shows both versions and lets the user choose for each property", async (t) => {
   const { page, stored } = await conflict(t, "Choose");
   const row = (name) => page.getByRole("row", { name: new RegExp(`^${name} `) });
   assert.deepEqual(
     (await row("text").getByRole("cell").allInnerTexts()).map((text) => text.replace(/\s+/g, " ").trim()),
-    ["String: loaded", "mine of text: String: minechanged", "theirs of text: String: theirschanged"],
+    ["String: loaded", "text, mine: String: minechanged", "text, theirs: String: theirschanged"],
   );
   assert.equal(await row("same").getByRole("radio").count(), 0);
-  // What only they changed is taken from them unless one says otherwise.
-  assert.equal(await page.getByRole("radio", { name: /^theirs of number/ }).isChecked(), true);
-  assert.equal(await page.getByRole("radio", { name: /^mine of text/ }).isChecked(), true);
-  await button(page, "Write what is chosen").click();
+  // For a property that only the other side changed, their value is preselected.
+  assert.equal(await page.getByRole("radio", { name: /^number, theirs/ }).isChecked(), true);
+  assert.equal(await page.getByRole("radio", { name: /^text, mine/ }).isChecked(), true);
+  await button(page, "Save the chosen values").click();
   await cell(page, "mine").waitFor();
   const { text, number, same } = await stored();
   assert.deepEqual({ text, number, same }, { text: "mine", number: 2, same: "same" });
 });
 
-test("a conflict is solved with mine or with theirs as a whole", async (t) => {
+test("a conflict can be resolved by keeping all of one version", async (t) => {
   const mine = await conflict(t, "Mine");
   await button(mine.page, "Keep mine").click();
   await cell(mine.page, "mine").waitFor();
   assert.equal((await mine.stored()).number, 1);
   const theirs = await conflict(t, "Theirs");
-  await button(theirs.page, "Take theirs").click();
+  await button(theirs.page, "Keep theirs").click();
   await cell(theirs.page, "theirs").waitFor();
   assert.equal(await theirs.page.getByRole("dialog").count(), 0);
   assert.equal((await theirs.stored()).text, "theirs");
 });
 
-test("an entity that was deleted meanwhile can be inserted again", async (t) => {
+test("an entity that someone else deleted can be inserted again", async (t) => {
   const table = await server.createTable("Deleted", [{ partitionKey: "a", rowKey: "1", text: "loaded" }]);
   const page = await openExplorer(t, server, { hash: "#/t/Deleted", statuses: [404, 412] });
   await cell(page, "loaded").dblclick();
@@ -261,11 +261,11 @@ test("an entity that was deleted meanwhile can be inserted again", async (t) => 
   assert.equal((await table.getEntity("a", "1")).text, "mine");
 });
 
-test("with a projection, saving merges and says so", async (t) => {
+test("with a projection, saving merges, and a note explains it", async (t) => {
   const table = await server.createTable("Merged", [{ partitionKey: "a", rowKey: "1", shown: "old", hidden: "kept" }]);
   const page = await openExplorer(t, server, { hash: "#/t/Merged?select=shown" });
   await cell(page, "old").dblclick();
-  await page.getByText(/Only some properties were loaded, so saving merges/).waitFor();
+  await page.getByText(/Only some properties are loaded\. Saving merges/).waitFor();
   assert.equal(await button(page, "Remove shown").count(), 0);
   await value(page, "shown").fill("new");
   await save(page);
@@ -276,7 +276,7 @@ test("with a projection, saving merges and says so", async (t) => {
   assert.equal((await table.getEntity("a", "1")).hidden, "kept");
 });
 
-test("many are deleted in transactions; one conflict does not stop the rest; undo inserts them again", async (t) => {
+test("entities are deleted in transactions; one conflict does not stop the rest; undo inserts them again", async (t) => {
   const table = await server.createTable("Many");
   await insertMany(table, 150, 2);
   const page = await openExplorer(t, server, { hash: "#/t/Many", statuses: [412] });
@@ -291,36 +291,36 @@ test("many are deleted in transactions; one conflict does not stop the rest; und
   await page.keyboard.press("Delete");
   await page.getByRole("heading", { name: "Delete 300 entities?" }).waitFor();
   await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
-  const report = page.getByRole("dialog", { name: "Not everything was deleted" });
+  const report = page.getByRole("dialog", { name: "Some entities were not deleted" });
   await report.getByText("299 entities written, 1 entity failed.").waitFor();
-  await report.getByText(/\u201cp1\u201d \/ \u201c0007\u201d: somebody changed it since/).waitFor();
+  await report.getByText(/\u201cp1\u201d \/ \u201c0007\u201d: it was changed in the meantime/).waitFor();
   await button(page, "Close").click();
   assert.equal(batches, 4);
   assert.equal(await countOf(table), 1);
   await foot(page, "1 entity, 1 selected").waitFor();
-  assert.equal(await undoButton(page).textContent(), "Undo delete of 299 entities");
+  assert.equal(await undoButton(page).textContent(), "Undo: delete 299 entities");
   await undoButton(page).click();
   await foot(page, "all 300 entities, 1 selected").waitFor();
   assert.equal(await countOf(table), 300);
 });
 
-test("one property of many is set, removed, and put back", async (t) => {
+test("a property of several entities is set, removed, and restored", async (t) => {
   const table = await server.createTable("Property");
   await insertMany(table, 120);
   const page = await openExplorer(t, server, { hash: "#/t/Property" });
   await cell(page, "0000").click();
   await page.keyboard.press("Control+a");
-  await button(page, "Edit property of selected").click();
+  await button(page, "Edit property").click();
   await page.getByLabel("Property", { exact: true }).fill("state");
   await type(page, "state").or(type(page, "the property")).selectOption("Edm.Int64");
   await page.getByLabel(/^Value of/).fill("12");
-  await button(page, "Write").click();
+  await button(page, "Apply").click();
   await page.getByText("Edited 120 entities.").waitFor();
   assert.equal(await countOf(table, { queryOptions: { filter: "state eq 12L and old eq 'x'" } }), 120);
-  await button(page, "Edit property of selected").click();
+  await button(page, "Edit property").click();
   await page.getByLabel("Property", { exact: true }).fill("old");
-  await page.getByLabel("What to do").selectOption("remove");
-  await button(page, "Write").click();
+  await page.getByLabel("Action", { exact: true }).selectOption("remove");
+  await button(page, "Apply").click();
   await page.getByRole("dialog").first().waitFor({ state: "detached" });
   await page.waitForFunction(() => document.querySelectorAll("[data-type='']").length > 10);
   assert.equal(await countOf(table, { queryOptions: { filter: "old eq 'x'" } }), 0);
@@ -329,7 +329,7 @@ test("one property of many is set, removed, and put back", async (t) => {
   assert.equal(await countOf(table, { queryOptions: { filter: "old eq 'x' and state eq 12L" } }), 120);
 });
 
-test("deleting many can be stopped, and what was not tried is counted", async (t) => {
+test("deleting can be stopped, and the remaining entities are counted", async (t) => {
   const table = await server.createTable("Stopped");
   await insertMany(table, 100, 8);
   const page = await openExplorer(t, server, { hash: "#/t/Stopped" });
@@ -348,6 +348,6 @@ test("deleting many can be stopped, and what was not tried is counted", async (t
   await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
   await button(page, "Stop").click();
   pass();
-  await page.getByText("400 entities written, 0 entities failed, 400 entities not tried.").waitFor();
+  await page.getByText("400 entities written, 0 entities failed, 400 entities not attempted.").waitFor();
   assert.equal(await countOf(table), 400);
 });

@@ -1,4 +1,5 @@
-// What keeps entities whole: answers that are lost, conflicts, questions before something is discarded, and names and types.
+// Safeguards for entities: lost responses, conflicts, confirmation before input is discarded, and checks of names and
+// types.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -22,7 +23,7 @@ async function all(table) {
   return found;
 }
 
-// Requests of a method are carried out, and their answers are lost.
+// Lets the server carry out requests with the given method, but drops their responses.
 async function loseAnswers(page, address, method) {
   await page.route(address, async (route) => {
     if (route.request().method() !== method) return route.continue();
@@ -37,24 +38,24 @@ async function editText(page, from, to) {
   await dialogButton(page, "Save").click();
 }
 
-test("Enter after the name of a property writes nothing, and values that differ are not suggested", async (t) => {
+test("Enter after the name of a property writes nothing, and no value is suggested if the values differ", async (t) => {
   const table = await server.createTable("Enter", numbered(3));
   const page = await openExplorer(t, server, { hash: "#/t/Enter" });
   await cell(page, "t0").click();
   await page.keyboard.press("Control+a");
-  await button(page, "Edit property of selected").click();
+  await button(page, "Edit property").click();
   await page.getByLabel("Property", { exact: true }).pressSequentially("text");
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => document.activeElement?.getAttribute("aria-label") === "Value of text");
   assert.equal(await value(page, "text").inputValue(), "");
   assert.equal(await page.getByRole("dialog").count(), 1);
   await page.getByLabel("Property", { exact: true }).fill("a@b");
-  await button(page, "Write").click();
+  await button(page, "Apply").click();
   await page.getByText(/neither \u201c\.\u201d nor \u201c@\u201d/).waitFor();
   assert.deepEqual((await all(table)).map(({ text }) => text), ["t0", "t1", "t2"]);
 });
 
-test("a write whose answer is lost counts as done if it is, and can be undone", async (t) => {
+test("a write whose response is lost counts as done if it was carried out, and can be undone", async (t) => {
   const table = await server.createTable("Lost", numbered(2));
   const page = await openExplorer(t, server, { hash: "#/t/Lost", unreachable: true, statuses: [404] });
   await loseAnswers(page, /Lost\(P/, "PUT");
@@ -74,7 +75,7 @@ test("a write whose answer is lost counts as done if it is, and can be undone", 
   assert.deepEqual((await all(table)).map(({ text }) => text), ["t0", "t1"]);
 });
 
-test("a write that nobody knows the end of says so, and is no conflict when it is tried again", async (t) => {
+test("an unknown result of a write is reported, and retrying it causes no conflict", async (t) => {
   const table = await server.createTable("Unknown", numbered(1));
   const page = await openExplorer(t, server, { hash: "#/t/Unknown", unreachable: true, statuses: [409, 412, 503] });
   await page.route(/Unknown\(P/, async (route) => {
@@ -82,12 +83,12 @@ test("a write that nobody knows the end of says so, and is no conflict when it i
     await route.abort("connectionreset");
   });
   await editText(page, "t0", "mine");
-  await page.getByText(/It is not known whether it was written/).waitFor();
+  await page.getByText(/It is not known whether the change was made/).waitFor();
   await page.unroute(/Unknown\(P/);
   await dialogButton(page, "Save").click();
   await cell(page, "mine").waitFor();
   await closed(page);
-  // A server that was busy is asked again, also if the first request came through.
+  // A request to a busy server is retried, even if the first attempt was carried out.
   let requests = 0;
   await page.route(/\/Unknown$/, async (route) => {
     requests += 1;
@@ -103,7 +104,7 @@ test("a write that nobody knows the end of says so, and is no conflict when it i
   assert.equal((await all(table)).length, 2);
 });
 
-test("many whose answer is lost count as done", async (t) => {
+test("transactions whose response is lost count as done", async (t) => {
   const table = await server.createTable("LostMany", numbered(30));
   const page = await openExplorer(t, server, { hash: "#/t/LostMany", unreachable: true, statuses: [404] });
   await loseAnswers(page, /\$batch/, "POST");
@@ -118,7 +119,7 @@ test("many whose answer is lost count as done", async (t) => {
   await foot(page, "all 30 entities").waitFor();
 });
 
-test("a conflict of a deletion shows both sides", async (t) => {
+test("a conflict during a deletion shows both versions", async (t) => {
   const table = await server.createTable("DeleteConflict", numbered(2));
   const page = await openExplorer(t, server, { hash: "#/t/DeleteConflict", statuses: [412] });
   for (const [name, choice] of [["t0", "Keep theirs"], ["t1", "Delete theirs"]]) {
@@ -135,7 +136,7 @@ test("a conflict of a deletion shows both sides", async (t) => {
   assert.deepEqual((await all(table)).map(({ text }) => text), ["their t0"]);
 });
 
-test("conflicts of many are solved from the report", async (t) => {
+test("conflicts of several entities are resolved from the report", async (t) => {
   const table = await server.createTable("ManyConflicts", numbered(5));
   const page = await openExplorer(t, server, { hash: "#/t/ManyConflicts", statuses: [412] });
   await cell(page, "t0").click();
@@ -143,16 +144,16 @@ test("conflicts of many are solved from the report", async (t) => {
   for (const rowKey of ["r1", "r2", "r3"]) {
     await table.updateEntity({ partitionKey: "p", rowKey, text: "theirs", more: rowKey }, "Replace");
   }
-  await button(page, "Edit property of selected").click();
+  await button(page, "Edit property").click();
   await page.getByLabel("Property", { exact: true }).fill("text");
   await page.keyboard.press("Enter");
   await value(page, "text").fill("mine");
-  await button(page, "Write").click();
-  const report = page.getByRole("dialog", { name: "Not everything was edited" });
-  await report.getByRole("listitem").filter({ hasText: "r1" }).getByRole("button", { name: "Show both sides" }).click();
-  await button(page, "Take theirs").click();
-  await report.getByText("solved").waitFor();
-  await button(page, "Write over their changes").click();
+  await button(page, "Apply").click();
+  const report = page.getByRole("dialog", { name: "Some entities were not edited" });
+  await report.getByRole("listitem").filter({ hasText: "r1" }).getByRole("button", { name: "Show both versions" }).click();
+  await button(page, "Keep theirs").click();
+  await report.getByText("resolved").waitFor();
+  await button(page, "Overwrite their changes").click();
   await closed(page);
   await page.getByText("Edited 2 entities.").nth(1).waitFor();
   assert.deepEqual(
@@ -161,7 +162,7 @@ test("conflicts of many are solved from the report", async (t) => {
   );
 });
 
-test("an entity of which only some properties are known is not inserted again", async (t) => {
+test("an entity is not inserted again if only some of its properties are known", async (t) => {
   const table = await server.createTable("Part", [{ partitionKey: "p", rowKey: "1", text: "old", more: 1 }]);
   const page = await openExplorer(t, server, { hash: "#/t/Part?select=text", statuses: [404] });
   await cell(page, "old").waitFor();
@@ -171,7 +172,7 @@ test("an entity of which only some properties are known is not inserted again", 
   assert.equal((await all(table)).length, 0);
 });
 
-test("a table that is gone is not an entity that is deleted", async (t) => {
+test("a deleted table is not mistaken for a deleted entity", async (t) => {
   const table = await server.createTable("Gone", numbered(1));
   const page = await openExplorer(t, server, { hash: "#/t/Gone", statuses: [404] });
   await cell(page, "t0").waitFor();
@@ -180,7 +181,7 @@ test("a table that is gone is not an entity that is deleted", async (t) => {
   await page.getByRole("dialog").getByText(/TableNotFound/).waitFor();
 });
 
-test("the editor asks before it discards what was typed", async (t) => {
+test("the editor asks before it discards changes", async (t) => {
   await server.createTable("Typed", numbered(1));
   const page = await openExplorer(t, server, { hash: "#/t/Typed" });
   await cell(page, "t0").dblclick();
@@ -190,9 +191,9 @@ test("the editor asks before it discards what was typed", async (t) => {
   await value(page, "text").fill("typed");
   for (let i = 0; i < 3; i += 1) {
     await page.keyboard.press("Escape");
-    await page.getByRole("heading", { name: "Discard the changes?" }).waitFor();
+    await page.getByRole("heading", { name: "Discard your changes?" }).waitFor();
     await page.keyboard.press("Escape");
-    await page.getByRole("heading", { name: "Discard the changes?" }).waitFor({ state: "detached" });
+    await page.getByRole("heading", { name: "Discard your changes?" }).waitFor({ state: "detached" });
   }
   assert.equal(await value(page, "text").inputValue(), "typed");
   await button(page, "Cancel").click();
@@ -201,24 +202,24 @@ test("the editor asks before it discards what was typed", async (t) => {
   await cell(page, "t0").waitFor();
 });
 
-test("names that belong to the service are refused", async (t) => {
+test("reserved property names are refused", async (t) => {
   await server.createTable("Names");
   const page = await openExplorer(t, server, { hash: "#/t/Names" });
   await button(page, "Add").click();
   await button(page, "Add property").click();
   for (const [name, text] of [
-    ["Timestamp", "Every entity has its own Timestamp"],
-    ["RowKey", "Every entity has its own RowKey"],
+    ["Timestamp", "Timestamp is a system property"],
+    ["RowKey", "RowKey is a system property"],
     ["odata.type", "neither \u201c.\u201d"],
     ["a@b", "nor \u201c@\u201d"],
   ]) {
-    await page.getByLabel("Name of the property").fill(name);
+    await page.getByLabel("Property name").fill(name);
     await dialogButton(page, "Add").click();
     await page.getByRole("alert").getByText(text).waitFor();
   }
 });
 
-test("a type is changed from what was typed, and a new property has any type by the arrow keys", async (t) => {
+test("a type change converts the value that was typed, and a new property can have any type", async (t) => {
   await server.createTable("Retyped", [
     { partitionKey: "p", rowKey: "1", code: "007", big: "9007199254740993", yes: true },
   ]);
@@ -231,16 +232,16 @@ test("a type is changed from what was typed, and a new property has any type by 
   await type(page, "big").selectOption("Edm.Double");
   await page.getByText(/a Double would round it/).waitFor();
   await type(page, "yes").selectOption("Edm.Int32");
-  await page.getByText(/\u201ctrue\u201d does not become Int32/).waitFor();
+  await page.getByText(/\u201ctrue\u201d cannot be converted to Int32/).waitFor();
   await button(page, "Add property").click();
-  await page.getByLabel("Name of the property").fill("fresh");
+  await page.getByLabel("Property name").fill("fresh");
   for (const kind of ["Boolean", "Int32", "Int64", "Double", "DateTime", "Guid", "Binary", "Boolean", "String"]) {
     await type(page, "fresh").selectOption(`Edm.${kind}`);
     assert.equal(await type(page, "fresh").inputValue(), `Edm.${kind}`);
   }
 });
 
-test("undo inserts nothing into another query", async (t) => {
+test("undo does not add an entity to the result of a different query", async (t) => {
   const table = await server.createTable("Elsewhere", numbered(3));
   const page = await openExplorer(t, server, { hash: "#/t/Elsewhere" });
   await cell(page, "t0").click();
@@ -271,7 +272,7 @@ test("a notice undoes only the change that it names", async (t) => {
   assert.deepEqual((await all(table)).map(({ text }) => text), ["t2"]);
 });
 
-test("an import leaves the address alone when its view is gone", async (t) => {
+test("an import does not change the URL after its view was closed", async (t) => {
   await server.createTable("Importing", numbered(1));
   const page = await openExplorer(t, server, { hash: "#/" });
   await page.getByRole("link", { name: "Importing", exact: true }).click();
@@ -292,11 +293,11 @@ test("an import leaves the address alone when its view is gone", async (t) => {
   await page.goBack();
   await page.getByRole("link", { name: "Importing", exact: true }).waitFor();
   pass();
-  await page.getByText(/were written|was written/).first().waitFor();
+  await page.getByText(/ from x.jsonl written to Importing/).first().waitFor();
   assert.equal(await page.evaluate(() => location.hash), "#/");
 });
 
-test("a weaker credential takes the buttons away that it does not allow", async (t) => {
+test("after signing in with a weaker credential, actions that it does not allow are removed", async (t) => {
   await server.createTable("Weaker", numbered(1));
   const page = await openExplorer(t, server, { hash: "#/t/Weaker", statuses: [403] });
   await cell(page, "t0").click();
@@ -310,13 +311,13 @@ test("a weaker credential takes the buttons away that it does not allow", async 
   await dialog.getByLabel("Signature", { exact: true }).fill(server.tableSas("Weaker", ["query"]));
   await dialog.getByRole("button", { name: "Sign in" }).click();
   await cell(page, "t0").waitFor();
-  for (const name of ["Add", "Duplicate", "Delete", "Edit property of selected", "Import", "Edit"]) {
+  for (const name of ["Add", "Duplicate", "Delete", "Edit property", "Import", "Edit"]) {
     assert.equal(await button(page, name).count(), 0, name);
   }
   await button(page, "View").waitFor();
 });
 
-test("a query that few entities match stops, and reads on when asked", async (t) => {
+test("a query that few entities match pauses, and continues when the user requests more", async (t) => {
   await server.createTable("Sparse");
   const page = await openExplorer(t, server);
   let pages = 0;
@@ -332,15 +333,15 @@ test("a query that few entities match stops, and reads on when asked", async (t)
     });
   });
   await page.goto(`${server.origin}/_rowhouse/#/t/Sparse`);
-  await button(page, "Read on").waitFor();
+  await button(page, "Load more").waitFor();
   assert.equal(pages, 10);
   let pass = () => {};
   held = new Promise((resolve) => {
     pass = resolve;
   });
-  await button(page, "Read on").click();
+  await button(page, "Load more").click();
   await button(page, "Stop").click();
-  await button(page, "Read on").waitFor();
+  await button(page, "Load more").waitFor();
   pass();
   assert.equal(pages, 11);
 });

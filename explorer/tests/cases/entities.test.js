@@ -1,4 +1,4 @@
-// Entities in the browser: the grid, its keyboard and columns, and what a credential or a failing server changes.
+// The view of entities: the grid, its keyboard commands and columns, weak credentials, and a failing server.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -44,7 +44,7 @@ async function insertMany(table, entities) {
 const cell = (page, name) => page.getByRole("gridcell", { name, exact: true });
 const focused = (page) => page.locator(":focus");
 
-test("every type is shown as what it is, with its type", async (t) => {
+test("values of every type are shown correctly, with their types", async (t) => {
   await server.createTable("Types", [EVERY_TYPE, { partitionKey: "a", rowKey: "2", text: "", whole: "not a number" }]);
   const page = await openExplorer(t, server, { hash: "#/t/Types" });
   for (const text of [
@@ -65,11 +65,11 @@ test("every type is shown as what it is, with its type", async (t) => {
   for (const name of ["text String", "whole several types", "long Int64", "bytes Binary", "time DateTime"]) {
     await page.getByRole("columnheader", { name, exact: true }).waitFor();
   }
-  // An empty string is marked; a property that is missing is a cell without anything.
+  // An empty string has a mark; the cell of a missing property is empty.
   await cell(page, "empty").waitFor();
   assert.equal(await page.locator(".grid-line:visible").nth(1).locator("[data-type='']").count(), 8);
   await page.getByRole("columnheader", { name: "time DateTime" }).click();
-  await page.getByRole("menuitemcheckbox", { name: "Times in local time" }).click();
+  await page.getByRole("menuitemcheckbox", { name: "Show local time" }).click();
   await cell(page, "2026-01-02 08:34:05.1234567 +05:30").waitFor();
 });
 
@@ -101,14 +101,14 @@ test("the keyboard reaches every cell", async (t) => {
   }
   await page.keyboard.press("PageDown");
   const [down] = await at();
-  assert.ok(down > 5 && down < 60, `one page down is line ${down}`);
+  assert.ok(down > 5 && down < 60, `PageDown moved to line ${down}`);
   await page.keyboard.press("PageUp");
   assert.deepEqual(await at(), [0, 0]);
   // Exactly one cell can be reached by Tab.
   assert.equal(await grid.locator("[tabindex='0']").count(), 1);
 });
 
-test("the focus stays in the grid when its cell is scrolled away and back", async (t) => {
+test("the focus stays in the grid when the focused cell is scrolled out of view and back", async (t) => {
   const table = await server.createTable("Away");
   await insertMany(table, numbered(400));
   const page = await openExplorer(t, server, { hash: "#/t/Away" });
@@ -146,11 +146,11 @@ test("lines are selected with the keyboard and the mouse", async (t) => {
   await page.keyboard.press("Escape");
   await status.getByText("all 50 entities", { exact: true }).waitFor();
   assert.equal(await selected(), 0);
-  await page.getByRole("columnheader", { name: "Select all that are loaded" }).click();
+  await page.getByRole("columnheader", { name: "Select all loaded entities" }).click();
   await status.getByText("50 selected").waitFor();
 });
 
-test("a cell is copied as it is stored", async (t) => {
+test("copying a cell copies the stored value", async (t) => {
   const long = `line\r\n\u202e${"x".repeat(3000)}`;
   await server.createTable("Copied", [{ partitionKey: "a", rowKey: "1", text: long }]);
   const page = await openExplorer(t, server, { hash: "#/t/Copied" });
@@ -160,7 +160,7 @@ test("a cell is copied as it is stored", async (t) => {
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), long);
 });
 
-test("columns are hidden, moved and widened, and this is remembered", async (t) => {
+test("columns can be hidden, moved and widened, and the layout is remembered", async (t) => {
   await server.createTable("Layout", [{ partitionKey: "a", rowKey: "1", x: 1, y: 2, z: 3 }]);
   const page = await openExplorer(t, server, { hash: "#/t/Layout" });
   const headers = async () =>
@@ -197,7 +197,7 @@ test("columns are hidden, moved and widened, and this is remembered", async (t) 
   assert.equal(Math.round((await header("x Int32").boundingBox()).width), Math.round(box.width) + 80);
 });
 
-test("many columns are drawn only where they are in view", async (t) => {
+test("of many columns, only those in view are drawn", async (t) => {
   const wide = Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`c${String(i).padStart(3, "0")}`, i]));
   await server.createTable("Wide", [{ partitionKey: "a", rowKey: "1", ...wide }]);
   const page = await openExplorer(t, server, { hash: "#/t/Wide" });
@@ -214,7 +214,7 @@ test("many columns are drawn only where they are in view", async (t) => {
   assert.equal(await focused(page).textContent(), "1");
 });
 
-test("hostile names and values are text", async (t) => {
+test("hostile names and values are shown as text", async (t) => {
   const hostile = {
     partitionKey: "'\"<b>% +&=\u00e9\u{1f600}",
     rowKey: "",
@@ -248,7 +248,7 @@ test("hostile names and values are text", async (t) => {
   assert.notEqual(await page.title(), "broken");
 });
 
-test("a page that fails shows why, and is tried again in place", async (t) => {
+test("if loading a page fails, the reason is shown, and the user can retry", async (t) => {
   const table = await server.createTable("Failing");
   await insertMany(table, numbered(1500));
   const page = await openExplorer(t, server, { statuses: [500] });
@@ -257,7 +257,7 @@ test("a page that fails shows why, and is tried again in place", async (t) => {
     isBroken ? route.fulfill({ status: 500, body: "" }) : route.continue(),
   );
   await page.goto(`${server.origin}/_rowhouse/#/t/Failing`);
-  await page.locator(".entities-foot").getByText("1,000 entities loaded, more follow").waitFor();
+  await page.locator(".entities-foot").getByText("1,000 entities loaded, more available").waitFor();
   await cell(page, "000000").click();
   await page.keyboard.press("Control+End");
   const again = page.getByRole("button", { name: "Try again" });
@@ -267,7 +267,7 @@ test("a page that fails shows why, and is tried again in place", async (t) => {
   await page.locator(".entities-foot").getByText("all 1,500 entities").waitFor();
 });
 
-test("a page without entities is followed by the next one", async (t) => {
+test("an empty page is followed by the next page", async (t) => {
   await server.createTable("Gaps", [{ partitionKey: "a", rowKey: "1", text: "found" }]);
   const page = await openExplorer(t, server);
   let asked = 0;
@@ -283,7 +283,7 @@ test("a page without entities is followed by the next one", async (t) => {
   assert.equal(asked, 4);
 });
 
-test("a read-only signature is not offered what it cannot do", async (t) => {
+test("a read-only signature is offered only actions that it allows", async (t) => {
   const own = await startServer({ ownAccount: true });
   t.after(() => own.stop());
   await own.createTable("Guarded", [{ partitionKey: "a", rowKey: "1", text: "to read" }]);
@@ -303,7 +303,7 @@ test("a read-only signature is not offered what it cannot do", async (t) => {
   assert.deepEqual(await dialog.getByRole("button").allTextContents(), ["Close"]);
 });
 
-test("a narrow screen has everything, with keys that scroll away", async (t) => {
+test("the view fits on a narrow screen, where keys scroll with the other columns", async (t) => {
   await server.createTable("Narrow", [EVERY_TYPE]);
   const page = await openExplorer(t, server, { hash: "#/t/Narrow", context: { viewport: { width: 360, height: 640 } } });
   await cell(page, "words").click();
@@ -316,7 +316,7 @@ test("a narrow screen has everything, with keys that scroll away", async (t) => 
   assert.equal(await page.getByRole("dialog").evaluate((dialog) => dialog.scrollWidth > dialog.clientWidth), false);
 });
 
-test("a key that the service does not take is refused in the dialog, and loading all can be stopped", async (t) => {
+test("a key that the service refuses is reported in the dialog, and loading all entities can be stopped", async (t) => {
   const table = await server.createTable("Limits");
   await insertMany(table, numbered(3000));
   const page = await openExplorer(t, server, { statuses: [400] });
@@ -329,11 +329,11 @@ test("a key that the service does not take is refused in the dialog, and loading
   });
   await page.goto(`${server.origin}/_rowhouse/#/t/Limits`);
   const foot = (text) => page.locator(".entities-foot").getByText(text).waitFor();
-  await foot("1,000 entities loaded, more follow");
+  await foot("1,000 entities loaded, more available");
   await page.getByRole("button", { name: "Load all" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Stop" }).click();
   pass();
-  await foot("2,000 entities loaded, more follow");
+  await foot("2,000 entities loaded, more available");
   assert.equal(await page.getByRole("dialog").count(), 0);
 
   await page.getByRole("button", { name: "Add", exact: true }).click();
@@ -346,14 +346,14 @@ test("a key that the service does not take is refused in the dialog, and loading
   }
 });
 
-test("a server that goes away is waited for, and the grid goes on when it is back", async (t) => {
+test("the grid waits for an unreachable server, and continues afterwards", async (t) => {
   const own = await startServer({ onDisk: true });
   t.after(() => own.stop());
   const table = await own.createTable("Back");
   await insertMany(table, numbered(1500));
   const page = await openExplorer(t, own, { hash: "#/t/Back", unreachable: true, statuses: [502] });
   const foot = (text) => page.locator(".entities-foot").getByText(text).waitFor();
-  await foot("1,000 entities loaded, more follow");
+  await foot("1,000 entities loaded, more available");
   await own.pause();
   await cell(page, "000000").click();
   await page.keyboard.press("Control+End");

@@ -1,4 +1,4 @@
-// The grid of entities and what surrounds it: widths, order, the menu of a cell, JSON, tables at the side and empty states.
+// The grid and its surroundings: widths, sorting, the menu of a cell, JSON, the list of tables and empty states.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -18,7 +18,7 @@ const menuItem = (page, name) => page.getByRole("menu").getByRole(/^Sort/.test(n
 const foot = (page, text) => page.locator(".entities-foot").getByText(text, { exact: true });
 const filterOf = (page) => page.getByRole("textbox", { name: "Filter" });
 
-test("columns are as wide as what they show", async (test) => {
+test("columns are as wide as their content", async (test) => {
   await server.createTable("Widths", [
     {
       partitionKey: "p",
@@ -42,7 +42,7 @@ test("columns are as wide as what they show", async (test) => {
   assert.ok(widest <= 360, `${widest} px`);
 });
 
-test("loaded entities are sorted by a column, and changes are shown in that order", async (test) => {
+test("loaded entities are sorted by a column, and changed entities keep that order", async (test) => {
   const weights = [5, 1.5, 3, null, 20];
   await server.createTable("Sorted", weights.map((weight, at) => ({ partitionKey: "p", rowKey: `r${at}`, ...(weight && { weight }) })));
   const page = await openExplorer(test, server, { hash: "#/t/Sorted" });
@@ -60,7 +60,7 @@ test("loaded entities are sorted by a column, and changes are shown in that orde
   assert.equal(await header.getAttribute("aria-sort"), "ascending");
   await assertAccessible(page, "a sorted grid");
 
-  // The menu of the keyboard, and the entity that is opened is the one that is shown.
+  // By keyboard. Opening a line opens the entity that it shows.
   await header.focus();
   await page.keyboard.press("Enter");
   await menuItem(page, "Sort descending").press("Enter");
@@ -95,7 +95,7 @@ test("the menu of a cell filters by its value", async (test) => {
   assert.equal(await filterOf(page).inputValue(), "Name eq 'it''s'");
   assert.match(page.url(), /filter=Name/);
 
-  // By keyboard, and in addition to the filter that is there.
+  // By keyboard, in addition to the existing filter.
   await page.getByRole("gridcell", { name: "de ad" }).focus();
   await page.keyboard.press("Shift+F10");
   await menuItem(page, "Filter by this value").press("Enter");
@@ -107,11 +107,11 @@ test("the menu of a cell filters by its value", async (test) => {
   await foot(page, "1 entity").waitFor();
   await page.getByRole("columnheader", { name: "not" }).waitFor();
   await page.locator(".grid-line:not([hidden])").getByRole("gridcell", { name: "1", exact: true }).click({ button: "right" });
-  assert.equal(await menuItem(page, "Filter by this value").isDisabled(), true, "no filter can name this property");
+  assert.equal(await menuItem(page, "Filter by this value").isDisabled(), true, "this property cannot be used in a filter");
   await page.keyboard.press("Escape");
 });
 
-test("entities and strings that are JSON are shown as JSON", async (test) => {
+test("entities and strings that contain JSON are shown as JSON", async (test) => {
   await server.createTable("Json", [
     { partitionKey: "p", rowKey: "1", Big: { type: "Int64", value: "9007199254740993" }, Data: '{"a":[1.0,"\u202e"]}', Text: "{" },
   ]);
@@ -140,7 +140,7 @@ test("entities and strings that are JSON are shown as JSON", async (test) => {
   await json.waitFor();
 });
 
-test("known properties are offered for a new entity, and written only if they are filled", async (test) => {
+test("known properties are offered for a new entity, and written only if they are filled in", async (test) => {
   const table = await server.createTable("Offered", [
     { partitionKey: "p", rowKey: "1", Name: "a", Count: 1, Ready: true, When: new Date("2026-01-01T00:00:00Z") },
   ]);
@@ -148,7 +148,7 @@ test("known properties are offered for a new entity, and written only if they ar
   await foot(page, "1 entity").waitFor();
   await button(page, "Add").click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByText("Properties that stay empty are not added.").waitFor();
+  await dialog.getByText("Properties left empty are not added.").waitFor();
   assert.equal(await dialog.getByLabel("Type of When").inputValue(), "Edm.DateTime");
   await assertAccessible(page, "a new entity with known properties");
   await dialog.getByLabel("PartitionKey").fill("p");
@@ -165,7 +165,7 @@ test("known properties are offered for a new entity, and written only if they ar
   });
 });
 
-test("tables are listed at the side of a table", async (test) => {
+test("the other tables are listed beside a table", async (test) => {
   await server.createTable("SideOne", [{ partitionKey: "p", rowKey: "first" }]);
   await server.createTable("SideTwo", [{ partitionKey: "p", rowKey: "second" }]);
   const page = await openExplorer(test, server, { hash: "#/t/SideOne" });
@@ -179,13 +179,13 @@ test("tables are listed at the side of a table", async (test) => {
   await page.getByRole("link", { name: "Access", exact: true }).click();
   await page.getByRole("heading", { name: /Access/ }).first().waitFor();
   assert.equal(await side.locator("[aria-current=page]").textContent(), "SideTwo");
-  // The view of all tables is the list.
+  // The view of all tables needs no list.
   await page.getByRole("navigation", { name: "Explorer" }).getByRole("link", { name: "Tables" }).click();
   await page.getByLabel("Search tables").waitFor();
   assert.equal(await side.count(), 0);
 });
 
-test("what is empty offers what to do next", async (test) => {
+test("empty views offer the next step", async (test) => {
   await server.createTable("Nothing");
   const page = await openExplorer(test, server, { hash: "#/t/Nothing" });
   await button(page, "Add an entity").click();
@@ -197,7 +197,7 @@ test("what is empty offers what to do next", async (test) => {
 
   await filterOf(page).fill("PartitionKey eq 'other'");
   await page.keyboard.press("Enter");
-  await foot(page, "No entity matches").waitFor();
+  await foot(page, "No matching entities").waitFor();
   await assertAccessible(page, "no entity matches");
   await button(page, "Show all entities").click();
   await page.getByRole("gridcell", { name: "p", exact: true }).waitFor();
@@ -206,7 +206,7 @@ test("what is empty offers what to do next", async (test) => {
   const empty = await startServer();
   test.after(() => empty.stop());
   const tables = await openExplorer(test, empty);
-  await tables.getByText("There is no table yet.").waitFor();
+  await tables.getByText("There are no tables yet.").waitFor();
   await button(tables, "Import files").waitFor();
   await assertAccessible(tables, "no tables");
   await button(tables, "Create the first table").click();

@@ -1,14 +1,14 @@
-// Entities whose keys, names and values try to become something else than text, in every place that shows them.
+// Entities whose keys, names and values try to become something other than text, in every place that shows them.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openExplorer } from "../support/browser.js";
 import { HASH, TABLE, KEYS, MARKUP, NAMES, VALUES, answer, assertOnlyText, assertShown, serverWith } from "../support/hostile.js";
 
-// One entity with all values, and names of properties that mean something to JavaScript.
+// Returns an entity with all values, and with property names that have a meaning in JavaScript.
 function hostileEntity() {
   const entity = { PartitionKey: MARKUP, RowKey: "'\"" };
-  // Defined, because an assignment to __proto__ would not make a property.
+  // An assignment to __proto__ would not create a property.
   const define = (name, value) => Object.defineProperty(entity, name, { value, enumerable: true, configurable: true, writable: true });
   Object.entries(VALUES).forEach(([name, value]) => define(`v_${name}`, value));
   NAMES.forEach((name) => define(name, `${MARKUP} of ${name}`));
@@ -18,7 +18,7 @@ function hostileEntity() {
 const gridOf = (page) => page.getByRole("grid", { name: `Entities of ${TABLE}` });
 const button = (scope, name) => scope.getByRole("button", { name, exact: true });
 
-// Opens the entity of the active line.
+// Opens the entity on the active line.
 async function openEditor(page) {
   await gridOf(page).getByRole("gridcell").nth(1).click();
   await button(page, "Edit").click();
@@ -46,7 +46,7 @@ test("the grid shows keys, names and values as text", async (test) => {
   await assertOnlyText(page, "the last line");
 });
 
-test("the editor shows every value exactly, and saving keeps every other one", async (test) => {
+test("the editor shows every value exactly, and saving keeps unchanged values", async (test) => {
   const entity = hostileEntity();
   const server = await serverWith(test, [entity]);
   const page = await openExplorer(test, server, { hash: HASH });
@@ -73,18 +73,18 @@ test("the editor shows every value exactly, and saving keeps every other one", a
   }
 });
 
-test("entities with every key are read, edited, and deleted", async (test) => {
+test("entities with hostile keys can be read, edited and deleted", async (test) => {
   const server = await serverWith(test, KEYS.map((key, at) => ({ PartitionKey: key, RowKey: KEYS.at(-1 - at), mark: 0 })));
   const page = await openExplorer(test, server, { hash: HASH });
   const grid = gridOf(page);
   await grid.getByRole("gridcell").nth(1).click();
   await page.keyboard.press("Control+a");
-  await button(page, "Edit property of selected").click();
+  await button(page, "Edit property").click();
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("Property", { exact: true }).fill("mark");
   await dialog.getByLabel("Property", { exact: true }).blur();
   await dialog.getByLabel("Value of mark").fill("7");
-  await button(dialog, "Write").click();
+  await button(dialog, "Apply").click();
   await page.getByText(/^Edited .*11 entities/).first().waitFor();
   for (const [at, key] of KEYS.entries()) {
     assert.equal((await server.table(TABLE).getEntity(key, KEYS.at(-1 - at))).mark, 7, `${key} was edited`);
@@ -102,7 +102,7 @@ test("entities with every key are read, edited, and deleted", async (test) => {
   assert.deepEqual(left, []);
 });
 
-test("each key is in the questions and notices of its own entity as text", async (test) => {
+test("dialogs and notices show hostile keys as text", async (test) => {
   const keys = KEYS.filter((key) => key !== "");
   const server = await serverWith(test, keys.map((key) => ({ PartitionKey: "p", RowKey: key })));
   const page = await openExplorer(test, server, { hash: HASH });
@@ -119,7 +119,7 @@ test("each key is in the questions and notices of its own entity as text", async
   await page.getByText("The table has no entities").first().waitFor();
 });
 
-test("names that only a hostile server has are text, too", async (test) => {
+test("names that only a hostile server can send are shown as text, too", async (test) => {
   const server = await serverWith(test, []);
   const page = await openExplorer(test, server, { statuses: [400] });
   const entity = { "odata.etag": MARKUP, PartitionKey: "p", RowKey: "r", Timestamp: MARKUP, [MARKUP]: MARKUP, [VALUES.svg]: "x" };
@@ -154,6 +154,6 @@ test("names that only a hostile server has are text, too", async (test) => {
   await page.unrouteAll();
   await answer(page, `/${TABLE}()`, { value: [{ ...entity, "n@odata.type": `Edm.${MARKUP}`, n: "x" }] });
   await button(page, "Refresh").click();
-  await assertShown(page.getByRole("main"), `There is no type Edm.${MARKUP}`);
+  await assertShown(page.getByRole("main"), `Unknown type: Edm.${MARKUP}`);
   await assertOnlyText(page, "the message about a type");
 });

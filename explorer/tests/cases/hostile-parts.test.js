@@ -1,4 +1,4 @@
-// Hostile names and values in queries, in what a query cost, in programs that are copied, in files, and in access policies.
+// Hostile names and values in queries, cost details, copied programs, files and access policies.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -9,19 +9,19 @@ const gridOf = (page) => page.getByRole("grid", { name: `Entities of ${TABLE}` }
 const button = (scope, name) => scope.getByRole("button", { name, exact: true });
 const filterOf = (page) => page.getByLabel("Filter", { exact: true });
 
-// A literal of a filter.
+// Returns a string literal for a filter.
 const literal = (text) => `'${text.replaceAll("'", "''")}'`;
 
-test("a filter, what it cost, and the history show values as text", async (test) => {
+test("filters, cost details and the history show values as text", async (test) => {
   const server = await serverWith(test, [{ PartitionKey: MARKUP, RowKey: "r" }]);
   const page = await openExplorer(test, server, { hash: HASH });
   await assertShown(gridOf(page), MARKUP);
   const filter = `PartitionKey eq ${literal(MARKUP)} and RowKey ge ${literal(VALUES.closing)}`;
   await filterOf(page).fill(filter);
   await button(page, "Run").click();
-  await page.getByText("What it cost and why").click();
+  await page.getByText("Cost details").click();
   await page.getByText("Key ranges read").waitFor();
-  await assertShown(page.getByRole("region", { name: "What the query cost" }), MARKUP);
+  await assertShown(page.getByRole("region", { name: "Query cost" }), MARKUP);
   await assertOnlyText(page, "what it cost");
 
   await button(page, "History").click();
@@ -34,7 +34,7 @@ test("a filter, what it cost, and the history show values as text", async (test)
   await assertOnlyText(page, "the fields");
 });
 
-test("a mistake in a filter is marked as text", async (test) => {
+test("errors in a filter are marked as text", async (test) => {
   const server = await serverWith(test);
   const page = await openExplorer(test, server, { hash: HASH, statuses: [400] });
   for (const filter of [MARKUP, `a eq ${MARKUP}`, `${VALUES.svg} eq 1`, `a eq '${VALUES.script}`, VALUES.direction]) {
@@ -64,12 +64,12 @@ test("completion and projection show names as text", async (test) => {
   await assertOnlyText(page, "projection");
 });
 
-test("saved queries have names that are text", async (test) => {
+test("names of saved queries are shown as text", async (test) => {
   const server = await serverWith(test);
   const page = await openExplorer(test, server, { hash: HASH });
   await filterOf(page).fill(`a eq ${literal(VALUES.svg)}`);
   await button(page, "Save").click();
-  await page.getByRole("menuitem", { name: "Save this query under a name…" }).click();
+  await page.getByRole("menuitem", { name: "Save this query as…" }).click();
   await page.getByLabel("Name", { exact: true }).fill(MARKUP);
   await button(page.getByRole("dialog"), "Save").click();
   await page.getByText("The query was saved as").waitFor();
@@ -82,7 +82,7 @@ test("saved queries have names that are text", async (test) => {
   await assertOnlyText(page, "the dialog");
 });
 
-test("programs that are copied have hostile filters as text", async (test) => {
+test("copied programs show hostile filters as text", async (test) => {
   const server = await serverWith(test);
   const page = await openExplorer(test, server, { hash: HASH });
   await filterOf(page).fill(`a eq ${literal(VALUES.closing)} and b eq ${literal("`$(touch x)`\"\\")}`);
@@ -97,7 +97,7 @@ test("programs that are copied have hostile filters as text", async (test) => {
   }
 });
 
-test("the preview and the report of an import show what is in a file as text", async (test) => {
+test("the preview and the report of an import show the content of a file as text", async (test) => {
   const server = await serverWith(test);
   const page = await openExplorer(test, server, { hash: HASH, statuses: [400] });
   const quote = (text) => `"${text.replaceAll('"', '""')}"`;
@@ -121,7 +121,7 @@ test("the preview and the report of an import show what is in a file as text", a
   await assertOnlyText(page, "the report");
 });
 
-test("identifiers of access policies are text", async (test) => {
+test("IDs of access policies are shown as text", async (test) => {
   const server = await serverWith(test);
   const accessPolicy = { start: new Date(0), expiry: new Date(), permission: "r" };
   await server.table(TABLE).setAccessPolicy([{ id: MARKUP, accessPolicy }, { id: VALUES.script, accessPolicy }]);
@@ -132,7 +132,7 @@ test("identifiers of access policies are text", async (test) => {
   await assertOnlyText(page, "the policies");
 });
 
-test("the rules of an account are text", async (test) => {
+test("CORS rules are shown as text", async (test) => {
   const server = await serverWith(test);
   const rule = { allowedOrigins: MARKUP, allowedMethods: "GET", allowedHeaders: MARKUP, exposedHeaders: VALUES.svg, maxAgeInSeconds: 1 };
   await server.service.setProperties({ cors: [rule] });

@@ -1,4 +1,4 @@
-// Names and values are text and never markup, wherever they are shown; and what keeps the page from anything else.
+// Names and values are shown as text and never as markup, and the response headers restrict the page.
 
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
@@ -13,7 +13,7 @@ async function serverWith(test, settings) {
   return server;
 }
 
-test("the policy for the content of every file is strict", async (test) => {
+test("every file is served with a strict content security policy", async (test) => {
   const server = await serverWith(test);
   for (const path of ["", "index.html", "explorer.js", "views.js", "settings.json", "nothing"]) {
     const response = await fetch(`${server.origin}/_rowhouse/${path}`);
@@ -45,7 +45,7 @@ test("the policy for the content of every file is strict", async (test) => {
   }
 });
 
-test("another site cannot put the explorer into a frame", async (test) => {
+test("other sites cannot frame the explorer", async (test) => {
   const server = await serverWith(test);
   const site = createServer((_request, response) => {
     response.setHeader("Content-Type", "text/html");
@@ -67,7 +67,7 @@ test("another site cannot put the explorer into a frame", async (test) => {
   assert.equal(await frame.locator("rowhouse-explorer").count(), 0);
 });
 
-test("a script that comes as a value of the address is text", async (test) => {
+test("a script in the URL is shown as text", async (test) => {
   const server = await serverWith(test);
   for (const hash of [`#/t/${encodeURIComponent(MARKUP)}`, `#${MARKUP}`, `#/t/harvest?filter=${encodeURIComponent(MARKUP)}`, "#/t/%E0%A4%A"]) {
     const page = await openExplorer(test, server, { hash, statuses: [400, 403, 404] });
@@ -78,7 +78,7 @@ test("a script that comes as a value of the address is text", async (test) => {
   }
 });
 
-test("names of tables and messages of a hostile server are text", async (test) => {
+test("table names and messages from a hostile server are shown as text", async (test) => {
   const server = await serverWith(test);
   const page = await openExplorer(test, server, { statuses: [400] });
   await answer(page, "/Tables", { value: [{ TableName: MARKUP }, { TableName: "__proto__" }, { TableName: VALUES.direction }] });

@@ -1,4 +1,4 @@
-// How the page loads: with few requests and bytes, and not without a word.
+// Loading the page takes few requests and bytes, and a message appears immediately.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -10,7 +10,7 @@ const BYTES_MAX = 60_000;
 const TABLE_REQUESTS_MAX = 6;
 const TABLE_BYTES_MAX = 120_000;
 
-// A new page, in a browser context without a cache, of a server with a table.
+// Starts a server with a table, and creates a page in a browser context without a cache.
 async function newPage(test) {
   const server = await startServer();
   test.after(() => server.stop());
@@ -52,7 +52,7 @@ test("a link to a table takes few requests and bytes", async (test) => {
   assert.ok(sent.bytes > 0 && sent.bytes <= TABLE_BYTES_MAX, `${sent.bytes} bytes`);
 });
 
-test("a table that is opened twice while its script loads is read once", async (test) => {
+test("a table that is opened twice while its script loads is read only once", async (test) => {
   const { server, page } = await newPage(test);
   let release;
   const isReleased = new Promise((resolve) => (release = resolve));
@@ -72,7 +72,7 @@ test("a table that is opened twice while its script loads is read once", async (
   assert.equal(queries.length, 1, queries.join("\n"));
 });
 
-test("a view that takes long to load says so", async (test) => {
+test("a view that loads slowly shows a message", async (test) => {
   const { server, page } = await newPage(test);
   let release;
   const isReleased = new Promise((resolve) => (release = resolve));
@@ -88,7 +88,7 @@ test("a view that takes long to load says so", async (test) => {
   assert.equal(await page.evaluate(() => document.activeElement.id), "main");
 });
 
-test("the page says at once that it loads", async (test) => {
+test("the page immediately shows that it is loading", async (test) => {
   const { server, page } = await newPage(test);
   let release;
   const isReleased = new Promise((resolve) => (release = resolve));
@@ -100,7 +100,7 @@ test("the page says at once that it loads", async (test) => {
   await page.goto(`${server.origin}/_rowhouse/`, { waitUntil: "commit" });
   const loading = page.getByText("Loading the explorer…");
   await loading.waitFor();
-  // The settings are asked for while the script is on its way.
+  // The settings are requested while the script is loading.
   await settings;
   release();
   await page.getByRole("link", { name: "cars", exact: true }).waitFor();

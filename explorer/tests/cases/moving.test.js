@@ -1,5 +1,5 @@
-// Moving: files that the explorer writes are those that the program writes, both read what the other wrote, and what cannot be
-// imported is reported.
+// Export and import: the explorer writes the same files as the program, each reads the other's files, and errors are
+// reported.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -14,7 +14,7 @@ import { startServer } from "../support/server.js";
 
 const MANY = 100_000;
 const SOME = 30_000;
-// Long enough for a machine that has other things to do.
+// Long enough for a busy machine.
 const IMPORT_MS = 240_000;
 const HOSTILE = `a,"b"\r\n'=1+1' 😀é\u202Eתו <img src=x onerror=alert(1)> \\`;
 const TYPED =
@@ -33,7 +33,7 @@ after(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-// Runs the program itself, also where ROWHOUSE_BINARY is something around it.
+// Runs the program itself, even if ROWHOUSE_BINARY is a wrapper around it.
 async function rowhouse(...options) {
   const program = process.env.ROWHOUSE_REAL ?? process.env.ROWHOUSE_BINARY;
   const env = { ...process.env, ROWHOUSE_FROM_KEY: server.key, ROWHOUSE_TO_KEY: server.key };
@@ -64,7 +64,7 @@ function everyType() {
   );
 }
 
-// Chooses in the dialog that exports, and returns the file.
+// Selects options in the export dialog, and returns the file.
 async function exportFile(page, labels) {
   await page.getByRole("button", { name: "Export", exact: true }).click();
   const dialog = page.getByRole("dialog");
@@ -83,7 +83,7 @@ async function saved(page, button) {
   return { name: download.suggestedFilename(), text: await readFile(await download.path(), "utf8") };
 }
 
-// Gives files to the view, and returns the dialog that asks about them.
+// Selects files for an import, and returns the import dialog.
 async function chooseFiles(page, files) {
   const [chooser] = await Promise.all([
     page.waitForEvent("filechooser"),
@@ -112,7 +112,7 @@ async function countOf(table) {
   return count;
 }
 
-test("exports are the files that the program writes, byte by byte", async (t) => {
+test("exported files are identical to those that the program writes", async (t) => {
   await programImports("Types", "types.jsonl", everyType());
   const page = await openExplorer(t, server, { hash: "#/t/Types" });
   await page
@@ -120,13 +120,13 @@ test("exports are the files that the program writes, byte by byte", async (t) =>
     .first()
     .waitFor();
   await page.getByRole("button", { name: "Export", exact: true }).click();
-  await assertAccessible(page, "the dialog that exports");
+  await assertAccessible(page, "the export dialog");
   await page.keyboard.press("Escape");
   for (const [labels, name, options] of [
-    [["JSON lines"], "Types.jsonl", []],
-    [["JSON lines", /entities that are loaded/, /With Timestamp/], "Types.jsonl", ["--with-timestamps"]],
+    [["JSON Lines"], "Types.jsonl", []],
+    [["JSON Lines", /loaded entities/, /Include Timestamp/], "Types.jsonl", ["--with-timestamps"]],
     [["CSV"], "Types.csv", []],
-    [["CSV", /entities that are loaded/, /With Timestamp/], "Types.csv", ["--with-timestamps"]],
+    [["CSV", /loaded entities/, /Include Timestamp/], "Types.csv", ["--with-timestamps"]],
   ]) {
     const file = await exportFile(page, labels);
     assert.equal(file.name, name);
@@ -137,7 +137,7 @@ test("exports are the files that the program writes, byte by byte", async (t) =>
   }
 });
 
-test("the explorer imports what the program exported, also by drag and drop", async (t) => {
+test("the explorer imports files that the program exported, also by drag and drop", async (t) => {
   await programImports("Origin", "origin.jsonl", everyType());
   await server.createTable("Target");
   const page = await openExplorer(t, server, { hash: "#/t/Target" });
@@ -147,11 +147,11 @@ test("the explorer imports what the program exported, also by drag and drop", as
     ["origin.csv", "FromCsv"],
   ]) {
     const dialog = await chooseFiles(page, [[name, await programExports("Origin", name)]]);
-    await dialog.getByLabel("Into the table").fill(table);
-    await dialog.getByText(`The table ${table} is created if it does not exist.`).waitFor();
+    await dialog.getByLabel("Target table").fill(table);
+    await dialog.getByText(`The table ${table} will be created if it does not exist.`).waitFor();
     await assertAccessible(page, `the preview of ${name}`);
     await importButton(dialog).click();
-    await page.getByText(`5 entities of ${name} were written to ${table}.`).waitFor();
+    await page.getByText(`5 entities from ${name} written to ${table}.`).waitFor();
     assert.equal(await programExports(table, "copy.jsonl"), original, name);
   }
 
@@ -165,11 +165,11 @@ test("the explorer imports what the program exported, also by drag and drop", as
   );
   await page.getByRole("heading", { name: "Target" }).dispatchEvent("drop", { dataTransfer: transfer });
   await importButton(page.getByRole("dialog")).click();
-  await page.getByText("5 entities of dropped.json were written to Target.").waitFor();
+  await page.getByText("5 entities from dropped.json written to Target.").waitFor();
   assert.equal(await programExports("Target", "copy.jsonl"), original);
 });
 
-test("files that are dropped on the tables go to tables of their names", async (t) => {
+test("files dropped on the list of tables are imported into tables named after them", async (t) => {
   const page = await openExplorer(t, server);
   const heading = page.getByRole("heading", { name: "Tables" });
   await heading.waitFor();
@@ -188,7 +188,7 @@ test("files that are dropped on the tables go to tables of their names", async (
   assert.equal(await programExports("Alsodropped2", "copy.jsonl"), await programExports("Dropped", "original.jsonl"));
 });
 
-test("a query is exported with what it finds, the properties in the order in which they are shown", async (t) => {
+test("the result of a query is exported, with properties in the displayed order", async (t) => {
   const numbers = Array.from({ length: 2500 }, (_, at) => line("p", String(at).padStart(4, "0"), `"A":${at},"B":"x","C":true`));
   await programImports("Found", "found.jsonl", numbers.join(""));
   const page = await openExplorer(t, server, { hash: `#/t/Found?filter=${encodeURIComponent("A ge 100")}&select=C,A` });
@@ -196,10 +196,10 @@ test("a query is exported with what it finds, the properties in the order in whi
     .getByText(/entities/)
     .first()
     .waitFor();
-  const { text } = await exportFile(page, ["JSON lines"]);
+  const { text } = await exportFile(page, ["JSON Lines"]);
   assert.equal(text.split("\n").length - 1, 2400);
   assert.equal(text.split("\n")[0], line("p", "0100", '"A":100,"C":true').trim());
-  const csv = await exportFile(page, ["CSV", /that are shown/]);
+  const csv = await exportFile(page, ["CSV", /^Displayed properties/]);
   const [header, first] = csv.text.split("\r\n");
   const [, , one, , two] = header.split(",");
   assert.deepEqual([one, two].sort(), ["A", "C"]);
@@ -210,10 +210,10 @@ test("a query is exported with what it finds, the properties in the order in whi
     .getByText(/entities/)
     .first()
     .waitFor();
-  assert.equal((await exportFile(page, ["JSON lines"])).text, numbers.slice(0, 1500).join(""));
+  assert.equal((await exportFile(page, ["JSON Lines"])).text, numbers.slice(0, 1500).join(""));
 });
 
-test("CSV of other tools is shown with types to choose, and lines that are wrong are named and reported", async (t) => {
+test("types can be chosen for CSV from other tools, and invalid lines are reported", async (t) => {
   const table = await server.createTable("Csv", [{ partitionKey: "p", rowKey: "3", Age: 7 }]);
   const csv =
     "PartitionKey,RowKey,Age,Born,<img src=x onerror=alert(1)>\r\np,1,5,2001-01-01T00:00:00Z,x\r\np,2,6\r\np,3,8,2001-01-01T00:00:00Z,\r\n" +
@@ -228,7 +228,7 @@ test("CSV of other tools is shown with types to choose, and lines that are wrong
   const shown = dialog.getByRole("region", { name: "people.csv" });
   await shown.getByText("1 of these lines cannot be imported.").waitFor();
   const bad = shown.getByRole("row").filter({ has: page.getByRole("rowheader", { name: "3", exact: true }) });
-  assert.match(await bad.textContent(), /the record has 3 fields, and the first one has 4/);
+  assert.match(await bad.textContent(), /the record has 3 fields, but the header has 4/);
   await shown.getByLabel("Type of Age").selectOption("Int32");
   await shown.getByText("2 of these lines cannot be imported.").waitFor();
   await page.waitForFunction(() =>
@@ -246,8 +246,8 @@ test("CSV of other tools is shown with types to choose, and lines that are wrong
 
   const report = page.getByRole("dialog", { name: "Some lines failed" });
   await report
-    .getByText("1 entity of people.csv were written to Csv, 4 failed.")
-    .or(report.getByText(/of people.csv/))
+    .getByText("1 entity from people.csv written to Csv, 4 failed.")
+    .or(report.getByText(/from people.csv/))
     .first()
     .waitFor();
   await assertAccessible(page, "the report");
@@ -276,7 +276,7 @@ test("CSV of other tools is shown with types to choose, and lines that are wrong
   assert.equal((await table.getEntity("p", "3")).Age, 7);
 });
 
-test("an import that ends early reports what it did not come to", async (t) => {
+test("an import that ends early reports the lines that were not written", async (t) => {
   await server.createTable("Early");
   const page = await openExplorer(t, server, { hash: "#/t/Early", statuses: [500] });
   const error = { "odata.error": { code: "InternalError", message: { lang: "en", value: "No." } } };
@@ -285,7 +285,7 @@ test("an import that ends early reports what it did not come to", async (t) => {
       ? route.fulfill({ status: 500, contentType: "application/json", body: JSON.stringify(error) })
       : route.continue(),
   );
-  // More than is written at once, so that the end of the file is not read.
+  // More than one window of entities, so that the end of the file is not read.
   const lines = numbered(SOME);
   const dialog = await chooseFiles(page, [
     ["many.jsonl", lines.join("")],
@@ -296,17 +296,17 @@ test("an import that ends early reports what it did not come to", async (t) => {
   const report = page.getByRole("dialog", { name: "The import is incomplete" });
   await report
     .getByText(
-      "0 entities of many.jsonl were written to Early, 20,000 were read and not written. Nothing from line 20,001 on was tried.",
+      "0 entities from many.jsonl written to Early, 20,000 read but not written. The import did not reach line 20,001.",
     )
     .waitFor();
-  await report.getByText("Nothing of other.jsonl was tried.").waitFor();
+  await report.getByText("The import of other.jsonl was not started.").waitFor();
   const first = report.getByRole("row").nth(1);
-  assert.equal(await first.textContent(), "many.jsonl1p000000000The import ended before this was written.");
+  assert.equal(await first.textContent(), "many.jsonl1p000000000The import ended before this entity was written.");
   const failed = await saved(page, report.getByRole("button", { name: "Download the failed lines of many.jsonl" }));
   assert.equal(failed.text, lines.slice(0, 20_000).join(""));
 });
 
-test("the report of an import runs nothing in a spreadsheet", async (t) => {
+test("a spreadsheet runs no formula from the report of an import", async (t) => {
   await server.createTable("Formulas");
   const page = await openExplorer(t, server, { hash: "#/t/Formulas", statuses: [400] });
   const keys = ["=1+1", "+1", "-1", "@SUM(A1)", "x=1"];
@@ -323,10 +323,10 @@ test("the report of an import runs nothing in a spreadsheet", async (t) => {
   assert.equal(failed.text, lines.join(""));
 });
 
-test("a preview that took longer than the next one is not shown", async (t) => {
+test("a preview is not shown if a newer preview has finished first", async (t) => {
   await server.createTable("Preview");
   const page = await openExplorer(t, server, { hash: "#/t/Preview" });
-  // The first file that is read has to wait.
+  // Reading the first file is delayed.
   await page.evaluate(() => {
     const { stream } = File.prototype;
     File.prototype.stream = function () {
@@ -349,14 +349,14 @@ test("a preview that took longer than the next one is not shown", async (t) => {
   await head.waitFor();
   await page.evaluate(async () => {
     window.endFirst();
-    // What the first one does then is done before another task begins.
+    // The first preview finishes before this task runs.
     await new Promise((resolve) => setTimeout(resolve));
   });
   assert.equal(await head.count(), 1);
   assert.equal(await dialog.getByRole("columnheader", { name: "Old" }).count(), 0);
 });
 
-test("an entity that exists is replaced or merged if that was chosen, and left alone if it is equal", async (t) => {
+test("an existing entity is replaced or merged as chosen, and an equal entity is kept", async (t) => {
   const table = await server.createTable("Modes", [{ partitionKey: "p", rowKey: "1", Old: "x", Age: 5 }]);
   const page = await openExplorer(t, server, { hash: "#/t/Modes", statuses: [409] });
   const send = async (label, text) => {
@@ -364,19 +364,19 @@ test("an entity that exists is replaced or merged if that was chosen, and left a
     await dialog.getByLabel(label).check();
     await importButton(dialog).click();
   };
-  await send(/^Stays as it is/, line("p", "1", '"Old":"x","Age":5'));
-  await page.getByText("0 entities of modes.jsonl were written to Modes, 1 were already there.").waitFor();
-  await send(/^Is merged/, line("p", "1", '"Age":6') + line("p", "1", '"Age":7'));
-  await page.getByText("2 entities of modes.jsonl were written to Modes.").waitFor();
+  await send(/^Keep it/, line("p", "1", '"Old":"x","Age":5'));
+  await page.getByText("0 entities from modes.jsonl written to Modes, 1 already existed.").waitFor();
+  await send(/^Merge/, line("p", "1", '"Age":6') + line("p", "1", '"Age":7'));
+  await page.getByText("2 entities from modes.jsonl written to Modes.").waitFor();
   const merged = await table.getEntity("p", "1");
   assert.deepEqual([merged.Old, merged.Age], ["x", 7]);
-  await send(/^Is replaced/, line("p", "1", '"Age":8'));
-  await page.getByText("1 entity of modes.jsonl were written to Modes.").waitFor();
+  await send(/^Replace it/, line("p", "1", '"Age":8'));
+  await page.getByText("1 entity from modes.jsonl written to Modes.").waitFor();
   const replaced = await table.getEntity("p", "1");
   assert.deepEqual([replaced.Old, replaced.Age], [undefined, 8]);
 });
 
-test("100,000 entities go through, and come back", async (t) => {
+test("100,000 entities are imported and exported again", async (t) => {
   const lines = numbered(MANY);
   const page = await openExplorer(t, server, { hash: "#/" });
   await server.createTable("Many");
@@ -384,7 +384,7 @@ test("100,000 entities go through, and come back", async (t) => {
   const dialog = await chooseFiles(page, [["many.jsonl", lines.join("")]]);
   const began = performance.now();
   await importButton(dialog).click();
-  await page.getByText("100,000 entities of many.jsonl were written to Many.").waitFor({ timeout: IMPORT_MS });
+  await page.getByText("100,000 entities from many.jsonl written to Many.").waitFor({ timeout: IMPORT_MS });
   t.diagnostic(`imported ${Math.round(MANY / ((performance.now() - began) / 1000))} entities a second`);
   await page.reload();
   await page
@@ -395,11 +395,11 @@ test("100,000 entities go through, and come back", async (t) => {
   await page.getByRole("dialog").getByRole("button", { name: "Export", exact: true }).click();
   await page.getByRole("dialog", { name: "Exporting Many" }).getByRole("button", { name: "Stop" }).click();
   await page.getByText("The export was stopped. No file was written.").waitFor();
-  const { text } = await exportFile(page, ["JSON lines"]);
+  const { text } = await exportFile(page, ["JSON Lines"]);
   assert.equal(text, lines.sort().join(""));
 });
 
-test("an import can be stopped, and goes on when the server comes back", async (t) => {
+test("an import can be stopped, and continues when the server is reachable again", async (t) => {
   await server.createTable("Stopped");
   await server.createTable("Resumed");
   const page = await openExplorer(t, server, { hash: "#/t/Stopped", unreachable: true, statuses: [409] });
@@ -412,8 +412,8 @@ test("an import can be stopped, and goes on when the server comes back", async (
   };
   await (await start()).getByRole("button", { name: "Stop" }).click();
   const report = page.getByRole("dialog", { name: "The import is incomplete" });
-  await report.getByText("The import was stopped. What was written stays.").waitFor();
-  const written = Number(/([\d,]+) entities of many/.exec(await report.textContent())[1].replaceAll(",", ""));
+  await report.getByText("The import was stopped. Entities that were already written are kept.").waitFor();
+  const written = Number(/([\d,]+) entities from many/.exec(await report.textContent())[1].replaceAll(",", ""));
   assert.ok(written > 0 && written < SOME, `${written}`);
   await report.getByRole("button", { name: "Close" }).click();
 
@@ -423,11 +423,11 @@ test("an import can be stopped, and goes on when the server comes back", async (
   await page.context().setOffline(true);
   await page.getByText("The server cannot be reached.").first().waitFor();
   await page.context().setOffline(false);
-  await page.getByText(/ of many.jsonl were written to Resumed/).waitFor({ timeout: IMPORT_MS });
+  await page.getByText(/ from many.jsonl written to Resumed/).waitFor({ timeout: IMPORT_MS });
   assert.equal(await countOf("Resumed"), SOME);
 });
 
-test("a signature that may add only cannot replace, and one that has ended stops the import", async (t) => {
+test("a signature without Update cannot replace entities, and an expired signature stops the import", async (t) => {
   const other = await startServer({ ownAccount: true });
   t.after(() => other.stop());
   await other.createTable("Cars");
@@ -438,17 +438,17 @@ test("a signature that may add only cannot replace, and one that has ended stops
   await page.goto(`${other.origin}/_rowhouse/#/t/Cars`);
   await page.reload();
   const dialog = await chooseFiles(page, [["cars.jsonl", line("p", "1") + line("p", "2")]]);
-  assert.equal(await dialog.getByRole("group", { name: "An entity that already exists" }).getByRole("radio").count(), 1);
+  assert.equal(await dialog.getByRole("group", { name: "If an entity already exists" }).getByRole("radio").count(), 1);
   await page.evaluate(() => {
     const { credential } = document.querySelector("rowhouse-explorer").session.service;
     credential.token = credential.token.replace(/se=[^&]*/, "se=2001-01-01T00%3A00%3A00Z");
   });
   await importButton(dialog).click();
   const report = page.getByRole("dialog", { name: "The import is incomplete" });
-  await report.getByText(/The import ended at cars\.jsonl: .*AuthenticationFailed/).waitFor();
+  await report.getByText(/The import of cars\.jsonl failed\. .*AuthenticationFailed/).waitFor();
 });
 
-test("files that are none say so", async (t) => {
+test("files without entities and invalid table names are reported", async (t) => {
   await server.createTable("Nothing");
   const page = await openExplorer(t, server, { hash: "#/t/Nothing" });
   const dialog = await chooseFiles(page, [
@@ -456,11 +456,11 @@ test("files that are none say so", async (t) => {
     ["b.jsonl", "\n"],
     ["export.json", '{"format":1}'],
   ]);
-  await dialog.getByText("a.csv: line 1: there is no column 'PartitionKey': the first line names the columns").waitFor();
+  await dialog.getByText("a.csv: line 1: there is no column 'PartitionKey': the first line must name the columns").waitFor();
   await dialog.getByLabel("File (2)").selectOption("b.jsonl");
-  await dialog.getByText("The file has no entities.").waitFor();
-  await dialog.getByRole("region", { name: "b.jsonl" }).getByLabel("Into the table").fill("1");
+  await dialog.getByText("The file contains no entities.").waitFor();
+  await dialog.getByRole("region", { name: "b.jsonl" }).getByLabel("Target table").fill("1");
   await importButton(dialog).click();
-  await dialog.getByText("The name of a table has 3 to 63 letters and digits and begins with a letter.").waitFor();
+  await dialog.getByText("A table name must consist of 3 to 63 letters and digits and start with a letter.").waitFor();
   assert.equal(await countOf("Nothing"), 0);
 });

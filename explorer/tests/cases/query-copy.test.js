@@ -1,4 +1,4 @@
-// A query that is copied as a program: what is in it, and that it finds what the page shows.
+// Copying a query as a program: the program contains no secrets and finds the same entities as the page.
 
 import assert from "node:assert/strict";
 import { execFile, spawnSync } from "node:child_process";
@@ -34,7 +34,7 @@ async function openCopy(page) {
   return page.getByRole("dialog", { name: "Copy the query as a program" });
 }
 
-// The program of a language, as the button copies it.
+// Returns the program that the button copies for a language.
 async function copied(page, dialog, language) {
   await dialog.getByLabel("Language").selectOption(language);
   await page.evaluate(() => navigator.clipboard.writeText(""));
@@ -46,7 +46,7 @@ async function copied(page, dialog, language) {
 const HASH = `#/t/cars?filter=${encodeURIComponent(FILTER)}&select=Doors&top=2`;
 const found = (page) => page.getByRole("status").filter({ hasText: "2 returned" }).waitFor();
 
-// A folder for a program, in which the packages of the tests are found.
+// Creates a folder for a program. With packages, the program can import the packages of the tests.
 async function folderOf(test, isWithPackages) {
   const parent = isWithPackages ? fileURLToPath(new URL("..", import.meta.url)) : tmpdir();
   const folder = await mkdtemp(join(parent, "copied-"));
@@ -63,7 +63,7 @@ function assertFound(output, what) {
   }
 }
 
-test("the program in JavaScript finds what the page shows", async (test) => {
+test("the JavaScript program finds the same entities as the page", async (test) => {
   const server = await serverWithCars(test);
   const page = await openExplorer(test, server, { hash: HASH });
   await found(page);
@@ -74,29 +74,29 @@ test("the program in JavaScript finds what the page shows", async (test) => {
   assertFound(stdout, program);
 });
 
-test("the program for curl finds what the page shows, with a signature that was asked for", async (test) => {
+test("the curl program finds the same entities as the page, with a signature created on request", async (test) => {
   const server = await serverWithCars(test);
   const page = await openExplorer(test, server, { hash: HASH });
   await found(page);
   const dialog = await openCopy(page);
   const without = await copied(page, dialog, "curl");
   assert.doesNotMatch(without, /sig=/);
-  await dialog.getByRole("button", { name: "Make a signature" }).click();
-  await dialog.getByText("The signature allows queries of this table for an hour.").waitFor();
+  await dialog.getByRole("button", { name: "Create signature" }).click();
+  await dialog.getByText("The signature allows queries of this table for one hour.").waitFor();
   const program = await copied(page, dialog, "curl");
   const token = new URLSearchParams(/^TABLE_SAS='([^']+)'$/m.exec(program)[1]);
   assert.equal(token.get("sp"), "r");
   assert.equal(token.get("tn"), "cars");
   const minutes = (Date.parse(token.get("se")) - Date.now()) / 60_000;
   assert.ok(minutes > 55 && minutes <= 60, String(minutes));
-  assert.equal(await dialog.getByRole("button", { name: "Make a signature" }).count(), 0);
+  assert.equal(await dialog.getByRole("button", { name: "Create signature" }).count(), 0);
   const { stdout } = await run("sh", ["-c", program]);
   assertFound(stdout, program);
-  // Only the program for curl has it.
+  // Only the curl program contains the signature.
   assert.doesNotMatch(await copied(page, dialog, "Python"), /sig=/);
 });
 
-test("the command line finds what the page shows", async (test) => {
+test("the command line finds the same entities as the page", async (test) => {
   const server = await serverWithCars(test);
   const page = await openExplorer(test, server, { hash: HASH });
   await found(page);
@@ -107,7 +107,7 @@ test("the command line finds what the page shows", async (test) => {
   assertFound(stdout, program);
 });
 
-test("the program in Python finds what the page shows", async (test) => {
+test("the Python program finds the same entities as the page", async (test) => {
   const python = process.env.EXPLORER_PYTHON ?? "python3";
   const hasLibrary = spawnSync(python, ["-c", "import azure.data.tables"]).status === 0;
   const server = await serverWithCars(test);
@@ -117,7 +117,7 @@ test("the program in Python finds what the page shows", async (test) => {
   const file = join(await folderOf(test, false), "query.py");
   await writeFile(file, program);
   if (!hasLibrary) {
-    test.diagnostic("without azure-data-tables the program is compiled only");
+    test.diagnostic("azure-data-tables is not installed, so the program is only compiled");
     await run(python, ["-m", "py_compile", file]);
     return;
   }
@@ -125,7 +125,7 @@ test("the program in Python finds what the page shows", async (test) => {
   assertFound(stdout, program);
 });
 
-test("no program has the key of the account", async (test) => {
+test("no program contains the account key", async (test) => {
   const server = await serverWithCars(test);
   const page = await openExplorer(test, server, { hash: HASH });
   await found(page);
@@ -138,7 +138,7 @@ test("no program has the key of the account", async (test) => {
   assert.equal(await (await openCopy(page)).getByLabel("Language").inputValue(), "command-line");
 });
 
-test("no program has the signature that the page is signed in with, and none can be made", async (test) => {
+test("no program contains the signature that the page is signed in with, and none can be created", async (test) => {
   const server = await serverWithCars(test, { ownAccount: true });
   const sas = server.tableSas("cars", ["query"]);
   const page = await openWithSas(test, server, sas, { hash: HASH, context: { viewport: { width: 360, height: 740 } } });
@@ -148,7 +148,7 @@ test("no program has the signature that the page is signed in with, and none can
   for (const language of LANGUAGES) {
     const program = await copied(page, dialog, language);
     assert.ok(!program.includes(signature) && !program.includes(encodeURIComponent(signature)), language);
-    assert.equal(await dialog.getByRole("button", { name: "Make a signature" }).count(), 0);
+    assert.equal(await dialog.getByRole("button", { name: "Create signature" }).count(), 0);
   }
   await assertNoSidewaysScroll(page, "the program on a narrow screen");
 });

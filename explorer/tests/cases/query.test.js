@@ -1,4 +1,5 @@
-// Asking: the filter as text with completion and mistakes, as fields, projection, take, history, links, and what a query cost.
+// Queries: the filter as text with completion and errors, the filter as fields, projection, limit, history, links and
+// cost.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -10,7 +11,7 @@ import { startServer } from "../support/server.js";
 
 const COUNT = 30;
 
-// Cars of three makes, ten of each.
+// Starts a server with cars of three makes, ten of each.
 async function serverWithCars(test, settings) {
   const server = await startServer(settings);
   test.after(() => server.stop());
@@ -43,7 +44,7 @@ async function run(page, filter, result) {
   await cost(page, result);
 }
 
-test("a filter is written with the keyboard alone, from suggestions", async (test) => {
+test("a filter can be written from suggestions with only the keyboard", async (test) => {
   const server = await serverWithCars(test);
   const page = await openCars(test, server);
   await filterOf(page).focus();
@@ -77,7 +78,7 @@ test("a filter is written with the keyboard alone, from suggestions", async (tes
   assert.match(await focusedName(page), /Filter$/);
 });
 
-test("what was accepted can be undone, and a list without a choice does not keep Enter from running", async (test) => {
+test("an accepted suggestion can be undone, and Enter runs the query if no suggestion is selected", async (test) => {
   const server = await serverWithCars(test);
   const page = await openCars(test, server);
   await filterOf(page).focus();
@@ -91,7 +92,7 @@ test("what was accepted can be undone, and a list without a choice does not keep
   assert.equal(await filterOf(page).inputValue(), "Read");
 });
 
-test("mistakes are marked where they are while one types, and what is unfinished when one leaves", async (test) => {
+test("errors are marked while typing, and incomplete parts when the text box loses the focus", async (test) => {
   const server = await serverWithCars(test);
   const page = await openCars(test, server);
   const marks = () => page.locator(".filter-shade mark").allTextContents();
@@ -101,16 +102,16 @@ test("mistakes are marked where they are while one types, and what is unfinished
   assert.equal(await filterOf(page).getAttribute("aria-invalid"), "true");
   const described = await filterOf(page).getAttribute("aria-describedby");
   assert.equal(await page.locator(`#${described}`).textContent(), "Character 7: Operators are written in lower case: eq.");
-  await page.getByLabel("Take").focus();
+  await page.getByLabel("Limit").focus();
   assert.deepEqual(await marks(), ["EQ", "'x"]);
   assert.match(await problem(page).textContent(), /Character 25: The closing quote/);
-  await assertAccessible(page, "a filter with mistakes");
+  await assertAccessible(page, "a filter with errors");
   await filterOf(page).fill("Doors eq 3");
   assert.deepEqual(await marks(), []);
   assert.equal(await filterOf(page).getAttribute("aria-invalid"), "false");
 });
 
-test("a filter with a mistake is not sent", async (test) => {
+test("a filter with an error is not sent", async (test) => {
   const server = await serverWithCars(test);
   const page = await openCars(test, server);
   const sent = [];
@@ -120,13 +121,13 @@ test("a filter with a mistake is not sent", async (test) => {
   await page.getByText(/^The query was not sent\. Character 9: /).waitFor({ state: "attached" });
   assert.match(await problem(page).textContent(), /too early/);
   assert.match(await focusedName(page), /Filter$/);
-  // What was found before is still there.
+  // The previous result is still shown.
   await page.locator(".entities-foot").getByText("all 30 entities").waitFor();
   assert.doesNotMatch(page.url(), /filter=/);
 
-  // A link with such a filter is not sent either, and neither is an export of everything that it finds.
+  // The filter is not sent either when it comes from a link, or for an export of all matching entities.
   await page.goto(`${server.origin}/_rowhouse/#/t/cars?filter=${encodeURIComponent("Doors EQ 1")}`);
-  await page.getByRole("alert").getByText("The query was not sent, because its filter has a mistake at character 7.").waitFor();
+  await page.getByRole("alert").getByText("The query was not sent because its filter has an error at character 7.").waitFor();
   await page.locator(".entities-foot").getByText("No entities loaded", { exact: true }).waitFor();
   await button(page, "Correct the filter").click();
   assert.match(await focusedName(page), /Filter$/);
@@ -136,7 +137,7 @@ test("a filter with a mistake is not sent", async (test) => {
   assert.deepEqual(sent, []);
 });
 
-test("a query that the service does not support is explained in the page's words", async (test) => {
+test("an unsupported query is explained with the page's own message", async (test) => {
   const server = await serverWithCars(test);
   const page = await openCars(test, server, { statuses: [501] });
   const message = { lang: "en-US", value: "The requested operation is not implemented on the specified resource." };
@@ -145,11 +146,11 @@ test("a query that the service does not support is explained in the page's words
   await page.keyboard.press("Enter");
   await page.getByRole("alert").getByText(/^The service does not support this request\. .*check its operators/).waitFor();
   await page.locator(".entities-foot").getByText("No entities loaded", { exact: true }).waitFor();
-  assert.equal(await page.getByText("more follow").count(), 0);
+  assert.equal(await page.getByText("more available").count(), 0);
   assert.equal(await page.getByText("requested operation").count(), 0);
 });
 
-test("the page calls a mistake what the service refuses", async (test) => {
+test("the page reports an error for exactly the filters that the service refuses", async (test) => {
   const server = await serverWithCars(test);
   const filters = [
     "Doors eq 3", "3 lt Doors", "Ready", "not Ready", "not(Ready)and(Doors eq 1)", "true", "false or Ready", "Model eq 'it''s'", "Model eq ''",
@@ -174,7 +175,7 @@ test("the page calls a mistake what the service refuses", async (test) => {
   }
 });
 
-test("fields write the text of the filter", async (test) => {
+test("editing fields updates the text of the filter", async (test) => {
   const server = await serverWithCars(test);
   const page = await openCars(test, server);
   await button(page, "Fields").click();
@@ -182,12 +183,12 @@ test("fields write the text of the filter", async (test) => {
   await line(1).getByLabel("Value").fill("it's");
   assert.equal(await filterOf(page).inputValue(), "PartitionKey eq 'it''s'");
   await line(1).getByLabel("Value").fill("ford");
-  await button(page, "Add a condition").click();
+  await button(page, "Add condition").click();
   await line(2).getByLabel("Property").fill("Model");
   await line(2).getByLabel("Operator").selectOption("begins with");
   await line(2).getByLabel("Value").fill("ford 1");
   assert.equal(await filterOf(page).inputValue(), "PartitionKey eq 'ford' and Model ge 'ford 1' and Model lt 'ford 2'");
-  await button(page, "Add a condition").click();
+  await button(page, "Add condition").click();
   await line(3).getByLabel("Property").fill("Serial");
   assert.equal(await line(3).getByLabel("Type").inputValue(), "Edm.Int64");
   await line(3).getByLabel("Operator").selectOption("is at least");
@@ -199,35 +200,35 @@ test("fields write the text of the filter", async (test) => {
   await line(3).getByLabel("Value").fill("9007199254740991");
   await page.keyboard.press("Enter");
   await cost(page, "10 examined, 1 returned");
-  await line(2).getByRole("button", { name: "Remove the condition" }).click();
+  await line(2).getByRole("button", { name: "Remove condition" }).click();
   assert.equal(await filterOf(page).inputValue(), "PartitionKey eq 'ford' and Serial ge 9007199254740991L");
   await page.keyboard.press("Enter");
   await cost(page, "10 examined, 9 returned");
 });
 
-test("a filter that fields cannot show says why, and stays a text", async (test) => {
+test("if a filter cannot be shown as fields, the page shows why and keeps the text", async (test) => {
   const server = await serverWithCars(test);
   const page = await openCars(test, server);
   await filterOf(page).fill("Ready or Doors eq 1");
   await button(page, "Fields").click();
-  await page.getByText("This filter cannot be shown as fields. Fields are joined by “and”, and this filter has “or”.").waitFor();
+  await page.getByText("This filter cannot be shown as fields. Fields can be joined only by “and”, but this filter contains “or”.").waitFor();
   assert.equal(await button(page, "Text").getAttribute("aria-pressed"), "true");
   await filterOf(page).fill("PartitionKey eq 'lada' and Ready");
   await button(page, "Fields").click();
   assert.equal(await page.getByLabel("Property", { exact: true }).nth(1).inputValue(), "Ready");
 });
 
-test("properties are chosen from those that are known or by name, and take bounds what is read", async (test) => {
+test("properties can be selected from the known ones or by name, and the limit applies", async (test) => {
   const server = await serverWithCars(test);
   const page = await openCars(test, server);
   const summary = page.getByText("Select: all properties");
   await summary.click();
   await page.getByRole("checkbox", { name: "Doors" }).check();
-  await page.getByLabel("Others, with commas between them").fill("Missing, Model");
+  await page.getByLabel("Other properties, separated by commas").fill("Missing, Model");
   await assertAccessible(page, "the choice of properties");
   await page.keyboard.press("Escape");
   await page.getByText("Select: 3 properties").waitFor();
-  await page.getByLabel("Take").fill("12");
+  await page.getByLabel("Limit").fill("12");
   const asked = page.waitForRequest((request) => request.url().includes("cars()"));
   await page.keyboard.press("Enter");
   const url = new URL((await asked).url());
@@ -243,7 +244,7 @@ test("properties are chosen from those that are known or by name, and take bound
   await summary.waitFor();
 });
 
-test("queries of before come back from the history of their table", async (test) => {
+test("earlier queries can be run again from the history of their table", async (test) => {
   const server = await serverWithCars(test);
   await server.createTable("other");
   const page = await openCars(test, server);
@@ -253,7 +254,7 @@ test("queries of before come back from the history of their table", async (test)
   await cost(page, "5 returned");
   await button(page, "History").click();
   assert.deepEqual(await page.getByRole("menuitem").allTextContents(),
-    ["PartitionKey eq 'lada' and Ready", "PartitionKey eq 'ford'", "Forget these queries"]);
+    ["PartitionKey eq 'lada' and Ready", "PartitionKey eq 'ford'", "Clear history"]);
   await assertAccessible(page, "the history");
   await page.getByRole("menuitem", { name: "PartitionKey eq 'ford'" }).click();
   await cost(page, "10 examined, 10 returned");
@@ -261,10 +262,10 @@ test("queries of before come back from the history of their table", async (test)
   await page.goto(`${server.origin}/_rowhouse/#/t/other`);
   await cost(page, "0 returned");
   await button(page, "History").click();
-  await page.getByRole("menuitem", { name: "No query was run yet" }).waitFor();
+  await page.getByRole("menuitem", { name: "No queries have been run yet" }).waitFor();
 });
 
-test("a query is saved under a name, and as a link without secrets", async (test) => {
+test("a query can be saved under a name, and copied as a link without secrets", async (test) => {
   const server = await serverWithCars(test);
   const page = await openCars(test, server);
   await run(page, "PartitionKey eq 'ford' and Model ne '#/?&=%+'", "10 returned");
@@ -276,7 +277,7 @@ test("a query is saved under a name, and as a link without secrets", async (test
   assert.doesNotMatch(decodeURIComponent(link), /sig=|sv=|AccountKey|Eby8vdM0/);
 
   await button(page, "Save").click();
-  await page.getByRole("menuitem", { name: "Save this query under a name…" }).click();
+  await page.getByRole("menuitem", { name: "Save this query as…" }).click();
   await page.getByLabel("Name", { exact: true }).fill(MARKUP);
   await page.keyboard.press("Enter");
   await page.getByText(`The query was saved as ${MARKUP}.`).waitFor();
@@ -301,15 +302,15 @@ test("a query is saved under a name, and as a link without secrets", async (test
   assert.doesNotMatch(stored, /sig=|AccountKey|Eby8vdM0/);
 });
 
-test("what a query cost is shown with the reasons and advice", async (test) => {
+test("the cost of a query is shown with reasons and advice", async (test) => {
   const server = await serverWithCars(test);
   const page = await openCars(test, server);
-  await page.getByText("What it cost and why").click();
+  await page.getByText("Cost details").click();
   const advice = page.getByRole("list", { name: "Advice" });
-  const panel = page.getByRole("region", { name: "What the query cost" });
-  await advice.getByText("Without a filter the table is read from its beginning").waitFor();
-  await run(page, "Model eq 'ford 3'", "The whole table: 30 examined, 1 returned, 1 page");
-  await advice.getByText("This reads the whole table: 30 entities examined for 1 returned. Add PartitionKey eq '…' to read one partition.").waitFor();
+  const panel = page.getByRole("region", { name: "Query cost" });
+  await advice.getByText("Without a filter, the table is read from the beginning").waitFor();
+  await run(page, "Model eq 'ford 3'", "Table scan: 30 examined, 1 returned, 1 page");
+  await advice.getByText("This query reads the whole table: 30 entities examined to return 1. Add PartitionKey eq '…' to read one partition.").waitFor();
   const guide = advice.getByRole("link", { name: "Inter-partition secondary index" });
   const [opened] = await Promise.all([page.context().waitForEvent("page"), guide.click()]);
   await opened.getByText("### Inter-partition secondary index").waitFor();
@@ -319,32 +320,32 @@ test("what a query cost is shown with the reasons and advice", async (test) => {
   await panel.getByText("PartitionKey = 'ford', every RowKey").waitFor();
   await run(page, "PartitionKey eq 'ford' and RowKey ge '0002' and RowKey lt '0004'", "2 examined, 2 returned");
   await panel.getByText("PartitionKey = 'ford', RowKey from '0002' before '0004'").waitFor();
-  await run(page, "PartitionKey eq 'ford' and RowKey eq '0003'", "One entity: 1 examined, 1 returned");
+  await run(page, "PartitionKey eq 'ford' and RowKey eq '0003'", "Point query: 1 examined, 1 returned");
   await panel.getByText("PartitionKey = 'ford', RowKey = '0003'").waitFor();
   await run(page, "PartitionKey eq 'ford' or PartitionKey eq 'lada'", "20 examined, 20 returned");
   await advice.getByText("The 2 ranges are read one after the other.").waitFor();
-  await assertAccessible(page, "what a query cost");
+  await assertAccessible(page, "the cost of a query");
 });
 
-test("keys of every kind are text in what a query cost", async (test) => {
+test("cost details show hostile keys as text", async (test) => {
   const server = await serverWithCars(test);
   const page = await openCars(test, server);
-  await page.getByText("What it cost and why").click();
+  await page.getByText("Cost details").click();
   const keys = [MARKUP, "\u202egnp.exe 😀", "it''s"];
   for (const key of keys) {
     await run(page, `PartitionKey eq '${key}' and RowKey lt '${key}'`, "0 examined, 0 returned");
     await page.getByText(`PartitionKey = '${key.replace("''", "'")}', RowKey before`).waitFor();
   }
-  await assertOnlyText(page, "keys in what a query cost");
+  await assertOnlyText(page, "keys in cost details");
 });
 
-test("the query is usable on a narrow screen, in the dark", async (test) => {
+test("the query bar is usable on a narrow screen in the dark theme", async (test) => {
   const server = await serverWithCars(test);
   const page = await openCars(test, server, { context: { viewport: { width: 360, height: 740 }, colorScheme: "dark" } });
-  await page.getByText("What it cost and why").click();
+  await page.getByText("Cost details").click();
   await button(page, "Fields").click();
   await assertNoSidewaysScroll(page, "fields");
-  await assertAccessible(page, "fields in the dark");
+  await assertAccessible(page, "fields in the dark theme");
   await page.getByText("Select: all properties").click();
   await assertNoSidewaysScroll(page, "the choice of properties");
   await page.keyboard.press("Escape");
@@ -352,5 +353,5 @@ test("the query is usable on a narrow screen, in the dark", async (test) => {
   await filterOf(page).fill(`${"PartitionKey eq 'ford' and ".repeat(8)}Rea`);
   await options(page).first().waitFor();
   await assertNoSidewaysScroll(page, "a long filter");
-  await assertAccessible(page, "suggestions in the dark");
+  await assertAccessible(page, "suggestions in the dark theme");
 });

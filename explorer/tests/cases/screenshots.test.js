@@ -1,4 +1,5 @@
-// The pictures of docs/explorer.md. UPDATE_SCREENSHOTS=1 writes them; otherwise the case only shows that they can be made.
+// The screenshots in docs/explorer.md. UPDATE_SCREENSHOTS=1 writes them; otherwise, this test only checks that they can
+// be taken.
 
 import assert from "node:assert/strict";
 import { mkdir, mkdtemp, readFile, rm, stat } from "node:fs/promises";
@@ -18,7 +19,7 @@ const DOCUMENTED = fileURLToPath(new URL("../../../docs/images/", import.meta.ur
 const CUSTOMERS = ["adatum", "contoso", "fabrikam", "litware", "northwind"];
 const NOTES = ["", "Deliver to the back door", "Gift", "Call before delivery", "Frühstück für zwei", "お届けは午前中に"];
 
-// The orders of a shop: the same in every picture.
+// Returns the orders of a shop, which are the same in every screenshot.
 function orders() {
   return CUSTOMERS.flatMap((partitionKey, customer) =>
     Array.from({ length: 12 }, (_, at) => {
@@ -51,13 +52,13 @@ async function shopServer(test) {
 async function showEntities(page) {
   const grid = page.getByRole("grid", { name: "Entities of orders" });
   await grid.getByText("contoso").first().waitFor();
-  // The service sets it, so it would be another one in every picture.
+  // The service sets the Timestamp, so it would differ in every screenshot.
   await page.getByRole("button", { name: "Columns" }).click();
   await page.getByRole("dialog").getByRole("checkbox", { name: "Timestamp" }).uncheck();
   await page.keyboard.press("Escape");
 }
 
-// The data itself, with the line that says what the query cost.
+// Shows the entities with the summary of the query's cost.
 async function showData(page) {
   await showEntities(page);
   await page.getByRole("button", { name: "Run", exact: true }).click();
@@ -71,7 +72,7 @@ const PICTURES = {
   entities: { hash: `#/t/orders?filter=${encodeURIComponent("Total gt 350.0")}`, show: showData },
 };
 
-// How many colours a picture has. One that shows nothing has few.
+// Counts the colours in a screenshot. An empty page has few.
 async function countColours(path) {
   const browser = await openBrowser();
   const page = await browser.newPage();
@@ -87,7 +88,7 @@ async function countColours(path) {
   return colours;
 }
 
-test("the pictures of the documentation", async (test) => {
+test("the screenshots of the documentation", async (test) => {
   const isUpdate = process.env.UPDATE_SCREENSHOTS === "1";
   const folder = isUpdate ? DOCUMENTED : await mkdtemp(join(tmpdir(), "explorer-pictures-"));
   await mkdir(folder, { recursive: true });

@@ -1,4 +1,4 @@
-// Signing in, and that a credential stays where it was typed.
+// Signing in. A credential must never leave the page.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -14,7 +14,7 @@ async function serverWith(test, settings) {
   return server;
 }
 
-// Everything that leaves a page: addresses, headers, and bodies.
+// Records everything that a page sends: URLs, headers and bodies.
 function recordRequests(page) {
   const sent = [];
   page.on("request", async (request) => {
@@ -25,7 +25,7 @@ function recordRequests(page) {
   return sent;
 }
 
-// What the page keeps in the browser.
+// Returns everything that the page stores in the browser.
 async function kept(page) {
   const stores = await page.evaluate(async () => ({
     local: { ...localStorage },
@@ -40,7 +40,7 @@ const NOTHING = { local: {}, session: {}, databases: 0, caches: 0, cookies: [] }
 
 const tableLink = (page) => page.getByRole("link", { name: "harvest", exact: true });
 
-test("a server for development signs in by itself", async (test) => {
+test("a development server signs the user in automatically", async (test) => {
   const server = await serverWith(test);
   const page = await openExplorer(test, server);
   await tableLink(page).waitFor();
@@ -48,7 +48,7 @@ test("a server for development signs in by itself", async (test) => {
   assert.deepEqual(await kept(page), NOTHING);
 });
 
-test("after signing out of a server for development, one button signs in again", async (test) => {
+test("after signing out of a development server, one button signs in again", async (test) => {
   const server = await serverWith(test);
   const page = await openExplorer(test, server);
   await page.getByRole("button", { name: "Sign out" }).click();
@@ -57,7 +57,7 @@ test("after signing out of a server for development, one button signs in again",
   await tableLink(page).waitFor();
 });
 
-test("every kind of credential signs in, and is kept nowhere", async (test) => {
+test("every kind of credential can be used to sign in, and none is stored", async (test) => {
   const { options, issue } = await createIssuer(test, "orchard");
   const server = await serverWith(test, { ownAccount: true, options });
   const { account, key } = server;
@@ -83,17 +83,17 @@ test("every kind of credential signs in, and is kept nowhere", async (test) => {
   }
 });
 
-test("a signature of one table opens that table", async (test) => {
+test("a signature for one table opens that table", async (test) => {
   const server = await serverWith(test, { ownAccount: true });
   const page = await openExplorer(test, server);
   await signIn(page, { kind: "Shared access signature", account: server.account, secret: server.tableSas("harvest") });
-  await page.getByText("cannot list the tables").waitFor();
+  await page.getByText("does not allow listing tables").waitFor();
   assert.equal(await page.getByLabel("Table", { exact: true }).inputValue(), "harvest");
   await page.getByRole("button", { name: "Open" }).click();
   await page.waitForURL("**/#/t/harvest");
 });
 
-test("of an address with a signature, nothing but the signature is used", async (test) => {
+test("only the signature is used from a URL that contains one", async (test) => {
   const server = await serverWith(test, { ownAccount: true });
   const page = await openExplorer(test, server);
   const address = `${server.endpoint}/Tables?$top=1&comp=acl&${server.accountSas(["query", "list"])}`;
@@ -104,7 +104,7 @@ test("of an address with a signature, nothing but the signature is used", async 
   await tableLink(page).waitFor();
 });
 
-test("a browser that keeps nothing is no error", async (test) => {
+test("a browser without storage causes no error", async (test) => {
   const server = await serverWith(test, { ownAccount: true });
   const page = await openExplorer(test, server);
   await page.addInitScript(() => {
@@ -118,7 +118,7 @@ test("a browser that keeps nothing is no error", async (test) => {
   await page.getByRole("grid").waitFor();
 });
 
-test("a bearer token is sent as it is, and its role is the server's matter", async (test) => {
+test("a bearer token is sent unchanged, and the server enforces its role", async (test) => {
   const { options, issue } = await createIssuer(test, "orchard");
   const server = await serverWith(test, { ownAccount: true, options });
   const page = await openExplorer(test, server, { statuses: [403] });
@@ -132,21 +132,21 @@ test("a bearer token is sent as it is, and its role is the server's matter", asy
   await page.getByRole("dialog").getByText("AuthorizationPermissionMismatch").waitFor();
 });
 
-test("what is wrong with a credential is said, and can be mended", async (test) => {
+test("errors in a credential are explained and can be corrected", async (test) => {
   const server = await serverWith(test, { ownAccount: true });
   const { account, key } = server;
   const page = await openExplorer(test, server, { statuses: [403] });
   const other = Buffer.from("another key").toString("base64");
   const wrong = [
     [{ kind: "Account and key", account, secret: other }, "The account orchard does not exist, or this is not its key. Check the name, and copy the key again. (AuthenticationFailed, 403)"],
-    [{ kind: "Account and key", account, secret: "no base64!" }, "The account key is not Base64."],
-    [{ kind: "Account and key", account: "no account!", secret: key }, "The name of an account has"],
-    [{ kind: "Account and key", account: "nobody", secret: key }, "The account nobody does not exist"],
+    [{ kind: "Account and key", account, secret: "no base64!" }, "The account key is not valid Base64."],
+    [{ kind: "Account and key", account: "no account!", secret: key }, "An account name must"],
+    [{ kind: "Account and key", account: "stranger", secret: key }, "The account stranger does not exist"],
     [{ kind: "Connection string", secret: "AccountName=orchard" }, "neither AccountKey nor SharedAccessSignature"],
-    [{ kind: "Connection string", secret: "nonsense" }, "A connection string has parts such as"],
+    [{ kind: "Connection string", secret: "nonsense" }, "A connection string consists of parts such as"],
     [{ kind: "Shared access signature", account, secret: "sv=2019-02-02" }, "not a shared access signature"],
     [{ kind: "Shared access signature", account, secret: `${server.accountSas(["query", "list"])}AAAA` }, "The signature is not valid for the account orchard. Copy the whole signature again. (AuthenticationFailed, 403)"],
-    [{ kind: "Shared access signature", account, secret: "https://orchard.example/apples?sv=2019-02-02&sig=A" }, "of orchard.example"],
+    [{ kind: "Shared access signature", account, secret: "https://orchard.example/apples?sv=2019-02-02&sig=A" }, "for orchard.example"],
     [{ kind: "Bearer token", account, secret: "two words" }, "This is not a bearer token."],
   ];
   for (const [credential, message] of wrong) {
@@ -158,14 +158,14 @@ test("what is wrong with a credential is said, and can be mended", async (test) 
   await tableLink(page).waitFor();
 });
 
-test("if the user wants, a credential is kept in this tab until signing out", async (test) => {
+test("on request, a credential is kept in the tab until the user signs out", async (test) => {
   const server = await serverWith(test, { ownAccount: true });
   const page = await openExplorer(test, server);
   await signIn(page, { kind: "Account and key", account: server.account, secret: server.key, isKept: true });
   await tableLink(page).waitFor();
   const { session, ...others } = await kept(page);
   assert.deepEqual(Object.keys(session), ["rowhouse-sign-in"]);
-  assert.deepEqual({ session: {}, ...others }, NOTHING, "in no other place");
+  assert.deepEqual({ session: {}, ...others }, NOTHING, "it must be stored in no other place");
   await page.reload();
   await tableLink(page).waitFor();
 
@@ -181,7 +181,7 @@ test("if the user wants, a credential is kept in this tab until signing out", as
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
 });
 
-test("signing out ends what was open", async (test) => {
+test("after signing out, nothing is accessible", async (test) => {
   const server = await serverWith(test, { ownAccount: true });
   const page = await openExplorer(test, server);
   await signIn(page, { kind: "Account and key", account: server.account, secret: server.key });
@@ -194,7 +194,7 @@ test("signing out ends what was open", async (test) => {
   assert.deepEqual(sent.filter(({ url }) => url.includes("orchard")), []);
 });
 
-test("the key is in no request and in no address", async (test) => {
+test("the key is in no request and no URL", async (test) => {
   const server = await serverWith(test, { ownAccount: true });
   const page = await openExplorer(test, server);
   const sent = recordRequests(page);
@@ -209,11 +209,11 @@ test("the key is in no request and in no address", async (test) => {
   await page.waitForURL("**/#/t/harvest");
   await page.waitForLoadState("networkidle");
 
-  assert.ok(sent.some(({ headers }) => headers.authorization?.startsWith("SharedKeyLite orchard:")), "requests are recorded");
+  assert.ok(sent.some(({ headers }) => headers.authorization?.startsWith("SharedKeyLite orchard:")), "requests must be recorded");
   const text = JSON.stringify(sent);
   for (const form of [server.key, server.key.slice(0, 40), encodeURIComponent(server.key)]) {
     assert.ok(!text.includes(form), "the key was sent");
     assert.ok(!(await page.content()).includes(form), "the key is on the page");
-    assert.ok(!page.url().includes(form), "the key is in the address");
+    assert.ok(!page.url().includes(form), "the key is in the URL");
   }
 });

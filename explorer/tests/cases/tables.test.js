@@ -1,4 +1,4 @@
-// The list of tables: finding, counting, creating, deleting.
+// The view of tables: search, count, create and delete.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -27,7 +27,7 @@ async function tablesOf(server) {
   return names;
 }
 
-// Presses Tab until an element has the focus whose role and name begin with a text.
+// Presses Tab until the role and name of the focused element begin with the given text.
 async function tabTo(page, name) {
   for (let presses = 0; presses < 40; presses += 1) {
     await page.keyboard.press("Tab");
@@ -38,13 +38,13 @@ async function tabTo(page, name) {
   assert.fail(`Tab never reaches ${name}`);
 }
 
-test("an account without tables says so", async (test) => {
+test("an empty account shows that it has no tables", async (test) => {
   const server = await serverWith(test);
   const page = await openExplorer(test, server);
-  await status(page, "There is no table yet.");
+  await status(page, "There are no tables yet.");
 });
 
-test("tables are found by a part of their names", async (test) => {
+test("tables can be found by part of their names", async (test) => {
   const server = await serverWith(test, ["apples", "applesauce", "pears"]);
   const page = await openExplorer(test, server);
   await status(page, "3 tables");
@@ -96,7 +96,7 @@ test("a table is created", async (test) => {
   await page.waitForURL("**/#/t/pears");
 });
 
-test("a name that the service refuses is refused in its words", async (test) => {
+test("an invalid table name is reported with the service's message", async (test) => {
   const server = await serverWith(test, ["apples"]);
   const page = await openExplorer(test, server, { statuses: [400, 409] });
   await page.getByRole("button", { name: "Create table" }).click();
@@ -114,7 +114,7 @@ test("a name that the service refuses is refused in its words", async (test) => 
   await status(page, "2 tables");
 });
 
-test("a table is deleted once its name is typed", async (test) => {
+test("a table is deleted only after its name was typed", async (test) => {
   const server = await serverWith(test, ["apples", "pears"]);
   const page = await openExplorer(test, server);
   await page.getByRole("button", { name: "Delete apples" }).click();
@@ -151,12 +151,12 @@ test("the entities of a table are counted, page by page", async (test) => {
   await page.getByRole("dialog").waitFor({ state: "detached" });
 });
 
-test("all of it goes by keyboard alone", async (test) => {
+test("everything can be done with only the keyboard", async (test) => {
   const server = await serverWith(test, ["apples", "pears"]);
   const page = await openExplorer(test, server);
   await status(page, "2 tables");
   await page.keyboard.press("Tab");
-  assert.equal(await focusedName(page), "a Skip to the content");
+  assert.equal(await focusedName(page), "a Skip to content");
   await page.keyboard.press("Enter");
 
   await tabTo(page, "button Create table");

@@ -1,13 +1,14 @@
-// What axe finds wrong on a page, and what it does not look at: horizontal scrolling, and where the focus is.
+// Accessibility checks with axe, and checks that axe does not make: horizontal scrolling and the focus.
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 
-// Run by the browser's own protocol, which the Content-Security-Policy of the page does not limit.
+// axe is injected through the browser's debugging protocol, which the Content-Security-Policy of the page does not
+// restrict.
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-// Asserts that axe finds nothing in what is shown now.
+// Asserts that axe finds no violation in the current state of the page.
 export async function assertAccessible(page, what) {
   await settle(page);
   if (!(await page.evaluate("typeof axe === 'object'"))) {
@@ -23,7 +24,7 @@ export async function assertAccessible(page, what) {
   assert.deepEqual(found, [], what);
 }
 
-// Waits until no transition changes colours and places any more.
+// Waits until all transitions of colours and positions have finished.
 export function settle(page) {
   return page.evaluate(async () => {
     const finite = document.getAnimations().filter((animation) => animation.effect?.getComputedTiming().iterations !== Infinity);
@@ -31,7 +32,7 @@ export function settle(page) {
   });
 }
 
-// Asserts that the page itself does not scroll sideways. A part of it, such as a grid, may.
+// Asserts that the page itself does not scroll horizontally. Parts of it, such as the grid, may.
 export async function assertNoSidewaysScroll(page, what) {
   const { width, content, widest } = await page.evaluate(() => {
     const width = document.documentElement.clientWidth;
@@ -51,7 +52,7 @@ export async function assertNoSidewaysScroll(page, what) {
   assert.ok(content <= width, `${what}: ${content} px in ${width} px (${widest.join(", ")})`);
 }
 
-// The element that has the focus, as a name for people; "" for the page itself.
+// Returns the role and name of the focused element; "" for the page itself.
 export function focusedName(page) {
   return page.evaluate(() => {
     const element = document.activeElement;

@@ -1,4 +1,5 @@
-// Chromium, and pages of the explorer in it. A page that does what the explorer must never do fails the case that opened it.
+// Starts Chromium and opens pages of the explorer. A test fails if its page does something that the explorer must never
+// do.
 
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -9,7 +10,7 @@ import { chromium } from "playwright-core";
 const PROGRAMS = ["chromium", "chromium-browser", "google-chrome"];
 const WAIT_MS = 20_000;
 
-// The browser of this file of cases, from the first page on.
+// The browser of the current test file, once it was started.
 let launch;
 
 after(async () => {
@@ -21,32 +22,33 @@ function findChromium() {
   const folders = (process.env.PATH ?? "").split(delimiter);
   const paths = PROGRAMS.flatMap((program) => folders.map((folder) => join(folder, program)));
   const found = paths.find(existsSync);
-  assert.ok(found, `none of ${PROGRAMS.join(", ")} is installed (on Debian the package chromium)`);
+  assert.ok(found, `none of ${PROGRAMS.join(", ")} is installed; on Debian, install the package chromium`);
   return found;
 }
 
-// The browser itself, for cases that need more than a page of the explorer.
+// Returns the browser itself, for tests that need more than a page of the explorer.
 export function openBrowser() {
   launch ??= chromium.launch({
     executablePath: findChromium(),
-    // The sandbox of Chromium refuses to run as root, which is who runs everything in a container.
+    // Chromium's sandbox does not work for root, the usual user in a container.
     chromiumSandbox: process.getuid?.() !== 0,
   });
   return launch;
 }
 
-// Opens the explorer of a server for one case, in a browser context of its own, and returns the page. `test` is the context
-// that node:test gives to a case. The case fails when the page logs an error, has an uncaught exception, violates its
-// Content-Security-Policy, opens a dialog of the browser, or sends a request to another origin.
-//   hash         where to begin, such as "#/t/people"
-//   statuses     the statuses of responses with errors that the case expects; Chromium logs each of them
-//   unreachable  whether the case stops the server, and requests fail because of it
-//   context      further options of the browser context, such as colorScheme and viewport
+// Opens the explorer of a server for one test, in a separate browser context, and returns the page. `test` is the test
+// context of node:test. The test fails if the page logs an error, has an uncaught exception, violates its
+// Content-Security-Policy, opens a browser dialog, or sends a request to another origin.
+//
+//   hash         the fragment to open, such as "#/t/people"
+//   statuses     the error statuses that the test expects; Chromium logs each error response
+//   unreachable  whether the test stops the server, so that requests fail
+//   context      additional options of the browser context, such as colorScheme and viewport
 export async function openExplorer(test, server, { hash = "", statuses = [], unreachable = false, context = {} } = {}) {
   const browser = await openBrowser();
   const browserContext = await browser.newContext({
     locale: "en-US",
-    // Not UTC, so that local times differ from those that are stored.
+    // Not UTC, so that local times differ from stored times.
     timezoneId: "Asia/Kolkata",
     permissions: ["clipboard-read", "clipboard-write"],
     ...context,
@@ -57,13 +59,13 @@ export async function openExplorer(test, server, { hash = "", statuses = [], unr
   const faults = watch(page, server.origin, { statuses, unreachable });
   test.after(async () => {
     await browserContext.close();
-    assert.deepEqual(faults, [], "what the page did beside the case");
+    assert.deepEqual(faults, [], "the page did something that it must never do");
   });
   await page.goto(`${server.origin}/_rowhouse/${hash}`);
   return page;
 }
 
-// Collects what a page must not do.
+// Collects everything that a page must not do.
 function watch(page, origin, { statuses, unreachable }) {
   const faults = [];
   const isExpected = (text) =>

@@ -1,4 +1,4 @@
-// The parts of the view of entities, as users find them.
+// Locators for the parts of the entities view.
 
 export const cell = (page, name) => page.getByRole("gridcell", { name, exact: true });
 export const button = (page, name) => page.getByRole("button", { name, exact: true });

@@ -1,13 +1,13 @@
-// Data that tries to become something else than text, and what must be true of a page that shows it.
+// Data that tries to become something other than text, and checks for pages that show it.
 
 import assert from "node:assert/strict";
 import { startServer } from "./server.js";
 
-// The table of every case, and its address in the explorer.
+// The table that every test uses, and its URL fragment in the explorer.
 export const TABLE = "harvest";
 export const HASH = `#/t/${TABLE}`;
 
-// A server with the table and these entities, for one case.
+// Starts a server with the table and the given entities, for one test.
 export async function serverWith(test, entities = []) {
   const server = await startServer();
   test.after(() => server.stop());
@@ -20,7 +20,7 @@ export async function serverWith(test, entities = []) {
 
 export const MARKUP = '<img src=x onerror="alert(1)">';
 
-// Values of properties. The names say what each tries.
+// Property values. Each name describes what the value tries.
 export const VALUES = {
   markup: MARKUP,
   script: "<script>alert(2)</script>",
@@ -41,10 +41,10 @@ export const VALUES = {
   long: `${"x".repeat(32 * 1024 - MARKUP.length)}${MARKUP}`,
 };
 
-// Names of properties that the service takes.
+// Property names that the service accepts.
 export const NAMES = ["__proto__", "constructor", "toString", "hasOwnProperty", "名前", "ünïcode", "odata", "value", "length"];
 
-// Keys that the service takes.
+// Keys that the service accepts.
 export const KEYS = [
   MARKUP,
   "",
@@ -59,7 +59,7 @@ export const KEYS = [
   "k".repeat(512),
 ];
 
-// Answers requests in the place of the server, as a hostile one would.
+// Answers requests instead of the server, as a hostile server would.
 export function answer(page, path, content, status = 200) {
   return page.route(
     (url) => url.pathname.endsWith(path),
@@ -67,7 +67,7 @@ export function answer(page, path, content, status = 200) {
   );
 }
 
-// Asserts that no element of the page was made of data: the explorer itself has none of these.
+// Asserts that no element of the page was created from data. The explorer itself uses none of these elements.
 export async function assertOnlyText(page, what) {
   const found = await page.evaluate(() => {
     const wrong = [...document.querySelectorAll("img, iframe, object, embed, base, meta[http-equiv], script:not([src='explorer.js'])")];
@@ -80,7 +80,7 @@ export async function assertOnlyText(page, what) {
   assert.equal(await page.evaluate(() => Object.prototype.polluted), undefined, what);
 }
 
-// Asserts that a text is shown, in an element of its own or as a part of one.
+// Asserts that a visible element contains the given text.
 export async function assertShown(scope, text) {
   await scope.getByText(text).filter({ visible: true }).first().waitFor();
 }

@@ -1,4 +1,4 @@
-// An issuer of bearer tokens that a server trusts: its public key is in a file that the server reads.
+// An issuer of bearer tokens. The server trusts it through a file with its public key.
 
 import { createSign, generateKeyPairSync } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -8,8 +8,8 @@ import { join } from "node:path";
 const NAME = "https://login.example.net/explorer";
 const MINUTE_S = 60;
 
-// Returns the options that make a server trust it, with a principal for each role, and a function that issues a token. `test` is
-// the context that node:test gives to a case.
+// Returns the options that make a server trust the issuer, with a principal for each role, and a function that issues a
+// token. `test` is the test context of node:test.
 export async function createIssuer(test, scope) {
   const { publicKey, privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
   const folder = await mkdtemp(join(tmpdir(), "explorer-issuer-"));

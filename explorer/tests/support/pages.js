@@ -1,9 +1,8 @@
-// What users do on every page of the explorer.
+// User actions on any page of the explorer.
 
 import { openExplorer } from "./browser.js";
 
-// Opens the page of a server that does not sign in by itself, and fills in the form. `secret` is what the field for the
-// credential gets.
+// Fills in and submits the sign-in form. `secret` is the content of the field for the credential.
 export async function signIn(page, { kind, account, secret, isKept = false }) {
   await page.getByLabel("Sign in with").selectOption(kind);
   if (account !== undefined) {
@@ -23,7 +22,7 @@ const SECRETS = {
   "Bearer token": "Token",
 };
 
-// Opens the explorer of a server whose account has a key of its own, with a shared access signature.
+// Opens the explorer of a server and signs in with a shared access signature.
 export async function openWithSas(test, server, secret, options = {}) {
   const page = await openExplorer(test, server, options);
   await signIn(page, { kind: "Shared access signature", account: server.account, secret });

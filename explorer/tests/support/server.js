@@ -1,4 +1,4 @@
-// Servers of Rowhouse for the cases: each with an account in which nothing is, and clients of that account in Node.js.
+// Rowhouse servers for the tests, each with an empty account, and Node.js clients of that account.
 
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -23,15 +23,16 @@ export const DEVELOPMENT_ACCOUNT = {
   key: "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
 };
 
-// Servers that a case did not stop end with this process.
+// The servers that are still running. They are stopped when this process exits.
 const running = new Set();
 process.on("exit", () => running.forEach((child) => child.kill()));
 
-// Starts a server on a free port. Without options it keeps everything in memory and has the development account alone, so its
-// explorer signs in by itself.
-//   ownAccount  whether there is an account with a key of its own, in place of the development account
-//   onDisk      whether the data is in a folder, and outlives `pause`
-//   options     further options of `rowhouse serve`
+// Starts a server on a free port. By default, it keeps everything in memory and has only the development account, so
+// that its explorer signs in automatically.
+//
+//   ownAccount  whether the server has an account with a random key instead of the development account
+//   onDisk      whether the data is stored in a folder, so that it outlives `pause`
+//   options     additional options of `rowhouse serve`
 export async function startServer({ ownAccount = false, onDisk = false, options = [] } = {}) {
   const server = new Server({ ownAccount, onDisk, options });
   await server.start();
@@ -54,7 +55,7 @@ export class Server {
     this.clientOptions = { allowInsecureConnection: true, retryOptions: { maxRetries: 0 } };
   }
 
-  // Starts it, after `pause` on the same port and with the same accounts. What was in memory is gone.
+  // Starts the server. After `pause`, it has the same port and accounts, but data in memory was lost.
   async start() {
     this.#arguments ??= await this.#prepare();
     const child = spawn(binary(), [...this.#arguments, "--listen", `127.0.0.1:${this.#port}`], {
@@ -82,7 +83,7 @@ export class Server {
     return ["serve", ...storage, "--accounts", accounts, "--explorer", ...options];
   }
 
-  // Stops it; `start` starts it again.
+  // Stops the server until `start` is called.
   async pause() {
     const child = this.#child;
     if (child && child.exitCode === null && child.signalCode === null) {
@@ -93,12 +94,12 @@ export class Server {
     running.delete(child);
   }
 
-  // Closes something before the server stops for good: a page whose requests would fail then.
+  // Registers a browser context to close before the server stops for good, because its requests would fail.
   closeBeforeStop(visit) {
     this.#visits.push(visit);
   }
 
-  // Stops it for good, and removes its data.
+  // Stops the server for good, and removes its data.
   async stop() {
     await Promise.all(this.#visits.map((visit) => visit.close()));
     await this.pause();
@@ -109,7 +110,7 @@ export class Server {
     return new TableClient(this.endpoint, name, this.credential, this.clientOptions);
   }
 
-  // Creates a table with these entities.
+  // Creates a table with the given entities.
   async createTable(name, entities = []) {
     const table = this.table(name);
     await table.createTable();
@@ -119,7 +120,8 @@ export class Server {
     return table;
   }
 
-  // Sends a request of its own, for what the clients cannot say, and returns the JSON of the response. `content` is the body.
+  // Sends a request without a client library, for data that the library cannot express. Returns the JSON of the
+  // response. `content` is the body.
   async send(path, content) {
     const response = await fetch(`${this.endpoint}/${path}?${this.accountSas(["query", "add"])}`, {
       method: content === undefined ? "GET" : "POST",
@@ -133,12 +135,12 @@ export class Server {
     return JSON.parse(text);
   }
 
-  // A signature for the account, without "?". `permissions` is a list such as ["query", "add", "list"].
+  // Creates an account signature, without "?". `permissions` is a list such as ["query", "add", "list"].
   accountSas(permissions, { resourceTypes = "sco", ...more } = {}) {
     return generateAccountSas(this.credential, { permissions: granted(permissions), resourceTypes, expiresOn: inAnHour(), ...more });
   }
 
-  // A signature for one table, without "?". `more` may have a range of keys, and another time at which it expires.
+  // Creates a table signature, without "?". `more` may contain a key range and a different expiry time.
   tableSas(name, permissions = ["query", "add", "update", "delete"], more = {}) {
     return generateTableSas(name, this.credential, { permissions: granted(permissions), expiresOn: inAnHour(), ...more });
   }
@@ -147,12 +149,12 @@ export class Server {
 function binary() {
   const path = process.env.ROWHOUSE_BINARY;
   if (!path) {
-    throw new Error("ROWHOUSE_BINARY does not say which server to start");
+    throw new Error("ROWHOUSE_BINARY is not set: set it to the path of the program");
   }
   return path;
 }
 
-// Waits for the line that a server prints once it is ready, and returns its address.
+// Waits for the line that a server prints when it is ready, and returns its URL.
 async function readAddress(child) {
   let log = "";
   child.stderr.setEncoding("utf8").on("data", (text) => {

@@ -1,4 +1,4 @@
-// What signatures allow, in words, for each of the ways in which they differ.
+// The descriptions of what signatures allow, for all kinds of restrictions.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -7,9 +7,9 @@ import { accountSasInWords, problemOfAccountSas, problemOfTableSas, tableSasInWo
 const NOW = new Date("2031-04-01T12:00:00Z");
 const LATER = "2031-04-02T12:00:00Z";
 const UNTIL = " until 2031-04-02 12:00:00 UTC";
-const BY_KEY = " It cannot be withdrawn before then, except by changing the account key.";
+const BY_KEY = " It cannot be revoked before then except by changing the account key.";
 
-test("signatures of tables", () => {
+test("descriptions of table signatures", () => {
   for (const [sas, expected] of [
     [{ permissions: "r" }, `can read entities of the table cars${UNTIL}.${BY_KEY}`],
     [{ permissions: "ra" }, `can read and add entities of the table cars${UNTIL}.${BY_KEY}`],
@@ -28,11 +28,11 @@ test("signatures of tables", () => {
     ],
     [
       { startPk: "a", startRk: "5", endPk: "c", endRk: "7" },
-      `can read entities of the table cars in the order of keys from PartitionKey 'a' and RowKey '5' up to PartitionKey 'c' and RowKey '7'${UNTIL}.${BY_KEY}`,
+      `can read entities of the table cars in key order from PartitionKey 'a' and RowKey '5' up to PartitionKey 'c' and RowKey '7'${UNTIL}.${BY_KEY}`,
     ],
     [
       { startPk: "a", startRk: "5" },
-      `can read entities of the table cars in the order of keys from PartitionKey 'a' and RowKey '5' to the end${UNTIL}.${BY_KEY}`,
+      `can read entities of the table cars in key order from PartitionKey 'a' and RowKey '5' to the end${UNTIL}.${BY_KEY}`,
     ],
     [{ start: "2031-04-01T13:00:00Z" }, `can read entities of the table cars from 2031-04-01 13:00:00 UTC${UNTIL}.${BY_KEY}`],
     [{ start: "2031-04-01T11:00:00Z" }, `can read entities of the table cars${UNTIL}.${BY_KEY}`],
@@ -45,11 +45,11 @@ test("signatures of tables", () => {
     ],
   ]) {
     const words = tableSasInWords({ table: "cars", permissions: "r", expiry: LATER, ...sas }, null, NOW);
-    assert.equal(words, `Anyone who has this address ${expected}`);
+    assert.equal(words, `Anyone who has this URL ${expected}`);
   }
 });
 
-test("signatures that allow nothing say so", () => {
+test("the description of a signature that allows nothing gives the reason", () => {
   for (const [sas, expected] of [
     [{ startPk: "c", endPk: "a" }, "the key range ends before it begins"],
     [{ startPk: "a", startRk: "2", endPk: "a", endRk: "1" }, "the key range ends before it begins"],
@@ -57,30 +57,30 @@ test("signatures that allow nothing say so", () => {
     [{ start: "2031-04-03T12:00:00Z" }, "it expires before it starts"],
   ]) {
     const words = tableSasInWords({ table: "cars", permissions: "r", expiry: LATER, ...sas }, null, NOW);
-    assert.equal(words, `This allows nothing: ${expected}.`);
+    assert.equal(words, `This signature allows nothing: ${expected}.`);
   }
 });
 
-test("signatures by a stored access policy have from it what they lack", () => {
+test("signatures take what they do not specify from their stored access policy", () => {
   const policy = { id: "<b>x'", start: "", expiry: "2031-04-02T12:00:00.0000000Z", permissions: "rd" };
   const byPolicy =
-    " It can be withdrawn before then by removing the stored access policy '<b>x'', or by changing the account key.";
+    " It can be revoked before then by removing the stored access policy '<b>x'', or by changing the account key.";
   const words = (sas, more) => tableSasInWords({ table: "cars", policy: policy.id, ...sas }, { ...policy, ...more }, NOW);
-  assert.equal(words({}, {}), `Anyone who has this address can read and delete entities of the table cars${UNTIL}.${byPolicy}`);
+  assert.equal(words({}, {}), `Anyone who has this URL can read and delete entities of the table cars${UNTIL}.${byPolicy}`);
   assert.equal(
     words({ permissions: "a" }, { permissions: "" }),
-    `Anyone who has this address can add entities of the table cars${UNTIL}.${byPolicy}`,
+    `Anyone who has this URL can add entities of the table cars${UNTIL}.${byPolicy}`,
   );
   assert.equal(
     words({ expiry: LATER, startPk: "a" }, { expiry: "" }),
-    `Anyone who has this address can read and delete entities of the table cars with PartitionKey from 'a' on${UNTIL}.${byPolicy}`,
+    `Anyone who has this URL can read and delete entities of the table cars with PartitionKey from 'a' on${UNTIL}.${byPolicy}`,
   );
 });
 
-test("signatures of accounts allow what permissions and resource types allow together", () => {
+test("account signatures allow the combination of their permissions and resource types", () => {
   const words = (permissions, resourceTypes, more = {}) =>
     accountSasInWords({ permissions, resourceTypes, expiry: LATER, ...more }, "orchard", NOW);
-  const allowed = (what) => `Anyone who has this address can ${what} in the account orchard${UNTIL}.${BY_KEY}`;
+  const allowed = (what) => `Anyone who has this URL can ${what} in the account orchard${UNTIL}.${BY_KEY}`;
   for (const [permissions, resourceTypes, what] of [
     ["r", "o", "read entities of every table"],
     ["rau", "o", "read entities of every table, add entities to every table and update entities of every table"],
@@ -91,17 +91,17 @@ test("signatures of accounts allow what permissions and resource types allow tog
   ]) {
     assert.equal(words(permissions, resourceTypes), allowed(what));
   }
-  const nothing = "This allows nothing: none of the permissions belongs to one of the resource types.";
+  const nothing = "This signature allows nothing: no permission applies to any of the resource types.";
   assert.equal(words("l", "so"), nothing);
   assert.equal(words("au", "sc"), nothing);
 });
 
-test("signatures that would not work say why", () => {
+test("signatures that would not work are refused with a reason", () => {
   const empty = { id: "x", start: "", expiry: "", permissions: "" };
   const permission = "Choose at least one permission.";
-  const expiry = "Choose when it expires.";
-  const rowKey = "A RowKey limits the range only together with a PartitionKey.";
-  const address = "Write an address as 10.0.0.1, and a range as 10.0.0.1-10.0.0.255.";
+  const expiry = "Choose an expiry time.";
+  const rowKey = "Enter a PartitionKey, too: a RowKey limits the range only together with a PartitionKey.";
+  const address = "Enter an address such as 10.0.0.1, or a range such as 10.0.0.1-10.0.0.255.";
   const good = { table: "cars", permissions: "r", expiry: LATER };
   for (const [sas, policy, expected] of [
     [good, null, ""],

@@ -1,4 +1,4 @@
-// The parts of the entities view that know nothing of a document: columns, display, conversion, pages, changes and undo.
+// The parts of the entities view that do not depend on the DOM: columns, display, conversion, pages, changes and undo.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -34,7 +34,7 @@ function entity(partitionKey, rowKey, properties = {}, etag = "e0") {
   return { partitionKey, rowKey, timestamp: "", etag, properties: new Map(Object.entries(properties)) };
 }
 
-test("invisible characters, line ends and spaces at the ends are shown", () => {
+test("invisible characters, line breaks, and leading and trailing spaces are made visible", () => {
   for (const [text, shown] of [
     ["plain", "plain"],
     ["a\nb\tc", "a\u21b5b\u21e5c"],
@@ -53,7 +53,7 @@ test("invisible characters, line ends and spaces at the ends are shown", () => {
   assert.equal(visibleText("\u{1f468}\u200d\u{1f469}", 3), "\u{1f468}\u2026");
 });
 
-test("a value is shown as what its type is", () => {
+test("a value is shown according to its type", () => {
   assert.deepEqual(showValue(string(""), false), { text: "", mark: "empty" });
   assert.deepEqual(showValue({ type: "Edm.Binary", text: "3q2+7w==" }, false), { text: "de ad be ef", mark: "4 B" });
   assert.deepEqual(showValue({ type: "Edm.Int64", text: "9223372036854775807" }, true), {
@@ -66,7 +66,7 @@ test("a value is shown as what its type is", () => {
   assert.equal(timestampOfEtag('"other"'), "");
 });
 
-test("columns are the union of properties in order of appearance, with any names", () => {
+test("there is a column for every property, in order of appearance, whatever its name", () => {
   const columns = new Columns();
   const odd = entity("a", "1");
   odd.properties = new Map([
@@ -83,7 +83,7 @@ test("columns are the union of properties in order of appearance, with any names
   assert.deepEqual([...columns.get("z").types], ["Edm.Int32", "Edm.String"]);
 });
 
-test("a layout is remembered, also for properties that are not loaded, and keys stay first", () => {
+test("a layout is remembered, even for properties that are not loaded, and keys stay first", () => {
   const columns = new Columns();
   columns.add([entity("a", "1", { x: string(""), y: string(""), z: string("") })]);
   assert.equal(columns.moveTo("z", "x"), true);
@@ -105,7 +105,7 @@ test("a layout is remembered, also for properties that are not loaded, and keys 
     assert.deepEqual(readLayout(broken), emptyLayout());
 });
 
-test("the type of a value changes where the text means the same", () => {
+test("a value is converted only if its meaning does not change", () => {
   for (const [from, text, to, expected] of [
     ["Edm.String", "12", "Edm.Int32", "12"],
     ["Edm.Double", "1000.0", "Edm.Int64", "1000"],
@@ -126,19 +126,19 @@ test("the type of a value changes where the text means the same", () => {
   assert.throws(() => convert({ type: "Edm.Binary", text: "/w==" }, "Edm.String"), /UTF-8/);
 });
 
-test("a time is refused that is before year 0 or after 9999 in UTC", () => {
+test("a time before the year 0 or after 9999 in UTC is refused", () => {
   for (const text of ["0000-01-01T00:00:00+05:00", "9999-12-31T23:00:00-05:00"]) {
-    assert.throws(() => readValue("Edm.DateTime", text), /looks like/);
+    assert.throws(() => readValue("Edm.DateTime", text), /must look like/);
   }
 });
 
-test("a text area changes no line ending that nobody edited", () => {
+test("line endings are kept if the user does not edit them", () => {
   assert.equal(restoreLineEndings("a\nb\nc", "a\r\nb\rc"), "a\r\nb\rc");
   assert.equal(restoreLineEndings("a\nb\nc", "a\r\nb"), "a\r\nb\r\nc");
   assert.equal(restoreLineEndings("a\nb\nc", "a\nb"), "a\nb\nc");
 });
 
-test("a range is selected from where it began", () => {
+test("a range extends from its anchor", () => {
   const list = ["a", "b", "c", "d"];
   const selection = new Selection();
   selection.anchor = 2;
@@ -156,7 +156,8 @@ test("a range is selected from where it began", () => {
   assert.equal(selection.has("x"), true);
 });
 
-// Pages in order; a function instead of a page is called, and what it throws is the response.
+// Returns a service that returns the given pages in order. If a page is a function, it is called to produce the
+// response.
 function pagesOf(pages) {
   const asked = [];
   return {
@@ -169,7 +170,7 @@ function pagesOf(pages) {
   };
 }
 
-test("an empty page with a continuation goes on, and one request is under way at a time", async () => {
+test("loading continues after an empty page, with one request at a time", async () => {
   const next = { partitionKey: "p", rowKey: "r" };
   const service = pagesOf([
     { entities: [], next },
@@ -188,7 +189,7 @@ test("an empty page with a continuation goes on, and one request is under way at
   assert.equal(service.asked.length, 3);
 });
 
-test("a page that fails is asked for again from where it was", async () => {
+test("a failed page is requested again from the same position", async () => {
   const next = { partitionKey: "p", rowKey: "r" };
   const service = pagesOf([
     { entities: [entity("a", "1")], next },
@@ -210,7 +211,7 @@ test("a page that fails is asked for again from where it was", async () => {
   assert.equal(loader.entities.length, 2);
 });
 
-test("the number to take is one of the whole query, not of a page", async () => {
+test("the limit applies to the whole query, not to a page", async () => {
   const next = { partitionKey: "p", rowKey: "r" };
   const page = (count) => ({ entities: Array.from({ length: count }, (_, i) => entity("a", String(i))), next });
   const service = pagesOf([page(1000), page(200)]);
@@ -281,7 +282,7 @@ test("one conflict does not stop the rest of its transaction", async () => {
   assert.equal(outcome.left, 0);
 });
 
-test("a server that goes away ends the work, and what was not tried is counted", async () => {
+test("writing stops when the server is unreachable, and the remaining entities are counted", async () => {
   const service = {
     async change() {
       throw new Unreachable();
@@ -301,7 +302,7 @@ test("a server that goes away ends the work, and what was not tried is counted",
   assert.ok(outcome.left >= 600);
 });
 
-test("what every entity would be refused for ends the work", async () => {
+test("writing stops at an error that every entity would get", async () => {
   for (const refusal of [
     new ServiceError(403, "AuthenticationFailed", "expired"),
     new ServiceError(404, "TableNotFound", "gone"),
@@ -321,7 +322,7 @@ test("what every entity would be refused for ends the work", async () => {
   }
 });
 
-test("an operation whose answer was lost is done if the entity is as it was sent", async () => {
+test("an operation whose response was lost counts as done if the entity has the values that were sent", async () => {
   const [old, sent] = [entity("a", "1", { x: string("old") }), entity("a", "1", { x: string("new") })];
   const double = (text) => ({ type: "Edm.Double", text });
   const write = (theirs, step, error = new Unreachable(), began) =>
@@ -350,7 +351,7 @@ test("an operation whose answer was lost is done if the entity is as it was sent
   assert.equal((await write(old, edit, changed)).theirs, old);
   const [one, same] = [entity("a", "1", { x: double("1.0") }), entity("a", "1", { x: double("1") })];
   assert.ok("pair" in (await write(same, stepFor({ before: old, after: one }, false), changed)));
-  // An equal entity that is older than the first attempt is somebody else's.
+  // An equal entity that is older than the first attempt was inserted by someone else.
   const exists = new ServiceError(409, "EntityAlreadyExists", "");
   const insertion = stepFor({ before: null, after: sent }, false);
   const there = { ...sent, etag: "W/\"datetime'2026-01-02T03%3A04%3A05.1234567Z'\"" };
@@ -358,7 +359,7 @@ test("an operation whose answer was lost is done if the entity is as it was sent
   assert.ok("pair" in (await write(there, insertion, exists, Date.parse("2026-01-02T03:04:05Z"))));
 });
 
-test("undoing writes the pairs the other way round with the ETags that the change got", () => {
+test("undo writes the pairs in reverse, with the ETags that the change returned", () => {
   const [before, after] = [entity("a", "1", { x: string("old") }, "e1"), entity("a", "1", { x: string("new") }, "e2")];
   const steps = (pair, projected = false) =>
     undoSteps({ verb: "edit", pairs: [pair], projected })?.map(({ operation }) => operation) ?? null;
@@ -371,7 +372,7 @@ test("undoing writes the pairs the other way round with the ETags that the chang
   assert.match(refusalReason(new ServiceError(412, "", "")), /changed/);
 });
 
-test("a change is shown where its keys belong", () => {
+test("a new entity is inserted in key order", () => {
   const list = [entity("a", "1"), entity("a", "3"), entity("b", "1")];
   const keys = (result) => result.list.map(({ partitionKey, rowKey }) => partitionKey + rowKey).join();
   const add = (item) => [{ before: null, after: item }];
@@ -399,7 +400,7 @@ test("a change is shown where its keys belong", () => {
   );
 });
 
-test("the differences of a conflict are those since the entity was loaded", () => {
+test("a conflict shows the differences since the entity was loaded", () => {
   const [loaded, mine, theirs] = [
     { a: string("1"), b: string("1") },
     { a: string("2"), b: string("1") },

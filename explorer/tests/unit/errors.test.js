@@ -1,4 +1,4 @@
-// What the page says about refusals of the service.
+// The messages for errors of the service.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -6,7 +6,7 @@ import { ServiceError, describe } from "../../web/core/errors.js";
 
 const REFUSED = "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly.\nRequestId:1";
 
-test("refusals whose message helps no user are explained", () => {
+test("errors whose message does not help users are explained", () => {
   const refused = describe(new ServiceError(403, "AuthenticationFailed", REFUSED));
   assert.match(refused, /^The server does not accept the credential\. Sign in again .* \(AuthenticationFailed, 403\)$/);
   const unsupported = describe(new ServiceError(501, "NotImplemented", "The requested operation is not implemented."));

@@ -1,5 +1,5 @@
-// The sources of the explorer: that none is left over, and that nothing in them needs another origin or a looser
-// Content-Security-Policy. explorer/src/lib.rs tests the files that are made from them.
+// Checks the sources of the explorer: all of them are needed, and none requires another origin or a looser
+// Content-Security-Policy. explorer/src/lib.rs tests the files built from them.
 
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
@@ -18,13 +18,14 @@ const files = new Map(names.map((name) => [name, readFileSync(`${folder}${name}`
 const texts = new Map([...files].map(([name, bytes]) => [name, bytes.toString()]));
 const ofType = (ending) => [...texts].filter(([name]) => name.endsWith(ending));
 
-// The modules that a module imports, as names below the folder.
+// Returns the modules that a module imports, relative to the folder.
 function importsOf(name) {
   const found = texts.get(name).matchAll(/^(?:import|export)\s[^"';]*?from\s*"([^"]+)"|^import\s*"([^"]+)"|\bimport\(\s*"([^"]+)"\s*\)(?!\.)/gm);
   return [...found].map((match) => posix.join(posix.dirname(name), match[1] ?? match[2] ?? match[3]));
 }
 
-// The sources of what a page of HTML or CSS names. The bundle is made from main.js, and the settings from those of the server.
+// Returns the sources of the files that an HTML or CSS file names. The bundle is built from main.js, and the server
+// generates the settings.
 function referencesOf(name) {
   const found = texts.get(name).matchAll(/\b(?:src|href)="([^"#:]+)"|url\("?([^")#:]+)"?\)/g);
   const sources = new Map([["explorer.js", ["main.js"]], ["settings.json", []]]);
@@ -40,7 +41,7 @@ test("every file is needed", () => {
     if (reached.has(name)) {
       return;
     }
-    assert.ok(texts.has(name), `${name} is named, and is not there`);
+    assert.ok(texts.has(name), `${name} is referenced but does not exist`);
     reached.add(name);
     (name.endsWith(".js") ? importsOf(name) : referencesOf(name)).forEach(visit);
   };
@@ -48,7 +49,7 @@ test("every file is needed", () => {
   assert.deepEqual([...files.keys()].filter((name) => !reached.has(name)), []);
 });
 
-test("no module imports one that imports it", () => {
+test("there are no import cycles", () => {
   const done = new Set();
   const visit = (name, path) => {
     assert.ok(!path.includes(name), [...path, name].join(" → "));
@@ -60,7 +61,7 @@ test("no module imports one that imports it", () => {
   ofType(".js").forEach(([name]) => visit(name, []));
 });
 
-test("a part imports what it may", () => {
+test("each folder imports only from allowed folders", () => {
   const below = ["core", "ui"];
   const allowed = {
     core: ["core"],
@@ -79,7 +80,7 @@ test("a part imports what it may", () => {
   }
 });
 
-test("no script and no style is inline", () => {
+test("no script or style is inline", () => {
   for (const [name, text] of ofType(".html")) {
     assert.doesNotMatch(text, /<style|\sstyle=|\son[a-z]+=|javascript:/i, name);
     assert.doesNotMatch(text, /<script(?![^>]*\ssrc=)/i, name);
@@ -93,7 +94,7 @@ test("no text becomes markup or code", () => {
   }
 });
 
-// Names of XML, and addresses that are shown to people or put into code, are no requests.
+// XML names, and URLs that are displayed or written into programs, are not requests.
 test("nothing is loaded from another origin", () => {
   for (const [name, text] of ofType(".html")) {
     assert.doesNotMatch(text, /(?:src|href)="(?:https?:)?\/\//, name);
@@ -106,7 +107,7 @@ test("nothing is loaded from another origin", () => {
   }
 });
 
-test("every file says what it is for, and no line is too long", () => {
+test("every file begins with a comment, and no line is too long", () => {
   for (const [name, text] of [...ofType(".js"), ...ofType(".css")]) {
     const lines = text.split("\n");
     assert.match(lines[0], /^(?:\/\/|\/\*) /, name);

@@ -1,4 +1,4 @@
-// What the grid shows: the widths of its columns, the order of its lines, and JSON.
+// The grid: widths of columns, sorting and JSON.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -14,7 +14,7 @@ const entity = (rowKey, properties) => ({
 const PIXELS = { text: 7, mono: 8, bold: 9, small: 5 };
 const measure = (text, font) => text.length * PIXELS[font];
 
-test("a column is as wide as what it shows, up to a limit", () => {
+test("a column is as wide as its content, up to a limit", () => {
   const entities = [
     entity("1", { Built: value("DateTime", "2026-01-01T00:00:00.1234567Z"), N: value("Int32", "5"), Long: value("String", "x".repeat(500)) }),
     entity("2", { N: value("Int32", "70"), Empty: value("String", ""), Mixed: value("Int32", "1") }),
@@ -32,14 +32,14 @@ test("a column is as wide as what it shows, up to a limit", () => {
   assert.ok(widthOf("Timestamp") >= 20 * PIXELS.mono + 20);
 });
 
-test("a width is chosen once, and that of the user stays", () => {
+test("a width is chosen once, and the user's width is kept", () => {
   const columns = new Columns();
   columns.add([entity("1", { A: value("Int32", "1"), B: value("Int32", "1") })]);
   columns.resize("B", 300);
   columns.fit(() => 100);
   columns.fit(() => 200);
   assert.deepEqual(["RowKey", "A", "B"].map((name) => columns.get(name).width), [100, 100, 300]);
-  assert.deepEqual(columns.layout.widths, [["B", 300]], "only the user's widths are remembered");
+  assert.deepEqual(columns.layout.widths, [["B", 300]], "only the user's widths must be remembered");
   const again = new Columns(columns.layout);
   again.add([entity("1", { B: value("Int32", "1"), C: value("Int32", "1") })]);
   again.fit(() => 100);
@@ -67,7 +67,7 @@ test("loaded entities are sorted by the values of a column, missing values last"
   assert.deepEqual(keys.map(({ rowKey }) => rowKey), ["b", "a"]);
 });
 
-test("JSON is indented, and its numbers and strings stay as they are", () => {
+test("JSON is indented, and its numbers and strings stay unchanged", () => {
   for (const [json, pretty] of [
     ["[]", "[]"],
     ['{"a":[],"b":{}}', '{\n  "a": [],\n  "b": {}\n}'],

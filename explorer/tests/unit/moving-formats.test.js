@@ -1,4 +1,5 @@
-// Files of entities as text: what is written is read back, in pieces of any size, and what is malformed is named with its line.
+// The file formats: written entities are read back, in pieces of any size, and malformed records are reported with
+// their lines.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -29,7 +30,7 @@ function entity(partitionKey, rowKey, properties) {
   return { partitionKey, rowKey, timestamp: "2031-04-01T06:30:00.1Z", etag: `W/"x"`, properties: new Map(values) };
 }
 
-// An entity as values that can be compared; -0 and 0 are told apart.
+// Returns an entity as values that can be compared. -0 and 0 are different.
 function shown({ partitionKey, rowKey, properties }) {
   const values = [...properties].map(([name, { type, text }]) => {
     const isNumber = type === "Edm.Double" && Number.isFinite(Number(text));
@@ -57,7 +58,7 @@ async function readAll(name, content, types = new Map()) {
   return records;
 }
 
-test("a line comes back as it was, in ASCII, with annotations where docs/export.md has them", () => {
+test("a line is restored exactly, and is in ASCII with the annotations that docs/export.md specifies", () => {
   const whole = entity(HOSTILE, "", PROPERTIES);
   for (const withTimestamps of [false, true]) {
     const line = writeLine(whole, { names: null, withTimestamps });
@@ -78,10 +79,10 @@ test("a line comes back as it was, in ASCII, with annotations where docs/export.
   );
 });
 
-test("lines that are no entity say why", () => {
+test("lines that are not entities are refused with a reason", () => {
   const line = (members) => `{"PartitionKey":"p","RowKey":"r"${members}}`;
   for (const [text, reason] of [
-    ["[1]", "a JSON object is expected"],
+    ["[1]", "expected a JSON object"],
     ["{}", "the PartitionKey is missing"],
     ['{"PartitionKey":"p"}', "the RowKey is missing"],
     ['{"PartitionKey":"p","RowKey":null}', "the RowKey is missing"],
@@ -93,8 +94,8 @@ test("lines that are no entity say why", () => {
     [line(',"a":"\\x"'), "this is not JSON: "],
     [line(',"a":01'), "this is not JSON: "],
     [line(',"a":"\n"'), "this is not JSON: "],
-    [line(',"N":[1]'), "a property has a list or an object as its value"],
-    [line(',"N":1,"\\u004e":1'), "'N' is given twice"],
+    [line(',"N":[1]'), "the value of a property is an array or an object"],
+    [line(',"N":1,"\\u004e":1'), "'N' occurs twice"],
     [line(',"N":2147483648'), "the value of 'N' is not Edm.Int32: "],
     [line(',"N@odata.type":"Edm.Int64","N":"x"'), "the value of 'N' is not Edm.Int64: "],
     [line(',"N":"x","N@odata.type":"Edm.Guid"'), "the value of 'N' is not Edm.Guid: "],
@@ -108,7 +109,7 @@ test("lines that are no entity say why", () => {
   }
 });
 
-test("what a service adds, nulls and names of the language are read as docs/export.md says", () => {
+test("annotations of a service, nulls and names with a meaning in JavaScript are read as docs/export.md specifies", () => {
   const text =
     ' { "odata.etag":"x", "odata.metadata" : "y","RowKey":"r","Timestamp@odata.type":"Edm.DateTime","Timestamp":"z",' +
     '"PartitionKey":"p","PartitionKey@odata.type":"Edm.String","a":null,"b@odata.type":"Edm.Guid","__proto__":1,"c":5e0,"d":"null"} \r';
@@ -123,7 +124,7 @@ test("what a service adds, nulls and names of the language are read as docs/expo
   ]);
 });
 
-test("CSV comes back as it was, and has columns that appear late", () => {
+test("CSV is restored exactly, including columns that appear late", () => {
   const entities = [entity("a", "1", { Text: ["Edm.String", ""] }), entity(HOSTILE, "", PROPERTIES), entity("b", " ", {})];
   const writer = new CsvWriter({ names: null, withTimestamps: false });
   entities.forEach((entity) => writer.add(entity));
@@ -147,7 +148,7 @@ test("CSV comes back as it was, and has columns that appear late", () => {
   );
 });
 
-test("CSV of other tools: missing types, types without a prefix, and types that were chosen", () => {
+test("CSV from other tools: missing types, types without a prefix, and chosen types", () => {
   const header = readHeader(parseFields("PartitionKey,RowKey,Timestamp,Age,Age@type,Name,Born"));
   const read = (record, types = []) => {
     const entity = entityOfFields(header, parseFields(record), new Map(types));
@@ -168,12 +169,12 @@ test("CSV of other tools: missing types, types without a prefix, and types that 
     "Age=Double(5) Name=Boolean(true)",
   );
   for (const [record, reason] of [
-    ["p,r,x,5,Edm.Int32,Ann", "the record has 6 fields, and the first one has 7"],
+    ["p,r,x,5,Edm.Int32,Ann", "the record has 6 fields, but the header has 7"],
     ["p,r,x,5,Edm.Int5,,", "'Edm.Int5' is not a type such as Edm.Int32"],
     ["p,r,x,five,Edm.Int32,,", "the value of 'Age' is not Edm.Int32: "],
-    ['p,r,x,a"b,,,', "a quote is inside of a field that does not begin with one"],
-    ['p,r,x,"a"b,,,', "a comma is missing after the quote that ends a field"],
-    ['p,r,x,"a', "a quote that begins in this record has no end"],
+    ['p,r,x,a"b,,,', "a quote inside a field that does not begin with one"],
+    ['p,r,x,"a"b,,,', "a comma is missing after the closing quote of a field"],
+    ['p,r,x,"a', "a quote that begins in this record is not closed"],
   ]) {
     assert.throws(
       () => read(record),
@@ -183,7 +184,7 @@ test("CSV of other tools: missing types, types without a prefix, and types that 
   }
   for (const [record, reason] of [
     ["PartitionKey,Name", "there is no column 'RowKey'"],
-    ["PartitionKey,RowKey,a,a", "the column 'a' is there twice"],
+    ["PartitionKey,RowKey,a,a", "the column 'a' occurs twice"],
   ]) {
     assert.throws(
       () => readHeader(parseFields(record)),
@@ -193,7 +194,7 @@ test("CSV of other tools: missing types, types without a prefix, and types that 
   }
 });
 
-test("records are found in pieces of any size, each with its first line", () => {
+test("records are found in pieces of any size, each with the number of its first line", () => {
   for (const [format, text, expected] of [
     [
       "jsonl",
@@ -224,13 +225,13 @@ test("records are found in pieces of any size, each with its first line", () => 
       ],
     ],
     ["json", "[]", []],
-    ["json", '[{"a":1}', [[1, "the array has no end"]]],
+    ["json", '[{"a":1}', [[1, "the array is not closed"]]],
     [
       "json",
       "[1] 2",
       [
         [1, "1"],
-        [1, "something follows the array"],
+        [1, "unexpected text after the array"],
       ],
     ],
   ]) {
@@ -245,7 +246,7 @@ test("records are found in pieces of any size, each with its first line", () => 
   }
 });
 
-test("the format of a file is that of its beginning", () => {
+test("the format of a file is detected from its beginning", () => {
   for (const [text, format] of [
     ['{"a"', "jsonl"],
     ["\n\n [", "json"],
@@ -263,7 +264,7 @@ test("files: a byte order mark, errors with their lines, and bytes that are not 
     csv.map(({ line, problem, entity }) => [line, problem, entity?.properties.get("A")?.text]),
     [
       [2, "", "\u00e9"],
-      [3, "the record has 2 fields, and the first one has 3", undefined],
+      [3, "the record has 2 fields, but the header has 3", undefined],
       [4, "", "x"],
     ],
   );
@@ -272,14 +273,14 @@ test("files: a byte order mark, errors with their lines, and bytes that are not 
     array.map(({ line, problem }) => [line, problem]),
     [
       [1, ""],
-      [2, "a JSON object is expected"],
+      [2, "expected a JSON object"],
     ],
   );
   await assert.rejects(readAll("a.csv", "A,B\n1,2"), {
-    message: "line 1: there is no column 'PartitionKey': the first line names the columns",
+    message: "line 1: there is no column 'PartitionKey': the first line must name the columns",
   });
   await assert.rejects(readAll("a.jsonl", new Uint8Array([0x7b, 0xff])), {
-    message: "the file is not UTF-8, somewhere after line 1",
+    message: "the file is not UTF-8: there is an invalid byte at or after line 1",
   });
 });
 
@@ -295,7 +296,7 @@ test("a preview and an import can read at the same time", async () => {
   assert.equal(source.bytesRead, source.file.size);
 });
 
-test("a preview guesses the types of columns without any", async () => {
+test("a preview guesses the types of columns that have none", async () => {
   const file = new File(
     [
       "PartitionKey,RowKey,A,B,C,D,E,F,G\n",
@@ -326,5 +327,5 @@ test("a preview guesses the types of columns without any", async () => {
   );
   const typed = new EntitySource(new File(["PartitionKey,RowKey,A,A@type\np,1,1,Edm.Int64\n"], "b.csv"), "csv", new Map());
   await typed.guessTypes();
-  assert.deepEqual([...typed.types], [], "the file has the types");
+  assert.deepEqual([...typed.types], [], "the file specifies the types");
 });

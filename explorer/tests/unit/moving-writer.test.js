@@ -1,4 +1,4 @@
-// How entities are grouped and written, against a service that is made up.
+// Grouping and writing entities, tested with a fake service.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -10,7 +10,7 @@ function record(partitionKey, rowKey, value = "1", line = 1, text = "x") {
   return { line, text, problem: "", entity: { partitionKey, rowKey, timestamp: "", etag: "", properties } };
 }
 
-// A table that refuses what it is told to, and notes what it is sent.
+// Returns a service with one table. It refuses the given keys and records the requests.
 function fakeService({ refuse = () => null } = {}) {
   const table = new Map();
   const calls = [];
@@ -49,7 +49,7 @@ async function write(service, records, kind = "insert", signal = new AbortContro
   return writer.outcome;
 }
 
-test("transactions have one partition, at most 100 entities, at most 1 MiB, and each key once", () => {
+test("a transaction covers one partition, at most 100 entities and 1 MiB, and no key twice", () => {
   const keys = (records) =>
     tasksOf(records).map((task) => task.map((items) => items.map(({ entity }) => entity.rowKey).join("")));
   const p = (rowKeys, text) => [...rowKeys].map((rowKey) => record("p", rowKey, "1", 1, text));
@@ -63,7 +63,7 @@ test("transactions have one partition, at most 100 entities, at most 1 MiB, and 
   );
 });
 
-test("everything is written, several transactions at a time", async () => {
+test("all entities are written, in several parallel transactions", async () => {
   const service = fakeService();
   const records = Array.from({ length: 9_950 }, (_, at) => record(`p${at % 7}`, String(at)));
   const outcome = await write(service, records);
@@ -71,7 +71,7 @@ test("everything is written, several transactions at a time", async () => {
   assert.equal(service.mostInFlight, 4);
 });
 
-test("of two with the same keys the second is written last, in any order of partitions", async () => {
+test("of two entities with the same keys, the second is written last, in any order of partitions", async () => {
   const service = fakeService();
   const records = ["1", "2", "3"].flatMap((value) => [record("p", "r", value), record("q", "r", value)]);
   await write(service, records, "insertOrReplace");
@@ -81,7 +81,7 @@ test("of two with the same keys the second is written last, in any order of part
   );
 });
 
-test("a transaction that is refused is written one by one; what exists already and is equal did not fail", async () => {
+test("the entities of a refused transaction are written one by one, and equal existing entities do not fail", async () => {
   const refuse = (key) => (key === "p/bad" ? new ServiceError(400, "PropertyValueTooLarge", "Too large.") : null);
   const service = fakeService({ refuse });
   await write(service, [record("p", "1"), record("p", "2")]);
@@ -103,7 +103,7 @@ test("a transaction that is refused is written one by one; what exists already a
   );
 });
 
-test("a file that is imported again is compared in pieces", async () => {
+test("when a file is imported again, whole groups are compared", async () => {
   const service = fakeService();
   const records = Array.from({ length: 150 }, (_, at) => record("p'", String(at).padStart(3, "0")));
   await write(service, records.slice(0, 120));
@@ -114,7 +114,7 @@ test("a file that is imported again is compared in pieces", async () => {
   assert.ok(service.calls.some(([call]) => call === "PartitionKey eq 'p''' and RowKey ge '000' and RowKey le '099'"));
 });
 
-test("refusals that the next entity would get end the import", async () => {
+test("an error that the next entity would also get ends the import", async () => {
   for (const [status, code] of [
     [403, "AuthenticationFailed"],
     [404, "TableNotFound"],
@@ -128,7 +128,7 @@ test("refusals that the next entity would get end the import", async () => {
   }
 });
 
-test("what an import did not come to is known when it ends early", async () => {
+test("when an import ends early, the entities that were not written are known", async () => {
   const refuse = (key) =>
     key === "q/5" ? new ServiceError(500, "InternalError", "No.") : key === "q/1" ? new ServiceError(400, "Bad", "Bad.") : null;
   const service = fakeService({ refuse });
@@ -149,7 +149,7 @@ test("what an import did not come to is known when it ends early", async () => {
   );
 });
 
-test("a server that goes away for a moment is asked again", async () => {
+test("a request is retried if the server is briefly unreachable", async () => {
   const service = fakeService({ refuse: (_key, call) => (call === 1 ? new Unreachable() : null) });
   const outcome = await write(service, [record("p", "1"), record("p", "2")]);
   assert.deepEqual([outcome.written, service.calls.length], [2, 2]);

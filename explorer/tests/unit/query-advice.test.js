@@ -1,4 +1,4 @@
-// What the page says about the cost of a query: key use, advice, ranges in words, history and links.
+// The cost of a query: key use, advice and descriptions of ranges; and the history and links of queries.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -21,18 +21,18 @@ function advice(filter, page, { select = null, top = null, complete = true } = {
 test("advice follows from the plan and the filter", () => {
   const cases = [
     ["", { plan: "table scan", examined: 50, returned: 50 }, ["browse"], /PartitionKey eq/],
-    ["A eq 1", { plan: "table scan", examined: 5000, returned: 3 }, ["scan", "index"], /5,000 entities examined for 3 returned.*one partition/],
-    ["RowKey eq 'a'", { plan: "table scan", examined: 50, returned: 3 }, ["scan"], /RowKey alone narrows nothing/],
-    ["PartitionKey eq 'a' or A eq 1", { plan: "table scan", examined: 50, returned: 3 }, ["scan", "index"], /or makes it so, since A/],
+    ["A eq 1", { plan: "table scan", examined: 5000, returned: 3 }, ["scan", "index"], /5,000 entities examined to return 3.*one partition/],
+    ["RowKey eq 'a'", { plan: "table scan", examined: 50, returned: 3 }, ["scan"], /RowKey alone does not narrow/],
+    ["PartitionKey eq 'a' or A eq 1", { plan: "table scan", examined: 50, returned: 3 }, ["scan", "index"], /cause is or: A can/],
     ["partitionkey eq 'a'", { plan: "table scan", examined: 50, returned: 0 }, ["scan", "lookalike"], /./],
     ["Timestamp gt datetime'2026-01-01T00:00:00Z'", { plan: "table scan", examined: 50, returned: 1 }, ["scan", "timestamp"], /./],
     ["PartitionKey eq 'a'", { plan: "row range", examined: 50, returned: 50 }, ["fits"], /keys fit/],
     ["PartitionKey eq 'a' and A eq 1", { plan: "row range", examined: 200, returned: 1 }, ["partition-scan"], /RowKey range.*put A into/],
     ["PartitionKey eq 'a' and A eq 1", { plan: "row range", examined: 20, returned: 19 }, [], /^$/],
     ["PartitionKey eq 'a' and RowKey gt 'b' and A eq 1", { plan: "row range", examined: 200, returned: 1 }, ["row-range"], /With A/],
-    ["PartitionKey eq 'a' and RowKey eq 'b'", { plan: "point", examined: 1, returned: 1 }, ["point"], /One entity/],
-    ["PartitionKey eq 'a' and PartitionKey eq 'b'", { plan: "nothing", rangeCount: 0, examined: 0, returned: 0 }, ["nothing"], /exclude/],
-    ["PartitionKey gt 'a' and RowKey eq 'b'", { plan: "partition range", examined: 9, returned: 1 }, ["partitions"], /narrows the first/],
+    ["PartitionKey eq 'a' and RowKey eq 'b'", { plan: "point", examined: 1, returned: 1 }, ["point"], /at most one entity/],
+    ["PartitionKey eq 'a' and PartitionKey eq 'b'", { plan: "nothing", rangeCount: 0, examined: 0, returned: 0 }, ["nothing"], /mutually exclusive/],
+    ["PartitionKey gt 'a' and RowKey eq 'b'", { plan: "partition range", examined: 9, returned: 1 }, ["partitions"], /narrows at most the first/],
     ["PartitionKey ge 'a' and PartitionKey lt 'b'", { plan: "partition range", examined: 9, returned: 9 }, ["partitions", "fits"], /every partition/],
     ["PartitionKey ne 'a'", { plan: "ranges", rangeCount: 2, examined: 9, returned: 9 }, ["negation", "ranges"], /does not narrow/],
     ["not (PartitionKey eq 'a')", { plan: "ranges", rangeCount: 2, examined: 9, returned: 9 }, ["negation", "ranges"], /does not narrow/],
@@ -51,7 +51,7 @@ test("advice on projections and pages", () => {
   const scan = { plan: "row range", examined: 300, returned: 300, bytes: 1024 * 1024 };
   const ids = (...given) => advice(...given).map(({ id }) => id);
   assert.deepEqual(ids("PartitionKey eq 'a'", scan), ["fits", "select"]);
-  assert.match(plain(advice("PartitionKey eq 'a'", scan)[1].words), /3\.4 KiB.*does not examine fewer/);
+  assert.match(plain(advice("PartitionKey eq 'a'", scan)[1].words), /3\.4 KiB.*not the number of entities examined/);
   assert.deepEqual(ids("PartitionKey eq 'a'", scan, { select: ["A"] }), ["fits"]);
   const wasteful = { plan: "row range", examined: 300, returned: 3 };
   assert.deepEqual(ids("PartitionKey eq 'a' and A eq 1", wasteful, { select: ["A"] }), ["partition-scan", "select-examines"]);
@@ -59,7 +59,7 @@ test("advice on projections and pages", () => {
   assert.deepEqual(ids("PartitionKey eq 'a'", { plan: "row range", examined: 11, returned: 10 }, { top: 10, complete: false }), ["fits"]);
 });
 
-test("a server that says nothing is given no advice, and a filter with a mistake does no harm", () => {
+test("there is no advice without a report from the server, and a filter with an error is harmless", () => {
   const silent = { explain: null, milliseconds: 2, bytes: 100, entities: 3, requestId: "" };
   assert.deepEqual(advise(costOf([silent], true), { filter: "A eq 1", select: null, top: null }), []);
   assert.deepEqual(advice("A EQ 1", { plan: "table scan", examined: 5, returned: 5 }).map(({ id }) => id), ["scan"]);
@@ -88,7 +88,7 @@ test("how far a filter narrows the keys", () => {
   }
 });
 
-test("key ranges in words", () => {
+test("descriptions of key ranges", () => {
   const words = (plan, from, to, rangeCount = 1) => rangeWords({ plan, ranges: [{ from, to }], rangeCount }).map(plain);
   assert.deepEqual(words("table scan", null, null), ["every key"]);
   const rows = (from, to) => words("row range", from, to)[0].replace("PartitionKey = 'a', ", "");
@@ -101,8 +101,8 @@ test("key ranges in words", () => {
   assert.equal(rows(["a"], ["a", "2"]), "RowKey before '2'");
   assert.deepEqual(words("partition range", ["a"], ["c", "2"]), ["PartitionKey from 'a' before 'c' (RowKey '2')"]);
   assert.deepEqual(words("partition range", ["a\u0001"], ["c\u0001"]), ["PartitionKey after 'a' up to 'c'"]);
-  assert.deepEqual(words("partition range", null, ["c"]), ["PartitionKey from the first before 'c'"]);
-  assert.deepEqual(words("ranges", ["a"], null, 9), ["PartitionKey from 'a' to the last", "… and 8 more"]);
+  assert.deepEqual(words("partition range", null, ["c"]), ["PartitionKey before 'c'"]);
+  assert.deepEqual(words("ranges", ["a"], null, 9), ["PartitionKey from 'a'", "… and 8 more"]);
 });
 
 function storage() {
@@ -110,7 +110,7 @@ function storage() {
   return { values, getItem: (name) => values.get(name) ?? null, setItem: (name, value) => values.set(name, value), removeItem: (name) => values.delete(name) };
 }
 
-test("the history holds the last 50 queries of a table, newest first and each once", () => {
+test("the history contains the last 50 queries of a table, each once, newest first", () => {
   const store = storage();
   const history = new History(store, "acme", "cars");
   for (let at = 0; at < 60; at++) history.add({ filter: `A eq ${at}`, select: null, top: null });
@@ -123,7 +123,7 @@ test("the history holds the last 50 queries of a table, newest first and each on
   assert.equal(store.values.size, 0);
 });
 
-test("saved queries have one name each, and what is not a query is left out", () => {
+test("saved queries have unique names, and stored values that are not queries are ignored", () => {
   const store = storage();
   const history = new History(store, "acme", "cars");
   history.save("b", { filter: "1", select: null, top: 5 });
@@ -139,7 +139,7 @@ test("saved queries have one name each, and what is not a query is left out", ()
   }
 });
 
-test("a browser that stores nothing has no history, and no error", () => {
+test("a browser without storage has no history and causes no error", () => {
   const refuse = () => {
     throw new Error("SecurityError");
   };
@@ -148,7 +148,7 @@ test("a browser that stores nothing has no history, and no error", () => {
   assert.deepEqual(history.queries, []);
 });
 
-test("the address of a query names all of it", () => {
+test("the URL of a query contains the whole query", () => {
   const filter = "A eq '#/?&=+% ü😀'";
   const hash = queryHash("cars", { filter, select: ["A", "B"], top: 5 });
   const [path, options] = hash.split("?");

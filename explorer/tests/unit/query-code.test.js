@@ -1,4 +1,4 @@
-// The query as a program: strings of each language with hostile texts, and programs that can be compiled.
+// Queries as programs: hostile strings as literals of each language, and programs that compile.
 
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
@@ -18,7 +18,7 @@ const HOSTILE = [
   "ü ß 日本 😀", "\u202eRTL\u2066", "\u200b\u00a0\u2028\u2029\ufeff", "a*/ // # --", "\u{e0041}", "'''\"\"\"", "!history", "-x", "@file",
 ];
 
-test("strings of Python and JavaScript mean the text again", () => {
+test("Python and JavaScript literals evaluate to the original string", () => {
   for (const text of HOSTILE) {
     assert.equal(JSON.parse(javascriptString(text)), text);
     assert.equal(Function(`"use strict"; return ${javascriptString(text)}`)(), text);
@@ -27,7 +27,7 @@ test("strings of Python and JavaScript mean the text again", () => {
   assert.deepEqual(JSON.parse(execFileSync("python3", ["-c", program], { encoding: "utf8" })), HOSTILE);
 });
 
-test("strings of other languages hold nothing that cannot be seen, and no end of their own", () => {
+test("literals of all languages contain no invisible characters and do not end early", () => {
   for (const write of [csharpString, javaString, rustString, javascriptString, pythonString]) {
     for (const text of HOSTILE) {
       const literal = write(text);
@@ -40,14 +40,14 @@ test("strings of other languages hold nothing that cannot be seen, and no end of
   assert.equal(rustString("\u0000\u{e0041}\ud800"), '"\\u{0}\\u{e0041}\ufffd"');
 });
 
-test("arguments of a shell mean the text again", () => {
+test("shell arguments evaluate to the original string", () => {
   for (const text of HOSTILE.filter((text) => !text.includes("\0"))) {
     assert.equal(execFileSync("sh", ["-c", `printf %s ${shellString(text)}`], { encoding: "utf8" }), text);
   }
   assert.match(urlText("a'b(c)*!~/?#&%ü \ud800"), /^[\w%.-]+$/);
 });
 
-// What a program of a shell passes on, each argument on its own.
+// Returns the arguments that a shell script passes to a command.
 function argumentsOf(script, command) {
   const shim = `${command}() { for argument do printf '%s\\0' "$argument"; done; }\n`;
   return execFileSync("sh", ["-c", shim + script], { encoding: "utf8", env: { TABLE_SAS: "sv=1&sig=x%2By" } }).split("\0").slice(0, -1);
@@ -57,7 +57,7 @@ function write(id, table, query, sas = null) {
   return LANGUAGES.find((language) => language.id === id).write(taskOf(SERVICE, table, query, sas));
 }
 
-test("curl and the command line pass on table and filter as they are", () => {
+test("curl and the command line receive the table and the filter unchanged", () => {
   for (const text of HOSTILE.filter((text) => !text.includes("\0"))) {
     const query = { filter: `A eq '${text}'`, select: ["A", `B${text.replaceAll(",", "")}`], top: 5 };
     const options = argumentsOf(write("command-line", text, query), "rowhouse");
@@ -72,14 +72,14 @@ test("curl and the command line pass on table and filter as they are", () => {
   }
 });
 
-test("a signature is in the program only if one was made", () => {
+test("a program contains a signature only if one was created", () => {
   const query = { filter: "", select: null, top: null };
   assert.match(write("curl", "cars", query), /^# TABLE_SAS holds/);
   assert.match(write("curl", "cars", query, "sv=1&sig=abc%3D"), /^TABLE_SAS='sv=1&sig=abc%3D'$/m);
   for (const { id } of LANGUAGES.filter(({ id }) => id !== "curl")) assert.doesNotMatch(write(id, "cars", query, "sig=abc"), /sig=abc/, id);
 });
 
-test("programs have only what the query has, and never more than is wanted", () => {
+test("programs contain only the options of the query, and respect its limit", () => {
   for (const { id, write: writeProgram } of LANGUAGES) {
     const everything = writeProgram(taskOf(SERVICE, "cars", { filter: "  ", select: null, top: null }));
     assert.doesNotMatch(everything, /filter|select:|select=|maxPage|limit\(|take\(|islice|\$top|--top/i, id);
@@ -97,7 +97,7 @@ const CHECKS = [
   { id: "command-line", file: "query.sh", command: ["sh", "-n"] },
 ];
 
-test("programs with hostile texts can be compiled", () => {
+test("programs with hostile strings compile", () => {
   const folder = mkdtempSync(join(tmpdir(), "explorer-"));
   try {
     for (const { id, file, command: [program, ...options] } of CHECKS) {

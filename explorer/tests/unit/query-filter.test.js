@@ -1,4 +1,4 @@
-// The language of filters as the page knows it: the grammar and its errors, fields, and completion.
+// The filter language in the page: the grammar and its errors, fields, and completion.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -8,7 +8,7 @@ import { isFilterName, parseFilter, writeLiteral } from "../../web/query/filter-
 
 const compare = (property, operator, type, text) => ({ kind: "compare", property, operator, literal: { type: `Edm.${type}`, text } });
 
-test("filters of the specification become trees", () => {
+test("filters from the specification are parsed into trees", () => {
   const a = compare("A", "eq", "Int32", "3");
   const cases = [
     ["A eq 3", a],
@@ -51,11 +51,11 @@ function withoutGroups(node) {
   return Object.fromEntries(Object.entries(node).filter(([name]) => name !== "group").map(([name, value]) => [name, withoutGroups(value)]));
 }
 
-// Each has the piece of the text that is wrong; ^ stands for its end.
-test("mistakes are found where they are", () => {
+// Each case lists the invalid parts of the text; ^ stands for the end.
+test("errors are found at their positions", () => {
   const cases = [
     ["A EQ 1", ["EQ"], /lower case: eq/],
-    ["A = 1 AND B == 2", ["=", "AND", "=="], /eq instead of =/],
+    ["A = 1 AND B == 2", ["=", "AND", "=="], /Use eq instead of =/],
     ['A eq "x"', ['"x"'], /single quotes/],
     ["A eq ‘x y’", ["‘x y’"], /single quotes/],
     ["A eq 'x", ["'x"], /closing quote/],
@@ -67,23 +67,23 @@ test("mistakes are found where they are", () => {
     ["A eq datetime'2024-02-30T00:00:00Z'", ["datetime'2024-02-30T00:00:00Z'"], /time/],
     ["A eq datetime'1500-01-01T00:00:00Z'", ["datetime'1500-01-01T00:00:00Z'"], /time/],
     ["A eq 3m", ["3m"], /suffix/],
-    ["A eq null", ["A eq null"], /no null/],
+    ["A eq null", ["A eq null"], /null is not supported/],
     ["A eq B", ["B"], /quotes: 'B'/],
     ["1 eq 2", ["1 eq 2"], /property on one side/],
-    ["PartitionKey eq 12", ["12"], /text/],
+    ["PartitionKey eq 12", ["12"], /string/],
     ["Timestamp gt '2024'", ["'2024'"], /datetime/],
     ["PartitionKey and A", ["PartitionKey"], /alone/],
-    ["startswith(A, 'x') and B eq 'y", ["startswith", "'y"], /no functions.*Name ge/],
+    ["startswith(A, 'x') and B eq 'y", ["startswith", "'y"], /not support functions.*Name ge/],
     ["A/B eq 1", ["A/B"], /paths/],
     ["A eq 1 B", ["B"], /operator is missing/],
-    ["A eq 1)", [")"], /not opened/],
+    ["A eq 1)", [")"], /no opening parenthesis/],
     ["(A eq 1", ["("], /closing parenthesis/],
     ["A eq", ["^"], /too early/],
     ["A and", ["^"], /too early/],
     ["and eq 1 and", ["^"], /too early/],
     ["A eq not B", ["not"], /value here/],
     ["A eq 1 eq 2", ["eq"], /chained/],
-    ["$A eq 1", ["$"], /no meaning/],
+    ["$A eq 1", ["$"], /not valid here/],
     ["A eq - 1", ["-"], /minus/],
     ["1", ["1"], /alone/],
   ];
@@ -96,7 +96,7 @@ test("mistakes are found where they are", () => {
   }
 });
 
-test("only what typing on may complete is called incomplete", () => {
+test("only errors that further typing may resolve are incomplete", () => {
   for (const text of ["A eq", "A eq 'x", "(A eq 1", "A and ", "PartitionKey"]) {
     assert.ok(parseFilter(text).errors.every((error) => error.incomplete), text);
   }
@@ -105,7 +105,7 @@ test("only what typing on may complete is called incomplete", () => {
   }
 });
 
-test("no text makes the parser fail or take long", () => {
+test("no text makes the parser crash or take long", () => {
   const pieces = ["(", ")", "'", "not ", "A", " eq ", "1", "-", "and ", ",", "/", "\u0000", "😀", "\ud800", '"', "datetime'", "X'", " or ", "null", "."];
   let seed = 7;
   const next = (count) => (seed = (seed * 48271) % 2147483647) % count;
@@ -119,7 +119,7 @@ test("no text makes the parser fail or take long", () => {
   assert.equal(parseFilter(`${"not ".repeat(255)}A`).errors.length, 0);
 });
 
-test("literals are written so that they are read again", () => {
+test("written literals are parsed to the same value", () => {
   const values = [
     ["String", "O'Neil ' "], ["Int32", "-7"], ["Int64", "9007199254740993"], ["Double", "5"], ["Double", "1e+21"], ["Double", "NaN"],
     ["Double", "-Infinity"], ["Boolean", "false"], ["DateTime", "2026-01-02T03:04:05.1234567Z"],
@@ -133,12 +133,12 @@ test("literals are written so that they are read again", () => {
   }
 });
 
-test("names that a filter can have", () => {
+test("names that a filter can contain", () => {
   for (const name of ["A", "_a1", "Größe", "и", "and", "eq"]) assert.ok(isFilterName(name), name);
   for (const name of ["", "not", "null", "true", "a b", "a-b", "1a", "<img onerror=alert(1)>", "a'b", " a"]) assert.ok(!isFilterName(name), name);
 });
 
-test("a filter of conditions is shown as fields, and written again", () => {
+test("a filter of conditions is converted to fields and back", () => {
   const text = "PartitionKey eq 'it''s' and RowKey ge 'ab' and RowKey lt 'ac' and N ge 3L and B eq X'00ff'";
   const { conditions } = readConditions(text);
   assert.deepEqual(conditions.map(({ property, operator, text }) => [property, operator, text]), [
@@ -163,14 +163,14 @@ test("a filter of conditions is shown as fields, and written again", () => {
   assert.deepEqual(readConditions(" "), { conditions: [] });
 });
 
-test("a filter that is more than fields says why", () => {
+test("a filter that cannot be shown as fields has a reason", () => {
   assert.match(readConditions("A eq 1 or B eq 2").reason, /“or”/);
   assert.match(readConditions("not (A eq 1)").reason, /“not”/);
   assert.match(readConditions("A eq 1 and true").reason, /true/);
-  assert.match(readConditions("A eq").reason, /mistakes/);
+  assert.match(readConditions("A eq").reason, /^Correct this error first: /);
 });
 
-test("the end of a prefix follows every text that begins with it", () => {
+test("the successor of a prefix follows every string with that prefix", () => {
   for (const [prefix, end] of [["ab", "ac"], ["a\uffff", "b"], ["\ud7ff", "\u{10000}"], ["\u{10ffff}", "\ue000"], ["😀", "😁"]]) {
     assert.equal(successor(prefix), end);
     assert.ok(`${prefix}\uffff\uffff` < end);
@@ -182,14 +182,14 @@ test("the end of a prefix follows every text that begins with it", () => {
 
 const PROPERTIES = new Map([["Age", "Edm.Int32"], ["Active", "Edm.Boolean"], ["At", "Edm.DateTime"], ["<img>", "Edm.String"], ["Big", "Edm.Int64"]]);
 
-// A bar stands for the caret.
+// Returns the labels of the suggestions. A bar in the text marks the caret.
 function labels(text) {
   const caret = text.indexOf("|");
   const { options } = complete(text.replace("|", ""), caret, PROPERTIES, new Date("2026-05-05T05:05:05.678Z"));
   return options.map(({ label }) => label);
 }
 
-test("completion offers what fits at the caret", () => {
+test("completion offers the options that fit at the caret", () => {
   const comparisons = ["eq", "ne", "gt", "ge", "lt", "le"];
   const names = ["PartitionKey", "RowKey", "Timestamp", "Active", "Age", "At", "Big", "not"];
   const cases = [
@@ -221,7 +221,7 @@ test("completion offers what fits at the caret", () => {
   for (const [text, expected] of cases) assert.deepEqual(labels(text), expected, text);
 });
 
-test("completion replaces the word at the caret, and puts the caret into quotes", () => {
+test("completion replaces the word at the caret, and places the caret inside quotes", () => {
   const name = complete("Agx eq 1", 2, PROPERTIES, new Date());
   assert.deepEqual([name.start, name.end, name.typed], [0, 3, "Ag"]);
   const value = complete("RowKey eq ", 10, PROPERTIES, new Date()).options[0];

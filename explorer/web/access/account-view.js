@@ -1,4 +1,4 @@
-// The account: signatures, the properties of the service, its replication, and its requests in the last hours.
+// The view of the account: signatures, service properties, replication, and the requests in the last 24 hours.
 
 import { SasCredential } from "../core/credential.js";
 import { ServiceError, describe } from "../core/errors.js";
@@ -14,13 +14,13 @@ import { accountSasForm, noKey } from "./sas-forms.js";
 /** @import { Session } from "../session.js" */
 
 /**
- * The requests of an operation.
+ * The requests for an operation. `milliseconds` is their average latency on the server.
  * @typedef {{operation: string, requests: number, failed: number, milliseconds: number, ingress: number, egress: number}} Usage
  */
 
 const DAY_MS = 86_400_000;
 const RULES_MAX = 5;
-/** Storage Analytics writes its entities there (docs/analytics.md). */
+/** The table to which Storage Analytics writes hourly metrics (docs/analytics.md). */
 const METRICS_TABLE = "$MetricsHourPrimaryTransactionsTable";
 
 export class AccountView extends HTMLElement {
@@ -37,12 +37,12 @@ export class AccountView extends HTMLElement {
       h("div", { class: "heading" }, h("h1", null, `Account ${service.account}`)),
       card("Shared access signature", service.may("sign") ? accountSasForm(service) : noKey()),
       service.may("properties") ? card("Service properties", propertiesForm(service)) : null,
-      // In host style the second endpoint has another origin, which this page must not ask.
+      // With host-style URLs, the secondary endpoint has a different origin, to which this page must not send requests.
       service.may("properties") && settings.hostAccount === null
-        ? card("Replication", onDemand(service, "Show the replication", replication))
+        ? card("Replication", onDemand(service, "Show replication status", replication))
         : null,
       service.may("query", METRICS_TABLE)
-        ? card("Requests in the last 24 hours", onDemand(service, "Show the requests", usage))
+        ? card("Requests in the last 24 hours", onDemand(service, "Show requests", usage))
         : null,
     );
   }
@@ -51,7 +51,8 @@ export class AccountView extends HTMLElement {
 customElements.define("account-view", AccountView);
 
 /**
- * What is loaded by a button only, so that an account without it is not asked each time.
+ * Creates a part of the view that is loaded only when the user presses a button, so that opening the view sends no
+ * request for it.
  * @param {TableService} service
  * @param {string} label
  * @param {(service: TableService) => Promise<HTMLElement>} load
@@ -87,15 +88,15 @@ async function usage(service) {
     } while (next);
   } catch (error) {
     if (error instanceof ServiceError && error.status === 404) {
-      return h("p", null, "The server does not count requests. It does when it is started with --analytics.");
+      return h("p", null, "The server does not record metrics. To record them, start it with --analytics.");
     }
     throw error;
   }
   const used = usageOf(entities);
   if (used.length === 0) {
-    return h("p", null, "There is no hour with requests yet. The entities of an hour are written when it is over.");
+    return h("p", null, "There are no metrics yet. The metrics of each hour are written after it ends.");
   }
-  const heads = ["Operation", "Requests", "Failed", "Milliseconds", "Bytes in", "Bytes out"].map((name) =>
+  const heads = ["Operation", "Requests", "Failed", "Average latency (ms)", "Bytes in", "Bytes out"].map((name) =>
     h("th", { scope: "col" }, name),
   );
   const lines = used.map(({ operation, requests, failed, milliseconds, ingress, egress }) => {
@@ -115,7 +116,7 @@ async function usage(service) {
 }
 
 /**
- * The filter for the entities of users in the last 24 hours.
+ * Returns the filter for the entities that count user requests in the last 24 hours.
  * @param {Date} now
  */
 function usageFilter(now) {
@@ -124,7 +125,7 @@ function usageFilter(now) {
 }
 
 /**
- * Entities added up by operation, the most frequent one first; `All` is the last.
+ * Adds up entities by operation. The most frequent operation comes first; `All` comes last.
  * @param {Entity[]} entities
  * @returns {Usage[]}
  */
@@ -137,7 +138,7 @@ function usageOf(entities) {
     const usage = all.get(operation) ?? { operation, requests: 0, failed: 0, milliseconds: 0, ingress: 0, egress: 0 };
     const requests = number("TotalRequests");
     const succeeded = number("Success") + number("AnonymousSuccess") + number("SASSuccess");
-    // Latencies are averages of the successful requests.
+    // Latencies are averages over successful requests.
     usage.milliseconds += number("AverageServerLatency") * succeeded;
     usage.requests += requests;
     usage.failed += requests - succeeded;
@@ -171,8 +172,8 @@ function propertiesForm(service) {
 function propertiesFields(service, properties, onSaved) {
   const mayChange = !(service.credential instanceof SasCredential) || service.credential.has("w", "s");
   const cors = corsEditor(properties.cors);
-  const hours = metricsFields("Metrics of each hour", properties.hourMetrics);
-  const minutes = metricsFields("Metrics of each minute", properties.minuteMetrics);
+  const hours = metricsFields("Metrics per hour", properties.hourMetrics);
+  const minutes = metricsFields("Metrics per minute", properties.minuteMetrics);
   const logging = loggingFields(properties.logging);
   const problem = h("p", { class: "problem", role: "alert" });
   const button = h("button", { type: "submit", class: "primary", hidden: !mayChange }, "Save properties");
@@ -188,7 +189,7 @@ function propertiesFields(service, properties, onSaved) {
         logging: logging.value(),
       });
       onSaved();
-      notify("The properties of the service were saved.", { kind: "success" });
+      notify("The service properties were saved.", { kind: "success" });
     } catch (error) {
       problem.textContent = describe(error);
     } finally {
@@ -210,7 +211,7 @@ function propertiesFields(service, properties, onSaved) {
     ),
     problem,
     button,
-    h("p", { class: "hint" }, "A change is in effect at once; in the cloud it takes up to 30 seconds."),
+    h("p", { class: "hint" }, "Changes take effect immediately. In Azure, they can take up to 30 seconds."),
   );
 }
 
@@ -227,8 +228,8 @@ function retentionFields(retention) {
  * @param {Metrics} metrics
  */
 function metricsFields(title, metrics) {
-  const enabled = checkbox("Record", { checked: metrics.enabled });
-  const includeApis = checkbox("For each operation, too", { checked: metrics.includeApis });
+  const enabled = checkbox("Record metrics", { checked: metrics.enabled });
+  const includeApis = checkbox("Include each operation", { checked: metrics.includeApis });
   const retention = retentionFields(metrics.retention);
   const element = h("fieldset", null, h("legend", null, title), enabled, includeApis, retention.element);
   /** @returns {Metrics} */
@@ -250,7 +251,7 @@ function loggingFields(logging) {
     write,
     drop,
     retention.element,
-    h("p", { class: "hint" }, "Logs are blobs, which a server of Rowhouse does not write; it keeps the setting."),
+    h("p", { class: "hint" }, "Azure writes logs as blobs. Rowhouse only stores this setting and writes no logs."),
   );
   const value = () => ({
     read: read.input.checked,
@@ -262,14 +263,15 @@ function loggingFields(logging) {
 }
 
 /**
- * The rules by which browsers let pages of other origins use the account, to edit; `value` has them as they are then.
+ * Creates an editor for the CORS rules, which let pages from other origins use the account. `value` returns the edited
+ * rules.
  * @param {CorsRule[]} rules
  */
 function corsEditor(rules) {
   /** @type {{element: HTMLElement, origins: HTMLInputElement, value: () => CorsRule}[]} */
   let rows = [];
   const list = h("div", null);
-  const empty = h("p", null, "There is no rule: pages of other origins cannot use the account.");
+  const empty = h("p", null, "There are no rules, so pages from other origins cannot use the account.");
   const add = h("button", { type: "button" }, "Add rule");
   const update = () => {
     replaceChildren(
@@ -310,18 +312,18 @@ function ruleFields(rule, onRemove) {
   const [origins, methods, headers, exposedHeaders] = [rule.origins, rule.methods, rule.headers, rule.exposedHeaders].map(input);
   const maxAge = h("input", { type: "number", min: "0", value: rule.maxAgeSeconds });
   if (!origins || !methods || !headers || !exposedHeaders) {
-    throw new Error("A rule has four lists.");
+    throw new Error("A rule has four text fields.");
   }
   const element = h(
     "fieldset",
     null,
     h("legend", null, ""),
-    field("Allowed origins", origins, "Such as https://a.example,https://*.b.example, or * for all."),
-    field("Allowed methods", methods, "Such as GET,POST,MERGE."),
+    field("Allowed origins", origins, "For example https://a.example,https://*.b.example, or * for all origins."),
+    field("Allowed methods", methods, "For example GET,POST,MERGE."),
     h(
       "div",
       { class: "pair" },
-      field("Allowed headers", headers, "Such as x-ms-*,content-type."),
+      field("Allowed headers", headers, "For example x-ms-*,content-type."),
       field("Exposed headers", exposedHeaders),
     ),
     field("Maximum age in seconds", maxAge),

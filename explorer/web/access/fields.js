@@ -1,11 +1,12 @@
-// What the views of this part share: a place for what is loaded, and fields for times in UTC and for permissions.
+// The elements that the views in this folder share: content that is loaded, and fields for times in UTC and for
+// permissions.
 //
-// Must not know what the service does.
+// Must not depend on the service.
 
 import { describe } from "../core/errors.js";
 import { checkbox, field, h, replaceChildren } from "../ui/dom.js";
 
-/** @type {[string, number][]} names and hours */
+/** @type {[string, number][]} labels and hours */
 const DURATIONS = [
   ["1 hour", 1],
   ["1 day", 24],
@@ -13,7 +14,7 @@ const DURATIONS = [
 ];
 
 /**
- * A part of a view.
+ * Creates a section of a view.
  * @param {string} title
  * @param {HTMLElement} content
  */
@@ -22,7 +23,8 @@ export function card(title, content) {
 }
 
 /**
- * A place for an element that is loaded. What fails is tried again when the service is reachable again, or by a button.
+ * Creates a container for an element that is loaded. If loading fails, it is retried when the service becomes reachable
+ * again, or when the user presses a button.
  * @param {EventTarget} service
  * @param {() => Promise<HTMLElement>} load
  */
@@ -39,14 +41,15 @@ export function loaded(service, load) {
       service.addEventListener("reachable", again, { once: true });
     }
   };
-  // The user may have gone to another view.
+  // The user may have left the view.
   const again = () => place.isConnected && run();
   void run();
   return place;
 }
 
 /**
- * A time in UTC. Its value is empty, or like 2026-01-31T12:00:00Z. A text that was given and not changed stays as it is.
+ * Creates a field for a time in UTC. Its value is empty, or a time such as 2026-01-31T12:00:00Z. A given time that the
+ * user does not edit keeps all its digits.
  * @param {string} label
  * @param {{text?: string, hasDurations?: boolean}} [options]
  */
@@ -61,7 +64,7 @@ export function timeField(label, { text = "", hasDurations = false } = {}) {
   const choices = DURATIONS.map(([name, hours]) => {
     const choose = () => {
       set(inFuture(hours));
-      // As if it had been typed: forms take away what was made from other values.
+      // As if the user had typed it, so that the form removes a signature created from other values.
       input.dispatchEvent(new Event("input", { bubbles: true }));
     };
     return h("button", { type: "button", class: "quiet", onclick: choose }, `in ${name}`);
@@ -82,7 +85,7 @@ export function inFuture(hours) {
 }
 
 /**
- * Check boxes whose value is the letters of those that are checked.
+ * Creates a group of checkboxes. Its value consists of the letters of those that are checked.
  * @param {string} title
  * @param {{letter: string, label: string}[]} options
  * @param {string} checked

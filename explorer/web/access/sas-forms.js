@@ -1,4 +1,5 @@
-// The forms for shared access signatures, of a table and of the account. They are signed in this page, with the account key.
+// The forms for shared access signatures, for a table and for the account. Signatures are created in the browser with
+// the account key.
 
 import { KeyCredential } from "../core/credential.js";
 import { describe } from "../core/errors.js";
@@ -11,11 +12,11 @@ import { ENTITY_PERMISSIONS, accountSasInWords, problemOfAccountSas, problemOfTa
 /** @import { TableService } from "../core/client.js" */
 /** @import { StoredPolicy } from "../core/xml.js" */
 /**
- * The values of the fields that both forms have.
+ * The values of the fields in both forms.
  * @typedef {{start: string, expiry: string, protocol: string, ipRange: string}} Circumstances
  */
 
-/** Those of accounts, in the order in which the protocol writes them. */
+/** The permissions of account signatures, in the order in which the protocol writes them. */
 const ACCOUNT_PERMISSIONS = [
   { letter: "r", label: "Read" },
   { letter: "w", label: "Write" },
@@ -26,21 +27,22 @@ const ACCOUNT_PERMISSIONS = [
   { letter: "u", label: "Update" },
 ];
 const RESOURCE_TYPES = [
-  { letter: "s", label: "Service: its properties and statistics" },
-  { letter: "c", label: "Container: tables, to list, create and delete" },
+  { letter: "s", label: "Service: properties and statistics" },
+  { letter: "c", label: "Container: listing, creating and deleting tables" },
   { letter: "o", label: "Object: entities" },
 ];
 
-/** In the place of a form. */
+/** Returns the note that replaces a form if there is no account key. */
 export function noKey() {
-  return h("p", null, "Signatures are made with the account key, and this sign-in has none.");
+  return h("p", null, "Creating signatures requires the account key. Sign in with the key to create them.");
 }
 
 /**
- * A form with the fields that both have, and with what it made below it until one of them changes.
+ * Creates a form with the fields that both forms have. It shows the created signature below the form until a field
+ * changes.
  * @param {TableService} service
- * @param {string} path what the signature is for, below the endpoint
- * @param {{before: HTMLElement[], after?: HTMLElement}} fields those that come before and after the times
+ * @param {string} path the path that the signature is for, below the endpoint
+ * @param {{before: HTMLElement[], after?: HTMLElement}} fields the other fields, before and after the times
  * @param {(key: KeyCredential, given: Circumstances) => Promise<{token: string, words: string}>} sign
  */
 function sasForm(service, path, { before, after }, sign) {
@@ -94,16 +96,16 @@ function sasForm(service, path, { before, after }, sign) {
       "div",
       { class: "pair" },
       field("Protocol", protocol),
-      field("IP addresses", ipRange, "Such as 10.0.0.1 or 10.0.0.1-10.0.0.255."),
+      field("IP addresses", ipRange, "For example 10.0.0.1 or 10.0.0.1-10.0.0.255."),
     ),
     problem,
-    h("button", { type: "submit", class: "primary" }, "Make signature"),
+    h("button", { type: "submit", class: "primary" }, "Create signature"),
   );
   return { element: h("div", null, form, result), start, expiry, clear };
 }
 
 /**
- * A text to copy.
+ * Creates a read-only field with a button that copies its text.
  * @param {string} label
  * @param {string} text
  */
@@ -114,7 +116,7 @@ function copyField(label, text) {
   return h("div", { class: "copyable" }, field(label, input), button);
 }
 
-/** @param {string} problem why a signature would not work; empty if it would */
+/** @param {string} problem why the signature would not work; empty if it would */
 function throwIfAny(problem) {
   if (problem) {
     throw new Error(problem);
@@ -122,7 +124,7 @@ function throwIfAny(problem) {
 }
 
 /**
- * The form for a signature of a table.
+ * Creates the form for a table signature.
  * @param {TableService} service
  * @param {string} table
  */
@@ -142,9 +144,9 @@ export function tableSasForm(service, table) {
     h("legend", null, "Key range"),
     h("div", { class: "pair" }, field("From PartitionKey", startPk), field("From RowKey", startRk)),
     h("div", { class: "pair" }, field("To PartitionKey", endPk), field("To RowKey", endRk)),
-    hint("Both ends are part of the range, which follows the order of keys: a RowKey limits the partition beside it only."),
+    hint("The range follows key order and includes both ends. A RowKey applies only within the partition next to it."),
   );
-  const both = hint("Insert or replace and insert or merge need both Add and Update.");
+  const both = hint("Insert-or-replace and insert-or-merge require both Add and Update.");
   const fields = { before: [policyField, byPolicy, permissions.element, both], after: range };
 
   /** The policy that the signature names. */
@@ -168,7 +170,7 @@ export function tableSasForm(service, table) {
     return { token: await makeTableSas(credential, sas), words: tableSasInWords(sas, policy, new Date()) };
   });
 
-  /** Offers only what the policy lacks: the service refuses a signature that has what its policy has. */
+  /** Shows only fields that the policy does not specify: the service refuses a signature that specifies them again. */
   const showNeeded = () => {
     const policy = chosen();
     const elements = { permissions: permissions.element, start: form.start.element, expiry: form.expiry.element };
@@ -176,10 +178,13 @@ export function tableSasForm(service, table) {
       elements[name].hidden = Boolean(policy?.[name]);
       return elements[name].hidden;
     });
-    byPolicy.textContent = policy ? `The policy gives ${given.join(", ") || "nothing yet"}.` : "";
+    byPolicy.textContent = policy ? `The policy specifies ${given.join(", ") || "nothing yet"}.` : "";
   };
 
-  /** Shows the policies of the table. The one that was chosen stays chosen. @param {StoredPolicy[]} found */
+  /**
+   * Updates the list of policies. A selected policy stays selected if it still exists.
+   * @param {StoredPolicy[]} found
+   */
   const setPolicies = (found) => {
     const before = select.value;
     policies = found;
@@ -189,7 +194,7 @@ export function tableSasForm(service, table) {
     policyField.hidden = policies.length === 0;
     showNeeded();
     if (select.value !== before) {
-      byPolicy.textContent = `The stored access policy '${before}' is gone. None is chosen.`;
+      byPolicy.textContent = `The stored access policy '${before}' was removed. No policy is selected now.`;
     }
   };
   setPolicies([]);
@@ -197,7 +202,7 @@ export function tableSasForm(service, table) {
 }
 
 /**
- * The form for a signature of the account.
+ * Creates the form for an account signature.
  * @param {TableService} service
  */
 export function accountSasForm(service) {

@@ -1,5 +1,5 @@
-// Who may do what with a table: its stored access policies, which are saved together as the service replaces them all, and
-// signatures for it.
+// The view of the access to a table: its stored access policies and signatures for it. All policies are saved together,
+// because the service replaces the whole list.
 
 import { describe } from "../core/errors.js";
 import { field, h, replaceChildren } from "../ui/dom.js";
@@ -39,7 +39,7 @@ export class TableAccessView extends HTMLElement {
       h("div", { class: "heading" }, h("h1", null, `Access to ${table}`), link),
       card(
         "Stored access policies",
-        editor ?? h("p", null, "Only the account key can read and change the policies of a table, and this sign-in has none."),
+        editor ?? h("p", null, "Managing a table's policies requires the account key. Sign in with the key to manage them."),
       ),
       card("Shared access signature", form?.element ?? noKey()),
     );
@@ -51,7 +51,7 @@ customElements.define("table-access-view", TableAccessView);
 /**
  * @param {TableService} service
  * @param {string} table
- * @param {(policies: StoredPolicy[]) => void} onPolicies is given what the table has, when that was read or saved
+ * @param {(policies: StoredPolicy[]) => void} onPolicies receives the policies after they were read or saved
  * @returns {HTMLElement}
  */
 function policiesEditor(service, table, onPolicies) {
@@ -59,7 +59,7 @@ function policiesEditor(service, table, onPolicies) {
   let rows = [];
   const list = h("div", { class: "policies" });
   const problem = h("p", { class: "problem", role: "alert" });
-  const empty = h("p", null, "The table has no stored access policy.");
+  const empty = h("p", null, "The table has no stored access policies.");
   const update = () => {
     replaceChildren(list, rows.map(({ element }) => element));
     empty.hidden = rows.length > 0;
@@ -90,7 +90,7 @@ function policiesEditor(service, table, onPolicies) {
     event.preventDefault();
     const ids = rows.map(({ id }) => id.value);
     const wrong = rows.find(({ id }, at) => id.value === "" || ids.indexOf(id.value) !== at);
-    problem.textContent = wrong ? "Each policy needs an id that no other policy of the table has." : "";
+    problem.textContent = wrong ? "Each policy needs a unique ID." : "";
     if (wrong) {
       wrong.id.focus();
       return;
@@ -110,9 +110,9 @@ function policiesEditor(service, table, onPolicies) {
   const button = h("button", { type: "submit", class: "primary" }, "Save policies");
   const form = h("form", { onsubmit: save }, empty, list, problem, h("div", { class: "toolbar" }, add, button));
   const hint =
-    "A signature that names a policy has from it what it lacks itself, and is withdrawn by removing the policy. " +
-    "Changes are in effect at once; in the cloud they take up to 30 seconds.";
-  // Before the policies are known there is nothing to save: it would remove them all.
+    "A signature that names a policy takes from it whatever the signature itself does not specify. Removing the policy " +
+    "revokes the signature. Changes take effect immediately. In Azure, they can take up to 30 seconds.";
+  // The form is shown only after the policies were read. Saving it earlier would remove all of them.
   const place = loaded(service, async () => {
     await read();
     return form;
@@ -135,7 +135,7 @@ function policyFields(policy, onRemove) {
     "fieldset",
     { class: "policy" },
     name,
-    field("Id", id),
+    field("ID", id),
     permissions.element,
     h("div", { class: "pair" }, start.element, expiry.element),
     h("button", { type: "button", class: "quiet", onclick: onRemove }, "Remove"),

@@ -1,6 +1,6 @@
-// What a shared access signature allows, in words, and what is wrong with one that would not work (docs/spec/08-sas.md).
+// Describes what a shared access signature allows, and why a signature would not work (docs/spec/08-sas.md).
 //
-// Pure: knows no page, no service and no key.
+// Consists of pure functions. Must not depend on the page, the service or keys.
 
 /** @import { AccountSas, TableSas } from "../core/sas.js" */
 /** @import { StoredPolicy } from "../core/xml.js" */
@@ -13,7 +13,7 @@ export const ENTITY_PERMISSIONS = [
   { letter: "d", label: "Delete" },
 ];
 
-/** What an account signature allows: one of the permissions together with the resource type. */
+/** The rights that an account signature grants: each requires the resource type and one of the permissions. */
 const ACCOUNT_RIGHTS = [
   { type: "o", letters: "r", words: "read entities of every table" },
   { type: "o", letters: "a", words: "add entities to every table" },
@@ -27,7 +27,7 @@ const ACCOUNT_RIGHTS = [
 ];
 
 /**
- * A list in a sentence.
+ * Joins items to a list in a sentence.
  * @param {string[]} items
  */
 function listed(items) {
@@ -35,7 +35,7 @@ function listed(items) {
 }
 
 /**
- * A time as a person reads it.
+ * Formats a time for users.
  * @param {string} text such as 2026-01-31T12:00:00Z
  */
 function timeInWords(text) {
@@ -44,7 +44,7 @@ function timeInWords(text) {
 }
 
 /**
- * What the holder of a signature of a table can do.
+ * Describes what a table signature allows.
  * @param {TableSas} sas
  * @param {StoredPolicy | null} policy the stored access policy that it names
  * @param {Date} now
@@ -56,15 +56,15 @@ export function tableSasInWords(sas, policy, now) {
   const [start, expiry] = [sas.start || policy?.start || "", sas.expiry || policy?.expiry || ""];
   const nothing = range === null ? "the key range ends before it begins" : whyNever(start, expiry, now);
   if (nothing) {
-    return `This allows nothing: ${nothing}.`;
+    return `This signature allows nothing: ${nothing}.`;
   }
   const what = `${listed(verbs)} entities of the table ${sas.table}${range}`;
-  const allowed = `Anyone who has this address can ${what}${timesInWords(start, expiry, now)}${circumstances(sas)}.`;
+  const allowed = `Anyone who has this URL can ${what}${timesInWords(start, expiry, now)}${circumstances(sas)}.`;
   return `${allowed} ${policy ? revocableByPolicy(policy) : revocableByKey()}`;
 }
 
 /**
- * What the holder of a signature of an account can do.
+ * Describes what an account signature allows.
  * @param {AccountSas} sas
  * @param {string} account
  * @param {Date} now
@@ -75,18 +75,18 @@ export function accountSasInWords(sas, account, now) {
   );
   const nothing =
     rights.length === 0
-      ? "none of the permissions belongs to one of the resource types"
+      ? "no permission applies to any of the resource types"
       : whyNever(sas.start ?? "", sas.expiry, now);
   if (nothing) {
-    return `This allows nothing: ${nothing}.`;
+    return `This signature allows nothing: ${nothing}.`;
   }
   const what = listed(rights.map(({ words }) => words));
   const when = timesInWords(sas.start ?? "", sas.expiry, now);
-  return `Anyone who has this address can ${what} in the account ${account}${when}${circumstances(sas)}. ${revocableByKey()}`;
+  return `Anyone who has this URL can ${what} in the account ${account}${when}${circumstances(sas)}. ${revocableByKey()}`;
 }
 
 /**
- * The key range; empty for the whole table, null if no key is in it.
+ * Describes the key range. Returns "" for the whole table, and null if the range contains no key.
  * @param {TableSas} sas
  */
 function rangeInWords({ startPk, startRk, endPk, endRk }) {
@@ -99,7 +99,7 @@ function rangeInWords({ startPk, startRk, endPk, endRk }) {
   if (startRk || endRk) {
     const from = startPk ? ` from PartitionKey '${startPk}'${startRk ? ` and RowKey '${startRk}'` : ""}` : "";
     const to = endPk ? ` up to PartitionKey '${endPk}'${endRk ? ` and RowKey '${endRk}'` : ""}` : " to the end";
-    return ` in the order of keys${from}${to}`;
+    return ` in key order${from}${to}`;
   }
   return bounds("PartitionKey", startPk, endPk, " with ");
 }
@@ -130,7 +130,7 @@ function timesInWords(start, expiry, now) {
 }
 
 /**
- * Why there is no time at which a signature works; empty if there is one.
+ * Returns why there is no time at which a signature works, or "" if there is one.
  * @param {string} start
  * @param {string} expiry
  * @param {Date} now
@@ -151,16 +151,16 @@ function circumstances({ protocol, ipRange }) {
 }
 
 function revocableByKey() {
-  return "It cannot be withdrawn before then, except by changing the account key.";
+  return "It cannot be revoked before then except by changing the account key.";
 }
 
 /** @param {StoredPolicy} policy */
 function revocableByPolicy({ id }) {
-  return `It can be withdrawn before then by removing the stored access policy '${id}', or by changing the account key.`;
+  return `It can be revoked before then by removing the stored access policy '${id}', or by changing the account key.`;
 }
 
 /**
- * Why a signature of a table would not work; empty if it would.
+ * Returns why a table signature would not work, or "" if it would.
  * @param {TableSas} sas
  * @param {StoredPolicy | null} policy
  */
@@ -169,16 +169,16 @@ export function problemOfTableSas(sas, policy) {
     return "Choose at least one permission.";
   }
   if (!sas.expiry && !policy?.expiry) {
-    return "Choose when it expires.";
+    return "Choose an expiry time.";
   }
   if ((sas.startRk && !sas.startPk) || (sas.endRk && !sas.endPk)) {
-    return "A RowKey limits the range only together with a PartitionKey.";
+    return "Enter a PartitionKey, too: a RowKey limits the range only together with a PartitionKey.";
   }
   return problemOfIpRange(sas.ipRange ?? "");
 }
 
 /**
- * Why a signature of an account would not work; empty if it would.
+ * Returns why an account signature would not work, or "" if it would.
  * @param {AccountSas} sas
  */
 export function problemOfAccountSas({ permissions, resourceTypes, expiry, ipRange = "" }) {
@@ -188,7 +188,7 @@ export function problemOfAccountSas({ permissions, resourceTypes, expiry, ipRang
   if (!resourceTypes) {
     return "Choose at least one resource type.";
   }
-  return expiry ? problemOfIpRange(ipRange) : "Choose when it expires.";
+  return expiry ? problemOfIpRange(ipRange) : "Choose an expiry time.";
 }
 
 /** @param {string} range */
@@ -197,5 +197,5 @@ function problemOfIpRange(range) {
     text.split(".").length === 4 && text.split(".").every((part) => /^\d{1,3}$/.test(part) && Number(part) < 256);
   const addresses = range.split("-");
   const isGood = range === "" || (addresses.length <= 2 && addresses.every(isAddress));
-  return isGood ? "" : "Write an address as 10.0.0.1, and a range as 10.0.0.1-10.0.0.255.";
+  return isGood ? "" : "Enter an address such as 10.0.0.1, or a range such as 10.0.0.1-10.0.0.255.";
 }

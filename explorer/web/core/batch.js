@@ -1,4 +1,4 @@
-// Entity group transactions: the body of a batch, and what became of its operations.
+// Entity group transactions: writes the body of a batch, and reads the results of its operations.
 
 import { toHex } from "./edm.js";
 import { ServiceError } from "./errors.js";
@@ -7,13 +7,13 @@ import { writeEntity } from "./json.js";
 /** @import { Entity } from "./edm.js" */
 /** @typedef {"insert" | "replace" | "merge" | "insertOrReplace" | "insertOrMerge" | "delete"} OperationKind */
 /**
- * One operation on an entity. `etag` is what the entity must have, for those that need it to be there.
+ * One operation on an entity. `etag` is the ETag that the entity must have, for operations that require it to exist.
  * @typedef {{kind: OperationKind, entity: Pick<Entity, "partitionKey" | "rowKey" | "properties">, etag?: string}} Operation
  */
 
-/** Most operations of a transaction. */
+/** The maximum number of operations in a transaction. */
 export const OPERATIONS_MAX = 100;
-/** Most entities of a page. */
+/** The maximum number of entities in a page. */
 export const PAGE_ENTITIES_MAX = 1000;
 
 /** @type {Record<OperationKind, string>} */
@@ -27,7 +27,7 @@ const METHODS = {
 };
 
 /**
- * The method, address and headers of an operation, and its body if it has one.
+ * Returns the method, URL and headers of an operation, and its body if it has one.
  * @param {string} endpoint
  * @param {string} table
  * @param {Operation} operation
@@ -49,7 +49,7 @@ export function requestOf(endpoint, table, { kind, entity, etag = "*" }) {
 }
 
 /**
- * The address of an entity.
+ * Returns the URL of an entity.
  * @param {string} endpoint
  * @param {string} table
  * @param {string} partitionKey
@@ -61,7 +61,7 @@ export function entityUrl(endpoint, table, partitionKey, rowKey) {
 }
 
 /**
- * The body of a batch with one transaction, and its type.
+ * Returns the body of a batch with one transaction, and its media type.
  * @param {string} endpoint
  * @param {string} table
  * @param {Operation[]} operations
@@ -79,17 +79,20 @@ export function writeBatch(endpoint, table, operations) {
   return { type: `multipart/mixed; boundary=${batch}`, body: lines.join("\r\n") };
 }
 
-/** A name that no text contains by chance. `crypto.randomUUID` is missing where the page came by HTTP over a network. */
+/**
+ * Returns a name that no text contains by chance. `crypto.randomUUID` is unavailable if the page was loaded over HTTP
+ * from another machine.
+ */
 function randomName() {
   return toHex(crypto.getRandomValues(new Uint8Array(16)));
 }
 
 /**
- * The ETags of the operations of a transaction, in order; null for deletions.
+ * Returns the ETags of the operations of a transaction, in order; null for deletions.
  * @param {string} type the Content-Type of the response
  * @param {string} text
  * @param {string} requestId
- * @param {number} count  of operations
+ * @param {number} count  the number of operations
  * @returns {(string | null)[]}
  * @throws {ServiceError} if the transaction was refused
  */
@@ -97,7 +100,7 @@ export function readBatch(type, text, requestId, count) {
   const changeset = parts(type, text)[0] ?? "";
   const [head = "", ...content] = changeset.split("\r\n\r\n");
   const responses = parts(head, content.join("\r\n\r\n"));
-  // A transaction that failed as a whole may have a response without a changeset.
+  // The response to a transaction that failed as a whole may have no changeset.
   const etags = (responses.length > 0 ? responses : [changeset]).map((response) => {
     const start = response.indexOf("HTTP/1.1 ");
     const status = Number(response.slice(start + 9, start + 12));
@@ -107,13 +110,13 @@ export function readBatch(type, text, requestId, count) {
     return /^ETag: (.*)\r$/im.exec(response.slice(start))?.[1] ?? null;
   });
   if (responses.length !== count) {
-    throw new Error("The response to the transaction cannot be read, so it is not known whether it was carried out.");
+    throw new Error("The response cannot be read, so it is not known whether the transaction was carried out.");
   }
   return etags;
 }
 
 /**
- * The parts of a multipart text.
+ * Returns the parts of a multipart body.
  * @param {string} type
  * @param {string} text
  */
@@ -123,7 +126,7 @@ function parts(type, text) {
 }
 
 /**
- * The refusal that the body of an error is. The message of a failed transaction begins with the number of the operation.
+ * Reads an error from a response body. The message for a failed transaction begins with the number of the operation.
  * @param {number} status
  * @param {string} body
  * @param {string} requestId

@@ -1,6 +1,6 @@
-// The Table service, as any other client speaks to it: one account at one endpoint, with one credential.
+// A client of the Table service like any other: one account at one endpoint, with one credential.
 //
-// There is no second way to the data, so this page can do what its credential can and no more.
+// There is no other path to the data, so this page can do only what its credential allows.
 
 import { readBatch, refusalOf, entityUrl, requestOf, writeBatch } from "./batch.js";
 import { BearerCredential, KeyCredential, SasCredential } from "./credential.js";
@@ -15,13 +15,15 @@ import { readPolicies, readProperties, readStatistics, writePolicies, writePrope
 /** @typedef {{partitionKey: string, rowKey: string}} Continuation */
 /** @typedef {[string] | [string, string] | null} Bound */
 /**
- * What the server says about a page: which key ranges it read, and how many entities it examined for those it returned.
+ * The server's report about a page: which key ranges it read, and how many entities it examined to return the page.
  * @typedef {{plan: string, ranges: {from: Bound, to: Bound}[], rangeCount: number, examined: number, returned: number,
  *   microseconds: number}} Explain
  */
-/** @typedef {{explain: Explain | null, milliseconds: number, bytes: number, entities: number, requestId: string}} PageReport */
 /**
- * A query of a table; `select` null means every property.
+ * @typedef {{explain: Explain | null, milliseconds: number, bytes: number, entities: number, requestId: string}} PageReport
+ */
+/**
+ * A query of a table. If `select` is null, all properties are returned.
  * @typedef {{filter?: string, select?: string[] | null, top?: number | null, next?: Continuation | null, explain?: boolean,
  *   signal?: AbortSignal | undefined}} EntityQuery
  */
@@ -29,20 +31,25 @@ import { readPolicies, readProperties, readStatistics, writePolicies, writePrope
  * @typedef {{method?: string, headers?: Record<string, string>, body?: string | undefined,
  *   signal?: AbortSignal | undefined}} HttpRequest
  */
-/** @typedef {"list" | "create" | "drop" | "query" | "add" | "update" | "delete" | "policies" | "properties" | "sign"} Action */
+/**
+ * @typedef {"list" | "create" | "drop" | "query" | "add" | "update" | "delete" | "policies" | "properties" | "sign"} Action
+ */
 
 const VERSIONS = { "x-ms-version": "2019-02-02", DataServiceVersion: "3.0", MaxDataServiceVersion: "3.0" };
 const JSON_TYPE = "application/json;odata=minimalmetadata";
 const EXPLAIN = "x-ms-rowhouse-explain";
-/** How often a request is repeated that the server was too busy for. */
+/** The maximum number of retries of a request for which the server was too busy. */
 const REPEATS_MAX = 5;
 const PAUSE_MS = 250;
 
-/** Dispatches "reachable" and "unreachable" when the server comes and goes, and "refused" when it refuses the credential. */
+/**
+ * Dispatches "reachable" and "unreachable" when the server becomes reachable or unreachable, and "refused" when it
+ * refuses the credential.
+ */
 export class TableService extends EventTarget {
   /**
    * @param {string} account
-   * @param {string} endpoint the address of the account, without a slash at its end
+   * @param {string} endpoint the URL of the account, without a trailing slash
    * @param {Credential} credential
    */
   constructor(account, endpoint, credential) {
@@ -77,13 +84,13 @@ export class TableService extends EventTarget {
   }
 
   /**
-   * A page of the entities that match.
+   * Returns a page of the matching entities.
    * @param {string} table
    * @param {EntityQuery} [query]
    * @returns {Promise<{entities: Entity[], next: Continuation | null, report: PageReport}>}
    */
   async queryEntities(table, { filter, select, top, next, explain = false, signal } = {}) {
-    // Without keys and Timestamp an entity could not be told from others, nor be changed.
+    // Without its keys and Timestamp, an entity could neither be identified nor changed.
     const names = select ? [...new Set(["PartitionKey", "RowKey", "Timestamp", ...select])].join(",") : undefined;
     const url = this.#url(`/${encodeURIComponent(table)}()`, {
       $filter: filter || undefined,
@@ -131,7 +138,7 @@ export class TableService extends EventTarget {
   }
 
   /**
-   * Carries out one operation; returns the new ETag.
+   * Carries out one operation, and returns the new ETag.
    * @param {string} table
    * @param {Operation} operation
    * @param {AbortSignal} [signal]
@@ -143,7 +150,8 @@ export class TableService extends EventTarget {
   }
 
   /**
-   * Carries out operations on entities of one partition, all or none; returns their ETags, null for deletions.
+   * Carries out all operations on entities of one partition, or none of them. Returns the new ETags; null for
+   * deletions.
    * @param {string} table
    * @param {Operation[]} operations
    * @param {AbortSignal} [signal]
@@ -181,8 +189,8 @@ export class TableService extends EventTarget {
   }
 
   /**
-   * The statistics of the service, which the secondary endpoint has: in path style on the same origin, so that this page may
-   * ask.
+   * Reads the statistics of the service from the secondary endpoint. With path-style URLs, that endpoint has the same
+   * origin, so this page may send it a request.
    */
   async getStatistics() {
     const url = this.#withToken(`${this.endpoint}-secondary/?restype=service&comp=stats`);
@@ -191,8 +199,8 @@ export class TableService extends EventTarget {
   }
 
   /**
-   * Whether the credential may do something, as far as that can be known here. What a bearer token may do only the server
-   * knows, so all of it is offered.
+   * Returns true if the credential may allow an action, as far as can be determined here. Only the server knows what a
+   * bearer token allows, so the page offers every action that a token could allow.
    * @param {Action} action
    * @param {string} [table]
    * @returns {boolean}
@@ -212,7 +220,7 @@ export class TableService extends EventTarget {
   }
 
   /**
-   * An address below the endpoint.
+   * Returns a URL below the endpoint.
    * @param {string} path
    * @param {Record<string, string | number | null | undefined>} [options]
    */
@@ -227,7 +235,7 @@ export class TableService extends EventTarget {
     const { credential } = this;
     const url = new URL(address);
     if (credential instanceof SasCredential) {
-      // As it is: encoding it again could change what was signed.
+      // The token is used unchanged: encoding it again could change what was signed.
       url.search = [url.search.slice(1), credential.token].filter(Boolean).join("&");
     }
     return url;
@@ -242,7 +250,7 @@ export class TableService extends EventTarget {
   }
 
   /**
-   * Sends a request, again if the server was too busy for it.
+   * Sends a request, and retries it if the server was too busy.
    * @param {URL} url
    * @param {HttpRequest} request
    * @returns {Promise<{response: Response, text: string}>}
@@ -271,7 +279,7 @@ export class TableService extends EventTarget {
    */
   async #exchange(url, { method = "GET", headers = {}, body, signal }) {
     const signed = await this.credential.headers(url);
-    // `no-store`, because a browser would answer again from its cache what was asked before.
+    // Without `no-store`, the browser could answer a repeated request from its cache.
     /** @type {RequestInit} */
     const settings = { method, cache: "no-store", credentials: "omit", redirect: "error" };
     settings.headers = { ...VERSIONS, ...headers, ...signed };
@@ -282,7 +290,7 @@ export class TableService extends EventTarget {
       return { response, text };
     } catch (error) {
       if (signal?.aborted) {
-        throw new DOMException("The request was given up.", "AbortError");
+        throw new DOMException("The request was cancelled.", "AbortError");
       }
       this.reach(false);
       throw error instanceof TypeError ? new Unreachable() : error;
@@ -290,7 +298,7 @@ export class TableService extends EventTarget {
   }
 
   /**
-   * Notes whether the server was there.
+   * Records whether the server could be reached.
    * @param {boolean} isReachable
    */
   reach(isReachable) {
@@ -302,7 +310,7 @@ export class TableService extends EventTarget {
 }
 
 /**
- * What a shared access signature may do (specification 08 §3).
+ * The actions that a shared access signature allows (specification 08 §3).
  * @type {Record<Action, (sas: SasCredential) => boolean>}
  */
 const SAS_RULES = {
@@ -324,7 +332,7 @@ function requestIdOf(response) {
 }
 
 /**
- * Waits for a while, or until the caller gives up.
+ * Waits for the given time. Rejects if the caller cancels the wait.
  * @param {number} milliseconds
  * @param {AbortSignal | undefined} signal
  */
@@ -333,7 +341,7 @@ export function wait(milliseconds, signal) {
     const timer = setTimeout(resolve, milliseconds);
     const giveUp = () => {
       clearTimeout(timer);
-      reject(new DOMException("The request was given up.", "AbortError"));
+      reject(new DOMException("The request was cancelled.", "AbortError"));
     };
     signal?.addEventListener("abort", giveUp, { once: true });
   });

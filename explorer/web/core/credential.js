@@ -1,20 +1,19 @@
-// What a request is allowed by: an account key, a shared access signature, or a bearer token.
+// The credentials that authorize requests: an account key, a shared access signature, or a bearer token.
 //
-// A key is kept as a key of the browser that cannot be read again, so not even this page can give it away.
+// An account key is imported as a non-extractable key of the browser, so not even this page can leak it.
 
 import { toBytes } from "./edm.js";
 import { ValueError } from "./errors.js";
 
 /** @typedef {KeyCredential | SasCredential | BearerCredential} Credential */
 
-/** The account of every emulator. Its key is public. */
+/** The account that every emulator has. Its key is public. */
 export const DEVELOPMENT_ACCOUNT = "devstoreaccount1";
 const DEVELOPMENT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/** What signatures consist of, those with a user delegation key included. */
+/** A parameter of a signature, including signatures made with a user delegation key. */
 const SAS_PARAMETER = /^(s[a-z]{1,6}|e[pr]k|tn)=/i;
 
-/** An account key. */
 export class KeyCredential {
   /**
    * @param {string} account
@@ -34,14 +33,14 @@ export class KeyCredential {
     try {
       bytes = toBytes(text.trim());
     } catch {
-      throw new ValueError("The account key is not Base64.");
+      throw new ValueError("The account key is not valid Base64.");
     }
     if (bytes.length === 0) {
       throw new ValueError("The account key is empty.");
     }
     if (!crypto.subtle) {
-      const other = "Open the explorer by HTTPS, or sign in with a shared access signature or a bearer token.";
-      throw new ValueError(`A browser signs requests only where the page came by HTTPS or from this machine. ${other}`);
+      const remedy = "Open the explorer over HTTPS, or sign in with a shared access signature or a bearer token.";
+      throw new ValueError(`A browser signs requests only if the page came over HTTPS or from this machine. ${remedy}`);
     }
     const algorithm = { name: "HMAC", hash: "SHA-256" };
     return new KeyCredential(account, await crypto.subtle.importKey("raw", bytes, algorithm, false, ["sign"]));
@@ -52,7 +51,7 @@ export class KeyCredential {
   }
 
   /**
-   * The signature of a text, in Base64.
+   * Returns the signature of a text, in Base64.
    * @param {string} text
    */
   async sign(text) {
@@ -61,14 +60,14 @@ export class KeyCredential {
   }
 
   /**
-   * The headers that authorize a request (Shared Key Lite of the Table service).
+   * Returns the headers that authorize a request (Shared Key Lite of the Table service).
    * @param {URL} url
    * @returns {Promise<Record<string, string>>}
    */
   async headers(url) {
     const date = new Date().toUTCString();
     const component = url.searchParams.get("comp");
-    // The secondary endpoint is signed as the primary one.
+    // Requests to the secondary endpoint are signed with the path of the primary endpoint.
     const path = url.pathname.replace(`/${this.account}-secondary/`, `/${this.account}/`);
     const resource = `/${this.account}${path}${component === null ? "" : `?comp=${component}`}`;
     const signature = await this.sign(`${date}\n${resource}`);
@@ -76,26 +75,26 @@ export class KeyCredential {
   }
 }
 
-/** A shared access signature. */
 export class SasCredential {
   /** @param {string} token */
   constructor(token) {
-    // An address may have other parameters, which would change what every request asks for.
+    // A URL may have other parameters, which would change the meaning of every request.
     this.token = token.trim().replace(/^\?/, "").split("&").filter((part) => SAS_PARAMETER.test(part)).join("&");
     this.parameters = new URLSearchParams(this.token);
     if (!this.parameters.get("sig") || !this.parameters.get("sv")) {
-      throw new ValueError("This is not a shared access signature: it has no sv or no sig.");
+      throw new ValueError("This is not a shared access signature: the parameter sv or sig is missing.");
     }
   }
 
-  /** The table of the signature; null if it is one of the account. */
+  /** The table of the signature; null for an account signature. */
   get table() {
     return this.parameters.get("ss") ? null : this.parameters.get("tn");
   }
 
   /**
-   * Whether the signature has all these permissions, and one of the resource types if it is one of the account. The
-   * permissions of a stored access policy are not known here.
+   * Returns true if the signature has all permissions in `letters` and, if it is an account signature, the resource
+   * type. The permissions of a stored access policy are unknown here, so a signature without its own permissions counts
+   * as having all.
    * @param {string} letters
    * @param {string} resourceType
    */
@@ -107,7 +106,8 @@ export class SasCredential {
   }
 
   /**
-   * Why it is not valid at a time, as far as it shows itself; "" if nothing shows. The service only says that it refuses it.
+   * Returns why the signature is not valid at the given time, or "" if its own parameters show no reason. The service
+   * reports only that it refuses the signature.
    * @param {Date} time
    */
   faultAt(time) {
@@ -123,7 +123,7 @@ export class SasCredential {
   }
 }
 
-/** A token of an issuer that the server trusts. */
+/** A token from an issuer that the server trusts. */
 export class BearerCredential {
   /** @param {string} token */
   constructor(token) {
@@ -140,7 +140,8 @@ export class BearerCredential {
 }
 
 /**
- * The parts of a connection string. Its endpoints are not used: this page reaches the server that it came from, and no other.
+ * Parses a connection string. Its endpoints are not used, because this page connects only to the server that it came
+ * from.
  * @param {string} text
  * @returns {{account: string, key: string | null, sas: string | null}}
  */
@@ -150,7 +151,7 @@ export function parseConnectionString(text) {
   for (const part of text.split(";").map((part) => part.trim()).filter(Boolean)) {
     const at = part.indexOf("=");
     if (at < 0) {
-      throw new ValueError("A connection string has parts such as AccountName=…, with a semicolon between them.");
+      throw new ValueError("A connection string consists of parts such as AccountName=…, separated by semicolons.");
     }
     parts.set(part.slice(0, at).trim().toLowerCase(), part.slice(at + 1).trim());
   }
@@ -169,7 +170,7 @@ export function parseConnectionString(text) {
 }
 
 /**
- * The account of an address: the first part of its path, or of its host.
+ * Returns the account that an endpoint names: the first segment of its path, or else the first label of its host.
  * @param {string} endpoint
  */
 function accountOfEndpoint(endpoint) {

@@ -1,4 +1,4 @@
-// The values of properties: a type of the Entity Data Model, and the text that the protocol writes, so that nothing is rounded.
+// Property values: a type of the Entity Data Model with the text form of the protocol, so that no value is rounded.
 
 import { ValueError } from "./errors.js";
 
@@ -8,7 +8,7 @@ import { ValueError } from "./errors.js";
  */
 /** @typedef {{readonly type: EdmType, readonly text: string}} Value */
 /**
- * An entity; `timestamp` and `etag` are empty if it was not read from the service.
+ * An entity. `timestamp` and `etag` are empty if it was not read from the service.
  * @typedef {{partitionKey: string, rowKey: string, timestamp: string, etag: string, properties: Map<string, Value>}} Entity
  */
 
@@ -31,7 +31,7 @@ const DATE_TIME =
   /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,7})\d*)?)?)?\s*(Z|[+-]\d\d:\d\d)?$/i;
 
 /**
- * The value that a text means; it is written as the protocol writes it.
+ * Parses a value that a user or a file provides, and returns it in the text form of the protocol.
  * @param {EdmType} type
  * @param {string} text
  * @returns {Value}
@@ -57,7 +57,7 @@ const READERS = {
 function readBoolean(text) {
   const word = text.trim().toLowerCase();
   if (word !== "true" && word !== "false") {
-    throw new ValueError("A Boolean is true or false.");
+    throw new ValueError("A Boolean must be true or false.");
   }
   return word;
 }
@@ -69,12 +69,12 @@ function readBoolean(text) {
 function readInteger(text, bits) {
   const digits = text.trim();
   if (!INTEGER.test(digits)) {
-    throw new ValueError("An integer has digits only.");
+    throw new ValueError("An integer must consist of digits only, with an optional sign.");
   }
   const number = BigInt(digits.replace("+", ""));
   if (BigInt.asIntN(bits, number) !== number) {
     const most = (1n << BigInt(bits - 1)) - 1n;
-    throw new ValueError(`An integer of ${bits} bits is between ${-most - 1n} and ${most}.`);
+    throw new ValueError(`A ${bits}-bit integer must be between ${-most - 1n} and ${most}.`);
   }
   return String(number);
 }
@@ -88,7 +88,7 @@ function readDouble(text) {
   }
   const number = Number(digits);
   if (!DOUBLE.test(digits)) {
-    throw new ValueError("A Double is a number such as 1.5 or 6.02e23, or NaN, Infinity or -Infinity.");
+    throw new ValueError("A Double must be a number such as 1.5 or 6.02e23, or NaN, Infinity or -Infinity.");
   }
   if (!Number.isFinite(number)) {
     throw new ValueError("The number is too large for a Double.");
@@ -100,7 +100,7 @@ function readDouble(text) {
 function readGuid(text) {
   const found = GUID.exec(text.trim())?.[1];
   if (!found) {
-    throw new ValueError("A Guid looks like 0b0c0d0e-1111-4222-8333-444455556666.");
+    throw new ValueError("A Guid must look like 0b0c0d0e-1111-4222-8333-444455556666.");
   }
   return found.toLowerCase();
 }
@@ -108,21 +108,21 @@ function readGuid(text) {
 /** @param {string} text */
 function readDateTime(text) {
   const parts = DATE_TIME.exec(text.trim());
-  const refusal = new ValueError("A DateTime looks like 2026-01-31T12:00:00Z, with up to seven digits of a second.");
+  const refusal = new ValueError("A DateTime must look like 2026-01-31T12:00:00Z, with up to seven fractional digits.");
   if (!parts) {
     throw refusal;
   }
   const [, year, month, day, hour = "00", minute = "00", second = "00", fraction = "", zone = "Z"] = parts;
   const local = `${year}-${month}-${day}T${hour}:${minute}:${second}`;
   const time = new Date(`${local}Z`);
-  // A date such as 31 February becomes another one.
+  // A date such as February 31 becomes a different date.
   if (Number.isNaN(time.getTime()) || time.toISOString().slice(0, 19) !== local) {
     throw refusal;
   }
   const [hours = 0, minutes = 0] = zone.slice(1).split(":").map(Number);
   const offset = zone.startsWith("-") ? -(hours * 60 + minutes) : hours * 60 + minutes;
   const utc = new Date(time.getTime() - (zone.toUpperCase() === "Z" ? 0 : offset * 60_000));
-  // In UTC the year may be before 0000 or after 9999.
+  // The conversion to UTC may move the year before 0000 or after 9999.
   if (utc.toISOString().length > 24) {
     throw refusal;
   }
@@ -131,7 +131,7 @@ function readDateTime(text) {
 }
 
 /**
- * The bytes of a text in Base64.
+ * Decodes Base64.
  * @param {string} text
  * @returns {Uint8Array<ArrayBuffer>}
  */
@@ -139,12 +139,12 @@ export function toBytes(text) {
   try {
     return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
   } catch {
-    throw new ValueError("This is not Base64.");
+    throw new ValueError("This is not valid Base64.");
   }
 }
 
 /**
- * Bytes in Base64.
+ * Encodes bytes in Base64.
  * @param {Uint8Array} bytes
  */
 export function fromBytes(bytes) {
@@ -161,20 +161,21 @@ export function toHex(bytes) {
 }
 
 /**
- * The bytes of digits, with blanks between them or not.
+ * Decodes hexadecimal digits. Whitespace between them is ignored.
  * @param {string} text
  * @returns {Uint8Array<ArrayBuffer>}
  */
 export function fromHex(text) {
   const digits = text.replace(/\s+/g, "");
   if (digits.length % 2 !== 0 || /[^0-9a-f]/i.test(digits)) {
-    throw new ValueError("Hexadecimal bytes have two digits each, 0 to 9 and a to f.");
+    throw new ValueError("Each byte must be written as two hexadecimal digits (0 to 9, a to f).");
   }
   return Uint8Array.from(digits.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 }
 
 /**
- * The type that a text without one most likely has.
+ * Returns the most likely type of a value whose type is not given. The program guesses in the same way
+ * (`tools/src/formats/guess.rs`).
  * @param {string} text
  * @returns {EdmType}
  */
@@ -185,7 +186,7 @@ export function guessType(text) {
   if (/^(true|false)$/i.test(text)) {
     return "Edm.Boolean";
   }
-  // Leading zeros are those of a code, and a Double would round more digits.
+  // A number with leading zeros is a code, and a Double would round numbers with more digits.
   const isExact = text.replace(/e.*/i, "").replace(/\D/g, "").length <= 15;
   if (/^-?\d+(\.\d+)?(e[+-]?\d+)?$/i.test(text) && !/^-?0\d/.test(text) && isExact && isOfType("Edm.Double", text)) {
     return "Edm.Double";
@@ -216,7 +217,7 @@ export function isOfType(type, text) {
 export function asType(name) {
   const type = EDM_TYPES.find((type) => type === name);
   if (!type) {
-    throw new ValueError(`There is no type ${name}.`);
+    throw new ValueError(`Unknown type: ${name}.`);
   }
   return type;
 }

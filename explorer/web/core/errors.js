@@ -1,6 +1,6 @@
-// What goes wrong with a request, and how it is said to people.
+// The errors of requests and values, and their messages for users.
 
-/** A refusal of the service. */
+/** An error response of the service. */
 export class ServiceError extends Error {
   /**
    * @param {number} status
@@ -14,17 +14,19 @@ export class ServiceError extends Error {
     this.status = status;
     this.code = code;
     this.requestId = requestId;
-    /** The operation of a transaction that failed. */
+    /** The number of the operation that made a transaction fail. */
     this.index = index;
   }
 
-  /** Whether the credential itself was refused, as when it has expired. What it allows is another matter. */
+  /**
+   * True if the service refused the credential itself, for example because it has expired, and not just the permission.
+   */
   get isOfCredential() {
     return this.status === 401 || ["AuthenticationFailed", "NoAuthenticationInformation"].includes(this.code);
   }
 }
 
-/** The server could not be reached, or the connection broke. */
+/** The server could not be reached, or the connection was lost. */
 export class Unreachable extends Error {
   constructor() {
     super("The server cannot be reached.");
@@ -32,7 +34,7 @@ export class Unreachable extends Error {
   }
 }
 
-/** A value that is not of its type. */
+/** A value that is invalid for its type, or other malformed input. */
 export class ValueError extends Error {
   /** @param {string} message */
   constructor(message) {
@@ -42,11 +44,11 @@ export class ValueError extends Error {
 }
 
 /**
- * Refusals whose message from the service does not tell people what to do.
+ * Explanations for errors whose message from the service does not tell users what to do.
  * @type {Record<string, string>}
  */
 const EXPLANATIONS = {
-  AuthenticationFailed: "The server does not accept the credential. Sign in again with the right account and credential.",
+  AuthenticationFailed: "The server does not accept the credential. Sign in again with the correct account and credential.",
   NotImplemented: "The service does not support this request. If it has a filter, check its operators and literals.",
 };
 
@@ -61,7 +63,7 @@ export function describe(error) {
     if (explanation) {
       return `${explanation} (${error.code}, ${error.status})`;
     }
-    // The service ends its messages with the id and the time of the request.
+    // The service appends the ID and the time of the request to its messages.
     const text = error.message.split("\n")[0]?.trim() ?? "";
     return text ? `${text} (${error.code}, ${error.status})` : `${error.code} (${error.status})`;
   }
@@ -69,7 +71,7 @@ export function describe(error) {
 }
 
 /**
- * Whether a request was given up by its caller.
+ * Returns true if the caller cancelled the request.
  * @param {unknown} error
  */
 export function isAborted(error) {

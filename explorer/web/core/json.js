@@ -1,18 +1,19 @@
-// Entities as JSON. Numbers keep the digits that were sent: 1.0 is a Double and 1 an Int32, and no value is rounded.
+// Entities as JSON. Numbers keep the digits that were sent: 1.0 is a Double, 1 is an Int32, and no value is rounded.
 
 import { asType } from "./edm.js";
 
 /** @import { Entity, EdmType, Value } from "./edm.js" */
 
 const ANNOTATION = "@odata.type";
-/** Written as JSON numbers; an Int32 alone has no annotation. */
+/** The types that are written as JSON numbers. Of these, only Int32 has no annotation. */
 const NUMBERS = new Set(["Edm.Int32", "Edm.Double"]);
 
-/** A string, which is left as it is, or a number. */
+/** A string, which stays unchanged, or a number. */
 const STRING_OR_NUMBER = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
 
 /**
- * JSON whose numbers are objects with their digits; no property has an object as its value.
+ * Parses JSON, with each number as an object that holds its digits. This is unambiguous, because no property has an
+ * object as its value.
  * @param {string} text
  * @returns {any}
  */
@@ -21,7 +22,7 @@ function parse(text) {
 }
 
 /**
- * The entities of a page, or the one that a text is.
+ * Parses a page of entities, or a single entity.
  * @param {string} text
  * @returns {Entity[]}
  */
@@ -31,7 +32,7 @@ export function parseEntities(text) {
 }
 
 /**
- * The entity that an object of JSON is.
+ * Converts a JSON object to an entity.
  * @param {Record<string, unknown>} object
  * @returns {Entity}
  */
@@ -72,7 +73,7 @@ function valueOf(content, annotation) {
 }
 
 /**
- * An entity as the body of a request.
+ * Writes an entity as the body of a request.
  * @param {Pick<Entity, "partitionKey" | "rowKey" | "properties">} entity
  */
 export function writeEntity({ partitionKey, rowKey, properties }) {
@@ -84,7 +85,7 @@ export function writeEntity({ partitionKey, rowKey, properties }) {
 }
 
 /**
- * The members of a property: its type, unless the value shows it, and the value.
+ * Returns the JSON members of a property: its value, preceded by its type unless the value implies it.
  * @param {string} name
  * @param {Value} value
  */

@@ -1,13 +1,13 @@
-// Shared access signatures, made in the browser with the account key.
+// Shared access signatures, created in the browser with the account key.
 
 /** @import { KeyCredential } from "./credential.js" */
 /**
- * What a signature of a table is made of. Times are texts such as 2026-01-31T12:00:00Z; what is empty is left out.
+ * The fields of a table signature. Times are strings such as 2026-01-31T12:00:00Z. Empty fields are omitted.
  * @typedef {{table: string, permissions?: string, start?: string, expiry?: string, protocol?: string, ipRange?: string,
  *   policy?: string, startPk?: string | null, startRk?: string | null, endPk?: string | null, endRk?: string | null}} TableSas
  */
 /**
- * What a signature of an account is made of.
+ * The fields of an account signature.
  * @typedef {{permissions: string, resourceTypes: string, start?: string, expiry: string, protocol?: string,
  *   ipRange?: string}} AccountSas
  */
@@ -15,7 +15,7 @@
 const VERSION = "2019-02-02";
 
 /**
- * The token of a table, without a question mark.
+ * Creates the token for a table, without a question mark.
  * @param {KeyCredential} credential
  * @param {TableSas} sas
  */
@@ -31,7 +31,7 @@ export async function makeTableSas(credential, sas) {
 }
 
 /**
- * The token of an account, without a question mark.
+ * Creates the token for an account, without a question mark.
  * @param {KeyCredential} credential
  * @param {AccountSas} sas
  */

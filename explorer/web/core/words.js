@@ -1,4 +1,4 @@
-// Numbers, counts and sizes as people read them.
+// Numbers, counts and sizes, formatted for users.
 
 /** @param {number} value */
 export function numberText(value) {

@@ -1,10 +1,12 @@
-// Stored access policies and service properties, which the protocol writes as XML of a simple form.
+// Stored access policies and service properties, which the protocol writes as simple XML.
 
 /** @typedef {{id: string, start: string, expiry: string, permissions: string}} StoredPolicy */
 /** @typedef {{enabled: boolean, days: number}} Retention */
 /** @typedef {{read: boolean, write: boolean, delete: boolean, retention: Retention}} Logging */
 /** @typedef {{enabled: boolean, includeApis: boolean, retention: Retention}} Metrics */
-/** @typedef {{origins: string, methods: string, headers: string, exposedHeaders: string, maxAgeSeconds: number}} CorsRule */
+/**
+ * @typedef {{origins: string, methods: string, headers: string, exposedHeaders: string, maxAgeSeconds: number}} CorsRule
+ */
 /** @typedef {{logging: Logging, hourMetrics: Metrics, minuteMetrics: Metrics, cors: CorsRule[]}} ServiceProperties */
 /** @typedef {{name: string, text: string, children: XmlElement[]}} XmlElement */
 
@@ -13,7 +15,7 @@ const TOKEN = /<\?[^]*?\?>|<!--[^]*?-->|<(\/?)([\w:.-]+)[^>]*?(\/?)>|([^<]+)/g;
 const ENTITIES = { lt: "<", gt: ">", amp: "&", quot: '"', apos: "'" };
 
 /**
- * The root element of a document. Attributes are left out: what is read here has none that matter.
+ * Returns the root element of a document. Attributes are ignored, because none of them matter here.
  * @param {string} text
  * @returns {XmlElement}
  */
@@ -57,7 +59,7 @@ function child(element, name) {
 }
 
 /**
- * The text of an element inside another one; empty if it is not there.
+ * Returns the text of a child element, or "" if there is no such element.
  * @param {XmlElement | undefined} element
  * @param {string} name
  */

@@ -1,4 +1,4 @@
-// The menu of a cell. Knows no grid.
+// The menu of a cell. Must not depend on the grid.
 
 import { toBytes, toHex } from "../core/edm.js";
 import { copyText } from "../query/clipboard.js";
@@ -12,7 +12,7 @@ import { openEntityJson, openJson } from "./json-view.js";
 /** @import { Entity, Value } from "../core/edm.js" */
 /** @import { Column } from "./columns.js" */
 
-/** Longer values make a filter longer than the service accepts. */
+/** The maximum length of a value to filter by. Longer values could make a filter longer than the service accepts. */
 const FILTER_VALUE_CHARACTERS_MAX = 2000;
 
 /** @param {string} filter @param {string} property @param {Value} value */
@@ -26,12 +26,12 @@ function withValue(filter, property, { type, text }) {
  * @param {Entity} entity
  * @param {Column} column
  * @param {{filter: string, run: (filter: string) => void, open: () => void, openLabel: string}} actions
- *   `filter` is the filter now, and `run` runs another one
+ *   `filter` is the current filter; `run` runs a new one
  */
 export function openCellMenu(opener, entity, column, { filter, run, open, openLabel }) {
   const value = valueIn(entity, column);
   const narrowed = value && value.text.length <= FILTER_VALUE_CHARACTERS_MAX ? withValue(filter, column.name, value) : "";
-  // A filter cannot name every property.
+  // Some property names cannot be used in a filter.
   const canFilter = narrowed !== "" && parseFilter(narrowed).errors.length === 0;
   const name = visibleText(column.name, 60);
   openMenu(

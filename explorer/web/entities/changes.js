@@ -1,5 +1,5 @@
-// Writing entities, and taking that back: pairs (before, after) are written the other way round with the ETags they got, which
-// overwrites nothing of somebody else. Knows no document.
+// Writes entities, and undoes changes by writing the pairs (before, after) in reverse, with the ETags that the change
+// produced, so that no one else's change is overwritten. Must not depend on the DOM.
 
 import { OPERATIONS_MAX } from "../core/batch.js";
 import { ServiceError, Unreachable, describe } from "../core/errors.js";
@@ -10,13 +10,16 @@ import { timestampOfEtag } from "./display.js";
 /** @typedef {{kind: "insert" | "replace" | "merge" | "delete", entity: Entity, etag?: string}} Operation */
 /** Null before an insert and after a delete. @typedef {{before: Entity | null, after: Entity | null}} Pair */
 /** @typedef {{operation: Operation, pair: Pair}} Step */
-/** `theirs` is the entity as it is, if that was read. @typedef {{step: Step, error: unknown, theirs?: Entity | null}} Failure */
+/**
+ * A failed step. `theirs` is the current entity, if it was read.
+ * @typedef {{step: Step, error: unknown, theirs?: Entity | null}} Failure
+ */
 /** @typedef {{pairs: Pair[], failed: Failure[], left: number}} Outcome */
 /** @typedef {{verb: "add" | "edit" | "delete", pairs: Pair[], projected: boolean}} Change */
 
-/** Well below the service's 4 MiB, since encoding makes texts longer. */
+/** Well below the service's limit of 4 MiB, because encoding makes text longer. */
 const TRANSACTION_CHARACTERS_MAX = 1_000_000;
-/** A browser keeps six connections to a host, and pages are loaded meanwhile. */
+/** Browsers use up to six connections per host, and pages may be loading at the same time. */
 const REQUESTS_AT_ONCE = 4;
 
 /** @param {Entity} entity */
@@ -26,7 +29,7 @@ function characters(entity) {
   return sum;
 }
 
-/** Transactions, in order. @param {Step[]} steps @returns {Step[][]} */
+/** Groups steps into transactions, in order. @param {Step[]} steps @returns {Step[][]} */
 export function groupByPartition(steps) {
   /** @type {Map<string, {steps: Step[], size: number}>} */
   const open = new Map();
@@ -47,24 +50,29 @@ export function groupByPartition(steps) {
   return groups;
 }
 
-/** The pair with the ETag that the operation got. @param {Step} step @param {string | null} etag @returns {Pair} */
+/**
+ * Returns the pair of a step, with the ETag that the operation returned.
+ * @param {Step} step
+ * @param {string | null} etag
+ * @returns {Pair}
+ */
 export function finished({ pair: { before, after } }, etag) {
   return { before, after: after && { ...after, etag: etag ?? "", timestamp: timestampOfEtag(etag ?? "") } };
 }
 
-/** The answer to a write was lost. */
+/** The response to a write was lost. */
 export class Lost extends Unreachable {
   /** @param {unknown} error */
   constructor(error) {
     super();
-    this.message = `${describe(error)} It is not known whether it was written.`;
+    this.message = `${describe(error)} It is not known whether the change was made.`;
   }
 }
 
 /** @param {unknown} error */
 const isLost = (error) => !(error instanceof ServiceError) || error.status >= 500;
 
-/** Whether the next one would be refused, too. @param {unknown} error */
+/** Returns true if the next operation would fail with the same error. @param {unknown} error */
 const isFinal = (error) =>
   !(error instanceof ServiceError) ||
   error.isOfCredential ||
@@ -79,12 +87,13 @@ function isAsSent({ kind, entity: { properties } }, theirs) {
 }
 
 /**
- * Carries out one step. If an answer to it may be lost, since requests are repeated, the entity tells whether it is done.
+ * Carries out one step. If its response may have been lost, for example before a retry, reads the entity to determine
+ * whether the change was made.
  * @param {TableService} service
  * @param {string} table
  * @param {Step} step
- * @param {number} [began]  when an insertion was tried first: an equal entity that is older is somebody else's
- * @param {unknown} [failed]  why it failed already
+ * @param {number} [began]  when the insertion was first attempted: an older equal entity was inserted by someone else
+ * @param {unknown} [failed]  the error if the step was already attempted and failed
  * @returns {Promise<{pair: Pair} | Failure>}
  */
 export async function writeStep(service, table, step, began = NaN, failed) {
@@ -112,8 +121,8 @@ export async function writeStep(service, table, step, began = NaN, failed) {
 }
 
 /**
- * Writes entities in transactions, and one by one where one is refused. What every entity would be refused for ends it, and so
- * does the signal; requests under way are waited for.
+ * Writes entities in transactions, and one by one if a transaction is refused. Stops at an error that every entity
+ * would get, or when the signal aborts; requests in flight are completed first.
  * @param {TableService} service
  * @param {string} table
  * @param {Step[]} steps
@@ -178,8 +187,8 @@ export function stepFor(pair, merge) {
 }
 
 /**
- * The steps that take a change back. Null with a projection if an entity was deleted, which is not known as a whole, or a
- * property added, which a merge does not remove.
+ * Returns the steps that undo a change. With a projection, returns null if an entity was deleted, because only some of
+ * its properties are known, or if a property was added, because a merge cannot remove it.
  * @param {Change} change
  * @returns {Step[] | null}
  */
@@ -190,15 +199,19 @@ export function undoSteps(change) {
   return change.pairs.map(({ before, after }) => stepFor({ before: after, after: before }, change.projected));
 }
 
-/** What happened meanwhile, if the key or ETag was refused. @param {unknown} error @returns {string | null} */
+/**
+ * Describes the concurrent change that made the service refuse a key or ETag; null for other errors.
+ * @param {unknown} error
+ * @returns {string | null}
+ */
 export function refusalReason(error) {
   return error instanceof ServiceError && error.code !== "TableNotFound" ? (REASONS.get(error.status) ?? null) : null;
 }
 
 const REASONS = new Map([
-  [404, "somebody deleted it meanwhile"],
-  [409, "somebody inserted it again meanwhile"],
-  [412, "somebody changed it since"],
+  [404, "it was deleted in the meantime"],
+  [409, "it was inserted again in the meantime"],
+  [412, "it was changed in the meantime"],
 ]);
 
 /** @param {{partitionKey: string, rowKey: string}} entity */
@@ -211,7 +224,7 @@ export function order(a, b) {
 }
 
 /**
- * The list after a change. A new entity is put where its keys belong, unless its page is yet to be loaded.
+ * Returns the list after a change. A new entity is inserted in key order, unless its page is not loaded yet.
  * @param {Entity[]} list
  * @param {Pair[]} pairs
  * @param {(entity: Entity) => boolean} isLoaded  whether the page of an entity is loaded
@@ -262,13 +275,14 @@ function inserted(list, added) {
 /** @param {Side} a @param {Side} b */
 export function sameValue(a, b) {
   if (a === b || a === null || b === null) return a === b;
-  // The same number can be written in several ways.
+  // The same number can be written in different ways.
   const isNumber = a.type === "Edm.Double" && Object.is(Number(a.text), Number(b.text));
   return a.type === b.type && (a.text === b.text || isNumber);
 }
 
 /**
- * What both sides did to each property since it was loaded. With a projection, only what was loaded or written counts.
+ * Returns what both sides changed in each property since it was loaded. With a projection, includes only properties
+ * that were loaded or written.
  * @param {Entity} loaded
  * @param {Entity} mine
  * @param {Entity} theirs

@@ -1,4 +1,4 @@
-// How wide a column must be for what it shows. Knows no grid.
+// Determines how wide a column must be for its content. Must not depend on the grid.
 
 import { isKey } from "./columns.js";
 import { shortType, showValue, visibleText } from "./display.js";
@@ -9,14 +9,14 @@ import { valueIn } from "./grid-line.js";
 /** @typedef {"text" | "mono" | "bold" | "small"} Font */
 /** Returns the width of a text in pixels. @typedef {(text: string, font: Font) => number} Measure */
 
-/** Later entities do not change a width, so the grid does not move while it is read. */
+/** Only this many entities affect the width, so that columns do not move while more entities load. */
 const ENTITIES_MAX = 200;
 const PIXELS_MAX = 360;
-/** The padding of a cell and its border. */
+/** The width of the padding and border of a cell. */
 const CELL_PIXELS = 20;
-/** The space, padding and border of a tag. */
+/** The width of the margin, padding and border of a tag. */
 const TAG_PIXELS = 18;
-/** Types in the font with digits of one width. */
+/** The types displayed in a monospaced font. */
 const MONO = new Set(["Edm.Binary", "Edm.Guid", "Edm.DateTime", "Edm.Int32", "Edm.Int64", "Edm.Double"]);
 
 /** @param {Column} column @param {Entity[]} entities @param {boolean} local @param {Measure} measure */
@@ -41,7 +41,7 @@ function tagWidth(tag, measure) {
   return tag ? measure(tag, "small") + TAG_PIXELS : 0;
 }
 
-/** The type that the header of a column names. @param {Column} column */
+/** Returns the type to show in the header of a column. @param {Column} column */
 export function headerTag({ kind, types }) {
   const [type] = types;
   if (kind === "timestamp") return "DateTime";
@@ -50,7 +50,11 @@ export function headerTag({ kind, types }) {
   return types.size === 1 && type ? shortType(type) : "several types";
 }
 
-/** Measures text as the cells of an element show it. @param {HTMLElement} element @returns {Measure} */
+/**
+ * Returns a function that measures text in the fonts of the given element.
+ * @param {HTMLElement} element
+ * @returns {Measure}
+ */
 export function textMeasure(element) {
   const { fontFamily, fontSize } = getComputedStyle(element);
   const mono = getComputedStyle(element).getPropertyValue("--mono");

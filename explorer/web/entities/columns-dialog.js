@@ -1,4 +1,4 @@
-// The dialog in which columns are shown, hidden and moved, and the menu of one column. Knows no entity.
+// The dialog that shows, hides and moves columns, and the menu of a column. Must not depend on entities.
 
 import { openDialog } from "../ui/dialog.js";
 import { checkbox, h, replaceChildren } from "../ui/dom.js";
@@ -56,14 +56,14 @@ export function openColumns(columns, { changed, reset }) {
       ({ dataset }) => dataset["column"] === column.name && dataset["by"] === String(by),
     );
     again?.focus();
-    announce(`${name(column)} is number ${columns.all.indexOf(column) + 1} now`);
+    announce(`${name(column)} is now column ${columns.all.indexOf(column) + 1}`);
   };
   const all = (/** @type {boolean} */ hidden) => {
     for (const column of columns.all) columns.hide(column.name, hidden && column.kind === "property");
     changed();
     draw();
   };
-  const local = checkbox("Show times in the zone of this computer, not in UTC", {
+  const local = checkbox("Show times in local time instead of UTC", {
     checked: columns.local,
     onchange: () => {
       columns.local = local.input.checked;
@@ -122,9 +122,9 @@ export function openColumnMenu(grid, columns, name, opener, { changed, all, sort
     { label: "Hide", run: hide },
     { label: "Move left", disabled: pinned, run: () => grid.moveColumn(name, -1) },
     { label: "Move right", disabled: pinned, run: () => grid.moveColumn(name, 1) },
-    { label: "Wider", run: () => grid.widenColumn(name, 60) },
-    { label: "Narrower", run: () => grid.widenColumn(name, -60) },
-    ...(isTime ? [{ label: "Times in local time", checked: columns.local, run: changeZone }] : []),
+    { label: "Widen", run: () => grid.widenColumn(name, 60) },
+    { label: "Narrow", run: () => grid.widenColumn(name, -60) },
+    ...(isTime ? [{ label: "Show local time", checked: columns.local, run: changeZone }] : []),
     { label: "All columns\u2026", run: all },
   ]);
 }

@@ -1,4 +1,4 @@
-// The columns of the grid: keys, Timestamp and all properties, arranged as the user chose. Knows no grid.
+// The columns of the grid: keys, Timestamp and all properties, in the user's arrangement. Must not depend on the grid.
 
 /** @import { EdmType, Entity } from "../core/edm.js" */
 /** @import { Store } from "../ui/storage.js" */
@@ -7,12 +7,12 @@
  * @typedef {object} Column
  * @property {string} name
  * @property {"partitionKey" | "rowKey" | "timestamp" | "property"} kind
- * @property {Set<EdmType>} types  the types that its values have among what is loaded
+ * @property {Set<EdmType>} types  the types of its values in the loaded entities
  * @property {number} width
  * @property {boolean} hidden
- * @property {boolean} isFitted  whether the width was chosen by the user or by what the column shows
+ * @property {boolean} isFitted  whether the width was already chosen, by the user or to fit the content
  */
-/** The column that orders the entities that are loaded. @typedef {{name: string, descending: boolean}} Sort */
+/** The column by which the loaded entities are sorted. @typedef {{name: string, descending: boolean}} Sort */
 
 /** @type {Record<Column["kind"], number>} */
 const WIDTHS_NEW = { partitionKey: 150, rowKey: 150, timestamp: 250, property: 170 };
@@ -23,7 +23,7 @@ export function emptyLayout() {
   return { order: [], hidden: [], widths: [], local: false };
 }
 
-/** A layout from text that may be anything. @param {string | null} text @returns {Layout} */
+/** Parses a layout from arbitrary text. @param {string | null} text @returns {Layout} */
 export function readLayout(text) {
   const layout = emptyLayout();
   /** @type {any} */
@@ -84,7 +84,7 @@ export class Columns {
     return column;
   }
 
-  /** Names without a saved place follow the others in order of appearance. */
+  /** Sorts the columns. Properties without a saved position follow the others, in order of appearance. */
   #sort() {
     const others = { partitionKey: -3, rowKey: -2, timestamp: -1, property: Infinity };
     const place = (/** @type {Column} */ { name, kind }) =>
@@ -92,7 +92,7 @@ export class Columns {
     this.#ordered.sort((a, b) => place(a) - place(b) || 0);
   }
 
-  /** Whether a column or a type is new. @param {Iterable<Entity>} entities */
+  /** Adds the properties of entities. Returns true if a column or a type is new. @param {Iterable<Entity>} entities */
   add(entities) {
     let changed = false;
     let created = false;
@@ -159,7 +159,7 @@ export class Columns {
     this.#widths.set(name, column.width);
   }
 
-  /** Gives columns that have no width yet the one that fits. @param {(column: Column) => number} widthOf */
+  /** Sets the width of columns whose width was not chosen yet. @param {(column: Column) => number} widthOf */
   fit(widthOf) {
     for (const column of this.shown) {
       if (column.isFitted) continue;
@@ -168,14 +168,18 @@ export class Columns {
     }
   }
 
-  /** Whether a column could be moved to the place of another one; keys stay first. @param {string} name @param {string} target */
+  /**
+   * Moves a column to the position of another one. Returns false if that is impossible, because keys stay first.
+   * @param {string} name
+   * @param {string} target
+   */
   moveTo(name, target) {
     const from = this.#ordered.findIndex((column) => column.name === name);
     const to = this.#ordered.findIndex((column) => column.name === target);
     if (from < PINNED || to < PINNED || from === to) return false;
     const moved = this.#ordered.splice(from, 1);
     this.#ordered.splice(to, 0, ...moved);
-    // Names that no loaded entity has keep their order after those that one has.
+    // Properties that no loaded entity has keep their order, after the properties that some entity has.
     const names = this.#ordered.slice(PINNED).map((column) => column.name);
     this.#rank = new Map([...new Set([...names, ...this.#saved])].map((saved, place) => [saved, place]));
     return true;
@@ -224,7 +228,7 @@ export class LayoutStore {
     try {
       this.storage.setItem(this.key, JSON.stringify(layout));
     } catch {
-      // A full or forbidden store costs only what would have been remembered.
+      // If the storage is full or denied, only the layout is lost.
     }
   }
 }

@@ -1,4 +1,4 @@
-// The dialogs for conflicts and for many entities. Knows no service.
+// The dialogs for conflicts and for changing several entities. Must not depend on the service.
 
 import { describe } from "../core/errors.js";
 import { countText } from "../core/words.js";
@@ -12,7 +12,10 @@ import { TypedField, valueText } from "./value-field.js";
 /** @import { Entity, Value } from "../core/edm.js" */
 /** @import { Difference, Failure, Outcome, Side } from "./changes.js" */
 /** @typedef {"mine" | "theirs"} Choice */
-/** A value, or null to remove the property. @typedef {{name: string, value: Value | null}} PropertyEdit */
+/**
+ * A change of one property. If `value` is null, the property is removed.
+ * @typedef {{name: string, value: Value | null}} PropertyEdit
+ */
 
 const LISTED_MAX = 200;
 
@@ -28,8 +31,8 @@ export async function askPropertyEdit({ count, names, known, removable }) {
   const what = h(
     "select",
     null,
-    h("option", { value: "set" }, "Set it to a value"),
-    h("option", { value: "remove", disabled: !removable }, "Remove it"),
+    h("option", { value: "set" }, "Set a value"),
+    h("option", { value: "remove", disabled: !removable }, "Remove the property"),
   );
   const holder = h("div", { class: "property-row" });
   /** @type {TypedField} */
@@ -43,7 +46,7 @@ export async function askPropertyEdit({ count, names, known, removable }) {
     if (shown) show(shown);
     else value.relabel();
   });
-  // Enter would write what the field just came to show.
+  // Otherwise, Enter would write the value that the field has just loaded.
   name.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.isComposing) return;
     event.preventDefault();
@@ -70,7 +73,7 @@ export async function askPropertyEdit({ count, names, known, removable }) {
   };
   const note = removable
     ? null
-    : h("p", { class: "note" }, "Only some properties were loaded, so entities are merged and no property can be removed.");
+    : h("p", { class: "note" }, "Only some properties are loaded, so entities are merged, and no property can be removed.");
   const body = h(
     "div",
     null,
@@ -81,18 +84,23 @@ export async function askPropertyEdit({ count, names, known, removable }) {
       { id: list },
       names.map((option) => h("option", { value: option })),
     ),
-    field("What to do", what),
+    field("Action", what),
     holder,
   );
   await openDialog({
     title: `Edit one property of ${countText(count)}`,
     body,
-    actions: [{ label: "Write", kind: "primary", run }],
+    actions: [{ label: "Apply", kind: "primary", run }],
   }).closed;
   return answer;
 }
 
-/** Null if it changes nothing. @param {Entity} entity @param {PropertyEdit} edit @returns {Entity | null} */
+/**
+ * Returns an entity with the change, or null if the change has no effect.
+ * @param {Entity} entity
+ * @param {PropertyEdit} edit
+ * @returns {Entity | null}
+ */
 export function withProperty(entity, { name, value }) {
   if (sameValue(entity.properties.get(name) ?? null, value)) return null;
   const properties = new Map(entity.properties);
@@ -104,8 +112,8 @@ export function withProperty(entity, { name, value }) {
 /**
  * @param {string} title
  * @param {Outcome} outcome
- * @param {((failure: Failure) => Promise<boolean>)} [solve]  shows both sides of a conflict
- * @returns {Promise<Failure[]>}  what is to be tried again
+ * @param {((failure: Failure) => Promise<boolean>)} [solve]  lets the user resolve a conflict; true if it is resolved
+ * @returns {Promise<Failure[]>}  the failures to retry
  */
 export async function showReport(title, { pairs, failed, left }, solve) {
   const conflicts = new Set(failed.filter(({ theirs, error }) => solve && theirs && refusalReason(error)));
@@ -117,14 +125,14 @@ export async function showReport(title, { pairs, failed, left }, solve) {
     const both = async () => {
       if (!solve || !(await solve(failure))) return;
       conflicts.delete(failure);
-      row.replaceChildren(h("span", { dir: "auto" }, entityName(step.operation.entity)), ": solved.");
+      row.replaceChildren(h("span", { dir: "auto" }, entityName(step.operation.entity)), ": resolved.");
     };
     const row = h(
       "li",
       null,
       h("span", { dir: "auto" }, entityName(step.operation.entity)),
       `: ${reason ? `${reason}. ` : ""}${describe(error)} `,
-      conflicts.has(failure) && h("button", { type: "button", onclick: both }, "Show both sides"),
+      conflicts.has(failure) && h("button", { type: "button", onclick: both }, "Show both versions"),
     );
     return row;
   });
@@ -135,7 +143,8 @@ export async function showReport(title, { pairs, failed, left }, solve) {
     h(
       "p",
       null,
-      `${countText(pairs.length)} written, ${countText(failed.length)} failed${left ? `, ${countText(left)} not tried` : ""}.`,
+      `${countText(pairs.length)} written, ${countText(failed.length)} failed` +
+        `${left ? `, ${countText(left)} not attempted` : ""}.`,
     ),
     h("ul", { class: "failures" }, rows),
     more,
@@ -143,14 +152,15 @@ export async function showReport(title, { pairs, failed, left }, solve) {
   const run = () => {
     again = [...conflicts];
   };
-  const actions = conflicts.size > 0 ? [{ label: "Write over their changes", kind: /** @type {const} */ ("danger"), run }] : [];
+  const actions = conflicts.size > 0 ? [{ label: "Overwrite their changes", kind: /** @type {const} */ ("danger"), run }] : [];
   await openDialog({ title, body, wide: true, actions, cancel: "Close" }).closed;
   return again;
 }
 
 /**
- * What to write with their ETag, or theirs to be taken.
- * @param {{loaded: Entity, mine: Entity | null, theirs: Entity, projected: boolean}} sides  mine is null to delete it
+ * Asks the user to resolve a conflict. Returns the entity to write with the ETag of `theirs`, or `theirs` to keep it;
+ * null if the user cancels.
+ * @param {{loaded: Entity, mine: Entity | null, theirs: Entity, projected: boolean}} sides  `mine`: null for a deletion
  * @returns {Promise<{write: Entity | null} | {take: Entity} | null>}
  */
 export async function askConflict({ loaded, mine, theirs, projected }) {
@@ -172,10 +182,10 @@ export async function askConflict({ loaded, mine, theirs, projected }) {
   const body = h(
     "div",
     { class: "conflict" },
-    h("p", null, `Somebody else changed ${entityName(theirs)} meanwhile. It is not ${mine ? "written" : "deleted"} yet.`),
+    h("p", null, `Someone else changed ${entityName(theirs)}. ${mine ? "Your changes were not saved." : "It was not deleted."}`),
     h(
       "div",
-      { class: "conflict-scroll", tabindex: "0", role: "region", "aria-label": "Both states" },
+      { class: "conflict-scroll", tabindex: "0", role: "region", "aria-label": "Both versions" },
       h(
         "table",
         null,
@@ -196,7 +206,9 @@ export async function askConflict({ loaded, mine, theirs, projected }) {
       ),
     ),
   );
-  /** @type {(label: string, make: () => typeof answer, kind?: "primary" | "danger") => import("../ui/dialog.js").DialogAction} */
+  /**
+   * @type {(label: string, make: () => typeof answer, kind?: "primary" | "danger") => import("../ui/dialog.js").DialogAction}
+   */
   const action = (label, make, kind) => ({
     label,
     ...(kind && { kind }),
@@ -205,14 +217,14 @@ export async function askConflict({ loaded, mine, theirs, projected }) {
     },
   });
   await openDialog({
-    title: "The entity was changed meanwhile",
+    title: "The entity was changed by someone else",
     body,
     wide: true,
     actions: mine
       ? [
-          action("Write what is chosen", () => ({ write: chosen() }), "primary"),
+          action("Save the chosen values", () => ({ write: chosen() }), "primary"),
           action("Keep mine", () => ({ write: { ...mine, etag: theirs.etag } })),
-          action("Take theirs", () => ({ take: theirs })),
+          action("Keep theirs", () => ({ take: theirs })),
         ]
       : [
           action("Delete theirs", () => ({ write: null }), "danger"),
@@ -222,7 +234,10 @@ export async function askConflict({ loaded, mine, theirs, projected }) {
   return answer;
 }
 
-/** @param {Difference} difference @param {Map<string, Choice> | null} choices  null if mine is to delete the entity */
+/**
+ * @param {Difference} difference
+ * @param {Map<string, Choice> | null} choices  null if the user is deleting the entity
+ */
 function conflictRow(difference, choices) {
   const { name, mineChanged, theirsChanged } = difference;
   const group = uniqueId("choice");
@@ -241,7 +256,7 @@ function conflictRow(difference, choices) {
               checked: choices.get(name) === choice,
               onchange: () => choices.set(name, choice),
             }),
-            h("span", { class: "visually-hidden" }, `${choice} of ${visibleText(name, 60)}: `),
+            h("span", { class: "visually-hidden" }, `${visibleText(name, 60)}, ${choice}: `),
             sideText(difference[choice], changed),
           )
         : sideText(difference[choice], changed),

@@ -1,5 +1,5 @@
-// Values, keys and JSON as text that can be read safely, and values in another type if they mean the same in it.
-// Knows no document.
+// Formats values, keys and JSON so that they can be displayed safely, and converts values to other types without
+// changing their meaning. Must not depend on the DOM.
 
 import { fromBytes, readValue, toBytes } from "../core/edm.js";
 import { ValueError, describe } from "../core/errors.js";
@@ -13,7 +13,9 @@ const LOCAL = new Intl.DateTimeFormat("sv", {
   timeZoneName: "longOffset",
 });
 
-/** Control characters, line separators, and the characters that change the direction of what follows or are invisible. */
+/**
+ * Control characters, line separators, lone surrogates, and characters that are invisible or change the text direction.
+ */
 const UNSAFE = new RegExp(
   "[\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb]" +
     "|[\\ud800-\\udbff](?![\\udc00-\\udfff])|(?<![\\ud800-\\udbff])[\\udc00-\\udfff]",
@@ -27,10 +29,10 @@ function picture(character) {
   return `\u2039U+${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}\u203a`;
 }
 
-/** Emoji joined to one picture, such as a family. Their joiners are part of it. */
+/** Emoji that joiners combine into one picture, such as a family. These joiners are not unsafe. */
 const JOINED_EMOJI = /(?:\p{Extended_Pictographic}[\ufe0f\u{1f3fb}-\u{1f3ff}]?\u200d)+\p{Extended_Pictographic}/gu;
 
-/** Writes unsafe characters as JSON does inside of strings; line breaks stay. @param {string} json */
+/** Replaces unsafe characters in JSON by escape sequences. Line breaks stay. @param {string} json */
 export function escapeUnsafe(json) {
   return replaceUnsafe(json, (character) =>
     character === "\n" ? character : `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
@@ -47,10 +49,14 @@ function replaceUnsafe(text, write) {
     .join("");
 }
 
-/** The text with invisible characters and spaces at its ends made visible. @param {string} text @param {number} [max] */
+/**
+ * Returns a text with its invisible characters, and spaces at its ends, made visible.
+ * @param {string} text
+ * @param {number} [max]
+ */
 export function visibleText(text, max = 240) {
   const cut = text.length > max;
-  // A cut inside of a character or an emoji sequence leaves no half of it.
+  // The cut must not leave half of a character or emoji sequence.
   const shown = replaceUnsafe(cut ? text.slice(0, max).replace(/[\ud800-\udbff\u200d]+$/, "") : text, picture);
   const start = shown.length - shown.trimStart().length;
   const end = cut ? shown.length : shown.trimEnd().length;
@@ -103,11 +109,11 @@ export function hexPreview(base64, bytes = 16) {
   return binarySize(base64) > bytes ? `${hex} \u2026` : hex;
 }
 
-/** A time in the zone of this computer, with all digits of its fraction. @param {string} text */
+/** Formats a time in the local time zone, with all digits of its fraction. @param {string} text */
 export function localTime(text) {
   const date = new Date(text);
   if (Number.isNaN(date.getTime())) return text;
-  // The Swedish form is that of ISO 8601.
+  // The Swedish locale uses the ISO 8601 format.
   const [day, time, zone = ""] = LOCAL.format(date).split(" ");
   return `${day} ${time}${/\.\d+/.exec(text)?.[0] ?? ""} ${zone.slice(3) || "+00:00"}`;
 }
@@ -117,7 +123,7 @@ export function timeText(text, local) {
   return local ? localTime(text) : text;
 }
 
-/** The text of a cell, and a mark that is no part of it. @param {Value} value @param {boolean} local */
+/** Returns the text of a cell, and a mark that is not part of the value. @param {Value} value @param {boolean} local */
 export function showValue(value, local) {
   switch (value.type) {
     case "Edm.Binary":
@@ -131,7 +137,7 @@ export function showValue(value, local) {
   }
 }
 
-/** The tooltip of a value. @param {Value} value @param {boolean} local */
+/** Returns the tooltip of a value. @param {Value} value @param {boolean} local */
 export function valueTitle(value, local) {
   const type = shortType(value.type);
   if (value.type === "Edm.DateTime") return `${timeText(value.text, !local)} (${local ? "UTC" : "local"})`;
@@ -140,23 +146,28 @@ export function valueTitle(value, local) {
   return `${type}: ${visibleText(value.text, 1000)}`;
 }
 
-/** "Edm.Int32" → "Int32". @param {string} type */
+/** Returns "Int32" for "Edm.Int32". @param {string} type */
 export function shortType(type) {
   return type.slice(4);
 }
 
-/** Both keys, for sentences. @param {{partitionKey: string, rowKey: string}} entity */
+/** Returns both keys, for use in sentences. @param {{partitionKey: string, rowKey: string}} entity */
 export function entityName(entity) {
   return `\u201c${visibleText(entity.partitionKey, 40)}\u201d / \u201c${visibleText(entity.rowKey, 40)}\u201d`;
 }
 
-/** The time that the service's ETag holds, or "" if it is of another form. @param {string} etag */
+/** Returns the time in an ETag of the service, or "" if the ETag has a different form. @param {string} etag */
 export function timestampOfEtag(etag) {
   const inside = /^W\/"datetime'(.+)'"$/.exec(etag)?.[1];
   return inside ? inside.replaceAll("%3A", ":") : "";
 }
 
-/** Null if it is empty and the type has no empty value. @param {Value} value @param {EdmType} type @returns {Value | null} */
+/**
+ * Converts a value to a type. Returns null if the value is empty and the type has no empty value.
+ * @param {Value} value
+ * @param {EdmType} type
+ * @returns {Value | null}
+ */
 export function convert(value, type) {
   if (value.type === type) return value;
   if (value.text === "") return type === "Edm.String" || type === "Edm.Binary" ? { type, text: "" } : null;
@@ -164,7 +175,7 @@ export function convert(value, type) {
     return readValue(type, textFor(value, type));
   } catch (error) {
     const reason = describe(error);
-    throw new ValueError(`\u201c${visibleText(value.text, 40)}\u201d does not become ${shortType(type)}: ${reason}`);
+    throw new ValueError(`\u201c${visibleText(value.text, 40)}\u201d cannot be converted to ${shortType(type)}: ${reason}`);
   }
 }
 
@@ -181,7 +192,7 @@ function textFor({ type: from, text }, type) {
 function rounds(text) {
   const number = Number(text);
   if (/^\s*[+-]?\d+\s*$/.test(text)) return Number.isFinite(number) && BigInt(number) !== BigInt(text);
-  // No Double has more than 17 digits that count.
+  // A Double has at most 17 significant digits.
   return text.replace(/e.*/i, "").replace(/\D/g, "").replace(/^0+|0+$/g, "").length > 17;
 }
 
@@ -196,12 +207,12 @@ function decodeText(base64) {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(toBytes(base64));
   } catch {
-    throw new ValueError("the bytes are not text in UTF-8.");
+    throw new ValueError("the bytes are not UTF-8 text.");
   }
 }
 
 /**
- * The text of a text area with its original kind of line ending, of which the browser knows only one.
+ * Restores the original line endings in the text of a text area, because browsers normalize them.
  * @param {string} shown
  * @param {string} original
  */

@@ -1,4 +1,4 @@
-// The dialog for one entity. Knows what an entity is made of; saving is the caller's.
+// The dialog that edits an entity. The caller saves it.
 
 import { openDialog } from "../ui/dialog.js";
 import { h, uniqueId } from "../ui/dom.js";
@@ -13,20 +13,20 @@ const OFFERED_MAX = 30;
 /**
  * @typedef {object} EditorOptions
  * @property {string} title
- * @property {Entity} entity  what is shown first
+ * @property {Entity} entity  the initial content
  * @property {"new" | "edit" | "read"} mode
  * @property {ReadonlyMap<string, EdmType>} [offered]  properties with fields that may stay empty
- * @property {string} [note]  said above the properties
- * @property {boolean} [keepProperties]  properties cannot be removed, since a merge does not remove any
- * @property {string} action  the label of the button that saves
+ * @property {string} [note]  a note above the properties
+ * @property {boolean} [keepProperties]  whether properties cannot be removed, because a merge does not remove any
+ * @property {string} action  the label of the save button
  * @property {(entity: Entity) => Promise<boolean | void>} [save]
  */
 
-/** Why a new property cannot have a name, or "". @param {string} name */
+/** Returns why a new property cannot have the given name, or "". @param {string} name */
 export function nameProblem(name) {
-  if (name === "") return "A property has no name.";
-  if (["PartitionKey", "RowKey", "Timestamp"].includes(name)) return `Every entity has its own ${name}.`;
-  return /[@.]/.test(name) ? "The name of a property holds neither \u201c.\u201d nor \u201c@\u201d." : "";
+  if (name === "") return "Enter a name for the property.";
+  if (["PartitionKey", "RowKey", "Timestamp"].includes(name)) return `${name} is a system property. Choose a different name.`;
+  return /[@.]/.test(name) ? "A property name can contain neither \u201c.\u201d nor \u201c@\u201d." : "";
 }
 
 /** @param {EditorOptions} options */
@@ -57,7 +57,7 @@ export function openEditor(options) {
     ).join();
   const first = state();
   const dialog = openDialog({
-    mayClose: () => state() === first || ask("Discard the changes?", "What you changed is not written.", "Discard", "danger"),
+    mayClose: () => state() === first || ask("Discard your changes?", "They have not been saved.", "Discard", "danger"),
     title,
     body,
     wide: true,
@@ -70,7 +70,7 @@ export function openEditor(options) {
 }
 
 /**
- * Asks a question with one answer beside "Cancel".
+ * Asks a question with one answer besides "Cancel".
  * @param {string} title @param {string} text @param {string} label @param {"primary" | "danger"} kind
  */
 export async function ask(title, text, label, kind) {
@@ -104,7 +104,7 @@ class PropertyRows {
       "fieldset",
       { class: "properties" },
       h("legend", null, "Properties"),
-      offered.size > 0 ? h("small", null, "Properties that stay empty are not added.") : null,
+      offered.size > 0 ? h("small", null, "Properties left empty are not added.") : null,
       this.#list,
       this.#problem,
       this.readOnly ? null : h("button", { type: "button", onclick: add }, "Add property"),
@@ -120,7 +120,7 @@ class PropertyRows {
       isNew && !this.readOnly
         ? h("input", {
             type: "text",
-            "aria-label": "Name of the property",
+            "aria-label": "Property name",
             autocomplete: "off",
             spellcheck: "false",
             value: first,
@@ -170,7 +170,10 @@ class PropertyRows {
     this.#rows[0]?.field.focus();
   }
 
-  /** Null if something is to be corrected first, which gets the focus. @returns {Map<string, Value> | null} */
+  /**
+   * Returns the properties; null if a field has an error. The first field with an error gets the focus.
+   * @returns {Map<string, Value> | null}
+   */
   read() {
     /** @type {Map<string, Value>} */
     const properties = new Map();

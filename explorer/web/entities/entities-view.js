@@ -1,4 +1,4 @@
-// The view of a table's entities. Connects its parts; each knows its own work.
+// The view of a table's entities. Connects the grid, the query bar, the loader and the actions.
 
 import { describe } from "../core/errors.js";
 import { countText, numberText } from "../core/words.js";
@@ -36,7 +36,7 @@ export class EntitiesView extends HTMLElement {
   #table;
   /** @type {EntityLoader} */
   #loader;
-  /** What the grid shows. @type {Entity[]} */
+  /** The entities in the grid. @type {Entity[]} */
   #list = [];
   #layouts;
   #columns;
@@ -51,7 +51,7 @@ export class EntitiesView extends HTMLElement {
   #onKey = (/** @type {KeyboardEvent} */ event) => this.#keydown(event);
   #onReachable = () => {
     if (this.#loader.state === "failed") void this.#loader.more();
-    // The credential may be another one, with other permissions.
+    // There may be a new credential, with different permissions.
     this.#showState();
   };
 
@@ -147,7 +147,7 @@ export class EntitiesView extends HTMLElement {
       ["edit", "Edit", () => this.#targets().forEach((entity) => actions.open(entity))],
       ["duplicate", "Duplicate", () => Promise.all(this.#targets().map((entity) => actions.duplicate(entity)))],
       ["remove", "Delete", () => this.#remove()],
-      ["property", "Edit property of selected", () => actions.editProperty(this.#targets())],
+      ["property", "Edit property", () => actions.editProperty(this.#targets())],
       ["json", "JSON", () => this.#targets().forEach(openEntityJson)],
       ["columns", "Columns", () => this.#openColumns()],
       ["refresh", "Refresh", () => this.#run(this.#loader.query)],
@@ -240,7 +240,7 @@ export class EntitiesView extends HTMLElement {
     this.#query.properties = this.#columns.properties;
   }
 
-  /** Runs a query, and makes the address that of the query. @param {Query} query */
+  /** Runs a query, and updates the URL to name it. @param {Query} query */
   #run(query) {
     const hash = queryHash(this.#table, query);
     if (hash !== location.hash) history.pushState(null, "", hash);
@@ -248,7 +248,7 @@ export class EntitiesView extends HTMLElement {
   }
 
   #refresh(query = this.#loader.query) {
-    // A result may come when the view is gone.
+    // A result may arrive after the view was closed.
     if (!this.isConnected) return;
     this.#loader.stop();
     const { sort } = this.#columns;
@@ -268,10 +268,10 @@ export class EntitiesView extends HTMLElement {
     void loader.more();
   }
 
-  /** Shows a change of what a loader brought. @param {Pair[]} pairs @param {EntityLoader} loader */
+  /** Shows a change of entities that a loader has loaded. @param {Pair[]} pairs @param {EntityLoader} loader */
   #apply(pairs, loader) {
     const same = queryHash(this.#table, loader.query) === queryHash(this.#table, this.#loader.query);
-    // Of another selection of properties, an entity would not be whole here.
+    // If a different set of properties was loaded, the changed entities would be incomplete here.
     if (!same && loader.projected) return this.#refresh();
     const isLoaded = (/** @type {Entity} */ entity) => same && this.#loader.covers(entity);
     const { list, replaced, later } = applyPairs(this.#loader.entities, pairs, isLoaded);
@@ -283,11 +283,11 @@ export class EntitiesView extends HTMLElement {
     const [first] = pairs;
     const place = pairs.length === 1 && first?.after ? this.#list.findIndex((entity) => sameKeys(entity, first.after)) : -1;
     this.#grid.replaceList(this.#list, place);
-    if (same && later > 0) announce(`${countText(later)} added after those that are loaded`);
+    if (same && later > 0) announce(`${countText(later)} added, not loaded yet`);
     this.#showState();
   }
 
-  /** Puts what is loaded into the order that the user chose; without one it stays in the order of the service. */
+  /** Sorts the loaded entities as the user chose. Without a choice, they stay in the order of the service. */
   #arrange() {
     const { sort } = this.#columns;
     const column = sort && this.#columns.get(sort.name);
@@ -301,8 +301,8 @@ export class EntitiesView extends HTMLElement {
     this.#grid.replaceList(this.#list, -1);
     this.#grid.columnsChanged();
     this.#showState();
-    const rest = this.#loader.state === "complete" ? "" : " Only the entities that are loaded are sorted.";
-    announce(sort ? `Sorted by ${visibleText(sort.name, 60)}.${rest}` : "In the order of the keys.");
+    const rest = this.#loader.state === "complete" ? "" : " Only the loaded entities are sorted.";
+    announce(sort ? `Sorted by ${visibleText(sort.name, 60)}.${rest}` : "Sorted by key.");
   }
 
   /** The selected entities, or the active one. */
@@ -320,10 +320,10 @@ export class EntitiesView extends HTMLElement {
   #countText() {
     const { entities, state, query } = this.#loader;
     const count = entities.length;
-    if (state === "failed") return count === 0 ? "No entities loaded" : `${countText(count)} loaded; the rest could not be read`;
+    if (state === "failed") return count === 0 ? "No entities loaded" : `${countText(count)} loaded; loading the rest failed`;
     if (state !== "complete")
-      return state === "loading" && count === 0 ? "Loading\u2026" : `${countText(count)} loaded, more follow`;
-    if (count === 0) return query.filter ? "No entity matches" : "The table has no entities";
+      return state === "loading" && count === 0 ? "Loading\u2026" : `${countText(count)} loaded, more available`;
+    if (count === 0) return query.filter ? "No matching entities" : "The table has no entities";
     return count === 1 ? "1 entity" : `all ${countText(count)}`;
   }
 
@@ -334,7 +334,7 @@ export class EntitiesView extends HTMLElement {
     this.#status.textContent =
       this.#countText() +
       (chosen > 0 ? `, ${numberText(chosen)} selected` : "") +
-      (projected ? ", some properties only" : "") +
+      (projected ? ", selected properties only" : "") +
       (sort ? `, sorted by ${visibleText(sort.name, 60)}` : "");
     const all = this.querySelector(".load-all");
     if (all instanceof HTMLElement) all.hidden = state === "complete" || this.#list.length === 0;

@@ -1,4 +1,5 @@
-// What the user does to entities. Connects the dialogs with the service, and its host shows every change. Knows no grid.
+// The user's actions on entities. Connects the dialogs with the service; the host shows every change. Must not depend
+// on the grid.
 
 import { Unreachable, describe } from "../core/errors.js";
 import { countText, numberText } from "../core/words.js";
@@ -15,9 +16,9 @@ import { ask, openEditor } from "./editor.js";
 /** @import { EntityLoader } from "./loader.js" */
 /**
  * @typedef {object} Host
- * @property {() => EntityLoader} loader  of what is shown
- * @property {() => ReadonlyMap<string, EdmType>} properties  the properties that are known
- * @property {(pairs: Pair[], loader: EntityLoader) => void} apply  shows a change of what was loaded then
+ * @property {() => EntityLoader} loader  returns the loader of the displayed entities
+ * @property {() => ReadonlyMap<string, EdmType>} properties  returns the known properties
+ * @property {(pairs: Pair[], loader: EntityLoader) => void} apply  shows a change of entities that the loader loaded
  * @property {() => void} undoChanged
  * @property {() => void} refocus
  */
@@ -25,7 +26,7 @@ import { ask, openEditor } from "./editor.js";
 const PAST = { add: "Added", edit: "Edited", delete: "Deleted" };
 const NEEDS = { insert: "add", replace: "update", merge: "update", delete: "delete" };
 const PROJECTION_NOTE =
-  "Only some properties were loaded, so saving merges these and leaves the others as they are. " +
+  "Only some properties are loaded. Saving merges these properties and leaves the others unchanged. " +
   "No property can be removed.";
 
 /** @param {Pair[]} pairs */
@@ -107,12 +108,12 @@ export class EntityActions {
   }
 
   /**
-   * Writes a pair; on a conflict, asks until it is solved. False if that was given up.
+   * Writes a pair. On a conflict, asks the user until it is resolved. Returns false if the user cancels.
    * @param {Change["verb"]} verb
    * @param {Pair} first
    * @param {EntityLoader} loader
-   * @param {number} [began]  when the insertion was tried first
-   * @param {Failure} [failure]  what the first attempt came to, if it was made
+   * @param {number} [began]  when the insertion was first attempted
+   * @param {Failure} [failure]  the failure of an earlier attempt, if there was one
    * @returns {Promise<boolean>}
    */
   async #solve(verb, first, loader, began, failure) {
@@ -130,10 +131,10 @@ export class EntityActions {
       if (theirs === null) {
         if (projected || !mine)
           throw new Error(
-            "Somebody else deleted the entity. Only some of its properties were loaded, so it cannot be inserted again.",
+            "Someone else deleted the entity. Only some of its properties were loaded, so it cannot be inserted again.",
           );
-        const text = `Somebody else deleted ${entityName(mine)}. Do you want to insert it again, as you edited it?`;
-        const again = await ask("The entity was deleted meanwhile", text, "Insert again", "primary");
+        const text = `Someone else deleted ${entityName(mine)}. Insert it again with your changes?`;
+        const again = await ask("The entity was deleted by someone else", text, "Insert again", "primary");
         return again && this.#solve("add", { before: null, after: mine }, loader, Date.now());
       }
       const answer = await askConflict({ loaded, mine, theirs, projected });
@@ -151,11 +152,11 @@ export class EntityActions {
     const steps = undoSteps(change);
     const allowed = steps?.every((step) => this.service.may(/** @type {"add"} */ (NEEDS[step.operation.kind]), this.table));
     const name = subject(change.pairs);
-    const undo = steps && allowed ? { label: `Undo ${change.verb} of ${name}`, steps, loader, began: Date.now() } : null;
+    const undo = steps && allowed ? { label: `Undo: ${change.verb} ${name}`, steps, loader, began: Date.now() } : null;
     this.#undo = undo;
     this.host.apply(change.pairs, loader);
     this.host.undoChanged();
-    // The notice may still be there after the next change, which is not the one that it names.
+    // The notice may still be visible after the next change, but must not undo that one.
     const run = () => (this.#undo === undo ? void this.undo() : notify("Only the last change can be undone."));
     const action = undo ? { action: { label: "Undo", run } } : {};
     notify(`${PAST[change.verb]} ${name}.`, { kind: "success", ...action });
@@ -167,7 +168,8 @@ export class EntityActions {
     const [pair] = pairs;
     const loader = this.host.loader();
     const warning = loader.projected ? " Only some properties were loaded, so this cannot be undone." : "";
-    const text = `From the table ${this.table}.${warning}`;
+    const what = pairs.length === 1 ? "The entity" : countText(pairs.length);
+    const text = `${what} will be deleted from the table ${this.table}.${warning}`;
     if (pair && (await ask(`Delete ${subject(pairs)}?`, text, "Delete", "danger"))) {
       if (pairs.length === 1) await this.#solve("delete", pair, loader);
       else await this.#writeAll("delete", entities, (before) => stepFor({ before, after: null }, false), loader);
@@ -195,7 +197,7 @@ export class EntityActions {
         (before) => {
           const after = withProperty(before, edit);
           if (!after) return null;
-          // A merge carries the property alone; only a replace removes one.
+          // A merge sends only this property; only a replace can remove it.
           const entity = edit.value ? { ...before, properties: new Map([[edit.name, edit.value]]) } : after;
           const kind = edit.value ? "merge" : "replace";
           return { operation: { kind, entity, etag: before.etag }, pair: { before, after } };
@@ -214,12 +216,12 @@ export class EntityActions {
    */
   async #writeAll(verb, entities, stepOf, loader) {
     const steps = entities.map(stepOf).filter((step) => step !== null);
-    if (steps.length === 0) return notify("Every selected entity is like that already.");
+    if (steps.length === 0) return notify("The selected entities need no change.");
     const titles = { add: "Adding", edit: "Editing", delete: "Deleting" };
     const outcome = await this.#withProgress(`${titles[verb]} ${countText(steps.length)}`, steps);
     if (outcome.pairs.length > 0) this.#done({ verb, pairs: outcome.pairs, projected: loader.projected }, loader);
     if (outcome.failed.length === 0 && outcome.left === 0) return;
-    const again = await showReport(`Not everything was ${PAST[verb].toLowerCase()}`, outcome, (failure) =>
+    const again = await showReport(`Some entities were not ${PAST[verb].toLowerCase()}`, outcome, (failure) =>
       this.#solve(verb, failure.step.pair, loader, undefined, failure),
     );
     const theirs = again.flatMap((failure) => failure.theirs ?? []);
@@ -254,11 +256,11 @@ export class EntityActions {
       this.#undo = undo;
       this.host.undoChanged();
     }
-    if (undo.steps.length > 1 && (first || outcome.left > 0)) await showReport("Not everything was undone", outcome);
+    if (undo.steps.length > 1 && (first || outcome.left > 0)) await showReport("Some changes were not undone", outcome);
     else if (first) {
       const reason = refusalReason(first.error);
       notify(`Not undone: ${reason ? `${reason}.` : describe(first.error)}`, { kind: "error" });
-    } else notify(`Undone: ${undo.label.replace("Undo ", "")}.`, { kind: "success" });
+    } else notify(`Undone: ${undo.label.replace("Undo: ", "")}.`, { kind: "success" });
     this.host.refocus();
   }
 }

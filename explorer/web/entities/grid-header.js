@@ -1,4 +1,4 @@
-// The header of the grid, whose columns are widened at their edge and moved by dragging. Knows no entities.
+// The header of the grid, in which the user resizes and moves columns by dragging. Must not depend on entities.
 
 import { h, replaceChildren } from "../ui/dom.js";
 import { headerTag } from "./column-fit.js";
@@ -15,7 +15,7 @@ import { cellCount, columnAt, fitCells, layOut } from "./grid-line.js";
  * @property {() => void} selectAll
  */
 
-/** Pointer travel after which a press on a header is a drag and no click. */
+/** The pointer movement that turns a press on a header from a click into a drag. */
 const DRAG_PIXELS = 6;
 
 export class Header {
@@ -112,7 +112,7 @@ function writeHeader(cell, column, sort) {
   const tag = headerTag(column);
   const direction = sort?.name === name ? (sort.descending ? "descending" : "ascending") : "none";
   cell.setAttribute("aria-sort", direction);
-  cell.title = `${visibleText(name)}. Enter: menu; Alt+arrow: move; Shift+arrow: widen or narrow.`;
+  cell.title = `${visibleText(name)}. Enter: open the menu; Alt+arrow: move; Shift+arrow: resize.`;
   cell.classList.remove("select-cell");
   replaceChildren(
     cell,
@@ -129,5 +129,5 @@ function writeSelectAll(cell) {
   cell.classList.add("select-cell");
   cell.removeAttribute("aria-sort");
   cell.title = "";
-  cell.replaceChildren(h("span", { class: "visually-hidden" }, "Select all that are loaded"));
+  cell.replaceChildren(h("span", { class: "visually-hidden" }, "Select all loaded entities"));
 }

@@ -1,4 +1,4 @@
-// Which key does what in the grid, and what is selected in it. Knows nothing of what the lines hold.
+// The keyboard commands and the selection of the grid. Must not depend on the content of the lines.
 
 /**
  * @typedef {{kind: "go", lines: number, pages: number, columns: number, extend: boolean}
@@ -6,7 +6,7 @@
  *   | {kind: "move", by: -1 | 1} | {kind: "widen", by: number}} Command
  */
 
-/** Further than any list or line. */
+/** Farther than the end of any list or line. */
 const FAR = 1e9;
 
 /** @param {number} lines @param {number} columns @param {boolean} extend @param {number} [pages] @returns {Command} */
@@ -65,7 +65,7 @@ export function command(event, header) {
 }
 
 /**
- * The line to go to; only one line at a time leads into the header, -1.
+ * Returns the line to go to. Only moving by a single line leads into the header, which is line -1.
  * @param {Command & {kind: "go"}} to @param {number} from @param {number} page
  */
 export function lineAfter({ lines, pages, extend }, from, page) {
@@ -77,7 +77,7 @@ export function lineAfter({ lines, pages, extend }, from, page) {
 export class Selection {
   /** @type {Set<T>} */
   #items = new Set();
-  /** The line that a range starts from. */
+  /** The line at which a range starts. */
   anchor = 0;
 
   get size() {
@@ -110,7 +110,7 @@ export class Selection {
     this.#items.clear();
   }
 
-  /** Follows what was replaced. @param {Map<T, T | null>} replaced */
+  /** Updates the selection after items were replaced or removed. @param {Map<T, T | null>} replaced */
   follow(replaced) {
     for (const [before, after] of replaced) {
       if (this.#items.delete(before) && after) this.#items.add(after);

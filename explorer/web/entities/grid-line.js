@@ -1,5 +1,5 @@
-// What a frame of the grid draws, and its lines: elements that show the entity they are bound to, so that scrolling makes none.
-// Knows no service.
+// The frames and lines of the grid. Lines are elements that are bound to different entities, so that scrolling creates
+// no elements. Must not depend on the service.
 
 import { h, replaceChildren } from "../ui/dom.js";
 import { shortType, showValue, valueTitle } from "./display.js";
@@ -8,18 +8,18 @@ import { shortType, showValue, valueTitle } from "./display.js";
 /** @import { Column, Sort } from "./columns.js" */
 /**
  * @typedef {object} Frame
- * @property {Column[]} columns  the shown ones, of which `pinned` lead every line, and those before `to` are drawn
+ * @property {Column[]} columns  the shown columns: the first `pinned` columns and those in `from`..`to` are drawn
  * @property {number} pinned
  * @property {number} from
  * @property {number} to
- * @property {number[]} offsets  where each column begins, and the end
+ * @property {number[]} offsets  the start of each column, and the end of the last one
  * @property {boolean} local
  * @property {Sort | null} sort
- * @property {number} structure  changes whenever cells have to be laid out anew
- * @property {number} version  changes whenever what cells say may have changed
+ * @property {number} structure  changes whenever the cells must be laid out again
+ * @property {number} version  changes whenever the content of cells may have changed
  */
 
-/** The width of the cell that selects. */
+/** The width of the selection cell. */
 export const SELECT_WIDTH = 40;
 
 /** @type {Frame} */
@@ -35,7 +35,7 @@ export const EMPTY_FRAME = {
   version: 0,
 };
 
-/** The column at a place among the drawn cells, of which the first one selects. @param {Frame} frame @param {number} place */
+/** Returns the column of a drawn cell. The first cell selects the line. @param {Frame} frame @param {number} place */
 export function columnAt(frame, place) {
   return place <= frame.pinned ? place : frame.from + place - frame.pinned;
 }
@@ -60,13 +60,18 @@ export function layOut(cell, frame, place) {
 }
 
 export const LINE_HEIGHT = 30;
-/** Browsers stop placing elements somewhere above this height; a longer list scrolls in proportion. */
+/** Browsers cannot position elements far beyond this height. A longer list is scrolled proportionally. */
 const BODY_PIXELS_MAX = 12_000_000;
-/** More columns are drawn only where they are in view, and in steps, to redraw seldom. */
+/** If there are more columns, only those in view are drawn, rounded to steps so that redrawing is rare. */
 const ALL_COLUMNS_MAX = 40;
 const COLUMN_STEP = 8;
 
-/** What is in view, where `body` pixels scroll. @param {number} count @param {number} available @param {number} scrollTop */
+/**
+ * Returns which part of the list is in view. `body` is the scrollable height in pixels.
+ * @param {number} count
+ * @param {number} available
+ * @param {number} scrollTop
+ */
 export function linesInView(count, available, scrollTop) {
   const height = Math.max(LINE_HEIGHT, available);
   const full = count * LINE_HEIGHT;
@@ -76,7 +81,12 @@ export function linesInView(count, available, scrollTop) {
   return { height, body, scale, top, lines: Math.ceil(height / LINE_HEIGHT) };
 }
 
-/** The columns to draw beside the pinned ones. @param {Frame} frame @param {number} left @param {number} width */
+/**
+ * Returns the columns to draw besides the pinned ones.
+ * @param {Frame} frame
+ * @param {number} left
+ * @param {number} width
+ */
 export function columnsInView({ columns, pinned, offsets }, left, width) {
   const count = columns.length;
   if (count <= ALL_COLUMNS_MAX) return { from: pinned, to: count };
@@ -102,7 +112,7 @@ export class Line {
 
   element = h("div", { class: "grid-line", role: "row" });
 
-  /** Whether binding to this line would change nothing. @param {number} index @param {Frame} frame */
+  /** Returns true if binding to the given entity would change nothing. @param {number} index @param {Frame} frame */
   fresh(index, frame) {
     return this.index === index && this.#version === frame.version && this.#structure === frame.structure;
   }
@@ -179,7 +189,7 @@ function write(cell, text, tag, mark) {
 function writeCell(cell, entity, column, local) {
   const value = valueIn(entity, column);
   const type = value ? shortType(value.type) : "";
-  // A tooltip is of the value that was there when the pointer was.
+  // An existing tooltip describes the previous value.
   if (cell.title) cell.title = "";
   if (cell.dataset["type"] !== type) cell.dataset["type"] = type;
   const shown = value ? showValue(value, local) : { text: "", mark: "" };

@@ -1,4 +1,4 @@
-// What follows the last line of the grid: that more is loading, why it is not, or what to do with an empty table.
+// The end of the grid: shows that more entities are loading, why they are not, or what to do with an empty table.
 
 import { ValueError, describe } from "../core/errors.js";
 import { h, replaceChildren } from "../ui/dom.js";
@@ -6,8 +6,8 @@ import { h, replaceChildren } from "../ui/dom.js";
 /** @import { LoaderState } from "./loader.js" */
 /**
  * @typedef {object} TailActions
- * @property {() => void} again  reads on
- * @property {() => void} edit  goes to the filter
+ * @property {() => void} again  continues loading
+ * @property {() => void} edit  moves the focus to the filter
  * @property {() => void} everything  runs the query without its filter
  * @property {(() => unknown) | null} add  null if the credential does not allow it
  * @property {(() => unknown) | null} importFiles
@@ -34,7 +34,7 @@ export function showTail(tail, { state, error, text, isEmpty, hasFilter }, actio
       isMistake ? button("Correct the filter", edit) : button("Try again", again),
     );
   } else if (state === "paused") {
-    replaceChildren(tail, h("p", null, "More may follow."), button("Read on", again));
+    replaceChildren(tail, h("p", null, "There may be more entities."), button("Load more", again));
   } else if (state === "complete" && isEmpty) {
     replaceChildren(
       tail,

@@ -1,5 +1,5 @@
-// <entity-grid>: shows any number of entities with as many elements as fit on the screen, and tells by events what the user
-// wants. Nothing here is proportional to what is loaded. Knows no service.
+// <entity-grid>: shows any number of entities with only as many elements as fit on the screen, and reports user actions
+// as events. No work here is proportional to the number of loaded entities. Must not depend on the service.
 
 import { h } from "../ui/dom.js";
 import { fittingWidth, textMeasure } from "./column-fit.js";
@@ -15,7 +15,7 @@ import { Columns } from "./columns.js";
 /** @import { Command } from "./grid-keys.js" */
 
 const OVERSCAN_LINES = 6;
-/** The next page is asked for when fewer lines than this follow. */
+/** The next page is requested when fewer lines than this remain. */
 const NEAR_END_LINES = 300;
 
 export class EntityGrid extends HTMLElement {
@@ -30,7 +30,7 @@ export class EntityGrid extends HTMLElement {
   /** @type {Line[]} */
   #lines = [];
   #active = { line: 0, column: 1 };
-  /** Whether the grid holds the focus for an active cell that is out of view. */
+  /** Whether the grid itself has the focus because the active cell is out of view. */
   #parked = false;
   #scheduled = false;
   #observer = new ResizeObserver(() => this.#schedule());
@@ -61,7 +61,7 @@ export class EntityGrid extends HTMLElement {
       tabindex: "-1",
       onkeydown: (/** @type {KeyboardEvent} */ event) => this.#keydown(event),
       onclick: (/** @type {MouseEvent} */ event) => this.#click(event),
-      // A range of lines is selected, and no text.
+      // Selects a range of lines instead of text.
       onmousedown: (/** @type {MouseEvent} */ event) => event.shiftKey && event.preventDefault(),
       oncontextmenu: (/** @type {MouseEvent} */ event) => this.#menu(event),
       ondblclick: (/** @type {MouseEvent} */ event) => this.#doubleClick(event),
@@ -92,7 +92,7 @@ export class EntityGrid extends HTMLElement {
   label = "Entities";
 
   /**
-   * The list may grow in place, followed by grown().
+   * Shows a list. The caller may append to the list and must then call grown().
    * @param {Entity[]} entities @param {Columns} columns @param {Selection<Entity>} selection
    */
   show(entities, columns, selection) {
@@ -143,7 +143,7 @@ export class EntityGrid extends HTMLElement {
     this.#schedule();
   }
 
-  /** The width of a column is chosen once it has something to show. */
+  /** Chooses the width of columns once they have content. */
   #fitColumns() {
     if (!this.isConnected || this.#entities.length === 0 || this.#columns.shown.every(({ isFitted }) => isFitted)) return;
     const measure = textMeasure(this);
@@ -154,7 +154,7 @@ export class EntityGrid extends HTMLElement {
     return this.#tail;
   }
 
-  /** The active line, -1 for the header. */
+  /** The active line; -1 for the header. */
   get activeLine() {
     return this.#active.line;
   }
@@ -222,7 +222,7 @@ export class EntityGrid extends HTMLElement {
     this.#frame = { ...frame, from, to, structure: frame.structure + 1 };
   }
 
-  /** Keeps the focus inside the grid when its line is about to show another entity. @param {Line} line */
+  /** Keeps the focus in the grid when the line that has it is about to show a different entity. @param {Line} line */
   #park(line) {
     if (line.element.contains(document.activeElement)) this.#hold();
   }
@@ -241,7 +241,7 @@ export class EntityGrid extends HTMLElement {
     return drawn?.index === line ? drawn.cells[place] : undefined;
   }
 
-  /** One element can be reached by Tab: the active cell, or the grid while that is out of view. */
+  /** Makes exactly one element reachable by Tab: the active cell, or the grid while that cell is out of view. */
   #markActive() {
     const cell = this.#cell(this.#active.line, this.#active.column);
     const marked = this.#canvas.querySelector("[tabindex='0'][role]");
@@ -387,7 +387,7 @@ export class EntityGrid extends HTMLElement {
     if (!this.#columns.move(name, by)) return;
     this.columnsChanged();
     this.focusCell(-1, 1 + this.#frame.columns.findIndex((column) => column.name === name));
-    this.#tell("layout-change", `${visibleText(name, 60)} is column ${this.#active.column} now`);
+    this.#tell("layout-change", `${visibleText(name, 60)} is now column ${this.#active.column}`);
   }
 
   /** @param {string} name @param {number} by */
@@ -426,7 +426,7 @@ export class EntityGrid extends HTMLElement {
     this.#tell("copied");
   }
 
-  /** Tooltips are written when they are wanted, since most never are. @param {EventTarget | null} target */
+  /** Sets a tooltip only when it is needed, because most never are. @param {EventTarget | null} target */
   #titleOf(target) {
     const hit = this.#at(target);
     const entity = hit && this.#entities[hit.line];

@@ -1,4 +1,5 @@
-// JSON for people to read: an entity as the service takes it, and strings that are JSON themselves. Knows no service.
+// Shows indented JSON: an entity as it is sent to the service, or a string that contains JSON. Must not depend on the
+// service.
 
 import { writeEntity } from "../core/json.js";
 import { copyText } from "../query/clipboard.js";

@@ -1,4 +1,4 @@
-// Loads the pages of one query, one at a time. Knows no document.
+// Loads the pages of one query, one at a time. Must not depend on the DOM.
 
 import { PAGE_ENTITIES_MAX } from "../core/batch.js";
 import { isAborted } from "../core/errors.js";
@@ -11,7 +11,7 @@ import { order } from "./changes.js";
 /** @typedef {"idle" | "loading" | "paused" | "failed" | "complete"} LoaderState */
 /** @typedef {{page: (entities: Entity[], report: PageReport) => void, state: () => void}} LoaderListener */
 
-/** What is read before somebody has to ask for more. */
+/** The number of pages and the time after which loading pauses until the user requests more. */
 const PAGES_UNASKED_MAX = 10;
 const UNASKED_MS_MAX = 5000;
 
@@ -46,12 +46,12 @@ export class EntityLoader {
     return this.query.select !== null;
   }
 
-  /** Whether the page that an entity belongs to is loaded. @param {Entity} entity */
+  /** Returns true if the page that contains the entity is loaded. @param {Entity} entity */
   covers(entity) {
     return this.state === "complete" || (this.#last !== undefined && order(entity, this.#last) <= 0);
   }
 
-  /** Loads the next page that holds entities, or waits for it. @returns {Promise<void>} */
+  /** Loads the next page that contains entities, or waits for the one that is loading. @returns {Promise<void>} */
   more() {
     if (this.#running) return this.#running;
     if (this.state === "complete" || this.#abort.signal.aborted) return Promise.resolve();
@@ -80,13 +80,13 @@ export class EntityLoader {
     return this.#pause.signal.aborted || pages >= PAGES_UNASKED_MAX || (pages > 1 && milliseconds >= UNASKED_MS_MAX);
   }
 
-  /** Somebody looks for more, so it may be read. */
+  /** Records that the user wants more entities, so that loading may continue. */
   ask() {
     this.#unasked = { pages: 0, milliseconds: 0 };
     if (this.#pause.signal.aborted) this.#pause = new AbortController();
   }
 
-  /** Gives up the request under way until somebody asks. */
+  /** Cancels the request in flight. Loading resumes when the user requests more. */
   pause() {
     this.#pause.abort();
   }
@@ -141,7 +141,7 @@ export class EntityLoader {
     this.listener.state();
   }
 
-  /** Ends the request under way; nothing is reported any more. */
+  /** Cancels the request in flight. The listener is not called any more. */
   stop() {
     this.#abort.abort(new DOMException("The query changed", "AbortError"));
   }

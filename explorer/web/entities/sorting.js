@@ -1,11 +1,11 @@
-// The order of loaded entities by one column. Knows no grid and no service, which has an order of its own: by keys.
+// Sorts loaded entities by a column. Must not depend on the grid or the service, which returns entities in key order.
 
 import { valueIn } from "./grid-line.js";
 
 /** @import { Entity, EdmType, Value } from "../core/edm.js" */
 /** @import { Column } from "./columns.js" */
 
-/** Values of different types follow each other in this order; numbers are compared with each other. @type {EdmType[]} */
+/** The order of values of different types. Numeric types are compared by value instead. @type {EdmType[]} */
 const TYPES = [
   "Edm.Boolean",
   "Edm.Int32",
@@ -19,7 +19,7 @@ const TYPES = [
 const NUMBERS = new Set(["Edm.Int32", "Edm.Int64", "Edm.Double"]);
 
 /**
- * Returns the entities in the order of a column. Entities without a value come last, whatever the direction.
+ * Returns the entities sorted by a column. Entities without a value come last in either direction.
  * @param {Entity[]} entities
  * @param {Pick<Column, "kind" | "name">} column
  * @param {boolean} descending
@@ -37,12 +37,16 @@ export function sorted(entities, column, descending) {
 function compare(a, b) {
   if (NUMBERS.has(a.type) && NUMBERS.has(b.type)) return compareNumbers(a, b);
   if (a.type !== b.type) return TYPES.indexOf(a.type) - TYPES.indexOf(b.type);
-  // Without the Z, a time with fewer digits comes before one with more.
+  // Without the final Z, a time with fewer digits sorts before a time with more digits.
   const [left, right] = a.type === "Edm.DateTime" ? [a.text.slice(0, -1), b.text.slice(0, -1)] : [a.text, b.text];
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-/** A Double cannot tell all values of Int64 apart. @param {Value} a @param {Value} b */
+/**
+ * Compares numbers. Int64 values are compared exactly, because a Double would round them.
+ * @param {Value} a
+ * @param {Value} b
+ */
 function compareNumbers(a, b) {
   const [left, right] = [Number(a.text), Number(b.text)];
   if (left !== right) return Number.isNaN(left) ? Number(!Number.isNaN(right)) : Number.isNaN(right) ? -1 : left - right;

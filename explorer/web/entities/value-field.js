@@ -1,4 +1,4 @@
-// A field for a value of each type, and the select that changes the type. Knows no entity.
+// The fields for values of each type, and the select that changes the type. Must not depend on entities.
 
 import { EDM_TYPES, asType, fromBytes, fromHex, readValue, toBytes, toHex } from "../core/edm.js";
 import { describe } from "../core/errors.js";
@@ -28,7 +28,7 @@ const stringField = (value, attributes) => {
   const { area, read } = textArea(value.text, attributes);
   const marked = visibleText(value.text, 2000);
   const isMarked = marked !== value.text && marked.replace(/\u21b5/g, "\n") !== value.text && value.text.length <= 2000;
-  const note = isMarked ? h("small", null, `With what is invisible: ${marked}`) : null;
+  const note = isMarked ? h("small", null, `With invisible characters shown: ${marked}`) : null;
   const show = () => openJson("The value as JSON", read());
   const json = isJson(value.text) ? h("button", { type: "button", onclick: show }, "Show as JSON") : null;
   const parts = [area, json, note].filter((part) => part !== null);
@@ -57,7 +57,7 @@ function lineField(value, attributes) {
 /** @type {FieldMaker} */
 const guidField = (value, attributes) => {
   const field = lineField(value, attributes);
-  // Only secure contexts have randomUUID.
+  // crypto.randomUUID exists only in secure contexts.
   const make = () => {
     const bytes = crypto.getRandomValues(new Uint8Array(16));
     bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
@@ -101,7 +101,7 @@ const binaryField = (value, attributes) => {
   const size = h("small");
   const format = h(
     "select",
-    { "aria-label": "Written in" },
+    { "aria-label": "Encoding" },
     h("option", { value: "hex" }, "Hexadecimal"),
     h("option", { value: "base64" }, "Base64"),
   );
@@ -130,7 +130,7 @@ const binaryField = (value, attributes) => {
     }
   });
   const download = h("button", { type: "button", onclick: () => ifValid(saveFile) }, "Download");
-  const chooser = h("input", { type: "file", hidden: true, "aria-label": "File with the bytes" });
+  const chooser = h("input", { type: "file", hidden: true, "aria-label": "File to load" });
   chooser.addEventListener("change", async () => {
     const [file] = chooser.files ?? [];
     if (!file) return;
@@ -172,7 +172,10 @@ export class TypedField {
   #type;
   /** @type {Field} */
   #field;
-  /** What was given or typed last, from which the type is changed. @type {Value} */
+  /**
+   * The value given or typed last. Type changes convert it, and not the result of earlier conversions.
+   * @type {Value}
+   */
   #origin;
   #shown = "";
   #holder = h("div", { class: "value-parts" });
@@ -234,12 +237,12 @@ export class TypedField {
     this.#field.input.setAttribute("aria-invalid", String(message !== ""));
   }
 
-  /** Whether the field may stay empty and is. */
+  /** True if the field may stay empty and is empty. */
   get isLeftOut() {
     return this.isOptional && textOf(this.#field) === "";
   }
 
-  /** Whether the value is one of its type; if not, the field says why. */
+  /** Returns true if the value is valid for its type. Otherwise, the field shows why. */
   check() {
     try {
       if (!this.isLeftOut) this.#field.read();
@@ -263,7 +266,7 @@ export class TypedField {
 
 /** @param {Value | null} value */
 export function valueText(value) {
-  if (value === null) return "(no such property)";
+  if (value === null) return "(no value)";
   const text =
     value.type === "Edm.Binary"
       ? `${binarySize(value.text)} bytes, Base64 ${visibleText(value.text, 400)}`

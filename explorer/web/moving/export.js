@@ -1,6 +1,7 @@
-// Exports entities to a file, as JSON lines or CSV: those that are loaded, or everything that a query finds, page by page.
+// Exports entities to a JSON Lines or CSV file: either the loaded entities, or all entities that match the query, page
+// by page.
 //
-// The formats are in formats.js. Must not know how entities are shown.
+// formats.js defines the formats. This module must not depend on how entities are displayed.
 
 import { describe } from "../core/errors.js";
 import { countText, numberText } from "../core/words.js";
@@ -16,12 +17,14 @@ import { CsvWriter, writeLine } from "./formats.js";
 /** @import { Progress } from "../ui/progress.js" */
 /** @typedef {{filter: string, select: string[] | null, top: number | null}} Query */
 /** @typedef {{table: string, query: Query, entities: Entity[], visible: string[]}} Shown */
-/** @typedef {{format: "jsonl" | "csv", isEverything: boolean, names: string[] | null, withTimestamps: boolean}} Options */
+/**
+ * @typedef {{format: "jsonl" | "csv", isEverything: boolean, names: string[] | null, withTimestamps: boolean}} Options
+ */
 
 export const JSON_LINES = "application/jsonl";
 export const CSV = "text/csv";
 const SYSTEM_PROPERTIES = ["PartitionKey", "RowKey", "Timestamp"];
-/** Longer lists of properties are not sent with the query, since addresses have a limit. */
+/** The maximum length of a list of properties that is sent with the query, because URLs have a maximum length. */
 const SELECT_LENGTH_MAX = 1500;
 
 /**
@@ -32,23 +35,23 @@ export async function openExport({ service }, shown) {
   const names = shown.visible.filter((name) => !SYSTEM_PROPERTIES.includes(name));
   const count = shown.entities.length;
   const what = choice("Entities", [
-    ["everything", "Everything that the query finds"],
-    ["loaded", count === 1 ? "The entity that is loaded" : `The ${numberText(count)} entities that are loaded`],
+    ["everything", "All entities that match the query"],
+    ["loaded", count === 1 ? "The loaded entity" : `The ${numberText(count)} loaded entities`],
   ]);
   const format = choice("Format", [
-    ["jsonl", "JSON lines"],
+    ["jsonl", "JSON Lines"],
     ["csv", "CSV"],
   ]);
   const properties = choice("Properties", [
     ["all", "All"],
-    ["shown", `The ${numberText(names.length)} that are shown, in their order`],
+    ["shown", `Displayed properties (${numberText(names.length)}), in their current order`],
   ]);
-  const timestamps = checkbox("With Timestamp and ETag, which an import ignores");
+  const timestamps = checkbox("Include Timestamp and ETag (ignored by imports)");
   const note = h(
     "p",
     { class: "hint" },
-    "CSV has a column for each property and one for its type. Texts are written as they are, so that an import " +
-      "gives them back. A spreadsheet may take one that begins with =, +, - or @ for a formula.",
+    "CSV has two columns for each property: its value and its type. Strings are written unchanged, so that an import " +
+      "restores them. A spreadsheet may interpret a string that begins with =, +, - or @ as a formula.",
   );
   const body = h("div", { class: "moving" }, what.element, format.element, properties.element, timestamps, note);
   /** @type {Options | null} */
@@ -68,7 +71,7 @@ export async function openExport({ service }, shown) {
 }
 
 /**
- * Radio buttons of which the first is on.
+ * Creates a group of radio buttons. The first one is selected.
  * @param {string} title
  * @param {[string, string][]} options values and labels
  */
@@ -118,7 +121,7 @@ async function run(service, { table, query, entities }, options) {
 }
 
 /**
- * The pages of a query, at most as many entities as it takes.
+ * Reads the pages of a query, up to its limit.
  * @param {TableService} service
  * @param {string} table
  * @param {Query} query
@@ -143,7 +146,7 @@ async function* pagesOf(service, table, { filter, select, top }, { names }, sign
 }
 
 /**
- * Gives the browser a file to keep.
+ * Makes the browser download a file.
  * @param {string} name
  * @param {string} type
  * @param {string[]} parts
@@ -154,6 +157,6 @@ export function download(name, type, parts) {
   link.href = address;
   link.download = name;
   link.click();
-  // The browser has begun to read it by then.
+  // By then, the browser has started to read the file.
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }

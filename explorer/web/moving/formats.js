@@ -1,14 +1,18 @@
-// The formats of files, CSV and JSON lines, as docs/export.md has them: an entity as text, and the entity that a text is.
+// Writes and parses entities in the file formats CSV and JSON Lines, as docs/export.md specifies them.
 //
-// In CSV the column of a property is followed by one for its type, NAME@type. Strings are written as they are, also those that a
-// spreadsheet takes for a formula: a file gives back exactly what it was written from. Knows no files and no service.
+// In CSV, the column of a property is followed by a column for its type, NAME@type. Strings are written unchanged, even
+// if a spreadsheet would interpret them as formulas, so that a file restores exactly what was written. This module must
+// not depend on files or the service.
 
 import { EDM_TYPES, readValue } from "../core/edm.js";
 import { ValueError } from "../core/errors.js";
 
 /** @import { EdmType, Entity, Value } from "../core/edm.js" */
 /** @typedef {{text: string, isQuoted: boolean}} Field */
-/** @typedef {{name: string, at: number, typeAt: number}} Column a property; `typeAt` is -1 if nothing tells the type */
+/**
+ * The column of a property. `typeAt` is -1 if there is no column for its type.
+ * @typedef {{name: string, at: number, typeAt: number}} Column
+ */
 /** @typedef {{partitionAt: number, rowAt: number, width: number, columns: Column[]}} Header */
 
 const TYPE = "@type";
@@ -20,7 +24,7 @@ export function writeField(text) {
 }
 
 /**
- * Writes entities as records. Columns are added as properties appear, unless they are given.
+ * Writes entities as records. Unless the columns are given, they are added as properties appear.
  */
 export class CsvWriter {
   /** @param {{names: string[] | null, withTimestamps: boolean}} options */
@@ -30,7 +34,7 @@ export class CsvWriter {
     this.names = [...(names ?? [])];
     this.known = new Set(this.names);
     /**
-     * Records without their end, and how many columns of properties each of them has.
+     * The records without their line breaks, and the number of property columns in each.
      * @type {{text: string, columns: number}[]}
      */
     this.records = [];
@@ -57,7 +61,7 @@ export class CsvWriter {
     this.records.push({ text: fields.join(","), columns: this.names.length });
   }
 
-  /** The file, in parts. A record that was written before a column was known is filled up. */
+  /** Returns the file, in parts. Records that were written before a column was added are padded with empty fields. */
   finish() {
     const header = ["PartitionKey", "RowKey", ...(this.withTimestamps ? ["Timestamp"] : [])];
     header.push(...this.names.flatMap((name) => [name, name + TYPE]));
@@ -67,7 +71,7 @@ export class CsvWriter {
 }
 
 /**
- * The fields of a record, which is given without its end.
+ * Parses the fields of a record without its final line break.
  * @param {string} record
  * @returns {Field[]}
  */
@@ -80,7 +84,7 @@ export function parseFields(record) {
       const end = comma < 0 ? record.length : comma;
       const text = record.slice(at, end);
       if (text.includes('"')) {
-        throw new ValueError("a quote is inside of a field that does not begin with one");
+        throw new ValueError("a quote inside a field that does not begin with one");
       }
       fields.push({ text, isQuoted: false });
       at = end;
@@ -89,7 +93,7 @@ export function parseFields(record) {
       fields.push({ text: record.slice(at + 1, end).replaceAll('""', '"'), isQuoted: true });
       at = end + 1;
       if (at < record.length && record[at] !== ",") {
-        throw new ValueError("a comma is missing after the quote that ends a field");
+        throw new ValueError("a comma is missing after the closing quote of a field");
       }
     }
   }
@@ -97,7 +101,7 @@ export function parseFields(record) {
 }
 
 /**
- * The index of the quote that ends a field.
+ * Returns the index of the closing quote of a field.
  * @param {string} record
  * @param {number} from
  */
@@ -107,11 +111,11 @@ function endOfQuoted(record, from) {
       return at;
     }
   }
-  throw new ValueError("a quote that begins in this record has no end");
+  throw new ValueError("a quote that begins in this record is not closed");
 }
 
 /**
- * The first record of a file.
+ * Parses the header of a file: its first record.
  * @param {Field[]} fields
  * @returns {Header}
  */
@@ -119,11 +123,11 @@ export function readHeader(fields) {
   const names = fields.map((field) => field.text);
   const twice = names.find((name, at) => names.indexOf(name) !== at);
   if (twice !== undefined) {
-    throw new ValueError(`the column '${twice}' is there twice`);
+    throw new ValueError(`the column '${twice}' occurs twice`);
   }
   for (const key of ["PartitionKey", "RowKey"]) {
     if (!names.includes(key)) {
-      throw new ValueError(`there is no column '${key}': the first line names the columns`);
+      throw new ValueError(`there is no column '${key}': the first line must name the columns`);
     }
   }
   const isProperty = (/** @type {string} */ name) =>
@@ -135,7 +139,8 @@ export function readHeader(fields) {
 }
 
 /**
- * The entity of a record. `types` has the types that were chosen for columns; they count more than those in the file.
+ * Converts a record to an entity. `types` contains the types chosen for columns, which take precedence over types in
+ * the file.
  * @param {Header} header
  * @param {Field[]} fields
  * @param {Map<string, EdmType>} types
@@ -143,7 +148,7 @@ export function readHeader(fields) {
  */
 export function entityOfFields(header, fields, types) {
   if (fields.length !== header.width) {
-    throw new ValueError(`the record has ${fields.length} fields, and the first one has ${header.width}`);
+    throw new ValueError(`the record has ${fields.length} fields, but the header has ${header.width}`);
   }
   /** @type {Entity} */
   const entity = { partitionKey: "", rowKey: "", timestamp: "", etag: "", properties: new Map() };
@@ -152,7 +157,7 @@ export function entityOfFields(header, fields, types) {
   for (const { name, at, typeAt } of header.columns) {
     const { text, isQuoted } = fields[at] ?? { text: "", isQuoted: false };
     const declared = fields[typeAt]?.text ?? "";
-    // Without a column of types, quotes tell an empty string from a missing property.
+    // Without a type column, quotes distinguish an empty string from a missing property.
     if (declared === "" && text === "" && (typeAt >= 0 || !isQuoted)) {
       continue;
     }
@@ -163,7 +168,7 @@ export function entityOfFields(header, fields, types) {
 }
 
 /**
- * A type as a file names it; some tools leave the prefix out.
+ * Returns the type that a file names. Some tools omit the prefix `Edm.`.
  * @param {string} name
  * @returns {EdmType}
  */
@@ -190,7 +195,7 @@ function valueOf(name, type, text) {
 }
 
 const ANNOTATION = "@odata.type";
-/** One member of an object, and what follows it: name, then a string, a number or a word. */
+/** A member of an object and the character after it. The value is a string, a number or a keyword. */
 const MEMBER = new RegExp(
   String.raw`\s*"([^"\\\0-\x1f]*(?:\\.[^"\\\0-\x1f]*)*)"\s*:\s*(?:"([^"\\\0-\x1f]*(?:\\.[^"\\\0-\x1f]*)*)"` +
     String.raw`|(-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)|(true|false|null))\s*([,}])`,
@@ -199,7 +204,7 @@ const MEMBER = new RegExp(
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i;
 
 /**
- * A line with its end. `names` are the properties to write, in their order; null stands for all.
+ * Writes an entity as a line, including the line break. `names` are the properties to write, in order; null means all.
  * @param {Entity} entity
  * @param {{names: string[] | null, withTimestamps: boolean}} options
  */
@@ -230,7 +235,7 @@ function memberOf(name, { type, text }) {
 }
 
 /**
- * A string in JSON, in ASCII.
+ * Writes a JSON string in ASCII.
  * @param {string} text
  */
 function quote(text) {
@@ -238,7 +243,7 @@ function quote(text) {
 }
 
 /**
- * The entity that a line, or an element of an array, is.
+ * Parses an entity from a line or from an element of an array.
  * @param {string} line
  * @returns {Entity}
  */
@@ -276,18 +281,18 @@ function membersOf(line) {
   const members = new Map();
   const start = /^\s*\{/.exec(line)?.[0].length;
   if (start === undefined) {
-    throw malformed(line, "a JSON object is expected");
+    throw malformed(line, "expected a JSON object");
   }
   let at = start;
   for (let mark = /^\s*\}/.test(line.slice(start, start + 99)) ? "}" : ","; mark === ",";) {
     MEMBER.lastIndex = at;
     const found = MEMBER.exec(line);
     if (!found) {
-      throw malformed(line, "a property has a list or an object as its value");
+      throw malformed(line, "the value of a property is an array or an object");
     }
     const [, name = "", text, number, word] = found;
     if (members.has(unescape(name))) {
-      throw new ValueError(`'${unescape(name)}' is given twice`);
+      throw new ValueError(`'${unescape(name)}' occurs twice`);
     }
     members.set(unescape(name), {
       content: text === undefined ? (number ?? word ?? "") : unescape(text),
@@ -297,13 +302,13 @@ function membersOf(line) {
     mark = found[5] ?? "";
   }
   if (members.size > 0 && line.slice(at).trim() !== "") {
-    throw malformed(line, "something follows the object");
+    throw malformed(line, "unexpected text after the object");
   }
   return members;
 }
 
 /**
- * What the browser says about a text that is not JSON, or else `reason`.
+ * Returns an error with the browser's message if a text is not JSON, and otherwise with the given reason.
  * @param {string} line
  * @param {string} reason
  */
@@ -317,7 +322,7 @@ function malformed(line, reason) {
 }
 
 /**
- * The text of a string in JSON.
+ * Returns the text of a JSON string.
  * @param {string} raw
  * @returns {string}
  */
@@ -328,7 +333,7 @@ function unescape(raw) {
   try {
     return JSON.parse(`"${raw}"`);
   } catch {
-    throw new ValueError("this is not JSON: a string has an escape that does not exist");
+    throw new ValueError("this is not JSON: a string contains an invalid escape sequence");
   }
 }
 

@@ -1,6 +1,7 @@
-// Imports files: asks for the target and what becomes of entities that exist, shows what it would read, and writes it.
+// Imports files: asks for the target and how to handle existing entities, shows a preview, and writes the entities.
 //
-// Reading is in source.js, writing in writer.js, what failed in report.js. Must not know the views that open it.
+// source.js reads files, writer.js writes entities, and report.js shows errors. This module must not depend on the
+// views that open it.
 
 import { ServiceError, describe } from "../core/errors.js";
 import { countText, numberText } from "../core/words.js";
@@ -17,31 +18,34 @@ import { EntityWriter } from "./writer.js";
 /** @import { Progress } from "../ui/progress.js" */
 /** @import { FileFormat } from "./source.js" */
 /** @import { ImportKind, Outcome } from "./writer.js" */
-/** A file and the table that it goes to. @typedef {{source: EntitySource, table: string}} Import */
-/** `isRead` once the whole file was read. @typedef {{import: Import, outcome: Outcome, isRead: boolean}} ImportResult */
+/** A file and its target table. @typedef {{source: EntitySource, table: string}} Import */
+/**
+ * The result for a file. `isRead` is true once the whole file was read.
+ * @typedef {{import: Import, outcome: Outcome, isRead: boolean}} ImportResult
+ */
 
 /** @type {[FileFormat, string][]} */
 const FORMATS = [
-  ["jsonl", "JSON lines"],
+  ["jsonl", "JSON Lines"],
   ["csv", "CSV"],
   ["json", "JSON array"],
 ];
 const TABLE_NAME = /^[A-Za-z][A-Za-z0-9]{2,62}$/;
 
 /**
- * Returns the tables that were written to.
+ * Imports files. Returns the tables to which entities were written.
  * @param {{service: TableService}} session
- * @param {string | null} table the target; null for tables with the names of the files
- * @param {File[]} [files] the user is asked for them if there are none
+ * @param {string | null} table the target; null for tables named after the files
+ * @param {File[]} [files] if there are none, the user chooses files
  * @returns {Promise<string[]>}
  */
 export async function openImport({ service }, table, files = []) {
   const kinds = kindsOf(service, table ?? undefined);
   if (kinds.length === 0) {
-    notify("The credential does not allow to add entities.", { kind: "error" });
+    notify("The credential does not allow adding entities.", { kind: "error" });
     return [];
   }
-  // The manifest of an export names its files, and is none of them.
+  // export.json is the manifest of an export, not a file with entities.
   const chosen = (files.length > 0 ? files : await pickFiles()).filter((file) => file.name !== "export.json");
   /** @type {Import[]} */
   const imports = [];
@@ -50,14 +54,14 @@ export async function openImport({ service }, table, files = []) {
       const source = new EntitySource(file, await EntitySource.formatOf(file), new Map());
       imports.push({ source, table: table ?? tableOf(file.name) });
     } catch {
-      // A folder that was dropped is no file.
-      notify(`${file.name} cannot be read.`, { kind: "error" });
+      // For example, a folder was dropped.
+      notify(`${file.name} could not be read.`, { kind: "error" });
     }
   }
   if (imports.length === 0) {
     return [];
   }
-  /** The tables that are known to exist, in lower case. @type {Set<string>} */
+  /** The tables known to exist, in lowercase. @type {Set<string>} */
   const tables = new Set(table === null ? [] : [table.toLowerCase()]);
   const kind = await ask(service, imports, kinds, tables);
   return kind === null ? [] : run(service, imports, kind, tables);
@@ -74,7 +78,7 @@ function pickFiles() {
 }
 
 /**
- * What the credential allows to do with entities that exist.
+ * Returns the ways to handle existing entities that the credential allows.
  * @param {TableService} service
  * @param {string | undefined} table
  * @returns {[ImportKind, string][]}
@@ -84,18 +88,18 @@ function kindsOf(service, table) {
     return [];
   }
   /** @type {[ImportKind, string][]} */
-  const kinds = [["insert", "Stays as it is; the line is reported unless it is equal"]];
+  const kinds = [["insert", "Keep it, and report the line if it differs"]];
   if (service.may("update", table)) {
     kinds.push(
-      ["insertOrReplace", "Is replaced"],
-      ["insertOrMerge", "Is merged: it keeps the properties that the line does not have"],
+      ["insertOrReplace", "Replace it"],
+      ["insertOrMerge", "Merge: keep properties that are not in the line"],
     );
   }
   return kinds;
 }
 
 /**
- * The table that a file is named after.
+ * Returns the table that a file is named after, or "".
  * @param {string} name
  */
 function tableOf(name) {
@@ -104,16 +108,16 @@ function tableOf(name) {
 }
 
 /**
- * Shows what would be imported; null if the user does not want it.
+ * Shows a preview and asks how to handle existing entities. Returns null if the user cancels.
  * @param {TableService} service
  * @param {Import[]} imports
  * @param {[ImportKind, string][]} kinds
- * @param {Set<string>} tables those that exist are added
+ * @param {Set<string>} tables existing tables are added to it
  * @returns {Promise<ImportKind | null>}
  */
 async function ask(service, imports, kinds, tables) {
   const known = h("datalist", { id: "import-tables" });
-  const existing = choice("An entity that already exists", kinds);
+  const existing = choice("If an entity already exists", kinds);
   const panels = imports.map((one) => panelOf(one, tables, service.may("create")));
   panels.forEach(({ element }, at) => (element.hidden = at > 0));
   const select = h(
@@ -139,7 +143,7 @@ async function ask(service, imports, kinds, tables) {
       select.value = String(wrong);
       show();
       panels[wrong]?.input.focus();
-      throw new Error("The name of a table has 3 to 63 letters and digits and begins with a letter.");
+      throw new Error("A table name must consist of 3 to 63 letters and digits and start with a letter.");
     }
     kind = /** @type {ImportKind} */ (existing.value());
   };
@@ -155,7 +159,7 @@ async function ask(service, imports, kinds, tables) {
 }
 
 /**
- * The part of the dialog that belongs to a file.
+ * Creates the part of the dialog that belongs to a file.
  * @param {Import} one
  * @param {Set<string>} tables
  * @param {boolean} mayCreate
@@ -168,7 +172,7 @@ function panelOf(one, tables, mayCreate) {
   const update = () => {
     one.table = input.value;
     const isNew = mayCreate && TABLE_NAME.test(one.table) && !tables.has(one.table.toLowerCase());
-    note.textContent = isNew ? `The table ${one.table} is created if it does not exist.` : "";
+    note.textContent = isNew ? `The table ${one.table} will be created if it does not exist.` : "";
   };
   input.addEventListener("input", update);
   const format = h(
@@ -181,12 +185,12 @@ function panelOf(one, tables, mayCreate) {
     void showPreview(preview, source);
   });
   void showPreview(preview, source);
-  const fields = h("div", { class: "pair" }, field("Into the table", input), field("Format", format));
+  const fields = h("div", { class: "pair" }, field("Target table", input), field("Format", format));
   return { element: h("section", { "aria-label": source.file.name }, fields, note, preview), input, update };
 }
 
 /**
- * The tables that can be chosen; none if the credential cannot list them.
+ * Returns the tables to choose from; none if the credential does not allow listing them.
  * @param {TableService} service
  * @returns {Promise<string[]>}
  */
@@ -209,7 +213,8 @@ async function run(service, imports, kind, tables) {
   const began = performance.now();
   /** @type {ImportResult[]} */
   const results = [];
-  let stop = "The import was stopped. What was written stays.";
+  const kept = "Entities that were already written are kept.";
+  let stop = `The import was stopped. ${kept}`;
   const work = async (/** @type {Progress} */ { report, signal }) => {
     for (const one of imports) {
       const onProgress = () =>
@@ -239,7 +244,7 @@ async function run(service, imports, kind, tables) {
     });
     stop = isComplete ? "" : stop;
   } catch (error) {
-    stop = `The import ended at ${results.at(-1)?.import.source.file.name}: ${describe(error)} What was written stays.`;
+    stop = `The import of ${results.at(-1)?.import.source.file.name} failed. ${kept} ${describe(error)}`;
   }
   if (stop || results.some(({ outcome }) => outcome.failures.length > 0)) {
     void showReport(results, stop, imports.slice(results.length));
@@ -258,10 +263,10 @@ function progressText(results, began) {
   const [written, unchanged, failed] = [sum((o) => o.written), sum((o) => o.unchanged), sum((o) => o.failures.length)];
   const rate = Math.round((written + unchanged + failed) / Math.max((performance.now() - began) / 1000, 0.1));
   const rest = [
-    unchanged ? `${numberText(unchanged)} already there` : "",
+    unchanged ? `${numberText(unchanged)} already existed` : "",
     failed ? `${numberText(failed)} failed` : "",
   ];
-  return [`${countText(written)} written`, ...rest, `${numberText(rate)} a second`].filter(Boolean).join(", ");
+  return [`${countText(written)} written`, ...rest, `${numberText(rate)} per second`].filter(Boolean).join(", ");
 }
 
 /**

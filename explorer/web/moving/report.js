@@ -1,7 +1,8 @@
-// The records of files on the page. Before an import the beginning of a file, with the type of each property and what is wrong.
-// After it what it could not write, with the reasons, and files to correct and to import again.
+// Shows the preview and the report of an import. The preview shows the beginning of a file, with the types of its
+// properties and errors. The report shows the lines that could not be written, with the reasons, and offers them as
+// files to correct and retry.
 //
-// Must not know the service.
+// Must not depend on the service.
 
 import { EDM_TYPES } from "../core/edm.js";
 import { describe } from "../core/errors.js";
@@ -15,17 +16,17 @@ import { writeField } from "./formats.js";
 /** @import { Import, ImportResult } from "./import.js" */
 /** @import { EntitySource, PropertyPreview, SourceRecord } from "./source.js" */
 /** @import { Failure, Outcome } from "./writer.js" */
-/** A file and its lines that were not written. @typedef {{source: EntitySource, lines: Failure[]}} Failed */
+/** A file and the lines that were not written. @typedef {{source: EntitySource, lines: Failure[]}} Failed */
 
 const RECORDS = 20;
 const VALUE_LENGTH = 60;
 const SHOWN = 100;
 const HEADS = ["File", "Line", "PartitionKey", "RowKey", "Code", "Reason"];
-/** The preview of each element that was begun last. @type {WeakMap<HTMLElement, unknown>} */
+/** The newest preview of each element, which may still be loading. @type {WeakMap<HTMLElement, unknown>} */
 const newest = new WeakMap();
 
 /**
- * Shows the beginning of a file in an element, again whenever a type was changed.
+ * Shows the beginning of a file in an element. Updates it whenever the user changes a type.
  * @param {HTMLElement} place
  * @param {EntitySource} source
  */
@@ -39,7 +40,11 @@ export async function showPreview(place, source) {
     const again = () => showPreview(place, source);
     const problems = records.filter(({ problem }) => problem).length;
     const summary =
-      records.length === 0 ? "The file has no entities." : problems === 0 ? "" : `${problems} of these lines cannot be imported.`;
+      records.length === 0
+        ? "The file contains no entities."
+        : problems === 0
+          ? ""
+          : `${problems} of these lines cannot be imported.`;
     content = [
       h("p", { role: "status", class: problems > 0 ? "problem" : null }, summary),
       guessNote(source, properties, again),
@@ -48,14 +53,14 @@ export async function showPreview(place, source) {
   } catch (error) {
     content = [h("p", { class: "problem", role: "alert" }, `${source.file.name}: ${describe(error)}`)];
   }
-  // One that was begun earlier may end later.
+  // A preview that was started earlier may finish later.
   if (newest.get(place) === preview) {
     replaceChildren(place, content);
   }
 }
 
 /**
- * A table that is scrolled if it is large.
+ * Creates a scrollable table.
  * @param {string} label
  * @param {(string | Node[])[]} heads
  * @param {HTMLElement[]} lines
@@ -81,7 +86,7 @@ function guessNote(source, properties, again) {
     again();
   };
   return h("p", null,
-    "The types are guessed from the beginning of the file. ",
+    "The types were guessed from the beginning of the file. ",
     h("button", { type: "button", onclick: asStrings }, "Import all as strings"));
 }
 
@@ -143,7 +148,7 @@ function shortened(text) {
 /**
  * @param {ImportResult[]} results
  * @param {string} stop why the import ended early; empty if it did not
- * @param {Import[]} rest the files that were not begun
+ * @param {Import[]} rest the files whose import was not started
  */
 export function showReport(results, stop, rest) {
   const failed = results
@@ -161,7 +166,7 @@ export function showReport(results, stop, rest) {
       "ul",
       null,
       results.map((result) => h("li", null, resultText(result))),
-      rest.map(({ source }) => h("li", null, `Nothing of ${source.file.name} was tried.`)),
+      rest.map(({ source }) => h("li", null, `The import of ${source.file.name} was not started.`)),
     ),
     failed.length > 0 ? [failures(records), downloads(failed, records)] : null,
   );
@@ -175,31 +180,31 @@ export function showReport(results, stop, rest) {
 }
 
 /**
- * What became of a file.
+ * Summarizes the result for a file.
  * @param {ImportResult} result
  */
 export function resultText({ import: { source, table }, outcome, isRead }) {
   const { written, unchanged, failures, waiting, last } = outcome;
   const counts = /** @type {const} */ ([
-    [unchanged, "were already there"],
+    [unchanged, "already existed"],
     [failures.length, "failed"],
-    [waiting.size, "were read and not written"],
+    [waiting.size, "read but not written"],
   ]);
   const rest = counts.map(([count, what]) => (count > 0 ? `, ${numberText(count)} ${what}` : ""));
-  // The next entity of an array may begin where the last one ends.
+  // In an array, the next entity may begin on the line on which the last one ends.
   const ends = source.format === "json" ? 1 : 0;
   const next = last ? last.line + last.text.trim().split("\n").length - ends : 1;
-  const unread = isRead ? "" : ` Nothing from line ${numberText(next)} on was tried.`;
-  return `${countText(written)} of ${source.file.name} were written to ${table}${rest.join("")}.${unread}`;
+  const unread = isRead ? "" : ` The import did not reach line ${numberText(next)}.`;
+  return `${countText(written)} from ${source.file.name} written to ${table}${rest.join("")}.${unread}`;
 }
 
 /**
- * The lines that failed, and then those that an import did not come to.
+ * Returns the lines that failed, followed by the lines that were read but not written.
  * @param {Outcome} outcome
  * @returns {Failure[]}
  */
 function notWritten({ failures, waiting }) {
-  const message = "The import ended before this was written.";
+  const message = "The import ended before this entity was written.";
   const rest = [...waiting].map(({ line, text, entity }) => ({ ...entity, line, text, code: "", message }));
   return [...failures.sort(byLine), ...rest];
 }
@@ -220,8 +225,8 @@ function failures(records) {
   return h(
     "div",
     null,
-    scrolled("Lines that failed", HEADS, lines),
-    records.length > SHOWN ? h("p", null, `These are the first ${SHOWN} of ${all}; the report has all.`) : null,
+    scrolled("Failed lines", HEADS, lines),
+    records.length > SHOWN ? h("p", null, `Showing the first ${SHOWN} of ${all} lines. The report contains all of them.`) : null,
   );
 }
 
@@ -241,7 +246,7 @@ function downloads(failed, records) {
 }
 
 /**
- * Saves the lines as they stand in the file, so that they can be corrected and imported.
+ * Downloads the failed lines unchanged, so that the user can correct and import them.
  * @param {Failed} failed
  */
 function saveLines({ source: { file, format, headerText }, lines }) {
@@ -257,7 +262,8 @@ function saveLines({ source: { file, format, headerText }, lines }) {
 }
 
 /**
- * Saves what went wrong, to be read in a spreadsheet: a quote in front keeps it from running a text as a formula.
+ * Downloads the report for use in a spreadsheet. A leading apostrophe prevents the spreadsheet from running a string as
+ * a formula.
  * @param {string[][]} records
  */
 function saveReport(records) {

@@ -1,7 +1,7 @@
-// A file as entities: reads it piece by piece, so that a file of any size takes little memory.
+// Reads entities from a file piece by piece, so that a file of any size takes little memory.
 //
-// What is no entity is given with the reason. Of a record that is longer than any entity only the beginning is kept. Knows no
-// service and no page.
+// A record that is not an entity is returned with the reason. If a record is longer than any entity, only its beginning
+// is kept. This module must not depend on the service or the page.
 
 import { guessType } from "../core/edm.js";
 import { ValueError } from "../core/errors.js";
@@ -10,27 +10,31 @@ import { entityOfFields, parseFields, readHeader, readLine } from "./formats.js"
 /** @import { EdmType, Entity } from "../core/edm.js" */
 /** @import { Header } from "./formats.js" */
 /** @typedef {"jsonl" | "csv" | "json"} FileFormat */
-/** @typedef {{text: string, line: number, problem: string}} FileRecord `line` is its first one, counted from one */
 /**
- * A record and the entity that it is, or the reason why it is none.
+ * @typedef {{text: string, line: number, problem: string}} FileRecord `line` is the number of its first line, starting
+ *   at 1
+ */
+/**
+ * A record with its entity, or with the reason why it is not an entity.
  * @typedef {{line: number, text: string, entity: Entity | null, problem: string}} SourceRecord
  */
 /** @typedef {{name: string, types: EdmType[], typeAt: number, guess: EdmType}} PropertyPreview */
 
 const BEGINNING_BYTES = 4096;
-/** How many records decide which properties a preview shows. */
+/** The number of records that determine which properties a preview shows. */
 const PREVIEW_RECORDS = 200;
-/** The longest line that an export may have. */
+/** The maximum length of a line in an export. */
 const RECORD_LENGTH_MAX = 8 * 1024 * 1024;
-/** How much is kept of a record that is longer. */
+const TOO_LONG = "a quote that begins in this record is not closed, or the record is longer than any entity";
+/** The number of characters kept of a longer record. */
 const LONG_RECORD_LENGTH = 200;
 
 export class EntitySource {
-  /** The first record of CSV, as it stands in the file. */
+  /** The first record of a CSV file, unchanged. */
   headerText = "";
   /** @type {Header | null} */
   header = null;
-  /** How many bytes have been read. */
+  /** The number of bytes read so far. */
   bytesRead = 0;
   /** @type {Promise<void> | null} */
   #guess = null;
@@ -38,7 +42,7 @@ export class EntitySource {
   /**
    * @param {File} file
    * @param {FileFormat} format
-   * @param {Map<string, EdmType>} types the types that were chosen for columns of CSV
+   * @param {Map<string, EdmType>} types the types chosen for CSV columns
    */
   constructor(file, format, types) {
     this.file = file;
@@ -52,9 +56,9 @@ export class EntitySource {
   }
 
   /**
-   * The records, as many at a time as a piece of the file has. A source is read once.
+   * Reads the records, piece by piece. Each source can be read only once.
    * @returns {AsyncGenerator<SourceRecord[], void, void>}
-   * @throws {ValueError} if nothing after that can be read
+   * @throws {ValueError} if the rest of the file cannot be read
    */
   async *read() {
     const splitter = new RecordSplitter(this.format);
@@ -79,7 +83,7 @@ export class EntitySource {
 
   /**
    * @param {FileRecord} record
-   * @returns {SourceRecord[]} none for the header of CSV
+   * @returns {SourceRecord[]} empty for the header of a CSV file
    */
   #entityOf({ text, line, problem }) {
     if (problem) {
@@ -113,14 +117,14 @@ export class EntitySource {
     this.#guess = null;
   }
 
-  /** Chooses types once for the columns of CSV that have none, by the beginning of the file. */
+  /** Guesses the types of CSV columns without a type column, from the beginning of the file. Does so only once. */
   guessTypes() {
     return (this.#guess ??= this.#chooseTypes());
   }
 
   async #chooseTypes() {
     if (this.format !== "csv") return;
-    // Whoever reads the file next reports that it cannot be read.
+    // If the file cannot be read, the next reader reports the error.
     const { properties } = await this.preview(0).catch(() => ({ properties: [] }));
     for (const { name, typeAt, guess } of properties) {
       if (typeAt < 0) this.types.set(name, guess);
@@ -128,14 +132,14 @@ export class EntitySource {
   }
 
   /**
-   * The first records, and the properties that the beginning of the file has.
+   * Returns the first records, and the properties at the beginning of the file.
    * @param {number} count
    * @returns {Promise<{records: SourceRecord[], properties: PropertyPreview[]}>}
    */
   async preview(count) {
     /** @type {SourceRecord[]} */
     const records = [];
-    // Another source, so that a preview and an import can read at the same time.
+    // A separate source lets a preview and an import read at the same time.
     const source = new EntitySource(this.file, this.format, new Map(this.types));
     for await (const some of source.read()) {
       records.push(...some);
@@ -182,12 +186,12 @@ function decode(decoder, bytes, line) {
   try {
     return bytes ? decoder.decode(bytes, { stream: true }) : decoder.decode();
   } catch {
-    throw new ValueError(`the file is not UTF-8, somewhere after line ${line}`);
+    throw new ValueError(`the file is not UTF-8: there is an invalid byte at or after line ${line}`);
   }
 }
 
 /**
- * The type that has room for values of all these types.
+ * Returns the narrowest type that can represent values of all the given types.
  * @param {Set<EdmType>} types
  * @returns {EdmType}
  */
@@ -196,7 +200,7 @@ function commonType(types) {
   if (types.size === 1 && only) {
     return only;
   }
-  // A Double would round an Int64.
+  // An Int64 cannot become a Double, which would round it.
   const wider = [...types].filter((type) => type !== "Edm.Int32");
   return types.size === 2 && (wider[0] === "Edm.Int64" || wider[0] === "Edm.Double") && wider.length === 1
     ? wider[0]
@@ -204,7 +208,7 @@ function commonType(types) {
 }
 
 /**
- * The format of a file, by its beginning.
+ * Detects the format of a file from its beginning.
  * @param {string} beginning
  * @returns {FileFormat}
  */
@@ -213,12 +217,12 @@ export function detectFormat(beginning) {
   return first === "{" ? "jsonl" : first === "[" ? "json" : "csv";
 }
 
-/** Takes a file in pieces, and gives its records. */
+/** Splits a file, received in pieces, into records. */
 export class RecordSplitter {
-  /** The beginning of a record that has not ended yet. @type {string[]} */
+  /** The beginning of a record that is not complete yet. @type {string[]} */
   #pieces = [];
   #length = 0;
-  /** The line where that record begins, and the one that was reached. */
+  /** The line on which that record begins, followed by the current line. */
   #first = 1;
   #line = 1;
   #scanner;
@@ -229,7 +233,7 @@ export class RecordSplitter {
   }
 
   /**
-   * The records that end in this piece.
+   * Returns the records that end in the given piece.
    * @param {string} piece
    * @returns {FileRecord[]}
    */
@@ -250,7 +254,7 @@ export class RecordSplitter {
     return records;
   }
 
-  /** What is left at the end of the file. */
+  /** Returns the record that the end of the file completes, if there is one. */
   end() {
     return this.#close(this.#scanner.problemAtEnd(this.#pieces.join("")));
   }
@@ -279,11 +283,11 @@ export class RecordSplitter {
     if (text.trim() === "" && problem === "") {
       return [];
     }
-    return [{ text, line, problem: isTooLong ? "this is longer than any entity, or a quote has no end" : problem }];
+    return [{ text, line, problem: isTooLong ? TOO_LONG : problem }];
   }
 }
 
-/** Every line break ends a record. */
+/** Finds the ends of JSON Lines records: every line break ends a record. */
 class LineScanner {
   /**
    * @param {string} piece
@@ -300,7 +304,10 @@ class LineScanner {
 
 const [COMMA, QUOTE, LINE_FEED] = [44, 34, 10];
 
-/** A line break outside of quotes ends a record. A quote opens a field only at its beginning. */
+/**
+ * Finds the ends of CSV records: a line break outside quotes ends a record. A quote is special only at the start of a
+ * field.
+ */
 class CsvScanner {
   /** @type {"start" | "plain" | "quoted" | "after quote"} */
   #state = "start";
@@ -308,7 +315,8 @@ class CsvScanner {
   /**
    * @param {string} piece
    * @param {number} from
-   * @param {boolean} isTooLong whether the record is longer than any entity: a quote without an end must not hide the rest
+   * @param {boolean} isTooLong whether the record is longer than any entity. Then every line break ends the record, so
+   *   that an unclosed quote does not hide the rest of the file.
    */
   findEnd(piece, from, isTooLong) {
     for (let at = from; at < piece.length; at += 1) {
@@ -333,7 +341,7 @@ class CsvScanner {
   }
 }
 
-/** The commas between the elements of an array, and its brackets, end records. */
+/** Finds the ends of the elements of a JSON array: the commas between them and the brackets of the array. */
 class ArrayScanner {
   #depth = 0;
   #isInString = false;
@@ -372,6 +380,6 @@ class ArrayScanner {
 
   /** @param {string} rest */
   problemAtEnd(rest) {
-    return this.#isOver ? (rest.trim() === "" ? "" : "something follows the array") : "the array has no end";
+    return this.#isOver ? (rest.trim() === "" ? "" : "unexpected text after the array") : "the array is not closed";
   }
 }

@@ -1,7 +1,8 @@
-// Writes entities to a table: grouped by partition into transactions, several at a time, and one by one where a transaction is
-// refused, so that each entity that fails is known with its reason.
+// Writes entities to a table: grouped by partition into transactions, several of them in parallel. The entities of a
+// transaction that the service refuses are written one by one, to determine which entity fails and why.
 //
-// Holds a window of entities. Of two with the same keys the second is written after the first. Must not know files and pages.
+// The writer holds a window of entities. If two have the same keys, the second is written after the first. This module
+// must not depend on files or the page.
 
 import { OPERATIONS_MAX } from "../core/batch.js";
 import { wait } from "../core/client.js";
@@ -12,22 +13,25 @@ import { ServiceError, Unreachable, describe, isAborted } from "../core/errors.j
 /** @import { SourceRecord } from "./source.js" */
 /** @typedef {"insert" | "insertOrReplace" | "insertOrMerge"} ImportKind */
 /** @typedef {SourceRecord & {entity: Entity}} Item */
-/** @typedef {{line: number, text: string, partitionKey: string, rowKey: string, code: string, message: string}} Failure */
 /**
- * What became of the records. `waiting` are neither written nor failed yet; `last` is the last one that was taken.
+ * @typedef {{line: number, text: string, partitionKey: string, rowKey: string, code: string, message: string}} Failure
+ */
+/**
+ * The result so far. `waiting` contains the entities that were neither written nor refused yet. `last` is the record
+ * added last.
  * @typedef {{written: number, unchanged: number, failures: Failure[], failedLength: number, waiting: Set<Item>,
  *   last: SourceRecord | null}} Outcome
  */
 
-/** Large enough to fill transactions where the lines of a partition are far apart. */
+/** Large enough to fill transactions even if the lines of a partition are far apart. */
 const WINDOW_ENTITIES = 20_000;
 const WINDOW_LENGTH = 8 * 1024 * 1024;
 const TRANSACTION_LENGTH = 1024 * 1024;
 const PARALLEL = 4;
-/** How much text of lines that failed is kept, for the report. */
+/** The maximum number of characters in failed lines, which are kept for the report. */
 const FAILED_LENGTH_MAX = 64 * 1024 * 1024;
 const PAUSES_MS = [500, 1000, 2000, 4000, 8000];
-/** Refusals that the next entity would get, too. */
+/** Error codes that the next entity would get, too. */
 const FINAL_CODES = [
   "TableNotFound",
   "AuthorizationPermissionMismatch",
@@ -55,7 +59,7 @@ export class EntityWriter {
   }
 
   /**
-   * Takes records; returns when there is room for more.
+   * Adds records. Returns when there is room for more.
    * @param {SourceRecord[]} records
    */
   async add(records) {
@@ -74,7 +78,7 @@ export class EntityWriter {
     }
   }
 
-  /** Writes what was taken. */
+  /** Writes the entities that are waiting. */
   async flush() {
     const tasks = tasksOf([...this.outcome.waiting]);
     this.#waitingLength = 0;
@@ -91,7 +95,7 @@ export class EntityWriter {
         try {
           await work();
         } catch (error) {
-          // The others end as well.
+          // Stops the other workers, too.
           tasks.length = 0;
           throw error;
         }
@@ -103,7 +107,7 @@ export class EntityWriter {
     }
   }
 
-  /** @param {Item[]} items of one partition, with different keys */
+  /** @param {Item[]} items  in one partition, with different keys */
   async #write(items) {
     let rest = items;
     for (let attempt = 0; attempt < 2 && rest.length > 1; attempt += 1) {
@@ -114,7 +118,7 @@ export class EntityWriter {
         return;
       } catch (error) {
         throwIfFinal(error);
-        // A file that is imported again is compared in pieces, not line by line.
+        // If a file is imported again, whole groups are compared instead of single entities.
         const equal = attempt === 0 && exists(error) ? await this.#equal(rest) : [];
         if (equal.length === 0) {
           break;
@@ -129,8 +133,8 @@ export class EntityWriter {
   }
 
   /**
-   * Those that the table has already, as far as one page shows it.
-   * @param {Item[]} items of one partition
+   * Returns the items that the table already contains with equal properties, as far as a single page shows.
+   * @param {Item[]} items  in one partition
    */
   async #equal(items) {
     const rowKeys = items.map(({ entity }) => entity.rowKey).sort();
@@ -169,7 +173,7 @@ export class EntityWriter {
   }
 
   /**
-   * Whether the table has an equal entity.
+   * Returns true if the table contains an equal entity.
    * @param {Entity} entity
    */
   async #isThere(entity) {
@@ -181,7 +185,8 @@ export class EntityWriter {
   }
 
   /**
-   * Sends a request, again after a while if the server cannot be reached. If an insert arrived nevertheless, it is equal then.
+   * Sends a request, and retries it while the server cannot be reached. If the response to a successful insert was
+   * lost, the retry fails, but the entity in the table is equal.
    * @template T
    * @param {() => Promise<T>} request
    */
@@ -220,13 +225,13 @@ export class EntityWriter {
     outcome.failedLength += text.length;
     this.onProgress(outcome);
     if (outcome.failedLength > FAILED_LENGTH_MAX) {
-      throw new Error("Too many lines failed to keep them for the report.");
+      throw new Error("Too many lines failed. Correct the file and import it again.");
     }
   }
 }
 
 /**
- * Entities in the order in which they must be written: each task can run beside the others, its transactions one after the other.
+ * Groups entities into tasks. Tasks can run in parallel; the transactions within a task must run one after the other.
  * @param {Item[]} items
  * @returns {Item[][][]}
  */
@@ -245,7 +250,7 @@ export function tasksOf(items) {
   });
 }
 
-/** @param {Item[]} items of one partition */
+/** @param {Item[]} items  in one partition */
 function transactionsOf(items) {
   /** @type {Item[][]} */
   const transactions = [];
@@ -269,7 +274,7 @@ function transactionsOf(items) {
 }
 
 /**
- * Whether two entities have the same properties.
+ * Returns true if two entities have equal properties.
  * @param {Entity} one
  * @param {Entity} other
  */
@@ -278,7 +283,7 @@ export function areEqual({ properties }, other) {
     properties.size === other.properties.size &&
     [...properties].every(([name, value]) => {
       const found = other.properties.get(name);
-      // The same number can be written in several ways.
+      // The same number can be written in different ways.
       const isSame = (/** @type {string} */ text) =>
         text === value.text || (value.type === "Edm.Double" && Number(text) === Number(value.text));
       return found !== undefined && found.type === value.type && isSame(found.text);
@@ -292,7 +297,7 @@ function exists(error) {
 }
 
 /**
- * A key in a filter.
+ * Returns a key as a literal in a filter.
  * @param {string | undefined} key
  */
 function quoted(key = "") {

@@ -1,5 +1,6 @@
-// What a query cost, in words: the key ranges that were read, and what would cost less. The advice is that of docs/patterns.md
-// and docs/spec/04-query.md. This module must not know the page: it makes texts, in which pieces of a filter are marked as code.
+// Describes the cost of a query: the key ranges that were read, and what would reduce the cost. The advice follows
+// docs/patterns.md and docs/spec/04-query.md. This module must not depend on the page: it returns texts in which parts
+// of a filter are marked as code.
 
 import { PAGE_ENTITIES_MAX } from "../core/batch.js";
 import { countText, numberText, sizeText } from "../core/words.js";
@@ -11,24 +12,26 @@ import { parseFilter } from "./filter-text.js";
 /** @import { KeyUse } from "./key-use.js" */
 
 /** @typedef {(string | {code: string})[]} Words */
-/** `guide` is a heading of docs/patterns.md. @typedef {{id: string, words: Words, guide?: string}} Advice */
+/** `guide` is a heading in docs/patterns.md. @typedef {{id: string, words: Words, guide?: string}} Advice */
 /**
  * @typedef {object} Cost
- * @property {Explain | null} explain  of the first page; null if the server said nothing
+ * @property {Explain | null} explain  the report about the first page; null if the server sent none
  * @property {number} examined
  * @property {number} returned
  * @property {number} pages
- * @property {number} microseconds  in the server
- * @property {number} milliseconds  as the page saw it
+ * @property {number} microseconds  the time on the server
+ * @property {number} milliseconds  the round-trip time
  * @property {number} bytes
- * @property {boolean} complete  whether nothing follows
+ * @property {boolean} complete  whether all pages were read
  */
 
-/** Ranges that the server reads one by one; more become one that covers them all. */
+/**
+ * The maximum number of ranges that the server reads separately. It replaces more by one range that covers all of them.
+ */
 const RANGES_MAX = 16;
 
 /**
- * The cost of all pages so far.
+ * Adds up the cost of all pages so far.
  * @param {PageReport[]} reports
  * @param {boolean} complete
  * @returns {Cost}
@@ -48,7 +51,9 @@ export function costOf(reports, complete) {
 }
 
 /** @typedef {Cost & {plan: string, rangeCount: number, query: Query, use: KeyUse | null, wasteful: boolean}} Facts */
-/** @typedef {{id: string, when: (facts: Facts) => boolean | undefined, words: (facts: Facts) => Words, guide?: string}} Rule */
+/**
+ * @typedef {{id: string, when: (facts: Facts) => boolean | undefined, words: (facts: Facts) => Words, guide?: string}} Rule
+ */
 
 /** @param {string} text */
 const code = (text) => ({ code: text });
@@ -59,18 +64,18 @@ const RULES = [
   {
     id: "nothing",
     when: ({ plan }) => plan === "nothing",
-    words: () => ["No entity can match: the conditions on the keys exclude each other. Nothing was read."],
+    words: () => ["No entity can match: the conditions on the keys are mutually exclusive. Nothing was read."],
   },
   {
     id: "point",
     when: ({ plan }) => plan === "point",
-    words: () => ["One entity, found by its keys: no query costs less."],
+    words: () => ["The query reads at most one entity, by its keys. No query costs less."],
   },
   {
     id: "browse",
     when: ({ plan, query }) => plan === "table scan" && query.filter.trim() === "",
     words: () => [
-      "Without a filter the table is read from its beginning, page by page. To find something, begin with ",
+      "Without a filter, the table is read from the beginning, page by page. To find specific entities, start with ",
       PARTITION,
       ".",
     ],
@@ -79,8 +84,8 @@ const RULES = [
     id: "scan",
     when: ({ plan, query }) => plan === "table scan" && query.filter.trim() !== "",
     words: (facts) => [
-      `This reads the whole table: ${countText(facts.examined, "entity", "entities")} examined`,
-      `${facts.complete ? "" : " so far"} for ${numberText(facts.returned)} returned. `,
+      `This query reads the whole table: ${countText(facts.examined, "entity", "entities")} examined`,
+      `${facts.complete ? "" : " so far"} to return ${numberText(facts.returned)}. `,
       ...scanRemedy(facts),
     ],
   },
@@ -89,7 +94,7 @@ const RULES = [
     when: ({ use }) => use !== null && use.lookalikes.length > 0,
     words: ({ use }) => [
       list(use?.lookalikes ?? []),
-      " is an ordinary property: the names of the keys are ",
+      " is an ordinary property. The keys are named ",
       code("PartitionKey"),
       " and ",
       code("RowKey"),
@@ -100,7 +105,7 @@ const RULES = [
     id: "index",
     when: ({ plan, use, wasteful }) => plan === "table scan" && wasteful && indexable(use).length > 0,
     words: ({ use }) => [
-      `If the program often asks for ${list(indexable(use))}, store the entities a second time, with that in the key.`,
+      `If you often query by ${list(indexable(use))}, store the entities a second time, with that value in the key.`,
     ],
     guide: "Inter-partition secondary index",
   },
@@ -109,7 +114,7 @@ const RULES = [
     when: ({ use, wasteful }) => wasteful && use?.properties.includes("Timestamp"),
     words: () => [
       code("Timestamp"),
-      " is in no index. A time that is asked for belongs into the RowKey, written from the year to the second.",
+      " is not indexed. Put a time that you query by into the RowKey, written from year to second.",
     ],
     guide: "Log tail",
   },
@@ -118,23 +123,23 @@ const RULES = [
     when: ({ plan, use }) => plan !== "point" && use !== null && use.negatedKeys.length > 0,
     words: ({ use }) => [
       code("ne"),
-      ` (or the opposite of `,
+      ` (or a negated `,
       code("eq"),
-      `) on ${list(use?.negatedKeys ?? [])} does not narrow: ` + "everything before and after that key is read.",
+      `) on ${list(use?.negatedKeys ?? [])} does not narrow the query: ` + "everything before and after that key is read.",
     ],
   },
   {
     id: "too-many-keys",
     when: ({ rangeCount, plan, use }) => plan !== "table scan" && rangeCount === 1 && (use?.keys ?? 0) > RANGES_MAX,
     words: () => [
-      `More than ${RANGES_MAX} ranges are read as one that covers them all. Ask for at most ${RANGES_MAX} keys at a time.`,
+      `More than ${RANGES_MAX} ranges are read as one range that covers all of them. Query at most ${RANGES_MAX} keys at a time.`,
     ],
   },
   {
     id: "ranges",
     when: ({ plan }) => plan === "ranges",
     words: ({ rangeCount }) => [
-      `The ${rangeCount} ranges are read one after the other. Several queries, one for each range, can be sent at the same time.`,
+      `The ${rangeCount} ranges are read one after the other. To read them in parallel, send one query for each range.`,
     ],
   },
   {
@@ -142,21 +147,21 @@ const RULES = [
     when: ({ plan, use }) => plan === "partition range" && use !== null && use.keys <= RANGES_MAX,
     words: ({ use }) =>
       use?.row === ALL
-        ? ["This reads every partition of a range of partition keys."]
+        ? ["This query reads every partition in a range of partition keys."]
         : [
-            "This reads every partition of a range of partition keys. The condition on RowKey narrows the first and the last of ",
-            "them at most; one query for each partition, with ",
+            "This query reads every partition in a range of partition keys. The condition on RowKey narrows at most the first ",
+            "and the last of them. One query for each partition, with ",
             PARTITION,
-            ", would read that range of row keys alone.",
+            ", would read only that range of row keys.",
           ],
   },
   {
     id: "partition-scan",
     when: ({ plan, use, wasteful }) => plan === "row range" && wasteful && use?.row === ALL,
     words: (facts) => [
-      `This reads the whole partition: ${numberText(facts.examined)} examined for ${numberText(facts.returned)} returned. `,
-      `A RowKey range would read less: put ${list(indexable(facts.use)) || "what is asked for"} into the RowKey, `,
-      "or store the entities a second time under a RowKey that begins with it.",
+      `This query reads the whole partition: ${numberText(facts.examined)} examined to return ${numberText(facts.returned)}. `,
+      `A RowKey range would read less: put ${list(indexable(facts.use)) || "the value that you query by"} into the RowKey, `,
+      "or store the entities a second time, under a RowKey that begins with it.",
     ],
     guide: "Intra-partition secondary index",
   },
@@ -164,9 +169,10 @@ const RULES = [
     id: "row-range",
     when: ({ plan, use, wasteful }) => plan === "row range" && wasteful && use?.row === RANGE,
     words: (facts) => [
-      "The RowKey range holds many entities that do not match: ",
-      `${numberText(facts.examined)} examined for ${numberText(facts.returned)} returned. `,
-      `With ${list(indexable(facts.use)) || "what is asked for"} as the next part of the RowKey, the range could be narrower.`,
+      "The RowKey range contains many entities that do not match: ",
+      `${numberText(facts.examined)} examined to return ${numberText(facts.returned)}. `,
+      `With ${list(indexable(facts.use)) || "the value that you query by"} as the next part of the RowKey, `,
+      "the range could be narrower.",
     ],
     guide: "Compound key",
   },
@@ -175,32 +181,32 @@ const RULES = [
     when: ({ plan, examined, returned, pages, complete, use }) =>
       ["row range", "partition range", "ranges"].includes(plan) &&
       returned > 0 &&
-      // A page looks at one entity more, to say whether more follow.
+      // For each page, the server examines one more entity, to determine whether more follow.
       examined <= returned + pages - (complete ? 1 : 0) &&
       use?.negatedKeys.length === 0,
-    words: () => ["Every entity that was examined was returned: the keys fit the question."],
+    words: () => ["Every examined entity was returned: the keys fit the query."],
   },
   {
     id: "select",
     when: ({ query, bytes, returned }) => query.select === null && bytes >= 256 * 1024 && bytes >= 1024 * returned,
     words: ({ bytes, returned }) => [
-      `An entity takes ${sizeText(bytes / Math.max(1, returned))} on average. Selecting the properties that are needed sends ` +
-        "fewer bytes. It does not examine fewer entities.",
+      `The average size of an entity is ${sizeText(bytes / Math.max(1, returned))}. Selecting only the properties that you ` +
+        "need reduces the bytes sent, but not the number of entities examined.",
     ],
   },
   {
     id: "select-examines",
     when: ({ query, wasteful }) => query.select !== null && wasteful,
-    words: () => ["The selection of properties saves bytes, but as many entities are examined."],
+    words: () => ["Selecting properties reduces the bytes sent, but not the number of entities examined."],
   },
   {
     id: "short-page",
     when: ({ complete, pages, returned, query }) =>
       !complete && pages > 0 && returned * 2 < pages * Math.min(query.top ?? Infinity, PAGE_ENTITIES_MAX),
     words: ({ pages, returned }) => [
-      `${pages === 1 ? "The page" : `The ${numberText(pages)} pages`} ended with ` +
-        `${countText(returned)} before ` +
-        "everything was read: a page has limits of time and size. What follows is read when it is asked for.",
+      `${pages === 1 ? "The page" : `The ${numberText(pages)} pages`} ended after ` +
+        `${countText(returned)}, before ` +
+        "everything was read, because the time and size of a page are limited. Load more to continue.",
     ],
   },
 ];
@@ -221,7 +227,7 @@ export function advise(cost, query) {
     rangeCount: cost.explain.rangeCount,
     query,
     use: filter && keyUse(filter),
-    // More than half of what was examined was not asked for.
+    // More than half of the examined entities were not returned.
     wasteful: examined - returned > Math.max(returned, cost.pages),
   };
   return RULES.filter((rule) => rule.when(facts)).map(({ id, words, guide }) => ({
@@ -231,25 +237,26 @@ export function advise(cost, query) {
   }));
 }
 
-/** What would make a scan of the table read less. @param {Facts} facts @returns {Words} */
+/** Advises how to avoid a table scan. @param {Facts} facts @returns {Words} */
 function scanRemedy({ use }) {
   if (use?.scanningOr.length) {
     return [
+      "The cause is ",
       code("or"),
-      ` makes it so, since ${list(use.scanningOr)} can match under any key. Send two queries, or write `,
+      `: ${list(use.scanningOr)} can match under any key. Send two queries, or write `,
       code("PartitionKey eq '…' and (… or …)"),
       ".",
     ];
   }
   if (use && use.row !== ALL && use.partition === ALL) {
-    return ["A RowKey alone narrows nothing, since entities are ordered by PartitionKey first. Add ", PARTITION, "."];
+    return ["A RowKey alone does not narrow the query: entities are sorted by PartitionKey first. Add ", PARTITION, "."];
   }
   if (use && use.partition !== ALL && use.partition !== POINT)
-    return ["Compare PartitionKey with ", code("eq"), ", or with both ends of a range."];
+    return ["Compare PartitionKey with ", code("eq"), ", or specify both ends of a range."];
   return ["Add ", PARTITION, " to read one partition."];
 }
 
-/** Properties that could become part of a key. @param {KeyUse | null} use */
+/** Returns the properties that could become part of a key. @param {KeyUse | null} use */
 function indexable(use) {
   return (use?.properties ?? []).filter((name) => name !== "Timestamp" && !use?.lookalikes.includes(name));
 }
@@ -267,15 +274,15 @@ export function duration(milliseconds) {
 
 /** @type {Record<string, string>} */
 const PLANS = {
-  point: "One entity",
-  "row range": "A range of one partition",
-  "partition range": "A range of partitions",
+  point: "Point query",
+  "row range": "Range in one partition",
+  "partition range": "Range of partitions",
   ranges: "Several ranges",
-  "table scan": "The whole table",
+  "table scan": "Table scan",
   nothing: "Nothing to read",
 };
 
-/** A plan of the server as people call it. @param {string} plan */
+/** Returns the name of a query plan for users. @param {string} plan */
 export function planName(plan) {
   return PLANS[plan] ?? plan;
 }
@@ -293,8 +300,9 @@ export function rangeWords({ plan, ranges, rangeCount }) {
 const quoted = (key) => code(`'${key}'`);
 
 /**
- * A key of a bound. The server marks the place after a key with a control character, which no key has: after all entities of a
- * partition with U+0001, after one row with U+0000. It cuts long keys and ends them with an ellipsis.
+ * Reads a key in a bound. For a position after a key, the server appends a control character, which no key contains:
+ * U+0001 after all entities of a partition, U+0000 after a single row key. It truncates long keys and appends an
+ * ellipsis.
  * @param {string} key
  */
 function readKey(key) {
@@ -311,13 +319,13 @@ function point([partition, row = ""]) {
 function rangeOf(from, to) {
   if (!from && !to) return ["every key"];
   if (from && to && from[0] === readKey(to[0]).text) return rowsOf(from, to);
-  const lower = from ? [...low(from[0]), ...rowOf(from)] : [" from the first"];
-  const upper = to ? [...high(to[0]), ...rowOf(to)] : [" to the last"];
+  const lower = from ? [...low(from[0]), ...rowOf(from)] : [];
+  const upper = to ? [...high(to[0]), ...rowOf(to)] : [];
   return [code("PartitionKey"), ...lower, ...upper];
 }
 
 /**
- * A range inside one partition.
+ * Describes a range inside one partition.
  * @param {[string] | [string, string]} from
  * @param {[string] | [string, string]} to
  * @returns {Words}
@@ -343,7 +351,11 @@ function high(key) {
   return [isAfter ? " up to " : " before ", quoted(text)];
 }
 
-/** Where in its first or last partition a range begins or ends. @param {[string] | [string, string]} key @returns {Words} */
+/**
+ * Describes where a range begins or ends inside its first or last partition.
+ * @param {[string] | [string, string]} key
+ * @returns {Words}
+ */
 function rowOf([, row]) {
   return row === undefined ? [] : [" (", code("RowKey"), " ", quoted(readKey(row).text), ")"];
 }

@@ -1,5 +1,5 @@
-// Texts for the clipboard. Browsers give it to pages over HTTPS or of this machine only; elsewhere the text is shown.
-// This module must not know what is copied.
+// Copies text to the clipboard. Browsers give access to it only if the page came over HTTPS or from this machine;
+// otherwise the text is shown. This module must not depend on what is copied.
 
 import { openDialog } from "../ui/dialog.js";
 import { h } from "../ui/dom.js";
@@ -7,7 +7,7 @@ import { notify } from "../ui/notify.js";
 
 /**
  * @param {string} text
- * @param {string} what  as a sentence begins with it, such as "The link"
+ * @param {string} what  the name of the text at the start of a sentence, such as "The link"
  */
 export async function copyText(text, what) {
   try {
@@ -15,7 +15,7 @@ export async function copyText(text, what) {
     notify(`${what} was copied.`, { kind: "success" });
   } catch {
     const area = h("textarea", { readonly: true, value: text, "aria-label": what });
-    openDialog({ title: "Copy this", body: area, actions: [], cancel: "Close" });
+    openDialog({ title: "Copy this text", body: area, actions: [], cancel: "Close" });
     area.select();
   }
 }

@@ -1,5 +1,5 @@
-// What can be written at a place of a filter: properties, operators, and forms of values.
-// This module must not know the page.
+// Completion for filters: the properties, operators and forms of values that fit at the caret.
+// This module must not depend on the page.
 
 import { tokenize } from "./filter-lex.js";
 import { isFilterName, OPERATORS, SYSTEM_TYPES } from "./filter-text.js";
@@ -8,11 +8,11 @@ import { isFilterName, OPERATORS, SYSTEM_TYPES } from "./filter-text.js";
 /** @import { Token } from "./filter-lex.js" */
 
 /**
- * `back` is how far before the end of the inserted text the caret is put.
+ * `back` is the number of characters between the caret and the end of the inserted text.
  * @typedef {{label: string, insert: string, detail: string, back: number}} Option
  */
 /**
- * What replaces the text from `start` to `end`; `typed` is its part before the caret.
+ * The options for replacing the text from `start` to `end`. `typed` is the part of that text before the caret.
  * @typedef {{start: number, end: number, typed: string, options: Option[]}} Completion
  */
 
@@ -51,7 +51,10 @@ export function complete(text, caret, properties, now) {
   return { start, end: Math.max(end, caret), typed, options };
 }
 
-/** What may follow these tokens. @typedef {{what: "condition" | "operator" | "value" | "link", property: string}} Expected */
+/**
+ * The kind of token that may come next.
+ * @typedef {{what: "condition" | "operator" | "value" | "link", property: string}} Expected
+ */
 
 /** @param {Token[]} tokens @returns {Expected} */
 function expected(tokens) {
@@ -73,14 +76,14 @@ function expected(tokens) {
  * @param {Expected} expected
  * @param {ReadonlyMap<string, EdmType>} properties
  * @param {Date} now
- * @param {boolean} isTyping  whether a word has been begun, which selects among more forms of values
+ * @param {boolean} isTyping  whether a word has been started; then values of more types are offered
  * @returns {Option[]}
  */
 function optionsFor({ what, property }, properties, now, isTyping) {
   const type = SYSTEM_TYPES[property] ?? properties.get(property);
   switch (what) {
     case "condition":
-      return [...propertyOptions(properties), option("not", "the opposite of what follows")];
+      return [...propertyOptions(properties), option("not", "negates the next condition")];
     case "operator": {
       const comparisons = OPERATORS.map((word) => option(word, OPERATOR_WORDS[word] ?? ""));
       return type === "Edm.Boolean" ? [...LINKS, ...comparisons] : [...comparisons, ...(type ? [] : LINKS)];
@@ -97,7 +100,7 @@ function option(word, detail) {
   return { label: word, insert: `${word} `, detail, back: 0 };
 }
 
-const LINKS = [option("and", "both"), option("or", "either")];
+const LINKS = [option("and", "both conditions"), option("or", "either condition")];
 /** @type {EdmType[]} */
 const VALUE_TYPES = ["Edm.String", "Edm.DateTime", "Edm.Guid", "Edm.Binary", "Edm.Boolean"];
 
@@ -110,14 +113,14 @@ function propertyOptions(properties) {
   });
 }
 
-/** The forms of values of a type. @param {EdmType} type @param {Date} now @returns {Option[]} */
+/** Returns the forms of values of a type. @param {EdmType} type @param {Date} now @returns {Option[]} */
 function values(type, now) {
   /** @type {(label: string, insert: string, detail: string, back?: number) => Option} */
   const form = (label, insert, detail, back = 0) => ({ label, insert, detail, back });
   const instant = (/** @type {Date} */ date) => `datetime'${date.toISOString().slice(0, 19)}Z'`;
   switch (type) {
     case "Edm.String":
-      return [form("'…'", "''", "text", 1)];
+      return [form("'…'", "''", "string", 1)];
     case "Edm.DateTime": {
       const today = new Date(now);
       today.setUTCHours(0, 0, 0, 0);
@@ -138,7 +141,7 @@ function values(type, now) {
 }
 
 /**
- * The options that begin with what is typed, then those that contain it, in any letter case.
+ * Returns the options that begin with the typed text, followed by other options that contain it. Ignores letter case.
  * @param {Option[]} options
  * @param {string} typed
  */

@@ -1,6 +1,6 @@
-// A query as a program, to be copied: in six languages, for curl, and for the command line.
-// The programs read their credential from the environment. This module must not read the session's own secret: a signature
-// is made only when the user asks for it, for queries of one table, for an hour.
+// Shows a query as a program to copy: in several languages, for curl, and for the command line. The programs read their
+// credential from the environment. This module must not read the session's own secret. It creates a signature only when
+// the user requests one; it allows queries of one table for one hour.
 
 import { KeyCredential } from "../core/credential.js";
 import { makeTableSas } from "../core/sas.js";
@@ -32,14 +32,14 @@ export function openCopyAs({ service }, table, query) {
   const code = h("code");
   const listing = h("pre", { class: "copy-as", tabindex: 0, role: "region", "aria-label": "Program" }, code);
   const hint = h("p", { class: "status", role: "status" });
-  const sign = h("button", { type: "button" }, "Make a signature");
+  const sign = h("button", { type: "button" }, "Create signature");
   const show = () => {
     const chosen = LANGUAGES.find(({ id }) => id === language.value);
     code.textContent = chosen?.write(taskOf(service, table, query, sas)) ?? "";
     const isCurl = language.value === "curl";
     sign.hidden = !isCurl || sas !== null || !service.may("sign", table);
     const need = isCurl ? "curl needs a shared access signature." : "The program reads its credential from the environment.";
-    const warning = "The signature allows queries of this table for an hour. Whoever has it may read the table.";
+    const warning = "The signature allows queries of this table for one hour. Anyone who has it can read the table.";
     hint.textContent = isCurl && sas !== null ? warning : need;
   };
   language.addEventListener("change", () => {

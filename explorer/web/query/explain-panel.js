@@ -1,5 +1,5 @@
-// What a query cost, and why: a line that is always there, and the key ranges, figures and advice below it.
-// This module must not send requests: it shows the reports of pages that it is given.
+// The cost of a query: a summary line that is always visible, and details below it with key ranges, figures and advice.
+// This module must not send requests: it only shows the reports about pages that it is given.
 
 import { countText, numberText, sizeText } from "../core/words.js";
 import { h, replaceChildren } from "../ui/dom.js";
@@ -24,16 +24,16 @@ export class ExplainPanel extends HTMLElement {
     this.details = h(
       "details",
       { hidden: true, ontoggle: () => this.#toggled() },
-      h("summary", null, "What it cost and why"),
+      h("summary", null, "Cost details"),
       this.content,
     );
   }
 
   connectedCallback() {
-    replaceChildren(this, h("section", { class: "explain", "aria-label": "What the query cost" }, this.line, this.details));
+    replaceChildren(this, h("section", { class: "explain", "aria-label": "Query cost" }, this.line, this.details));
   }
 
-  /** A query begins. @param {Query} query */
+  /** Prepares the panel for a new query. @param {Query} query */
   reset(query) {
     this.#query = query;
     this.#reports = [];
@@ -42,13 +42,13 @@ export class ExplainPanel extends HTMLElement {
     this.details.hidden = true;
   }
 
-  /** A page has come. @param {PageReport} report */
+  /** Adds the report about a page. @param {PageReport} report */
   add(report) {
     this.#reports.push(report);
     this.#show();
   }
 
-  /** No page is under way any more. @param {boolean} complete whether nothing follows */
+  /** Handles the end of loading. @param {boolean} complete whether all pages were read */
   finish(complete) {
     this.#complete = complete;
     if (this.#reports.length) this.#show();
@@ -57,14 +57,14 @@ export class ExplainPanel extends HTMLElement {
   #show() {
     const cost = costOf(this.#reports, this.#complete);
     const line = summary(cost);
-    // While many pages come, only the first and the end are read out.
+    // While many pages arrive, screen readers read out only the first and the final summary.
     this.line.setAttribute("aria-live", cost.pages > 1 && !cost.complete ? "off" : "polite");
     if (this.line.textContent !== line) this.line.textContent = line;
     this.details.hidden = false;
     this.#showDetails();
   }
 
-  /** The panel is at the end of the page. */
+  /** Scrolls the details into view, because the panel is at the bottom of the page. */
   #toggled() {
     this.#showDetails();
     if (this.details.open) this.details.scrollIntoView({ block: "nearest" });
@@ -77,7 +77,7 @@ export class ExplainPanel extends HTMLElement {
     replaceChildren(
       this.content,
       advice.length ? h("ul", { class: "explain-advice", "aria-label": "Advice" }, advice.map(adviceItem)) : null,
-      cost.explain ? null : h("p", null, "The server does not say what it examined."),
+      cost.explain ? null : h("p", null, "The server does not report the cost of queries."),
       h(
         "dl",
         null,
@@ -96,9 +96,9 @@ function summary(cost) {
     ? [`${planName(explain.plan)}: ${numberText(examined)} examined, ${numberText(returned)} returned`]
     : [`${countText(returned, "entity", "entities")} returned`];
   parts.push(countText(pages, "page", "pages"));
-  if (explain) parts.push(`${duration(microseconds / 1000)} in the server`);
-  parts.push(`${duration(milliseconds)} in all`, sizeText(bytes));
-  return `${parts.join(", ")}${complete ? "." : "; more follows."}`;
+  if (explain) parts.push(`${duration(microseconds / 1000)} on the server`);
+  parts.push(`${duration(milliseconds)} in total`, sizeText(bytes));
+  return `${parts.join(", ")}${complete ? "." : "; more available."}`;
 }
 
 /** @param {Cost} cost @returns {[string, string | Node][]} */
@@ -118,16 +118,17 @@ function facts(cost) {
           ranges.map((words) => h("li", null, nodes(words))),
         ),
       ]);
-    const each = cost.returned ? ` (${numberText(Math.round((cost.examined / cost.returned) * 10) / 10)} examined for each)` : "";
+    const ratio = Math.round((cost.examined / cost.returned) * 10) / 10;
+    const each = cost.returned ? ` (${numberText(ratio)} examined per entity)` : "";
     rows.push(
       ["Examined", countText(cost.examined, "entity", "entities")],
       ["Returned", `${countText(cost.returned, "entity", "entities")}${each}`],
     );
-    rows.push(["Time in the server", duration(cost.microseconds / 1000)]);
+    rows.push(["Server time", duration(cost.microseconds / 1000)]);
   } else rows.push(["Returned", countText(cost.returned, "entity", "entities")]);
   rows.push(
-    ["Time until the page had it", duration(cost.milliseconds)],
-    ["Pages", `${numberText(cost.pages)}${cost.complete ? "" : ", more follow"}`],
+    ["Round trip", duration(cost.milliseconds)],
+    ["Pages", `${numberText(cost.pages)}${cost.complete ? "" : ", more available"}`],
     ["Received", sizeText(cost.bytes)],
   );
   return rows;
@@ -138,7 +139,7 @@ function adviceItem({ words, guide }) {
   return h("li", null, nodes(words), guide ? h("small", null, "Guide: ", guideLink(guide)) : null);
 }
 
-/** A link to a heading of the guide, which the server has beside this page. @param {string} heading */
+/** Returns a link to a heading of the guide, which the server serves next to this page. @param {string} heading */
 function guideLink(heading) {
   const text = encodeURIComponent(`## ${heading}`).replaceAll("-", "%2D");
   return h("a", { href: `patterns.md#:~:text=${text}`, target: "_blank" }, heading);

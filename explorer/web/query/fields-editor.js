@@ -1,5 +1,5 @@
-// The conditions of a filter as fields: property, operator, type and value.
-// This module must not know the text that they become: it gives conditions.
+// Edits the conditions of a filter as fields: property, operator, type and value.
+// This module must not depend on the text form of a filter: it returns conditions.
 
 import { EDM_TYPES, fromHex, readValue, toHex } from "../core/edm.js";
 import { h, replaceChildren, uniqueId } from "../ui/dom.js";
@@ -19,7 +19,7 @@ const OPERATOR_LABELS = [
   ["startsWith", "begins with"],
 ];
 
-/** What a value looks like. @type {Partial<Record<EdmType, string>>} */
+/** Example values, shown as placeholders. @type {Partial<Record<EdmType, string>>} */
 const EXAMPLES = {
   "Edm.DateTime": "2026-01-31T12:00:00Z",
   "Edm.Guid": "00000000-0000-0000-0000-000000000000",
@@ -27,7 +27,7 @@ const EXAMPLES = {
   "Edm.Double": "1.5",
 };
 
-/** Dispatches "change" when a condition changes, and "run". */
+/** Dispatches "change" when a condition changes, and "run" when the user runs the query. */
 export class FieldsEditor extends HTMLElement {
   /** @type {ReadonlyMap<string, EdmType>} */
   #properties = new Map();
@@ -38,7 +38,7 @@ export class FieldsEditor extends HTMLElement {
     super();
     this.names = h("datalist", { id: uniqueId("names") });
     this.list = h("div", { class: "filter-fields" });
-    this.add = h("button", { type: "button", onclick: () => this.#add() }, "Add a condition");
+    this.add = h("button", { type: "button", onclick: () => this.#add() }, "Add condition");
   }
 
   connectedCallback() {
@@ -55,7 +55,7 @@ export class FieldsEditor extends HTMLElement {
     );
   }
 
-  /** Those that are complete. @returns {Condition[]} */
+  /** The conditions that are complete. @returns {Condition[]} */
   get conditions() {
     return this.#lines.map((line) => line.condition).filter((condition) => condition !== null);
   }
@@ -67,7 +67,7 @@ export class FieldsEditor extends HTMLElement {
     if (conditions.length === 0) this.#append({ property: "PartitionKey", operator: "eq", type: "Edm.String", text: "" }, true);
   }
 
-  /** Shows what is wrong; returns whether all conditions are complete, or not begun. */
+  /** Shows errors. Returns true if every condition is either complete or not yet started. */
   check() {
     const wrong = this.#lines.find((line) => !line.check());
     wrong?.focus();
@@ -121,7 +121,7 @@ customElements.define("fields-editor", FieldsEditor);
 class ConditionLine {
   /** @type {HTMLInputElement | HTMLSelectElement} */
   #value;
-  /** Whether nothing was typed yet, so that an empty value is not yet a value. */
+  /** True until the user edits the condition. Until then, an empty value does not count as a value. */
   #isNew;
 
   /** @param {Condition} condition @param {boolean} isNew @param {LineListener} listener */
@@ -153,7 +153,7 @@ class ConditionLine {
     this.problem = h("span", { class: "problem", id: uniqueId("condition") });
     this.remove = h(
       "button",
-      { type: "button", class: "quiet", "aria-label": "Remove the condition", onclick: listener.onRemove },
+      { type: "button", class: "quiet", "aria-label": "Remove condition", onclick: listener.onRemove },
       "×",
     );
     const onkeydown = (/** @type {KeyboardEvent} */ event) => {
@@ -195,7 +195,7 @@ class ConditionLine {
     }
   }
 
-  /** Shows what is wrong; returns whether nothing is. */
+  /** Shows an error, if there is one. Returns true if there is none. */
   check() {
     const message = this.#fault();
     this.problem.textContent = message;
@@ -214,8 +214,8 @@ class ConditionLine {
   #fault() {
     const property = this.property.value.trim();
     if (this.#isNew || (property === "" && this.#value.value === "")) return "";
-    if (property === "") return "Which property?";
-    if (!isFilterName(property)) return "A filter can name only properties of letters, digits and underscores.";
+    if (property === "") return "Enter a property name.";
+    if (!isFilterName(property)) return "A filter can use only property names that consist of letters, digits and underscores.";
     try {
       readText(/** @type {EdmType} */ (this.type.value), this.#value.value);
       return "";
@@ -224,7 +224,7 @@ class ConditionLine {
     }
   }
 
-  /** The type follows the property, if it is known. */
+  /** Selects the type of the named property, if it is known. */
   #named() {
     const type = this.listener.typeOf(this.property.value.trim());
     if (type && type !== this.type.value) {
@@ -241,7 +241,7 @@ class ConditionLine {
     this.#changed();
   }
 
-  /** Only texts have a beginning. */
+  /** Disables "begins with" for types other than String. */
   #fit() {
     const isText = this.type.value === "Edm.String";
     const option = this.operator.querySelector("option[value=startsWith]");
@@ -279,7 +279,7 @@ class ConditionLine {
   }
 }
 
-/** The text of a literal. @param {EdmType} type @param {string} text */
+/** Returns the text form of a literal. @param {EdmType} type @param {string} text */
 function readText(type, text) {
   return type === "Edm.Binary" ? toHex(fromHex(text)) : readValue(type, text).text;
 }

@@ -1,5 +1,5 @@
-// A filter as a list of conditions that are joined by "and", and such a list as a filter.
-// This module must not know how fields look.
+// Converts a filter to a list of conditions joined by "and", and such a list to a filter.
+// This module must not depend on how the conditions are displayed.
 
 import { parseFilter, writeLiteral, writeString } from "./filter-text.js";
 
@@ -8,19 +8,19 @@ import { parseFilter, writeLiteral, writeString } from "./filter-text.js";
 
 /** @typedef {Operator | "startsWith"} FieldOperator */
 /**
- * `text` is as in a literal: a string, hex, or what stands in quotes.
+ * `text` is the content of the literal: the string, the hexadecimal digits, or the text inside the quotes.
  * @typedef {{property: string, operator: FieldOperator, type: EdmType, text: string}} Condition
  */
 
 /**
- * The conditions of a filter, or the reason why it is not a list of conditions.
+ * Returns the conditions of a filter, or the reason why it is not a list of conditions.
  * @param {string} text
  * @returns {{conditions: Condition[]} | {reason: string}}
  */
 export function readConditions(text) {
   const { filter, errors } = parseFilter(text);
   const error = errors[0];
-  if (error) return { reason: `Fields need a filter without mistakes. ${error.message}` };
+  if (error) return { reason: `Correct this error first: ${error.message}` };
   if (!filter) return { conditions: [] };
   /** @type {Condition[]} */
   const conditions = [];
@@ -29,7 +29,7 @@ export function readConditions(text) {
 }
 
 /**
- * Adds the conditions of a filter; returns why it has none.
+ * Adds the conditions of a filter to the list. Returns why that is not possible, or "".
  * @param {Node} node
  * @param {Condition[]} conditions
  * @returns {string}
@@ -45,13 +45,13 @@ function collect(node, conditions) {
       conditions.push({ property: node.property, operator: "eq", type: "Edm.Boolean", text: "true" });
       return "";
     case "constant":
-      return `Fields have no place for ${node.value} alone.`;
+      return `A field cannot show the constant ${node.value}.`;
     default:
-      return `Fields are joined by “and”, and this filter has “${node.kind}”.`;
+      return `Fields can be joined only by “and”, but this filter contains “${node.kind}”.`;
   }
 }
 
-/** Joins `ge 'ab'` and the `lt 'ac'` that follows it to "begins with ab". @param {Condition[]} conditions */
+/** Merges `ge 'ab'` and a following `lt 'ac'` into "begins with ab". @param {Condition[]} conditions */
 function joinPrefixes(conditions) {
   /** @type {Condition[]} */
   const joined = [];
@@ -76,7 +76,7 @@ export function writeConditions(conditions) {
 }
 
 /**
- * Returns a filter that also demands a condition.
+ * Returns a filter that also requires the given condition.
  * @param {string} filter
  * @param {Condition} condition
  */
@@ -97,7 +97,8 @@ function writeCondition({ property, operator, type, text }) {
 }
 
 /**
- * The least text after all that begin with a prefix, in the order of UTF-16 code units; null if there is none.
+ * Returns the smallest string that follows all strings with the given prefix, in UTF-16 code unit order; null if there
+ * is none.
  * @param {string} prefix
  */
 export function successor(prefix) {
@@ -109,7 +110,7 @@ export function successor(prefix) {
   return null;
 }
 
-/** Characters above U+FFFF lie between U+D7FF and U+E000 in the order of code units. @param {number} code */
+/** In code unit order, characters above U+FFFF sort between U+D7FF and U+E000. @param {number} code */
 function nextCharacter(code) {
   if (code === 0xffff) return null;
   if (code === 0x10ffff) return 0xe000;

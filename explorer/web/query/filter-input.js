@@ -1,6 +1,6 @@
-// The text of a filter with its mistakes marked, and with completion from the keyboard.
-// A text box with a list of suggestions: the focus stays in the text, and aria-activedescendant names the suggestion.
-// This module must not know requests or the other parts of a query.
+// The text box for a filter, which marks errors and offers completion from the keyboard.
+// The focus stays in the text box, and aria-activedescendant names the active suggestion.
+// This module must not depend on requests or on the other parts of a query.
 
 import { h, replaceChildren, uniqueId } from "../ui/dom.js";
 import { complete } from "./completion.js";
@@ -12,7 +12,7 @@ import { parseFilter } from "./filter-text.js";
 
 const SHOWN_ERRORS_MAX = 3;
 
-/** Dispatches "change" when the text changes by hand, and "run". */
+/** Dispatches "change" when the user edits the text, and "run" when the user runs the query. */
 export class FilterInput extends HTMLElement {
   /** @type {ReadonlyMap<string, EdmType>} */
   properties = new Map();
@@ -62,7 +62,8 @@ export class FilterInput extends HTMLElement {
   }
 
   /**
-   * Marks the mistakes, and returns true if there are none. Without `all`, leaves out those that further typing may remove.
+   * Marks the errors, and returns true if there are none. Without `all`, ignores errors that further typing may
+   * resolve.
    * @param {boolean} all
    */
   check(all) {
@@ -73,7 +74,7 @@ export class FilterInput extends HTMLElement {
     const messages = errors.slice(0, SHOWN_ERRORS_MAX).map(({ start, message }) => `Character ${start + 1}: ${message}`);
     if (errors.length > SHOWN_ERRORS_MAX) messages.push("…");
     const said = messages.join(" ");
-    // Nothing is said again while it stays the same.
+    // Screen readers would read out an unchanged message again.
     if (this.problem.textContent !== said) this.problem.textContent = said;
     return errors.length === 0;
   }
@@ -135,8 +136,9 @@ export class FilterInput extends HTMLElement {
   }
 
   /**
-   * Opens the list of what fits. The first suggestion is chosen only if a word was begun, so Enter runs a complete filter.
-   * @param {boolean} wanted  whether the user asked for it
+   * Opens the list of suggestions. The first one is selected only if the user requested the list or has started a word,
+   * so that Enter runs a complete filter.
+   * @param {boolean} wanted  whether the user requested the list
    */
   #suggest(wanted) {
     const { selectionStart: caret, selectionEnd } = this.text;
@@ -155,7 +157,7 @@ export class FilterInput extends HTMLElement {
             role: "option",
             id: `${this.list.id}-${at}`,
             "aria-selected": "false",
-            // The focus stays in the text.
+            // Keeps the focus in the text box.
             onpointerdown: (/** @type {Event} */ event) => event.preventDefault(),
             onclick: () => this.#accept(at),
           },
@@ -196,7 +198,7 @@ export class FilterInput extends HTMLElement {
     const insert = isBlankNext ? option.insert.trimEnd() : option.insert;
     this.text.focus();
     this.text.setSelectionRange(start, end);
-    // The only way to insert a text that the browser can undo. It dispatches "input".
+    // This is the only way to insert text such that the browser can undo it. It dispatches "input".
     if (!document.execCommand("insertText", false, insert)) {
       this.text.setRangeText(insert, start, end, "end");
       this.#typed();
@@ -217,7 +219,8 @@ export class FilterInput extends HTMLElement {
 customElements.define("filter-input", FilterInput);
 
 /**
- * The text with its mistakes in marks, to lie under the text box. A mistake at the end has a blank of its own.
+ * Returns the text with its errors in mark elements, to be shown beneath the text box. An error at the end of the text
+ * marks an additional space.
  * @param {string} text
  * @param {FilterError[]} errors
  */

@@ -1,15 +1,16 @@
-// The tokens of a filter text, with their places.
-// This module must not know the grammar: which token may follow which.
+// Splits the text of a filter into tokens with their positions.
+// This module must not depend on the grammar, that is, on which token may follow which.
 
 /** @import { EdmType } from "../core/edm.js" */
 
 /**
- * A mistake in a filter. `start` and `end` count UTF-16 code units. An incomplete filter may become right by typing on.
+ * An error in a filter. `start` and `end` count UTF-16 code units. If `incomplete` is true, further typing may resolve
+ * it.
  * @typedef {{start: number, end: number, message: string, incomplete?: boolean}} FilterError
  */
 
 /**
- * `literal` is a value of `type`, whose text is `value`: of a string without its quotes, of a binary value in hex.
+ * A token. A `literal` has a `type` and a `value`: a string without its quotes, or a binary value in hexadecimal.
  * @typedef {{kind: "(" | ")" | "," | "/" | "-" | "name" | "literal" | "null" | "wrong" | "end",
  *   text: string, start: number, end: number, type?: EdmType, value?: string}} Token
  */
@@ -34,7 +35,7 @@ const GUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const DATE_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,7})?)?(?:Z|[+-]\d{2}:\d{2})?$/i;
 
 /**
- * Splits a text into tokens; the last one is always `end`.
+ * Splits a text into tokens. The last token is always `end`.
  * @param {string} text
  * @returns {{tokens: Token[], errors: FilterError[]}}
  */
@@ -86,7 +87,7 @@ function scan(text, start, errors) {
     if (type) return quoted(text, start, word.length, type, errors);
     if (FOREIGN.test(word)) {
       const literal = quoted(text, start, word.length, "Edm.String", errors);
-      errors.push({ start, end: literal.end, message: `No property has the type that ${word}'…' stands for.` });
+      errors.push({ start, end: literal.end, message: `${word}'…' is not supported: no property has this type.` });
       return { ...literal, kind: "wrong" };
     }
   }
@@ -99,7 +100,8 @@ function scan(text, start, errors) {
 }
 
 /**
- * A literal in quotes, after a prefix of this length. Only in a string may a quote be written, twice.
+ * Reads a literal in quotes, after a prefix of the given length. Only a string can contain a quote, written as two
+ * quotes.
  * @param {string} text
  * @param {number} start
  * @param {number} prefix
@@ -127,15 +129,15 @@ function quoted(text, start, prefix, type, errors) {
 /** @param {EdmType} type @param {string} inner */
 function quotedFault(type, inner) {
   if (type === "Edm.Guid" && !GUID.test(inner))
-    return "A Guid is 32 hex digits in groups: guid'00000000-0000-0000-0000-000000000000'.";
-  if (type === "Edm.Binary" && !HEX.test(inner)) return "A binary value is written in pairs of hex digits: X'00ff'.";
+    return "Write a Guid as 32 hexadecimal digits in groups: guid'00000000-0000-0000-0000-000000000000'.";
+  if (type === "Edm.Binary" && !HEX.test(inner)) return "Write a binary value as pairs of hexadecimal digits: X'00ff'.";
   if (type === "Edm.DateTime" && !(DATE_TIME.test(inner) && isDate(inner))) {
-    return "A time is written as datetime'2026-01-31T12:00:00Z'.";
+    return "Write a time as datetime'2026-01-31T12:00:00Z'. The year must be 1601 or later.";
   }
   return "";
 }
 
-/** Whether the date exists, and its year is one that the service has. @param {string} text */
+/** Returns true if the date and time exist and the service supports the year. @param {string} text */
 function isDate(text) {
   const [year = 0, month = 0, day = 0] = text.slice(0, 10).split("-").map(Number);
   const date = new Date(Date.UTC(year, month - 1, day));
@@ -152,7 +154,7 @@ function numeric(token, errors) {
     errors.push({ start: token.start, end: token.end, message });
   };
   if (suffix === "m" || suffix === "f") {
-    fail(`No property has the type that the suffix ${token.text.slice(-1)} stands for.`);
+    fail(`The suffix ${token.text.slice(-1)} is not supported: no property has this type.`);
     return { ...token, kind: "wrong" };
   }
   const isInteger = /^-?\d+$/.test(digits);
@@ -161,7 +163,7 @@ function numeric(token, errors) {
     return { ...token, type: "Edm.Double", value: digits };
   }
   if (!isInteger) {
-    fail("An Int64 has no fraction and no exponent.");
+    fail("An Int64 has neither a fraction nor an exponent.");
     return { ...token, kind: "wrong" };
   }
   const value = BigInt(digits);
@@ -170,7 +172,7 @@ function numeric(token, errors) {
     fail(
       suffix
         ? "This number is too large for an Int64."
-        : `This number is too large for an Int32. An Int64 ends with L: ${digits}L.`,
+        : `This number is too large for an Int32. Append L for an Int64: ${digits}L.`,
     );
   }
   return { ...token, type: /** @type {EdmType} */ (type), value: digits };
@@ -179,12 +181,15 @@ function numeric(token, errors) {
 /** @param {string} symbol */
 function symbolMessage(symbol) {
   const word = WORDS[symbol];
-  if (word) return `Write ${word} instead of ${symbol}.`;
-  if (/^["\u2018\u2019\u201c\u201d`]/.test(symbol)) return "A text stands in straight single quotes: 'text'.";
-  return `${symbol} has no meaning here.`;
+  if (word) return `Use ${word} instead of ${symbol}.`;
+  if (/^["\u2018\u2019\u201c\u201d`]/.test(symbol)) return "Put a string in straight single quotes: 'text'.";
+  return `${symbol} is not valid here.`;
 }
 
-/** Operators of other languages, and what is written here. @type {Record<string, string>} */
+/**
+ * Operators of other languages, and the operators of the service that correspond to them.
+ * @type {Record<string, string>}
+ */
 export const WORDS = {
   "=": "eq",
   "==": "eq",

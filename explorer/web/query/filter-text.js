@@ -1,5 +1,5 @@
-// The grammar of a filter: from its text to a tree, with every mistake at its place; and literals as text.
-// It accepts what the service accepts, which a case in Chromium compares. This module must not know pages or requests.
+// The grammar of filters: parses a text into a tree, with the position of every error, and writes literals. It accepts
+// what the service accepts; a Chromium test compares the two. This module must not depend on pages or requests.
 
 import { ValueError } from "../core/errors.js";
 import { tokenize, WORDS } from "./filter-lex.js";
@@ -9,11 +9,12 @@ import { tokenize, WORDS } from "./filter-lex.js";
 
 /** @typedef {"eq" | "ne" | "gt" | "ge" | "lt" | "le"} Operator */
 /**
- * A literal's text: of a string the string, of a binary value hex, of other types what stands in quotes or the number.
+ * A literal. `text` is the string itself, the hexadecimal digits of a binary value, or for other types the number or
+ * the text inside the quotes.
  * @typedef {{type: EdmType, text: string}} Literal
  */
 /**
- * The tree of a filter. Comparisons have the property on the left. `group` marks what stands in parentheses.
+ * The tree of a filter. Comparisons have the property on the left. `group` is true for an expression in parentheses.
  * @typedef {{kind: "and" | "or", operands: Node[], group?: boolean}
  *   | {kind: "not", operand: Node, group?: boolean}
  *   | {kind: "compare", property: string, operator: Operator, literal: Literal, group?: boolean}
@@ -21,13 +22,13 @@ import { tokenize, WORDS } from "./filter-lex.js";
  *   | {kind: "constant", value: boolean, group?: boolean}} Node
  */
 /**
- * `filter` is null for an empty text, and if there are errors.
+ * The result of parsing. `filter` is null if the text is empty or has errors.
  * @typedef {{filter: Node | null, errors: FilterError[], tokens: Token[]}} Parsed
  */
 
-/** What a part of an expression is; `refused` after an error, which is not reported twice. @typedef {Node
+/** A part of an expression; `refused` after an error, so that the error is not reported twice. @typedef {Node
  *   | {kind: "literal", literal: Literal} | {kind: "null"} | {kind: "refused"}} Operand */
-/** An operand and its place. @typedef {{operand: Operand, start: number, end: number}} Placed */
+/** An operand and its position. @typedef {{operand: Operand, start: number, end: number}} Placed */
 
 /** @type {Operator[]} */
 export const OPERATORS = ["eq", "ne", "gt", "ge", "lt", "le"];
@@ -49,16 +50,16 @@ export function parseFilter(text) {
 }
 
 /**
- * Throws a message for the user if a filter has a mistake, so that no request is sent with it.
+ * Throws an error with a message for the user if a filter is malformed, so that it is not sent in a request.
  * @param {string} text
  * @throws {ValueError}
  */
 export function checkFilter(text) {
   const [error] = parseFilter(text).errors;
-  if (error) throw new ValueError(`The query was not sent, because its filter has a mistake at character ${error.start + 1}.`);
+  if (error) throw new ValueError(`The query was not sent because its filter has an error at character ${error.start + 1}.`);
 }
 
-/** Ends the reading of a text that makes no sense from here on. */
+/** Stops parsing a text that makes no sense from here on. */
 class Stop extends Error {}
 
 class Parser {
@@ -82,14 +83,14 @@ class Parser {
     return token;
   }
 
-  /** The end of the last token that was taken. */
+  /** The end of the token that was taken last. */
   get #end() {
     return this.tokens[this.#at - 1]?.end ?? 0;
   }
 
   /** @param {{start: number, end: number}} place @param {string} message @param {boolean} [incomplete] */
   fail({ start, end }, message, incomplete) {
-    // One message is enough for one place.
+    // One message per position is enough.
     if (this.errors.some((error) => error.start <= start && end <= error.end && (end > start || error.end === end))) return;
     this.errors.push({ start, end, message, ...(incomplete ? { incomplete } : {}) });
   }
@@ -99,7 +100,7 @@ class Parser {
     try {
       const filter = this.condition(this.or());
       const token = this.token;
-      if (token.kind === ")") this.fail(token, "This parenthesis was not opened.");
+      if (token.kind === ")") this.fail(token, "This closing parenthesis has no opening parenthesis.");
       else if (token.kind !== "end") this.unexpected(token);
       return filter;
     } catch (error) {
@@ -108,7 +109,7 @@ class Parser {
     }
   }
 
-  /** Says what is wrong with a token where an operator, or the end, was expected. @param {Token} token */
+  /** Reports a token that stands where an operator or the end was expected. @param {Token} token */
   unexpected(token) {
     const lower = token.text.toLowerCase();
     if (token.kind === "name" && lower !== token.text && /^(eq|ne|gt|ge|lt|le|and|or)$/.test(lower)) {
@@ -118,12 +119,15 @@ class Parser {
     this.fail(
       token,
       isFunctionLike
-        ? `The service has no ${token.text}.`
-        : "An operator is missing before this: eq ne gt ge lt le compare, and or combine.",
+        ? `The service does not support ${token.text}.`
+        : "An operator is missing before this. Compare with eq, ne, gt, ge, lt or le; join conditions with “and” or “or”.",
     );
   }
 
-  /** The operator at this place, also if it is miswritten, which is an error but goes on. @returns {string} */
+  /**
+   * Returns the operator at this position, or "". A misspelled operator is reported, but parsing continues.
+   * @returns {string}
+   */
   operator() {
     const { kind, text } = this.token;
     const word = kind === "wrong" ? (WORDS[text] ?? "") : kind === "name" ? text : "";
@@ -170,13 +174,13 @@ class Parser {
     if (operator === "" || operator === "and" || operator === "or") return left;
     this.take();
     const isNot = this.token.kind === "name" && this.token.text === "not";
-    if (isNot) this.fail(this.token, "A comparison needs a value here; not stands before a whole comparison.");
+    if (isNot) this.fail(this.token, "A comparison needs a value here. Put “not” before the whole comparison.");
     const right = isNot ? this.unary() : this.primary();
     if (isNot) return { operand: { kind: "refused" }, start: left.start, end: right.end };
     const place = { start: left.start, end: right.end };
     const again = this.operator();
     if (again !== "" && again !== "and" && again !== "or") {
-      this.fail(this.token, "Comparisons cannot be chained; combine them with and.");
+      this.fail(this.token, "Comparisons cannot be chained. Join them with “and”.");
       this.take();
       this.primary();
     }
@@ -191,28 +195,34 @@ class Parser {
     if (a.kind === "null" || b.kind === "null") {
       this.fail(
         place,
-        "There is no null: a property without a value is missing, and no comparison finds it. Try not (Name ne …).",
+        "null is not supported: a property without a value does not exist, and no comparison matches it. Try not (Name ne …).",
       );
     } else if (a.kind === "property" && b.kind === "literal") {
       return this.typed(a.property, operator, b.literal, right);
     } else if (a.kind === "literal" && b.kind === "property") {
       return this.typed(b.property, MIRRORED[operator], a.literal, left);
     } else if (a.kind === "property" && b.kind === "property") {
-      this.fail(right, `Two properties cannot be compared. Put a text into quotes: '${b.property}'.`);
+      this.fail(right, `Two properties cannot be compared. Put a string in quotes: '${b.property}'.`);
     } else {
-      this.fail(place, "A comparison has a property on one side and a value on the other.");
+      this.fail(place, "A comparison needs a property on one side and a value on the other.");
     }
     return { kind: "refused" };
   }
 
-  /** @param {string} property @param {Operator} operator @param {Literal} literal @param {Placed} place @returns {Operand} */
+  /**
+   * @param {string} property
+   * @param {Operator} operator
+   * @param {Literal} literal
+   * @param {Placed} place
+   * @returns {Operand}
+   */
   typed(property, operator, literal, place) {
     const wanted = SYSTEM_TYPES[property];
     if (wanted && wanted !== literal.type) {
       this.fail(
         place,
         wanted === "Edm.String"
-          ? `${property} is a text: put the value into single quotes.`
+          ? `${property} is a string: put the value in single quotes.`
           : `${property} is a time: write datetime'2026-01-31T12:00:00Z'.`,
       );
       return { kind: "refused" };
@@ -236,13 +246,13 @@ class Parser {
       case "name":
         return this.name();
       case "-":
-        this.fail(token, "A minus belongs to a number, without a blank.");
+        this.fail(token, "A minus sign must be followed directly by a number.");
         this.take();
         return { ...this.primary(), operand: { kind: "refused" } };
       case "end":
         this.fail(
           token,
-          this.#at === 0 ? "A condition is missing." : "The filter ends too early: a value or a condition is missing.",
+          this.#at === 0 ? "A condition is missing." : "The filter ends too early: a value or condition is missing.",
           true,
         );
         throw new Stop();
@@ -283,7 +293,7 @@ class Parser {
     }
     if (this.token.kind === "/") {
       while (/^(\/|name)$/.test(this.token.kind) && !this.operator()) this.take();
-      this.fail({ start: name.start, end: this.#end }, "The service has no paths: a property has one name.");
+      this.fail({ start: name.start, end: this.#end }, "The service does not support paths. Use the name of a property.");
       return { operand: { kind: "refused" }, start: name.start, end: this.#end };
     }
     return { operand: { kind: "property", property: name.text }, start: name.start, end: name.end };
@@ -302,7 +312,7 @@ class Parser {
   /** @template T @param {() => T} read @returns {T} */
   nested(read) {
     if (++this.#depth > DEPTH_MAX) {
-      this.fail(this.token, `Parentheses and not are nested more than ${DEPTH_MAX} deep.`);
+      this.fail(this.token, `Parentheses and “not” are nested more than ${DEPTH_MAX} levels deep.`);
       throw new Stop();
     }
     const result = read();
@@ -310,7 +320,7 @@ class Parser {
     return result;
   }
 
-  /** An operand as a condition; null after an error. @param {Placed} placed @returns {Node | null} */
+  /** Returns an operand as a condition; null after an error. @param {Placed} placed @returns {Node | null} */
   condition(placed) {
     const { operand } = placed;
     switch (operand.kind) {
@@ -318,14 +328,14 @@ class Parser {
         return null;
       case "literal":
         if (operand.literal.type === "Edm.Boolean") return { kind: "constant", value: operand.literal.text === "true" };
-        this.fail(placed, "A value alone is no condition: compare it with a property.", this.token.kind === "end");
+        this.fail(placed, "A value alone is not a condition: compare it with a property.", this.token.kind === "end");
         return null;
       case "null":
-        this.fail(placed, "null is no condition.");
+        this.fail(placed, "null is not a condition.");
         return null;
       case "property":
         if (!SYSTEM_TYPES[operand.property]) return operand;
-        this.fail(placed, `${operand.property} alone is no condition: compare it with a value.`, this.token.kind === "end");
+        this.fail(placed, `${operand.property} alone is not a condition: compare it with a value.`, this.token.kind === "end");
         return null;
       default:
         return operand;
@@ -343,12 +353,14 @@ export const SYSTEM_TYPES = Object.assign(Object.create(null), {
 /** @param {string} name */
 function functionMessage(name) {
   const lower = name.toLowerCase();
-  if (lower === "startswith") return "The service has no functions. Texts that begin with ab: Name ge 'ab' and Name lt 'ac'.";
+  if (lower === "startswith") {
+    return "The service does not support functions. To find strings that begin with ab: Name ge 'ab' and Name lt 'ac'.";
+  }
   if (lower === "and" || lower === "or") return `A condition is missing before ${lower}.`;
-  return `The service has no functions, so ${name}(…) is refused.`;
+  return `The service does not support functions such as ${name}(…).`;
 }
 
-/** Whether a text can be written as a property in a filter. @param {string} name */
+/** Returns true if a filter can contain the name as a property. @param {string} name */
 export function isFilterName(name) {
   const { tokens } = tokenize(name);
   return tokens.length === 2 && tokens[0]?.kind === "name" && tokens[0].text === name && name !== "not";

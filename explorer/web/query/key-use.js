@@ -1,18 +1,21 @@
-// What a filter says about keys: the reasons why a query reads the ranges that it reads.
-// The server decides what is read; this module must not know what it did.
+// Analyzes the conditions on keys in a filter, to explain why a query reads certain ranges.
+// The server decides what is read; this module must not depend on its reports.
 
 /** @import { Node, Operator } from "./filter-text.js" */
 
-/** How far a key is narrowed: to single keys, to a range, to all but one, or not at all. @typedef {0 | 1 | 2 | 3} Reach */
+/**
+ * How far a filter narrows a key: to single keys, to a range, to all keys except one, or not at all.
+ * @typedef {0 | 1 | 2 | 3} Reach
+ */
 /**
  * @typedef {object} KeyUse
  * @property {Reach} partition
  * @property {Reach} row
- * @property {string[]} properties  others than keys that are compared
- * @property {string[]} scanningOr  what stands on the side of an "or" that leaves all keys, if another side narrows them
- * @property {string[]} negatedKeys  keys of which all but one are wanted
- * @property {string[]} lookalikes  names that differ from those of keys in letter case
- * @property {number} keys  how many single keys are listed
+ * @property {string[]} properties  the compared properties other than keys
+ * @property {string[]} scanningOr  the properties on a side of an "or" that allows all keys while another narrows them
+ * @property {string[]} negatedKeys  the keys for which all values except one are allowed
+ * @property {string[]} lookalikes  names that differ from the names of keys only in letter case
+ * @property {number} keys  the number of single keys in the filter
  */
 
 /** @type {Reach} */
@@ -42,10 +45,10 @@ export function keyUse(filter) {
 /** @typedef {{partition: Reach, row: Reach}} Reaches */
 
 /**
- * How far a filter narrows the keys of the entities for which it is `wanted`.
+ * Determines how far a filter narrows the keys of the entities for which its value is `wanted`.
  * @param {Node} node
  * @param {boolean} wanted
- * @param {KeyUse} use  takes what is found on the way
+ * @param {KeyUse} use  collects the findings
  * @returns {Reaches}
  */
 function visit(node, wanted, use) {
@@ -87,7 +90,7 @@ function compare(property, operator, use) {
 }
 
 /**
- * Notes the sides of an "or" that make it read everything.
+ * Records the sides of an "or" that make it read everything.
  * @param {Node[]} operands
  * @param {Reaches[]} reaches
  * @param {KeyUse} use
@@ -100,7 +103,7 @@ function noteOr(operands, reaches, use) {
     .forEach((operand) => names(operand).forEach((name) => note(use.scanningOr, name)));
 }
 
-/** The properties of a filter. @param {Node} node @returns {string[]} */
+/** Returns the properties in a filter. @param {Node} node @returns {string[]} */
 function names(node) {
   if ("operands" in node) return node.operands.flatMap(names);
   if ("operand" in node) return names(node.operand);

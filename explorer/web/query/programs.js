@@ -1,19 +1,20 @@
-// The query as a program: in Python, JavaScript, C#, Java, Rust, for curl and for the command line. Secrets are never part of a
-// program: it reads them from the environment. This module must not know the page.
+// Writes a query as a program in Python, JavaScript, C#, Java or Rust, for curl, or for the command line. The only
+// secret that a program can contain is a signature created for it; otherwise it reads its credential from the
+// environment. This module must not depend on the page.
 
 import { PAGE_ENTITIES_MAX } from "../core/batch.js";
 
 /** @import { Query } from "./query.js" */
 
 /**
- * What a program is written for. `size` is that of a page, if not all entities are wanted, and `sas` a signature that was made
- * for this purpose.
+ * The task of a program. `size` is the page size if the query has a limit. `sas` is a signature that was created for
+ * the program.
  * @typedef {Query & {endpoint: string, account: string, table: string, size: number | null, sas: string | null}} Task
  */
 
 const VARIABLE = "AZURE_STORAGE_CONNECTION_STRING";
 
-/** A comment that says what the variable holds. @param {Task} task @param {string} mark */
+/** Returns a comment that describes the content of the variable. @param {Task} task @param {string} mark */
 function connectionComment({ endpoint, account }, mark) {
   const protocol = endpoint.startsWith("https:") ? "https" : "http";
   return [
@@ -169,7 +170,7 @@ function curl({ endpoint, table, filter, select, size, sas }) {
     ...(size === null ? [] : [data("$top", String(size))]),
   ];
   const lines = [
-    // A signature is ASCII without quotes, and the double quotes around the variable keep it in one piece.
+    // A signature is ASCII without quotes. The double quotes prevent the shell from splitting the variable.
     `curl --fail-with-body --silent --show-error --get ${shellString(`${endpoint}/${urlText(table)}()`)}"?$TABLE_SAS"`,
     `--header ${shellString("Accept: application/json;odata=minimalmetadata")}`,
     `--header ${shellString("x-ms-version: 2019-02-02")}`,
@@ -178,12 +179,16 @@ function curl({ endpoint, table, filter, select, size, sas }) {
   const signature =
     sas === null
       ? "# TABLE_SAS holds a shared access signature, without a question mark.\n"
-      : `# It allows queries of this table, until it expires. Treat it as a secret.\nTABLE_SAS=${shellString(sas)}\n`;
-  const page = "# One page. More follows while the response has x-ms-continuation headers (--include shows them).\n";
+      : `# The signature allows queries of this table until it expires. Treat it as a secret.\nTABLE_SAS=${shellString(sas)}\n`;
+  const page = "# Reads one page. There are more if the response has x-ms-continuation headers (--include shows them).\n";
   return `${signature}${page}${lines.join(" \\\n  ")}\n`;
 }
 
-/** An option of the address; curl encodes what can be seen. @param {string} name @param {string} value */
+/**
+ * Returns a query parameter. curl encodes it, unless it contains invisible characters.
+ * @param {string} name
+ * @param {string} value
+ */
 function data(name, value) {
   return isVisible(value)
     ? `--data-urlencode ${shellString(`${name}=${value}`)}`
@@ -203,7 +208,10 @@ function commandLine({ endpoint, table, filter, select, top }) {
 rowhouse entity query \\\n  ${options.join(" \\\n  ")}\n`;
 }
 
-/** A text with characters that cannot be seen is made by printf, which has escapes. @param {string} text */
+/**
+ * Returns an argument for a shell. If it contains invisible characters, printf writes it from escape sequences.
+ * @param {string} text
+ */
 function shellArgument(text) {
   if (isVisible(text)) return shellString(text);
   const escaped = [...new TextEncoder().encode(text)].map((byte) => {
@@ -226,7 +234,7 @@ export const LANGUAGES = [
 ];
 
 /**
- * What a program is to do. The keys are always selected, as in the explorer, so that entities can be told from each other.
+ * Returns the task of a program. The keys are always selected, as in the explorer, so that entities can be told apart.
  * @param {{endpoint: string, account: string}} service
  * @param {string} table
  * @param {Query} query
@@ -239,19 +247,19 @@ export function taskOf({ endpoint, account }, table, { filter, select, top }, sa
   return { endpoint, account, table, filter: filter.trim(), select: names, top, size, sas };
 }
 
-// ---- texts as literals ----
+// ---- strings as literals ----
 //
-// What is written can end no literal and hide nothing: quotes and backslashes are escaped, and so are all characters that cannot
-// be seen or that change the order in which text is shown.
+// A string cannot end its literal or hide part of it: quotes and backslashes are escaped, and so are all characters
+// that are invisible or change the order in which text is displayed.
 
-/** Letters, marks, digits, punctuation, symbols and the blank. Not controls, other blanks, and halves of pairs. */
+/** Letters, marks, digits, punctuation, symbols and the space, but no controls, other whitespace or lone surrogates. */
 const VISIBLE = /[\p{L}\p{M}\p{N}\p{P}\p{S} ]/u;
 /** @type {Record<string, string>} */
 const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"': '\\"' };
 
 /**
  * @param {string} text
- * @param {(code: number) => string} escape  writes the number of a character
+ * @param {(code: number) => string} escape  writes a character as an escape sequence
  */
 function quote(text, escape) {
   const parts = [...text].map(
@@ -263,7 +271,7 @@ function quote(text, escape) {
 /** @param {number} code @param {number} digits */
 const hex = (code, digits) => code.toString(16).padStart(digits, "0");
 
-/** `\u0007`, and two of them above U+FFFF. @param {number} code */
+/** Writes `\u0007`, or two such escapes for a character above U+FFFF. @param {number} code */
 const units = (code) =>
   [...Array(String.fromCodePoint(code).length).keys()]
     .map((at) => `\\u${hex(String.fromCodePoint(code).charCodeAt(at), 4)}`)
@@ -278,24 +286,30 @@ export const csharpString = (text) => quote(text, units);
 /** @param {string} text */
 export const pythonString = (text) => quote(text, (code) => (code > 0xffff ? `\\U${hex(code, 8)}` : `\\u${hex(code, 4)}`));
 
-/** The compiler reads `\u000a` as a line break, so controls are written in octal. @param {string} text */
+/**
+ * The Java compiler reads `\u000a` as a line break, so control characters are written in octal.
+ * @param {string} text
+ */
 export const javaString = (text) =>
   quote(text, (code) => (code < 0x100 ? `\\${code.toString(8).padStart(3, "0")}` : units(code)));
 
-/** A string of Rust has whole characters only. @param {string} text */
+/** A Rust string cannot contain lone surrogates. @param {string} text */
 export const rustString = (text) => quote(text.toWellFormed(), (code) => `\\u{${hex(code, 1)}}`);
 
-/** An argument of a POSIX shell. @param {string} text */
+/** Quotes an argument for a POSIX shell. @param {string} text */
 export function shellString(text) {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** Whether every character can be seen; arguments of a shell have no escapes for others. @param {string} text */
+/**
+ * Returns true if every character is visible. Quoted shell arguments have no escapes for other characters.
+ * @param {string} text
+ */
 export function isVisible(text) {
   return [...text].every((character) => VISIBLE.test(character));
 }
 
-/** A text in an address, with everything encoded that could mean something in an address or a shell. @param {string} text */
+/** Encodes a text for a URL, including every character that has a meaning in a URL or a shell. @param {string} text */
 export function urlText(text) {
   return encodeURIComponent(text.toWellFormed()).replace(
     /[!'()*~]/g,

@@ -1,5 +1,5 @@
-// What is asked of a table: the filter as text or as fields, the projection, how many, and the queries of before.
-// This module must not know what comes back: it dispatches "run", and its owner sends the query.
+// The form for a query of a table: the filter as text or fields, the projection, the limit, and earlier queries.
+// This module must not depend on results: it dispatches "run", and its owner sends the query.
 
 import { openDialog } from "../ui/dialog.js";
 import { field, h, replaceChildren } from "../ui/dom.js";
@@ -20,12 +20,12 @@ import { SelectField } from "./select-field.js";
 
 const LABEL_CHARACTERS_MAX = 80;
 
-/** Dispatches "run" with the query as its detail. Set `session`, `table` and `properties` before or after it is on the page. */
+/** Dispatches "run" with the query as its detail. `session`, `table` and `properties` can be set at any time. */
 export class QueryBar extends HTMLElement {
   /** @type {Session | null} */
   #session = null;
   #table = "";
-  /** Shows why fields are not offered. */
+  /** Shows why the filter cannot be shown as fields. */
   #reason = h("p", { class: "problem", role: "status" });
 
   /** @param {Session | null} [session] */
@@ -72,7 +72,7 @@ export class QueryBar extends HTMLElement {
           { class: "toolbar" },
           h("div", { class: "query-mode", role: "group", "aria-label": "Filter as" }, this.asText, this.asFields),
           this.projection,
-          h("label", { class: "query-take" }, "Take", this.take),
+          h("label", { class: "query-take" }, "Limit", this.take),
           h("button", { type: "submit", class: "primary" }, "Run"),
           h("span", { class: "query-space" }),
           this.history,
@@ -99,7 +99,7 @@ export class QueryBar extends HTMLElement {
     return this.#table;
   }
 
-  /** The properties that are known, for completion. @param {ReadonlyMap<string, EdmType>} properties */
+  /** The known properties, for completion. @param {ReadonlyMap<string, EdmType>} properties */
   set properties(properties) {
     this.filter.properties = properties;
     this.fields.properties = properties;
@@ -123,7 +123,7 @@ export class QueryBar extends HTMLElement {
     if (!this.fields.hidden) this.#showFields(true);
   }
 
-  /** Runs the query, unless the filter, its fields or the limit have a mistake. */
+  /** Runs the query, unless the filter, its fields or the limit have an error. */
   run() {
     if ((!this.fields.hidden && !this.fields.check()) || !this.take.reportValidity()) return;
     const query = this.query;
@@ -156,7 +156,7 @@ export class QueryBar extends HTMLElement {
       } else this.fields.conditions = read.conditions;
     }
     this.fields.hidden = !isFields;
-    // What the fields write is shown, and changed in one place at a time.
+    // The text box shows the filter that the fields produce, but only one of the two can be edited at a time.
     this.filter.text.readOnly = isFields;
     this.asText.setAttribute("aria-pressed", String(!isFields));
     this.asFields.setAttribute("aria-pressed", String(isFields));
@@ -170,24 +170,24 @@ export class QueryBar extends HTMLElement {
 
   #openHistory() {
     const { queries } = this.#queries;
-    if (queries.length === 0) return openMenu(this.history, [{ label: "No query was run yet", disabled: true }]);
+    if (queries.length === 0) return openMenu(this.history, [{ label: "No queries have been run yet", disabled: true }]);
     openMenu(this.history, [
       ...queries.map((query) => ({ label: shorten(queryLabel(query)), run: () => this.#use(query) })),
       { label: "", separator: true },
-      { label: "Forget these queries", run: () => this.#forget() },
+      { label: "Clear history", run: () => this.#forget() },
     ]);
   }
 
   #forget() {
     this.#queries.clear();
-    announce("The history of this table is empty.");
+    announce("The history of this table was cleared.");
   }
 
   #openSaved() {
     const { saved } = this.#queries;
     openMenu(this.save, [
       { label: "Copy a link to this query", run: () => void copyText(this.link, "The link") },
-      { label: "Save this query under a name…", run: () => this.#askName() },
+      { label: "Save this query as…", run: () => this.#askName() },
       ...(saved.length ? [{ label: "", separator: true }] : []),
       ...saved.map(({ name, query }) => ({ label: shorten(name), run: () => this.#use(query) })),
       ...(saved.length
@@ -199,7 +199,7 @@ export class QueryBar extends HTMLElement {
     ]);
   }
 
-  /** The address of this query. It has no credential: who opens it signs in with their own. */
+  /** The URL of this query. It contains no credential: anyone who opens it signs in with their own. */
   get link() {
     return `${location.origin}${location.pathname}${queryHash(this.#table, this.query)}`;
   }
@@ -208,7 +208,7 @@ export class QueryBar extends HTMLElement {
     const input = h("input", { type: "text", required: true, maxlength: 200, autocomplete: "off" });
     const save = () => {
       const name = input.value.trim();
-      if (name === "") throw new Error("The query needs a name.");
+      if (name === "") throw new Error("Enter a name for the query.");
       this.#queries.save(name, this.query);
       notify(`The query was saved as ${name}.`, { kind: "success" });
     };
@@ -216,9 +216,9 @@ export class QueryBar extends HTMLElement {
       "div",
       null,
       h("p", null, h("code", null, shorten(queryLabel(this.query)))),
-      field("Name", input, "It is kept in this browser."),
+      field("Name", input, "The query is saved in this browser."),
     );
-    openDialog({ title: "Save the query", body, actions: [{ label: "Save", kind: "primary", run: save }] });
+    openDialog({ title: "Save query", body, actions: [{ label: "Save", kind: "primary", run: save }] });
     input.focus();
   }
 

@@ -1,10 +1,10 @@
-// A query of a table as a value: what is asked, its address, a line that names it; and the queries of before, which are kept in
-// this browser by account and table. This module must not know the page, nor credentials.
+// A query of a table, with its URL and its label, and earlier queries, which the browser stores by account and table.
+// This module must not depend on the page or on credentials.
 
 /** @import { Store } from "../ui/storage.js" */
 
 /**
- * `top` is the most entities that are wanted in all, on however many pages.
+ * `top` is the maximum number of entities to return on all pages together.
  * @typedef {{filter: string, select: string[] | null, top: number | null}} Query
  */
 
@@ -12,7 +12,7 @@
 export const EVERYTHING = { filter: "", select: null, top: null };
 
 /**
- * The part of an address after the page: it names the table and the query, and never holds a credential.
+ * Returns the fragment of a URL that names the table and the query. It never contains a credential.
  * @param {string} table
  * @param {Query} query
  */
@@ -25,9 +25,9 @@ export function queryHash(table, { filter, select, top }) {
 
 /** @param {Query} query */
 export function queryLabel({ filter, select, top }) {
-  const parts = [filter.trim() || "everything"];
+  const parts = [filter.trim() || "all entities"];
   if (select) parts.push(`select ${select.join(", ")}`);
-  if (top !== null) parts.push(`take ${top}`);
+  if (top !== null) parts.push(`limit ${top}`);
   return parts.join(" · ");
 }
 
@@ -36,7 +36,7 @@ export function sameQuery(a, b) {
   return queryHash("", a) === queryHash("", b);
 }
 
-/** The query that a stored value is; null if it is none. @param {unknown} value @returns {Query | null} */
+/** Converts a stored value to a query; null if it is not one. @param {unknown} value @returns {Query | null} */
 export function asQuery(value) {
   if (typeof value !== "object" || value === null) return null;
   const { filter, select, top } = /** @type {Record<string, unknown>} */ (value);
@@ -46,7 +46,7 @@ export function asQuery(value) {
 }
 
 /**
- * The names of a projection as people write them, with commas between them; null if there are none.
+ * Returns the names in a comma-separated list, each once.
  * @param {string} text
  */
 export function readNames(text) {
@@ -76,14 +76,14 @@ export class History {
     this.place = `${account}/${table}`;
   }
 
-  /** Newest first. @returns {Query[]} */
+  /** The queries that were run, newest first. @returns {Query[]} */
   get queries() {
     return this.#read("history")
       .map(asQuery)
       .filter((query) => query !== null);
   }
 
-  /** Puts a query first. @param {Query} query */
+  /** Adds a query at the front of the history. @param {Query} query */
   add(query) {
     const others = this.queries.filter((other) => !sameQuery(other, query));
     this.#write("history", [query, ...others].slice(0, HISTORY_MAX));
@@ -93,7 +93,7 @@ export class History {
     this.#write("history", []);
   }
 
-  /** By name. @returns {SavedQuery[]} */
+  /** The saved queries, sorted by name. @returns {SavedQuery[]} */
   get saved() {
     return this.#read("saved").flatMap((value) => {
       const query = asQuery(value?.query);
@@ -101,7 +101,7 @@ export class History {
     });
   }
 
-  /** Saves a query, in place of one of the same name. @param {string} name @param {Query} query */
+  /** Saves a query. It replaces a saved query with the same name. @param {string} name @param {Query} query */
   save(name, query) {
     const others = this.saved.filter((saved) => saved.name !== name);
     const all = [...others, { name, query }].sort((a, b) => a.name.localeCompare(b.name));
@@ -126,14 +126,14 @@ export class History {
     }
   }
 
-  /** A browser that stores nothing for pages has no history. @param {"history" | "saved"} kind @param {unknown[]} values */
+  /** Stores the values, if the browser allows it. @param {"history" | "saved"} kind @param {unknown[]} values */
   #write(kind, values) {
     try {
       const name = `rowhouse-${kind}:${this.place}`;
       if (values.length) this.storage.setItem(name, JSON.stringify(values));
       else this.storage.removeItem(name);
     } catch {
-      // There is nothing that the user could do about it, and nothing is lost that was asked for.
+      // The user can do nothing about it, and loses only the history.
     }
   }
 }

@@ -1,13 +1,13 @@
-// Which properties are asked for: all, or some of those that are known, and others by name.
-// This module must not know the filter.
+// The selection of properties to return: all properties, or some known ones and others by name.
+// This module must not depend on the filter.
 
 import { checkbox, field, h, replaceChildren } from "../ui/dom.js";
 import { readNames } from "./query.js";
 
-/** The service sends keys and Timestamp with every selection of the explorer. */
+/** The explorer always selects the keys and the Timestamp. */
 const SYSTEM = ["PartitionKey", "RowKey", "Timestamp"];
 
-/** Dispatches "change". */
+/** Dispatches "change" when the selection changes. */
 export class SelectField extends HTMLElement {
   /** @type {string[]} */
   #known = [];
@@ -26,7 +26,8 @@ export class SelectField extends HTMLElement {
       oninput: () => this.#collect(),
     });
     const all = h("button", { type: "button", onclick: () => this.#all() }, "All properties");
-    const panel = h("div", { class: "select-panel" }, this.choices, field("Others, with commas between them", this.others), all);
+    const others = field("Other properties, separated by commas", this.others);
+    const panel = h("div", { class: "select-panel" }, this.choices, others, all);
     this.details = h(
       "details",
       { class: "select", ontoggle: () => this.#toggled(), onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event) },
@@ -46,7 +47,7 @@ export class SelectField extends HTMLElement {
     if (!this.details.open) this.#build();
   }
 
-  /** null for all. @returns {string[] | null} */
+  /** The selected names; null for all properties. @returns {string[] | null} */
   get value() {
     return this.#selected.length ? this.#selected : null;
   }
@@ -72,7 +73,7 @@ export class SelectField extends HTMLElement {
   };
 
   #build() {
-    // A name with a comma can only be read as several.
+    // A name that contains a comma would be read as several names.
     const known = this.#known.filter((name) => !name.includes(","));
     const boxes = known.map((name) =>
       checkbox(name, { value: name, checked: this.#selected.includes(name), onchange: () => this.#collect() }),
@@ -80,7 +81,7 @@ export class SelectField extends HTMLElement {
     replaceChildren(
       this.choices,
       h("legend", null, "Properties"),
-      boxes.length ? boxes : h("small", null, "None are known before a query has run."),
+      boxes.length ? boxes : h("small", null, "No properties are known before a query has run."),
     );
     this.others.value = this.#selected.filter((name) => !known.includes(name)).join(", ");
   }
@@ -114,7 +115,7 @@ export class SelectField extends HTMLElement {
       this.details.open = false;
       this.summary.focus();
     } else if (event.key === "Enter" && event.target === this.others) {
-      // Enter would run the query; here it ends the choice.
+      // Enter must only close the panel, not run the query.
       event.preventDefault();
       this.details.open = false;
       this.summary.focus();

@@ -1,12 +1,12 @@
-// The tables of the account, at the side of the view of one of them. Knows no entities.
+// The list of the account's tables, shown beside the view of a table. Must not depend on entities.
 
 import { h, replaceChildren } from "../ui/dom.js";
 
 /** @import { Session } from "../session.js" */
 
-/** Tables in the list; the view of all tables has a search. */
+/** The maximum number of tables in the list. The view of all tables has a search. */
 const SHOWN_MAX = 500;
-/** As in base.css: a narrower page has no room for the list, so the tables are not read. */
+/** Must match base.css. A narrower page has no room for the list, so the tables are not read. */
 const WIDE = "(min-width: 1000px)";
 
 export class TableList extends HTMLElement {

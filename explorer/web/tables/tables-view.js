@@ -1,4 +1,4 @@
-// The tables of the account: found, counted, created and deleted.
+// The view of all tables of the account: search, count, create and delete.
 
 import { describe, isAborted } from "../core/errors.js";
 import { countText, numberText } from "../core/words.js";
@@ -12,7 +12,7 @@ import { progressDialog } from "../ui/progress.js";
 /** @import { Session } from "../session.js" */
 /** @import { Progress } from "../ui/progress.js" */
 
-/** Tables that are shown before the user asks for all. */
+/** The maximum number of tables shown before the user requests all. */
 const SHOWN_MAX = 500;
 
 export class TablesView extends HTMLElement {
@@ -22,7 +22,7 @@ export class TablesView extends HTMLElement {
     this.session = session;
     /** @type {string[]} */
     this.tables = [];
-    /** @type {Map<string, string>} what was counted */
+    /** @type {Map<string, string>} the counts by table */
     this.counts = new Map();
     this.controller = new AbortController();
     this.loading = new AbortController();
@@ -56,7 +56,7 @@ export class TablesView extends HTMLElement {
     this.controller.abort();
   }
 
-  /** A signature of one table cannot list tables, and opens its own. */
+  /** Shows a form that opens a table by name, because a signature for one table cannot list tables. */
   #showWithoutList() {
     const { service, navigate } = this.session;
     const own = "table" in service.credential ? service.credential.table : null;
@@ -67,12 +67,12 @@ export class TablesView extends HTMLElement {
     };
     replaceChildren(this,
       h("h1", null, "Tables"),
-      h("p", null, "This credential cannot list the tables of the account."),
+      h("p", null, "This credential does not allow listing tables. Open a table by its name."),
       h("form", { class: "card", onsubmit: open }, field("Table", name), h("button", { class: "primary" }, "Open")));
   }
 
   async #load() {
-    // An older answer must not replace a newer one.
+    // An older response must not replace a newer one.
     this.loading.abort();
     this.loading = new AbortController();
     const signal = AbortSignal.any([this.controller.signal, this.loading.signal]);
@@ -104,7 +104,7 @@ export class TablesView extends HTMLElement {
     const total = this.tables.length;
     const all = countText(total, "table", "tables");
     const count = wanted ? `${numberText(shown.length)} of ${numberText(total)} tables` : all;
-    this.status.textContent = total === 0 && !isLoading ? "There is no table yet." : `${count}${isLoading ? ", loading…" : ""}`;
+    this.status.textContent = total === 0 && !isLoading ? "There are no tables yet." : `${count}${isLoading ? ", loading…" : ""}`;
     const button = (/** @type {string} */ label, /** @type {() => void} */ onclick) =>
       h("button", { type: "button", onclick }, label);
     const { service } = this.session;
@@ -141,7 +141,7 @@ export class TablesView extends HTMLElement {
       service.may("drop", name) && !name.startsWith("$") ? drop : null);
   }
 
-  /** @param {File[]} files each goes to a table of its own name; the user is asked for them if there are none */
+  /** @param {File[]} files  imported into tables named after them; if there are none, the user chooses files */
   async #import(files) {
     const { openImport } = await import("../moving/import.js");
     const written = await openImport(this.session, null, files);
@@ -164,7 +164,7 @@ export class TablesView extends HTMLElement {
     };
     openDialog({
       title: "Create table",
-      body: field("Name", name, "3 to 63 letters and digits, beginning with a letter."),
+      body: field("Name", name, "3 to 63 letters and digits, starting with a letter."),
       actions: [{ label: "Create", kind: "primary", run }],
     });
     name.focus();
@@ -190,14 +190,14 @@ export class TablesView extends HTMLElement {
 
   /**
    * @param {string} name
-   * @param {Element | null} item where the result is shown
+   * @param {Element | null} item the element that shows the result
    */
   async #count(name, item) {
     try {
       const title = `Counting the entities of ${name}`;
       const counted = await progressDialog({ title, run: (progress) => countEntities(this.session.service, name, progress) });
       if (counted) {
-        const words = `${numberText(counted.entities)} entities in ${numberText(counted.partitions)} partitions`;
+        const words = `${countText(counted.entities)} in ${countText(counted.partitions, "partition", "partitions")}`;
         this.counts.set(name, words);
         item?.replaceChildren(words);
         announce(`${name}: ${words}`);
@@ -211,7 +211,8 @@ export class TablesView extends HTMLElement {
 customElements.define("tables-view", TablesView);
 
 /**
- * How many entities a table has: the service does not know, so they are read, with their keys alone.
+ * Counts the entities of a table. The service does not report their number, so all of them are read, but only their
+ * keys.
  * @param {TableService} service
  * @param {string} table
  * @param {Progress} progress
@@ -233,7 +234,7 @@ async function countEntities(service, table, { report, signal }) {
     }
     entities += page.entities.length;
     next = page.next;
-    report(entities, null, `${numberText(entities)} entities so far`);
+    report(entities, null, `${countText(entities)} so far`);
   } while (next !== null);
   return { entities, partitions };
 }

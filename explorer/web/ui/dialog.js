@@ -1,15 +1,18 @@
-// Dialogs: the browser's own, which keep the focus inside and give it back.
+// Dialogs, based on the browser's dialog element, which keeps the focus inside and restores it afterwards.
 
 import { h, replaceChildren, uniqueId } from "./dom.js";
 import { keepNotices } from "./notify.js";
 
-/** @typedef {{label: string, kind?: "primary" | "danger", run: () => Promise<boolean | void> | boolean | void}} DialogAction */
+/**
+ * @typedef {{label: string, kind?: "primary" | "danger", run: () => Promise<boolean | void> | boolean | void}} DialogAction
+ */
 /** @typedef {{element: HTMLDialogElement, close: () => void, closed: Promise<void>}} Dialog */
 
 /**
- * Opens a dialog. It closes when one of its actions has run, unless that returns false; what an action throws is shown.
+ * Opens a dialog. It closes when one of its actions has run, unless the action returns false. An error that an action
+ * throws is shown in the dialog.
  * @param {{title: string, body: Node, actions: DialogAction[], wide?: boolean, cancel?: string,
- *   mayClose?: () => boolean | Promise<boolean>}} content `mayClose` is asked before it is cancelled
+ *   mayClose?: () => boolean | Promise<boolean>}} content `mayClose` decides whether the user can cancel the dialog
  * @returns {Dialog}
  */
 export function openDialog({ title, body, actions, wide = false, cancel = "Cancel", mayClose }) {
@@ -23,7 +26,7 @@ export function openDialog({ title, body, actions, wide = false, cancel = "Cance
   });
   const run = async (/** @type {DialogAction} */ action) => {
     problem.textContent = "";
-    // The buttons are off while the action runs, so that nothing happens twice.
+    // The buttons are disabled while the action runs, so that nothing happens twice.
     buttons.forEach((button) => (button.disabled = true));
     try {
       if ((await action.run()) !== false) {
@@ -40,7 +43,7 @@ export function openDialog({ title, body, actions, wide = false, cancel = "Cance
       element.close();
     }
   };
-  // A browser lets only the first of two `cancel` events be prevented, so the key is.
+  // Browsers allow preventing only the first of two consecutive `cancel` events, so the Escape key is handled instead.
   const onLeave = (/** @type {Event} */ event) => {
     const isOwn = event instanceof KeyboardEvent ? event.key === "Escape" && !event.isComposing : event.target === element;
     if (mayClose && !event.defaultPrevented && isOwn) {
@@ -60,7 +63,7 @@ export function openDialog({ title, body, actions, wide = false, cancel = "Cance
     element.addEventListener("close", () => {
       keepNotices(element);
       element.remove();
-      // What opened the dialog may be gone; then the focus goes to what is below it.
+      // The element that opened the dialog may have been removed. Then the dialog or view below gets the focus.
       const isThere = opener instanceof HTMLElement && opener.isConnected;
       const next = isThere ? opener : document.querySelector("dialog[open]:last-of-type, main");
       if (next instanceof HTMLElement) {
@@ -75,7 +78,7 @@ export function openDialog({ title, body, actions, wide = false, cancel = "Cance
 }
 
 /**
- * Asks for a text to be typed before something is done that cannot be undone; true once it was done.
+ * Asks the user to type a text before an action that cannot be undone. Returns true if the action was carried out.
  * @param {{title: string, text: string, expected: string, label: string, run: () => Promise<void>}} question
  */
 export async function confirmText({ title, text, expected, label, run }) {

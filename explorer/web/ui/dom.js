@@ -1,13 +1,14 @@
-// Elements made without markup: every text is a text node, so that no name and no value can become an element.
+// Creates elements without markup: every text becomes a text node, so that no name or value can become an element.
 
 /** @typedef {Node | string | null | undefined | false | Child[]} Child */
 
-/** Set as properties, since their attributes are only what they begin with. */
+/** Set as properties, because the attributes define only the initial state. */
 const PROPERTIES = new Set(["value", "checked", "indeterminate"]);
 let lastId = 0;
 
 /**
- * An element. Functions become listeners (`onclick`), booleans are there or not, null and undefined are left out.
+ * Creates an element. Functions become listeners (`onclick`), booleans become attributes without a value, and
+ * attributes that are null or undefined are omitted.
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K} tag
  * @param {Record<string, unknown> | null} [attributes]
@@ -16,7 +17,7 @@ let lastId = 0;
  */
 export function h(tag, attributes = null, ...children) {
   const element = document.createElement(tag);
-  // The value of a select exists once its options do.
+  // The options come first, because a select can only have the value of an existing option.
   append(element, children);
   for (const [name, value] of Object.entries(attributes ?? {})) {
     set(element, name, value);
@@ -68,7 +69,7 @@ export function replaceChildren(element, ...children) {
 }
 
 /**
- * An id that no other element has.
+ * Returns an ID that no other element has.
  * @param {string} prefix
  */
 export function uniqueId(prefix) {
@@ -77,7 +78,7 @@ export function uniqueId(prefix) {
 }
 
 /**
- * A labelled field of a form.
+ * Creates a labelled form field.
  * @param {string} label
  * @param {HTMLElement} input
  * @param {string} [help]
@@ -92,7 +93,7 @@ export function field(label, input, help) {
 }
 
 /**
- * A check box with its label.
+ * Creates a checkbox with its label.
  * @param {string} label
  * @param {Record<string, unknown>} [attributes]
  * @returns {HTMLElement & {input: HTMLInputElement}}

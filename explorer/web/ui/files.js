@@ -1,7 +1,7 @@
-// Files that are dropped on an element. Knows nothing of what is in them.
+// Files that are dropped on an element. Must not depend on their content.
 
 /**
- * Lets files be dropped onto an element.
+ * Accepts files that are dropped on an element.
  * @param {HTMLElement} element
  * @param {(files: File[]) => void} onFiles
  */

@@ -1,4 +1,4 @@
-// Menus of buttons, by mouse and by keyboard.
+// Menus that open from buttons, usable by mouse and keyboard.
 
 import { h } from "./dom.js";
 
@@ -58,7 +58,7 @@ export function openMenu(opener, items, label = opener.textContent?.trim() ?? ""
     }
   }
 
-  // Inside what can be reached while a dialog is open, and inside the landmark that the opener belongs to.
+  // The menu must be reachable while a dialog is open, and be inside the landmark that the opener belongs to.
   (opener.closest("dialog, main, header") ?? document.body).append(menu);
   place(menu, opener);
   opener.setAttribute("aria-expanded", "true");
@@ -67,7 +67,7 @@ export function openMenu(opener, items, label = opener.textContent?.trim() ?? ""
 }
 
 /**
- * Puts an element below another one, where there is room for it.
+ * Places an element below its anchor, or above it if there is enough room only there.
  * @param {HTMLElement} element
  * @param {HTMLElement} anchor
  */

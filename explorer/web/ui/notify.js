@@ -1,4 +1,4 @@
-// What happened, shown for a while and read out by screen readers.
+// Notices about events, which are shown temporarily and read out by screen readers.
 
 import { h } from "./dom.js";
 
@@ -8,13 +8,13 @@ const SHOWN_MS = 8000;
 const status = h("div", { class: "visually-hidden", role: "status", "aria-live": "polite" });
 const notices = h("section", { class: "notices", "aria-label": "Notices" });
 
-/** Puts the places for notices on the page. */
+/** Adds the containers for notices to the page. */
 export function startNotices() {
   document.body.append(status, notices);
 }
 
 /**
- * Lets screen readers read a text out.
+ * Makes screen readers read out a text.
  * @param {string} text
  */
 export function announce(text) {
@@ -22,7 +22,7 @@ export function announce(text) {
 }
 
 /**
- * Shows a text until it is dismissed, or for a while if it is no error.
+ * Shows a notice. An error stays until the user dismisses it; other notices disappear after a few seconds.
  * @param {string} text
  * @param {{kind?: "info" | "error" | "success", action?: NoticeAction}} [options]
  */
@@ -44,7 +44,7 @@ export function notify(text, { kind = "info", action } = {}) {
 }
 
 /**
- * Takes the notices out of a dialog that closes.
+ * Moves the notices out of a dialog that is closing.
  * @param {HTMLElement} dialog
  */
 export function keepNotices(dialog) {

@@ -1,4 +1,4 @@
-// Work that takes a while, with its progress and a way to stop it.
+// Shows the progress of long-running work, and lets the user stop it.
 
 import { h } from "./dom.js";
 import { openDialog } from "./dialog.js";
@@ -7,7 +7,8 @@ import { announce } from "./notify.js";
 /** @typedef {{report: (done: number, total: number | null, text: string) => void, signal: AbortSignal}} Progress */
 
 /**
- * Runs work in a dialog. Returns its result; undefined if it was stopped and gave up.
+ * Runs work and shows a dialog while it runs. Returns its result, or undefined if the user stopped it and it did not
+ * complete.
  * @template T
  * @param {{title: string, run: (progress: Progress) => Promise<T>}} work
  * @returns {Promise<T | undefined>}
@@ -19,7 +20,7 @@ export async function progressDialog({ title, run }) {
   const stop = () => {
     controller.abort();
     text.textContent = "Stopping…";
-    // It closes when the work has ended: until then something may still be written.
+    // The dialog stays open until the work has ended, because until then something may still be written.
     return false;
   };
   const dialog = openDialog({ title, body: h("div", null, bar, text), actions: [], cancel: "Stop", mayClose: stop });

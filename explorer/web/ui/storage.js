@@ -1,8 +1,8 @@
-// What the browser keeps for the next visit, or for this tab. A browser that keeps nothing is no error.
+// The storage of the browser, for later visits or for this tab. A browser without storage does not cause an error.
 
 /** @typedef {Pick<Storage, "getItem" | "setItem" | "removeItem">} Store */
 
-/** @param {() => Storage} storage  whose getter throws if the browser forbids it */
+/** @param {() => Storage} storage  throws if the browser denies access */
 function guarded(storage) {
   /**
    * @template T

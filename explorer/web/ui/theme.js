@@ -1,15 +1,15 @@
-// Light or dark: as the system says, unless the user chose.
+// The theme, light or dark. It follows the system unless the user has chosen one.
 
 import { browserStore } from "./storage.js";
 
 const STORED = "rowhouse-theme";
 
-/** Follows the choice of an earlier visit. */
+/** Restores the theme that the user chose on an earlier visit. */
 export function startTheme() {
   set(browserStore.getItem(STORED));
 }
 
-/** Changes from light to dark, or back. */
+/** Switches between the light and the dark theme. */
 export function toggleTheme() {
   const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
   const current = document.documentElement.dataset["theme"] ?? (isDark ? "dark" : "light");

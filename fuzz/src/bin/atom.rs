@@ -1,4 +1,4 @@
-//! Atom bodies: a parsed entity is written in Atom and in JSON, and reads back the same from both.
+//! Atom bodies: a parsed entity is written in Atom and in JSON, and reads back unchanged from both.
 
 #![no_main]
 

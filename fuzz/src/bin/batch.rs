@@ -1,4 +1,5 @@
-//! Batches: a parsed batch, written in the simplest form, reads back the same; inner targets stay in the account.
+//! Batches: a parsed batch, written in its simplest form, reads back unchanged, and the targets of its operations
+//! belong to the account.
 
 #![no_main]
 
@@ -25,7 +26,7 @@ fuzz_target!(|input: &[u8]| {
     for operation in operations {
         check_target(operation.target);
     }
-    // A batch that contains the boundaries of this one would end it early.
+    // If the input contained the boundaries of the new batch, that batch would end early.
     if operations.is_empty() || contains(input, BATCH.as_bytes()) || contains(input, CHANGESET.as_bytes()) {
         return;
     }

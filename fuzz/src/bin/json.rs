@@ -1,5 +1,5 @@
-//! JSON bodies: a parsed entity is written at every metadata level, and reads back the same at levels that keep the
-//! types.
+//! JSON bodies: a parsed entity is written at every metadata level, and reads back unchanged at the levels that
+//! preserve types.
 
 #![no_main]
 

@@ -6,8 +6,8 @@ use libfuzzer_sys::fuzz_target;
 use wire::negotiation::{ContentKind, DataServiceVersion, FormatPreferences, Preference};
 use wire::{Format, Version};
 
-// The lines are: version, the two data service versions, Accept, $format, Content-Type, Prefer. An empty line is an
-// absent header.
+// The lines are: version, the two data service versions, Accept, $format, Content-Type, Prefer. An empty line
+// represents an absent header.
 fuzz_target!(|text: &str| {
     let mut lines = text.split('\n').map(|line| Some(line).filter(|line| !line.is_empty()));
     let mut line = || lines.next().flatten();

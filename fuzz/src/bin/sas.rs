@@ -17,7 +17,7 @@ fn verify<'q>(query: &'q str, account: &str, keys: &[AccountKey]) -> Result<Sas<
     verify_delegated(query, account, keys, |_| keys.to_vec())
 }
 
-// The first line is a query string; the others are the fields of a token to create.
+// The first line is a query string. The other lines are the fields of a token to create.
 fuzz_target!(|text: &str| {
     let key = AccountKey::parse(KEY).expect("the key is Base64");
     let keys = [key.clone()];

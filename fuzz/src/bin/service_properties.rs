@@ -1,4 +1,4 @@
-//! Service properties: accepted properties, written as the service writes them, read back the same.
+//! Service properties: accepted properties that are written as the service writes them read back unchanged.
 
 #![no_main]
 

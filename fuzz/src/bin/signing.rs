@@ -41,7 +41,7 @@ fn check_authorization(header: &str) {
     assert!(header.contains(authorization.account));
 }
 
-/// Checks that a created header is parsed, and that its signature verifies only this string.
+/// Checks that a created header can be parsed, and that its signature is valid only for the given string.
 fn check_signature(key: &AccountKey, text: &str) {
     let header = format!("SharedKey acct:{}", key.sign(text));
     let authorization = Authorization::parse(&header).expect("a created header is valid");

@@ -1,4 +1,4 @@
-//! Request targets: a resource parsed from a path can be written as an address, and parses back from it.
+//! Request targets: a resource parsed from a path can be written as a URL path, and parses back from it.
 
 #![no_main]
 
@@ -27,8 +27,8 @@ fuzz_target!(|text: &str| {
     }
 });
 
-/// Returns true if a table name consists of letters and digits, like all existing tables, and needs no escapes in an
-/// address.
+/// Returns true if a table name consists of letters and digits, like the names of all existing tables, and therefore
+/// needs no escapes in a URL.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric())
 }

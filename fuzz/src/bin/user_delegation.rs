@@ -1,4 +1,5 @@
-//! Requests for user delegation keys: any bytes are parsed or rejected, and an accepted request has permitted terms.
+//! Requests for user delegation keys: any bytes are parsed or rejected, and an accepted request has terms within the
+//! limits.
 
 #![no_main]
 

@@ -19,10 +19,11 @@ impl Filter {
         self.holds(&mut Lookup { entity, recent: [None; RECENT_PROPERTIES], oldest: 0 })
     }
 
-    /// Returns whether the table with this lower-case name matches, for Query Tables.
+    /// Returns whether the table with the given lower-case name matches, for Query Tables.
     ///
-    /// The only property of a table is `TableName`, and its case does not matter on either side (UNVERIFIED, 04 §7).
-    /// All other properties are missing; [`Self::uses_only_table_name`] detects filters that use them.
+    /// The only property of a table is `TableName`. Letter case does not matter on either side of a comparison with it
+    /// (UNVERIFIED, 04 §7). All other properties are missing; [`Self::uses_only_table_name`] detects filters that use
+    /// them.
     pub fn matches_table(&self, folded_name: &str) -> bool {
         match self {
             Self::And(operands) => operands.iter().all(|operand| operand.matches_table(folded_name)),
@@ -106,7 +107,7 @@ impl Comparison {
     }
 }
 
-/// The result of relating a value to a literal.
+/// The result of comparing a value with a literal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Relation {
     /// The types match, and the value is less than, equal to or greater than the literal.
@@ -154,7 +155,7 @@ fn ordering_holds(operator: Operator, ordering: Ordering) -> bool {
 
 /// Returns the result of a comparison if the literal's type does not match the property's type (04 §3.2).
 ///
-/// The value behaves as if it were smaller than the literal. This is the least certain rule of filters.
+/// The value behaves as if it were smaller than the literal. Of all filter rules, this one is the least certain.
 fn type_mismatch_holds(operator: Operator) -> bool {
     ordering_holds(operator, Ordering::Less)
 }
@@ -208,8 +209,8 @@ impl<'f, 'e> Lookup<'f, 'e> {
         Ok(None)
     }
 
-    /// Evaluates a bare property: true if and only if it exists, is Boolean and is true (04 §3.5). No system property
-    /// is Boolean.
+    /// Evaluates a property without a comparison. The result is true only if the property exists, is Boolean and is
+    /// true (04 §3.5). No system property is Boolean.
     fn is_true(&mut self, property: &'f PropertyName) -> Result<bool, DamagedRecord> {
         let PropertyName::Custom(name) = property else {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Tests of evaluation. The generators of filters and entities also serve the tests of plans.
+//! Tests of evaluation. The tests of plans use the same generators of filters and entities.
 
 use super::*;
 use crate::edm::EdmValue;
@@ -114,7 +114,7 @@ fn literals_are_promoted_and_properties_are_not() {
     }
 }
 
-/// 04 §3.2: a value of another type behaves as if it were smaller.
+/// 04 §3.2: a value of a different type behaves as if it were smaller.
 #[test]
 fn a_value_of_another_type_is_smaller_than_the_literal() {
     let id = guid("0b0c0d0e-1111-4222-8333-444455556666");

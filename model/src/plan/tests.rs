@@ -1,4 +1,4 @@
-//! Tests of plans: they scan no more than necessary, and never lose a match.
+//! Tests that plans scan no more than necessary and never miss a match.
 
 use super::*;
 use crate::filter::tests::{OPERATORS, any_entity, compare, filter, matches, not, text};
@@ -201,7 +201,7 @@ fn tables_are_bounded_by_their_folded_name() {
     assert!(plan_tables(Some(&Filter::Constant(false))).is_empty());
 }
 
-/// The filters of the generator compare keys; for tables, they must refer only to the single property of tables.
+/// Converts a generated filter, which compares keys, into a filter that refers only to the single property of tables.
 fn about_tables(filter: Filter) -> Filter {
     match filter {
         Filter::And(operands) => Filter::And(operands.into_iter().map(about_tables).collect()),

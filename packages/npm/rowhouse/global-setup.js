@@ -1,5 +1,5 @@
-// The `globalSetup` module for vitest and jest: one server with its defaults for all test files.
+// The `globalSetup` module for vitest and jest: all test files share one server, which runs with its defaults.
 "use strict";
 
-// Ignores the configuration that the test runners pass.
+// The configuration that the test runners pass is ignored.
 module.exports = () => require("./index.js").shareRowhouse();

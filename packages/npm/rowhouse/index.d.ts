@@ -1,30 +1,30 @@
 /// <reference lib="esnext.disposable" />
 
 /**
- * Starts a server for tests. It keeps everything in memory, listens on a free port of this machine, and ends with
- * `stop()`, or with this process, however that ends.
+ * Starts a server for tests. It keeps everything in memory and listens on a free port of this machine. It stops when
+ * `stop()` is called, or when this process exits, even if the process is killed.
  *
- * Rejects if the program is missing or the server does not start. The error message says what to do.
+ * Rejects if the program is missing or the server does not start. The error message explains what to do.
  */
 export function startRowhouse(options?: StartOptions): Promise<Rowhouse>;
 
 /**
  * Like `startRowhouse()`, for the global setup of a test runner: `sharedRowhouse()` finds this server in every test
- * file. Returns a function that stops it. To use no options, set the global setup to the module
- * `rowhouse-tables/global-setup`.
+ * file. Returns a function that stops it. If you need no options, use the module `rowhouse-tables/global-setup` as the
+ * global setup.
  */
 export function shareRowhouse(options?: StartOptions): Promise<() => Promise<void>>;
 
 /**
- * Returns the server that the global setup of the test runner started. Throws an error that says what to do if there is
- * none. Test files that run at the same time need separate accounts; the clock, snapshots and `reset()` affect the
- * whole server.
+ * Returns the server that the global setup of the test runner started. If there is none, throws an error that explains
+ * what to do. Test files that run at the same time need separate accounts; the clock, snapshots and `reset()` affect
+ * the whole server.
  */
 export function sharedRowhouse(): SharedRowhouse;
 
 /**
  * Returns the absolute path of the program: `ROWHOUSE_BINARY` if set, or else the program in the installed platform
- * package. Throws an error that says what to do if there is none.
+ * package. If there is none, throws an error that explains what to do.
  */
 export function programPath(): string;
 
@@ -33,7 +33,7 @@ export interface StartOptions {
    * Options of `rowhouse serve`, such as `["--seed", "tests/data"]`. Environment variables do not affect the server.
    */
   args?: readonly string[];
-  /** The folder that paths in `args` are relative to. Default: the current folder of this process. */
+  /** The folder to which paths in `args` are relative. Default: the current folder of this process. */
   cwd?: string;
 }
 
@@ -41,7 +41,7 @@ export interface StartOptions {
 export interface Account {
   /** The connection string for client libraries, which contains all of the following. */
   readonly connectionString: string;
-  /** The address of the account's tables, such as `http://127.0.0.1:40123/orchard`. */
+  /** The URL of the account's tables, such as `http://127.0.0.1:40123/orchard`. */
   readonly endpoint: string;
   /** The name. */
   readonly account: string;
@@ -59,7 +59,7 @@ export interface SharedRowhouse extends Account {
   readonly clock: Clock;
   /** Creates an empty account. */
   newAccount(): Promise<Account>;
-  /** Takes a snapshot of the content of all accounts. Takes milliseconds, regardless of the number of entities. */
+  /** Takes a snapshot of the content of all accounts. This takes milliseconds, regardless of the number of entities. */
   snapshot(): Promise<Snapshot>;
   /** Returns to the initial content, including `--seed`. Accounts created since then are removed. */
   reset(): Promise<void>;
@@ -67,9 +67,9 @@ export interface SharedRowhouse extends Account {
 
 /** A server that this process started. */
 export interface Rowhouse extends SharedRowhouse, AsyncDisposable {
-  /** Returns the end of the server's log. */
+  /** Returns the last part of the server's log. */
   log(): string;
-  /** Stops the server and waits for its end. Does nothing if it has already ended. */
+  /** Stops the server and waits until it has exited. Does nothing if it has already exited. */
   stop(): Promise<void>;
 }
 

@@ -1,8 +1,8 @@
 // A server for tests: the program as a child process, and its accounts, clock and snapshots.
 //
-// The server keeps everything in memory, listens on a free port of this machine, and ends with this process, even if
-// that is killed, because it stops when its standard input ends. This is CommonJS, which import statements can load
-// too, so that one copy serves both.
+// The server keeps everything in memory and listens on a free port of this machine. It stops when this process exits,
+// even if the process is killed, because it stops when its standard input is closed. This module is CommonJS, which
+// import statements can load too, so that one copy serves both.
 "use strict";
 
 const { execFile, spawn } = require("node:child_process");
@@ -17,7 +17,7 @@ const { programPath } = require("./program.js");
 
 // The server prints this instead of the key of an account from a file.
 const HIDDEN_KEY = "<key>";
-// The maximum number of log characters kept.
+// The maximum number of characters of the log that are kept.
 const LOG_LENGTH = 100_000;
 // The environment variable that tells other processes about a shared server.
 const SHARED = "ROWHOUSE_SHARED_SERVER";
@@ -27,11 +27,11 @@ async function startRowhouse({ args = [], cwd } = {}) {
   const program = programPath();
   const child = spawn(program, ["serve", "--in-memory", "--test-controls", "--stop-with-stdin", ...args], {
     cwd,
-    // An environment variable, so that an argument can override the port.
+    // The port is set in an environment variable, so that an argument can override it.
     env: { ...environment(), ROWHOUSE_LISTEN: "127.0.0.1:0" },
     stdio: ["pipe", "pipe", "pipe"],
     windowsHide: true,
-    // Ctrl-C must reach only the tests, which stop the server when they have ended.
+    // Ctrl-C must reach only the tests, which stop the server when they have finished.
     detached: true,
   });
   const running = new ServerProcess(program, child);
@@ -50,7 +50,8 @@ async function startRowhouse({ args = [], cwd } = {}) {
   });
 }
 
-// Starts a server for all files of a test run. Returns a function that stops it. Test runners pass their environment on.
+// Starts a server for all files of a test run. Returns a function that stops it. Test runners pass on their
+// environment.
 async function shareRowhouse(options) {
   const server = await startRowhouse(options);
   process.env[SHARED] = JSON.stringify(server);
@@ -215,15 +216,15 @@ class ServerProcess {
 
   constructor(program, child) {
     this.#child = child;
-    // The first event decides: an error means that the program could not be started.
+    // The first event determines the result. An error means that the program could not be started.
     this.#ended = new Promise((resolve) => {
       child.on("error", (error) => resolve(`${program} cannot be run: ${error.message}`));
       child.on("close", (code, signal) => resolve(`it ended with ${signal ?? `exit code ${code}`}\n${this.log}`));
     });
     child.stderr.setEncoding("utf8").on("data", (text) => (this.log = (this.log + text).slice(-LOG_LENGTH)));
-    // Writing to a server that has ended fails.
+    // Writing to a server that has exited fails.
     child.stdin.on("error", () => {});
-    // A server that was not stopped does not keep this process running; it ends with this process.
+    // A server that was not stopped does not keep this process running, but stops when this process exits.
     for (const handle of [child, child.stdin, child.stdout, child.stderr]) handle.unref();
   }
 
@@ -252,7 +253,7 @@ class ServerProcess {
     await this.#ended;
   }
 
-  // Returns why a request failed if the reason is that the server has ended, or else undefined.
+  // If a request failed because the server has exited, returns the reason; otherwise, returns undefined.
   async end() {
     if (this.#child.exitCode === null && this.#child.signalCode === null) return undefined;
     return this.#ended;
@@ -269,7 +270,7 @@ class Controls {
   #address;
   #end;
 
-  // `end` returns why a request failed if the reason is that the server has ended, or else undefined.
+  // If a request failed because the server has exited, `end` returns the reason; otherwise, it returns undefined.
   constructor(address, end = async () => undefined) {
     this.#address = address;
     this.#end = end;
@@ -290,7 +291,7 @@ class Controls {
   async #exchange(method, path, body) {
     const content = body === undefined ? undefined : JSON.stringify(body);
     const headers = content === undefined ? {} : { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(content) };
-    // Without an agent, so that no connection stays open.
+    // Send the request without an agent, so that no connection stays open.
     const request = httpRequest(new URL(path, this.#address), { method, headers, agent: false });
     try {
       request.end(content);
@@ -309,7 +310,7 @@ async function importFolder(folder, connectionString) {
   // The command keeps a progress file in its current folder.
   const cwd = await mkdtemp(join(tmpdir(), "rowhouse-"));
   try {
-    // The key is not on the command line, which other users of the machine can read.
+    // The key is not passed on the command line, which other users of the machine can read.
     const env = { ...environment(), ROWHOUSE_TO: connectionString };
     await promisify(execFile)(programPath(), ["import", "--from", resolve(folder)], { cwd, env });
   } catch (error) {

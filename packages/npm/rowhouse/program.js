@@ -5,18 +5,17 @@
 const { existsSync } = require("node:fs");
 const { resolve } = require("node:path");
 
-// The platforms that have a package with the program.
+// The platforms for which there is a package with the program.
 const PLATFORMS = ["darwin-arm64", "darwin-x64", "linux-arm64", "linux-x64", "win32-x64"];
 
-/** Returns the name of the package with the program for a platform, such as `linux-x64`. */
+/** Returns the name of the package that contains the program for a platform such as `linux-x64`. */
 const packageFor = (platform) => `rowhouse-tables-${platform}`;
 
 /**
  * Returns the absolute path of the program: `ROWHOUSE_BINARY` if set, or else the program in the installed platform
  * package.
  *
- * @returns {string}
- * @throws {Error} if the program is missing; the message says what to do
+ * @returns {string} @throws {Error} if the program is missing; the message explains what to do
  */
 function programPath() {
   const chosen = process.env.ROWHOUSE_BINARY;

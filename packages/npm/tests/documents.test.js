@@ -1,5 +1,5 @@
-// Runs the JavaScript snippets in docs/testing-with-rowhouse.md that have a file name, as they are, with the test
-// runner that the first folder in the name selects. The snippets in a folder form one project.
+// Runs the JavaScript snippets in docs/testing-with-rowhouse.md that have a file name, unchanged, with the test runner
+// that the first folder in the name selects. The snippets in a folder form one project.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -16,8 +16,8 @@ for (const [name, body] of find("javascript")) {
   (projects[folder] ??= {})[file] = body;
 }
 
-// The expected output of each runner after the tests in a folder. The third member copies a file under another name, to
-// show what two test files share.
+// The expected output of each runner after the tests in a folder. The third member copies a file under a different
+// name, to show what two test files share.
 const runners = {
   vitest: [[vitest, "run"], /Tests +1 passed/],
   "vitest-shared": [[vitest, "run"], /Test Files +2 passed/, { "orders.test.js": "same.test.js" }],

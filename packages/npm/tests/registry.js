@@ -1,13 +1,13 @@
-// An npm registry in memory: it keeps the packages published to it and has no others. Prints its address.
+// An npm registry in memory: it keeps the packages that are published to it and has no others. Prints its URL.
 
 import { createServer } from "node:http";
 import { json } from "node:stream/consumers";
 
-// By path: the metadata of packages, and the files.
+// The metadata of packages, and the files, by path.
 const packages = new Map();
 const files = new Map();
 
-// Publishes a package, keeping its earlier versions.
+// Publishes a package, and keeps its earlier versions.
 function publish({ _attachments: attachments, ...published }) {
   const path = `/${published.name}`;
   const known = packages.get(path);

@@ -1,4 +1,4 @@
-// startRowhouse(), from the installed package.
+// Tests of startRowhouse() in the installed package.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -147,7 +147,7 @@ const STARTS = `
   console.log((await startRowhouse()).endpoint);
 `;
 
-// Waits until no server listens at an address.
+// Waits until no server listens at an endpoint.
 async function ended(endpoint) {
   const { hostname: host, port } = new URL(endpoint);
   const deadline = Date.now() + 20_000;

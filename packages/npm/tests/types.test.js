@@ -1,4 +1,4 @@
-// The types of the package, as TypeScript sees them from modules and from CommonJS.
+// Tests of the package's types, as TypeScript sees them from modules and from CommonJS.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

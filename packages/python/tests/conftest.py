@@ -1,4 +1,4 @@
-"""The tests run with the installed package (scripts/test_fixtures.sh): pytest finds the plugin by its entry point."""
+"""The tests use the installed package (scripts/test_fixtures.sh): pytest finds the plugin through its entry point."""
 
 from azure.data.tables import TableServiceClient
 

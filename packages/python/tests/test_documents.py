@@ -45,7 +45,7 @@ def test_tests_for_unittest(folder):
 
 
 def test_types(folder):
-    """The snippets' use of the package passes a strict type check, and so does the package itself."""
+    """Both the package and the snippets that use it pass a strict type check."""
     environment = ["-m", "mypy", "--strict", "--no-incremental", "--cache-dir=" + os.devnull]
     (folder / "typed.py").write_text(
         "from datetime import timedelta\n"

@@ -1,4 +1,4 @@
-"""The fixtures, in separate runs of pytest."""
+"""Tests of the fixtures, in separate runs of pytest."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ def test_each_test_has_an_account_of_its_own_on_one_server(run):
         accounts, addresses = zip(*seen)
         assert len(set(accounts)) == 3 and len(set(addresses)) == 1
         assert rowhouse_server.endpoint.startswith(addresses[0])
-        # Each was deleted after its test.
+        # Each account was deleted after its test.
         for account in accounts:
             with pytest.raises(Exception, match="there is no"):
                 rowhouse_server._request("DELETE", "/test/accounts/" + account)
@@ -181,5 +181,5 @@ def test_the_server_ends_with_a_run_that_is_interrupted(pytester, kind):
         rest = pytest_run.stdout.read()
     wait_for_end(pid)
     if kind == "SIGINT":
-        # The fixtures ended as after any test: the server was still running until then.
-        assert "KeyboardInterrupt" in rest and "rror" not in rest.replace("KeyboardInterrupt", ""), rest
+        # The fixtures were finalized as after any test, and the server was still running until then. assert
+        "KeyboardInterrupt" in rest and "rror" not in rest.replace("KeyboardInterrupt", ""), rest

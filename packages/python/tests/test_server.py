@@ -1,4 +1,4 @@
-"""`rowhouse_tables.Server`, without fixtures."""
+"""Tests of `rowhouse_tables.Server`, without fixtures."""
 
 import multiprocessing
 import os

@@ -22,15 +22,16 @@ pub fn private_folder() -> DirBuilder {
     builder
 }
 
-/// Returns the executable of this name in a folder where a script package manager installs its programs.
+/// Returns the path of the executable with the given name in a folder where a script package manager installs its
+/// programs.
 pub fn script(folder: &Path, name: &str) -> Option<PathBuf> {
     let path = folder.join(name);
     let metadata = path.metadata().ok()?;
     (metadata.is_file() && metadata.permissions().mode() & 0o111 != 0).then_some(path)
 }
 
-/// Returns a warning if other users have permissions for a file or folder with secrets or data. It includes the command
-/// that revokes them.
+/// Returns a warning if other users have permissions for a file or folder with secrets or data. The warning includes
+/// the command that revokes these permissions.
 ///
 /// Files of another user, such as a secret mounted into a container, are readable only through the group, so group
 /// permissions are allowed there.
@@ -60,7 +61,7 @@ pub fn copy_access(from: &Path, to: &File) -> io::Result<()> {
     to.set_permissions(from.permissions())
 }
 
-/// Lets other users read a file of this user.
+/// Allows other users to read a file that belongs to this user.
 pub fn make_readable(file: &File) -> io::Result<()> {
     file.set_permissions(std::fs::Permissions::from_mode(0o644))
 }

@@ -21,7 +21,7 @@ pub struct Listener(tokio::net::UnixListener);
 pub struct Incoming(Stream);
 
 impl Listener {
-    /// Creates the socket of a folder, replacing one left by an earlier process. The current runtime drives it.
+    /// Creates the socket of a folder, replacing one left by an earlier process. The current runtime drives the socket.
     pub fn bind(folder: &Path, name: &str) -> io::Result<Self> {
         let listener = bind(folder, name)?;
         listener.set_nonblocking(true)?;
@@ -36,8 +36,8 @@ impl Listener {
 }
 
 impl Incoming {
-    /// Converts to a blocking connection. A write fails if nothing can be written within `write_timeout`. Only the
-    /// owner of the folder can connect.
+    /// Converts the accepted connection to a blocking one. A write fails if nothing can be written within
+    /// `write_timeout`. Only the owner of the folder can connect.
     pub fn open(self, write_timeout: Duration) -> io::Result<Stream> {
         self.0.set_nonblocking(false)?;
         self.0.set_write_timeout(Some(write_timeout))?;
@@ -57,12 +57,12 @@ pub fn path(folder: &Path, name: &str) -> PathBuf {
 }
 
 /// Connects to the process that listens on the socket of a folder. Returns `NotFound` or `ConnectionRefused` if there
-/// is none.
+/// is no such process.
 pub fn connect(folder: &Path, name: &str) -> io::Result<Stream> {
     with_short_path(folder, name, |path| UnixStream::connect(path))
 }
 
-/// Creates the socket in a private folder, and moves it to its final path once only the owner can use it.
+/// Creates the socket in a private folder, restricts it to its owner, and then moves it to its final path.
 fn bind(folder: &Path, name: &str) -> io::Result<UnixListener> {
     let preparation = folder.join(name).with_extension("new");
     match fs::remove_dir_all(&preparation) {
@@ -79,7 +79,7 @@ fn bind(folder: &Path, name: &str) -> io::Result<UnixListener> {
 
 /// Opens the socket of a folder through a short path, because socket paths are limited to about 100 bytes.
 fn with_short_path<T>(folder: &Path, name: &str, open: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
-    /// Below the limit of every system, with room for the name of the socket.
+    /// Below the limit of every system, leaving room for the name of the socket.
     const PATH_BYTES_MAX: usize = 80;
     if folder.as_os_str().len() <= PATH_BYTES_MAX || !Path::new("/proc/self/fd").exists() {
         return open(&path(folder, name));

@@ -17,8 +17,8 @@ pub fn make_new_files_private() {
     umask(before | private);
 }
 
-/// Replaces this process with the same program and command line, and adds these variables to its environment. The
-/// process keeps its ID, its open files and its ignored signals. Returns only on failure.
+/// Replaces this process with a new instance of the same program and command line, and adds the given variables to its
+/// environment. The process keeps its ID, its open files and its ignored signals. Returns only on failure.
 pub fn restart_with(variables: &[(&str, &str)]) -> io::Error {
     let mut words = env::args_os();
     let mut program = match env::current_exe() {
@@ -31,7 +31,7 @@ pub fn restart_with(variables: &[(&str, &str)]) -> io::Error {
     program.args(words).envs(variables.iter().copied()).exec()
 }
 
-/// Returns the limit of open files for this process.
+/// Returns the limit on open files for this process.
 pub fn open_files_limit() -> OpenFilesLimit {
     /// macOS rejects more than its `OPEN_MAX`, even if it reports a higher limit.
     const MACOS_FILES_MAX: u64 = 10_240;
@@ -42,7 +42,7 @@ pub fn open_files_limit() -> OpenFilesLimit {
     OpenFilesLimit { current, maximum }
 }
 
-/// Sets the limit of open files for this process.
+/// Sets the limit on open files for this process.
 pub fn set_open_files_limit(files: u64) -> io::Result<()> {
     let maximum = getrlimit(Resource::Nofile).maximum;
     Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum })?)

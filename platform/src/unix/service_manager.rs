@@ -16,7 +16,8 @@ pub fn notify(socket: &OsStr, message: &str) -> io::Result<()> {
     if sent == message.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// Returns the address for a name that starts with `@`: Linux supports sockets that are not files.
+/// Returns the abstract address for a name that starts with `@`. On Linux, such a name denotes a socket that is not a
+/// file.
 #[cfg(target_os = "linux")]
 fn abstract_address(socket: &OsStr) -> Option<io::Result<std::os::unix::net::SocketAddr>> {
     use std::os::linux::net::SocketAddrExt;

@@ -16,7 +16,7 @@ pub fn stop() -> io::Result<impl Future<Output = &'static str>> {
     })
 }
 
-/// Requests to reload files.
+/// The requests to reload files.
 #[derive(Debug)]
 pub struct Hangups(Signal);
 

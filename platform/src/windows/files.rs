@@ -17,13 +17,14 @@ pub fn private_folder() -> DirBuilder {
     DirBuilder::new()
 }
 
-/// Returns the command file of this name in a folder where a script package manager installs its programs.
+/// Returns the path of the command file with the given name in a folder where a script package manager installs its
+/// programs.
 pub fn script(folder: &Path, name: &str) -> Option<PathBuf> {
     let path = folder.join(format!("{name}.cmd"));
     path.is_file().then_some(path)
 }
 
-/// Returns no warning about access by others, since access lists are not checked.
+/// Returns `None`, because access lists are not checked.
 pub fn exposure_warning(_path: &Path) -> Option<String> {
     None
 }

@@ -1,7 +1,8 @@
 //! Access to files by name in an open folder.
 //!
-//! Other users may write to such a folder. Their links must not cause a program to read, replace or remove anything
-//! else.
+//! Other users may write to such a folder. Links that they create must not cause a program to read, replace or remove
+//! anything outside the folder.
+//!
 //! Invariants:
 //!
 //! 1. No link or junction is followed below the folder that [`Folder::open`] opened. An open folder can be neither

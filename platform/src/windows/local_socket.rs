@@ -2,8 +2,8 @@
 //! in the folder that contains the port and two secrets.
 //!
 //! Any process that can read the folder can connect, as with a socket in the folder. The client sends the first secret;
-//! without it, it is disconnected. The server responds with the second one. This detects a program that has reused the
-//! port of a crashed server. Each listener generates new secrets.
+//! a client that does not is disconnected. The server responds with the second secret. A program that has reused the
+//! port of a crashed server is detected because it cannot do so. Each listener generates new secrets.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,7 +17,7 @@ use uuid::Uuid;
 #[derive(Debug)]
 pub struct Stream {
     socket: TcpStream,
-    /// The timeout for a write; without it, a write waits indefinitely.
+    /// The timeout for a write. If it is `None`, a write waits indefinitely.
     write_timeout: Option<Duration>,
 }
 
@@ -51,7 +51,7 @@ pub struct Incoming {
 
 impl Listener {
     /// Opens a port and publishes it in the folder, replacing one left by an earlier process. The current runtime
-    /// drives it.
+    /// drives the listener.
     pub fn bind(folder: &Path, name: &str) -> io::Result<Self> {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
@@ -71,8 +71,8 @@ impl Listener {
 }
 
 impl Incoming {
-    /// Converts to a blocking connection after the client has proved that it can read the folder. A write fails if
-    /// nothing can be written within `write_timeout`.
+    /// Converts the accepted connection to a blocking one after the client has proved that it can read the folder. A
+    /// write fails if nothing can be written within `write_timeout`.
     pub fn open(self, write_timeout: Duration) -> io::Result<Stream> {
         let Self { mut socket, secrets } = self;
         socket.set_nonblocking(false)?;
@@ -133,13 +133,13 @@ pub fn path(folder: &Path, name: &str) -> PathBuf {
 }
 
 /// Connects to the process that listens on the port of a folder. Returns `NotFound` or `ConnectionRefused` if there is
-/// none.
+/// no such process.
 pub fn connect(folder: &Path, name: &str) -> io::Result<Stream> {
     let text = fs::read_to_string(path(folder, name))?;
     let (port, secrets) = parse(&text).ok_or(ErrorKind::InvalidData)?;
     let mut socket = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
     socket.write_all(secrets.client.as_bytes())?;
-    // A mismatch means that another program has the port.
+    // A mismatch means that a different program is using the port.
     expect(&mut socket, &secrets.server).map_err(|_| ErrorKind::ConnectionRefused)?;
     Ok(Stream { socket, write_timeout: None })
 }
@@ -165,7 +165,7 @@ fn expect(socket: &mut TcpStream, secret: &str) -> io::Result<()> {
     socket.set_read_timeout(Some(SECRET_TIMEOUT))?;
     socket.read_exact(&mut found)?;
     socket.set_read_timeout(None)?;
-    // Compare all bytes, so the duration does not reveal the first difference.
+    // Compare all bytes, so that the duration does not reveal the position of the first difference.
     let differences = found.iter().zip(secret.as_bytes()).fold(0, |all, (one, other)| all | (one ^ other));
     if differences == 0 { Ok(()) } else { Err(ErrorKind::PermissionDenied.into()) }
 }

@@ -1,4 +1,4 @@
-//! Windows.
+//! The implementation for Windows.
 
 pub mod files;
 pub mod folder;

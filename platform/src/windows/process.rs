@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Does nothing: new files inherit the access list of their folder.
 pub fn make_new_files_private() {}
 
-/// Fails: Windows cannot replace a process with another program.
+/// Always fails: Windows cannot replace the program of a running process.
 pub fn restart_with(_variables: &[(&str, &str)]) -> io::Error {
     io::ErrorKind::Unsupported.into()
 }

@@ -4,7 +4,7 @@ use std::io;
 use tokio::signal::windows;
 
 /// Returns a future that resolves at the first request to stop, with its name. From this call on, Ctrl-C and Ctrl-Break
-/// no longer terminate the process. After the console is closed, Windows terminates it after about 5 s.
+/// no longer terminate the process. After the console is closed, Windows terminates the process within about 5 s.
 pub fn stop() -> io::Result<impl Future<Output = &'static str>> {
     let (mut ctrl_c, mut ctrl_break) = (windows::ctrl_c()?, windows::ctrl_break()?);
     let (mut close, mut shutdown) = (windows::ctrl_close()?, windows::ctrl_shutdown()?);
@@ -18,7 +18,7 @@ pub fn stop() -> io::Result<impl Future<Output = &'static str>> {
     })
 }
 
-/// Requests to reload files. Windows has no such signal, so none arrive.
+/// The requests to reload files. Windows has no signal for them, so none arrive.
 #[derive(Debug)]
 pub struct Hangups(());
 

@@ -8,7 +8,7 @@
 //!
 //! 1. The line that announces a service is printed once the service listens, in the emulator's order: blobs, queues,
 //!    tables.
-//! 2. The programs never outlive the server, however it ends (see [`programs`]).
+//! 2. The programs never outlive the server, however it exits (see [`programs`]).
 //!
 //! This module must not know how a request is served.
 
@@ -40,7 +40,7 @@ struct Environment {
     serve: ServeArgs,
 }
 
-/// Runs the server and the programs until SIGTERM, Ctrl-C, or the end of one of the programs.
+/// Runs the server and the programs until SIGTERM or Ctrl-C, or until one of the programs exits.
 pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::parse_from(["rowhouse azurite"]);
     let Translation { serve, blob, queue, location, log_file, takes_unverified_tokens, mut remarks } =
@@ -81,7 +81,7 @@ pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
     exit_code(ran, emulator.programs.ended())
 }
 
-/// Returns the exit code of this process: the exit code of a program that ended unexpectedly, if there is one.
+/// Returns the exit code of this process: the exit code of a program that exited unexpectedly, if there is one.
 fn exit_code(ran: anyhow::Result<()>, ended: Option<Ended>) -> anyhow::Result<ExitCode> {
     match (ran, ended) {
         (Err(error), Some(Ended { code, .. })) => {
@@ -90,7 +90,7 @@ fn exit_code(ran: anyhow::Result<()>, ended: Option<Ended>) -> anyhow::Result<Ex
         }
         (Err(error), None) => Err(error),
         (Ok(()), Some(Ended { service, code })) => {
-            report_error(&anyhow!("the emulator's program for {service} has ended, so this server stops as well"));
+            report_error(&anyhow!("the emulator's program for {service} has exited, so this server stops as well"));
             Ok(ExitCode::from(code))
         }
         (Ok(()), None) => {
@@ -108,12 +108,12 @@ struct Emulator {
     programs: Programs,
 }
 
-/// A remark for the user before the start.
+/// A message to the user before startup.
 #[derive(Debug, PartialEq, Eq)]
 enum Remark {
     /// A possible mistake or danger.
     Warning(String),
-    /// Something harmless to know.
+    /// Information about something harmless.
     Information(String),
 }
 
@@ -151,7 +151,7 @@ impl Surroundings for Emulator {
 
     fn stopping(&mut self) {
         self.programs.stop();
-        // The reader may be gone.
+        // The reader may have closed the output.
         let _printed = print_at_once("Azurite Table service is closing...\n");
     }
 
@@ -161,7 +161,7 @@ impl Surroundings for Emulator {
     }
 }
 
-/// Warns about what others can do with this server.
+/// Warns about what users of other machines can do with this server.
 fn network_warning(config: &Config, has_public_key: bool) -> Option<Remark> {
     let listen = config.exposure.listen;
     let is_open = !listen.ip().is_loopback() && (has_public_key || config.oauth.is_some());
@@ -173,7 +173,7 @@ fn network_warning(config: &Config, has_public_key: bool) -> Option<Remark> {
     })
 }
 
-/// Warns at the first start in a folder that the emulator's tables in it are not read.
+/// On the first start in a folder, warns that the emulator's tables in that folder are not read.
 fn leftover_tables_warning(location: &Path, data: &Path) -> Option<Remark> {
     let left = location.join(EMULATOR_TABLES);
     (left.exists() && !data.exists()).then(|| {

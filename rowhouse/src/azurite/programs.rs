@@ -1,9 +1,9 @@
 //! The emulator's programs for blobs and queues: where they are, how they start, and how they stop.
 //!
-//! Each program gets a pipe as its standard input, and code for Node.js that closes its service cleanly when the pipe
-//! ends. So a program stops in the same way when it is told to and when this process is gone, even after SIGKILL. This
-//! needs no unsafe code and works on every system. Each program has its own process group: Ctrl-C reaches only this
-//! process, which stops the programs.
+//! Each program gets a pipe as its standard input, and code for Node.js that shuts down its service cleanly when the
+//! pipe is closed. So a program stops in the same way when it is told to and when this process exits, even by SIGKILL.
+//! This needs no unsafe code and works on every system. Each program has its own process group: Ctrl-C reaches only
+//! this process, which stops the programs.
 //!
 //! This module must not know what the programs' options mean.
 
@@ -25,9 +25,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// The variable with options for every program that Node.js runs.
 const NODE_OPTIONS: &str = "NODE_OPTIONS";
-/// Closes the service when standard input ends, as SIGTERM does; before a service exists, it exits immediately. If the
-/// reader of its output is gone, the program must still write its data, so errors of standard output are ignored. The
-/// code has no spaces, because a space would end the option.
+/// Shuts down the service when standard input is closed, as SIGTERM does; if there is no service yet, exits
+/// immediately. If the reader of its output is gone, the program must still write its data, so errors of standard
+/// output are ignored. The code has no spaces, because a space would end the option.
 const STOP_WITH_INPUT: &str = "--import=data:text/javascript,process.stdout.on('error',()=>0);\
     process.stdin.on('end',()=>process.emit('SIGTERM')||process.exit()).resume()";
 /// The timeout for a program to start listening.
@@ -48,12 +48,12 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Returns the program for blobs, with these options.
+    /// Returns the program for blobs, with the given options.
     pub(super) fn blob(args: Vec<OsString>) -> Self {
         Self { title: "Blob", service: "blobs", name: "azurite-blob", path: find("azurite-blob"), args }
     }
 
-    /// Returns the program for queues, with these options.
+    /// Returns the program for queues, with the given options.
     pub(super) fn queue(args: Vec<OsString>) -> Self {
         Self { title: "Queue", service: "queues", name: "azurite-queue", path: find("azurite-queue"), args }
     }
@@ -95,8 +95,8 @@ impl Program {
     }
 }
 
-/// Finds a program in PATH, or else where npm installs it: among the packages of the current folder or of one above
-/// it.
+/// Finds a program in PATH, or else where npm installs it: among the packages of the current folder or of a parent
+/// folder.
 fn find(name: &str) -> Option<PathBuf> {
     let in_path = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
     let current = env::current_dir().unwrap_or_default();
@@ -113,7 +113,7 @@ struct Running {
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-/// A program that ended unexpectedly.
+/// A program that exited unexpectedly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ended {
     pub(super) service: &'static str,
@@ -130,12 +130,12 @@ impl Ended {
 /// The programs that run next to the server.
 pub(super) struct Programs {
     found: Vec<Program>,
-    /// The scheme of their addresses.
+    /// The scheme of the programs' URLs.
     scheme: &'static str,
     /// Names and keys of accounts. With `None`, the programs use the development account.
     accounts: Option<String>,
     inputs: Vec<ChildStdin>,
-    /// The ends of started programs; the channel closes after the last one.
+    /// Receives the exits of started programs; closed after the last exit.
     ends: Option<mpsc::Receiver<Ended>>,
     ended: Option<Ended>,
 }
@@ -155,7 +155,7 @@ impl Programs {
         for program in &mut running {
             if let Err(ended) = program.until_listening(self.scheme, latest).await? {
                 self.ended = Some(ended);
-                bail!("the emulator's program for {} ended before it listened on its port", ended.service);
+                bail!("the emulator's program for {} exited before it listened on its port", ended.service);
             }
         }
         for mut program in running {
@@ -166,7 +166,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Completes when a program ends, or never.
+    /// Completes when a program exits. If none does, never completes.
     pub(super) async fn first_end(&mut self) {
         let end = match &mut self.ends {
             Some(ends) => ends.recv().await,
@@ -183,7 +183,7 @@ impl Programs {
         self.inputs.clear();
     }
 
-    /// Completes when all programs have ended. Those that take too long are killed with the runtime.
+    /// Completes when all programs have exited. Programs that take too long are killed with the runtime.
     pub(super) async fn all_ended(&mut self) {
         if let Some(ends) = &mut self.ends {
             let latest = Instant::now() + STOP_TIME_MAX;
@@ -191,14 +191,15 @@ impl Programs {
         }
     }
 
-    /// Returns the program that ended unexpectedly.
+    /// Returns the program that exited unexpectedly.
     pub(super) fn ended(&self) -> Option<Ended> {
         self.ended
     }
 }
 
 impl Running {
-    /// Prints the program's lines up to the one that announces its service. The inner error is the program's end.
+    /// Prints the program's lines up to the one that announces its service. The inner error means that the program
+    /// exited.
     async fn until_listening(&mut self, scheme: &str, latest: Instant) -> anyhow::Result<Result<(), Ended>> {
         loop {
             let line = timeout_at(latest, self.lines.next_line()).await;
@@ -209,7 +210,7 @@ impl Running {
                     START_TIME_MAX.as_secs()
                 )
             })?;
-            // Invalid UTF-8 also ends the lines; the program then stops when its input ends.
+            // Invalid UTF-8 also counts as the end of the output; the program then stops when its input is closed.
             let Ok(Some(line)) = line else {
                 self.input = None;
                 let status = timeout(STOP_TIME_MAX, self.child.wait()).await;
@@ -223,21 +224,21 @@ impl Running {
         }
     }
 
-    /// Prints the program's lines, and reports its end.
+    /// Prints the program's lines, and reports its exit.
     async fn until_end(mut self, ends: mpsc::Sender<Ended>) {
         while let Ok(Some(line)) = self.lines.next_line().await {
-            // Not on a thread that serves requests: a slow reader of standard output must not block those. A missing
+            // Not on a thread that serves requests, which a slow reader of standard output would block. A missing
             // reader does not matter.
             let _printed = spawn_blocking(move || print_at_once(&format!("{line}\n"))).await;
         }
         let status = self.child.wait().await.ok();
-        // If there is no receiver, this process is ending too.
+        // If there is no receiver, this process is exiting too.
         let _sent = ends.send(Ended::new(self.service, status)).await;
     }
 }
 
-/// Converts a line of a program that runs separately to what the emulator prints for the same service. Also returns
-/// whether the service is now listening.
+/// Converts a line of a program that runs separately to the line that the emulator prints for the same service. Also
+/// returns whether the service is now listening.
 ///
 /// A separate program prints "is starting on HOST:PORT" and "successfully listens on URL".
 fn as_of_the_emulator(title: &str, scheme: &str, line: String) -> (String, bool) {

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// What to start.
+/// The server and the programs to start.
 #[derive(Debug)]
 pub(super) struct Translation {
     pub(super) serve: ServeArgs,
@@ -25,7 +25,7 @@ pub(super) struct Translation {
 }
 
 impl Translation {
-    /// Translates the options. `environment` holds the options of the server that are set in the environment; the
+    /// Translates the options. `environment` contains the server's options that are set in the environment; the
     /// emulator's options override them.
     pub(super) fn new(mut args: AzuriteArgs, environment: ServeArgs) -> anyhow::Result<Self> {
         check(&args)?;
@@ -69,7 +69,7 @@ impl Translation {
     }
 }
 
-/// Refuses what the emulator refuses, and what the emulator accepts but Rowhouse does not support.
+/// Refuses options that the emulator refuses, and options that the emulator accepts but Rowhouse does not support.
 fn check(args: &AzuriteArgs) -> anyhow::Result<()> {
     ensure!(
         !(args.in_memory_persistence && args.location.is_some()),
@@ -162,7 +162,7 @@ impl Words {
     }
 }
 
-/// Joins host and port. An IPv6 address may have brackets or not.
+/// Joins host and port. The host may be an IPv6 address with or without brackets.
 fn address(host: &str, port: u16) -> String {
     match host.parse() {
         Ok(IpAddr::V6(address)) => format!("[{address}]:{port}"),
@@ -170,7 +170,7 @@ fn address(host: &str, port: u16) -> String {
     }
 }
 
-/// Returns true if a host is reachable only from this machine. A name counts as reachable from others.
+/// Returns true if a host is reachable only from this machine. A name counts as reachable from other machines.
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_matches(['[', ']']).parse().map(|address: IpAddr| address.is_loopback());
     address.unwrap_or(host.eq_ignore_ascii_case("localhost"))

@@ -9,8 +9,8 @@ use serde::Deserialize;
 pub struct AnalyticsArgs {
     /// Keep metrics about each account's requests in the tables of Storage Analytics ($Metrics)
     ///
-    /// The service properties of the account control what is kept. A new account has hourly metrics, which are kept
-    /// for seven days.
+    /// The service properties of the account control which metrics are kept. A new account has hourly metrics, which
+    /// are kept for seven days.
     #[arg(long, env = "ROWHOUSE_ANALYTICS", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub analytics: Option<bool>,
 }

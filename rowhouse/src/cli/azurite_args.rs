@@ -1,6 +1,6 @@
 //! The options of `rowhouse azurite`: the emulator's options, under the emulator's names.
 //!
-//! Like in the emulator, no environment variable corresponds to them. Nothing is translated here.
+//! As in the emulator, no environment variables correspond to these options. Nothing is translated here.
 
 use clap::{ArgAction, Args, ValueEnum};
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ pub struct AzuriteArgs {
     #[arg(long = "tablePort", value_name = "PORT")]
     pub table_port: Option<u16>,
 
-    /// Accepted without effect: an idle connection for tables is kept until its place is needed
+    /// Accepted without effect: an idle connection for tables is kept until its slot is needed
     #[arg(long = "tableKeepAliveTimeout", value_name = "SECONDS")]
     pub table_keep_alive_timeout: Option<u32>,
 
@@ -69,7 +69,7 @@ pub struct AzuriteArgs {
     #[arg(short, long)]
     pub silent: bool,
 
-    /// Write a detailed log to this file. The log of tables then goes there instead of to standard error
+    /// Write a detailed log to this file. The table server's log then goes there instead of to standard error
     #[arg(short, long, value_name = "FILE")]
     pub debug: Option<PathBuf>,
 
@@ -81,13 +81,14 @@ pub struct AzuriteArgs {
     #[arg(long = "skipApiVersionCheck")]
     pub skip_api_version_check: bool,
 
-    /// Read the account from the path of an address, never from its host
+    /// Read the account from the path of a URL, never from its host
     ///
     /// Has no effect on tables, where a host names an account only if it is ACCOUNT.table.ANYTHING.
     #[arg(long = "disableProductStyleUrl")]
     pub disable_product_style_url: bool,
 
-    /// Accept bearer tokens from any signer: claims are checked, signatures are not. Needs HTTPS and therefore --cert
+    /// Accept bearer tokens from any signer: claims are checked, signatures are not. Requires HTTPS and therefore
+    /// --cert
     #[arg(long, value_name = "LEVEL", ignore_case = true)]
     pub oauth: Option<OAuthLevel>,
 
@@ -108,12 +109,12 @@ pub struct AzuriteArgs {
     #[arg(long = "inMemoryPersistence")]
     pub in_memory_persistence: bool,
 
-    /// Memory for the content of blobs and queues, in MB [default: half of the machine's memory]; with
+    /// Memory for the content of blobs and queues, in MB [default: half of the machine's memory]; requires
     /// --inMemoryPersistence
     #[arg(long = "extentMemoryLimit", value_name = "MB")]
     pub extent_memory_limit: Option<f64>,
 
-    /// Stop the programs for blobs and queues from sending telemetry to their makers. Rowhouse never sends any
+    /// Stop the programs for blobs and queues from sending telemetry to their vendor. Rowhouse never sends any
     #[arg(long = "disableTelemetry")]
     pub disable_telemetry: bool,
 

@@ -102,7 +102,7 @@ fn page(command: &Command) -> anyhow::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The indentation in the help of the remark on an example.
+/// The indentation of a remark on an example in the help.
 const REMARK_INDENT: usize = 6;
 
 /// Formats examples and the text below them: commands literally, text wrapped to the width of the page.
@@ -124,7 +124,8 @@ fn examples_in_troff(text: &str) -> String {
 
 /// Escapes a line so that troff shows it unchanged.
 fn literal(line: &str) -> String {
-    // A dot or a quote at the start would be a request, and a hyphen would become a typographic one.
+    // A dot or a quote at the start of a line would begin a troff request, and a hyphen would become a typographic
+    // hyphen.
     let line = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
     format!("\\&{line}")
 }

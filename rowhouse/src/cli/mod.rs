@@ -75,7 +75,7 @@ pub enum Command {
 
     /// Create accounts and their keys for an account file
     ///
-    /// A running server rereads a changed file within a second, and immediately on SIGHUP.
+    /// A running server reloads a changed file within a second, and immediately on SIGHUP.
     #[command(after_long_help = accounts::EXAMPLES)]
     Accounts(Box<AccountsArgs>),
 
@@ -88,15 +88,15 @@ pub enum Command {
 
     /// Copy tables between data folders, running servers and accounts in the cloud
     ///
-    /// An interrupted copy continues where it stopped. The command shows its progress, and at the end it compares both
-    /// sides entity by entity.
+    /// An interrupted copy continues where it stopped. The command shows its progress, and finally compares both sides
+    /// entity by entity.
     #[command(after_long_help = copy::COPY_EXAMPLES)]
     Copy(Box<CopyArgs>),
 
     /// Back up a data folder, even while its server runs
     ///
-    /// Each backup is a complete snapshot of one instant, and incremental on disk: data that has not changed since an
-    /// earlier backup is not written again. A hash covers every byte.
+    /// Each backup is a complete snapshot as of one point in time, and incremental on disk: data that has not changed
+    /// since an earlier backup is not written again. A hash covers every byte.
     #[command(after_long_help = backup::BACKUP_EXAMPLES)]
     Backup(Box<BackupArgs>),
 
@@ -106,14 +106,15 @@ pub enum Command {
 
     /// Verify a data folder or a backup repository from end to end, without changing it
     ///
-    /// The command reports each problem and where it is, and counts what it has checked.
+    /// The command reports each problem with its location, and the number of items that it has checked.
     #[command(after_long_help = check::CHECK_EXAMPLES)]
     Check(Box<CheckArgs>),
 
     /// Check whether a running server is ready, for container health checks
     ///
-    /// The command finds the server through the environment or the options file, so run it with the server's. If the
-    /// server has an admin listener, it requests /readyz there; otherwise, any response from the server counts.
+    /// The command finds the server through the environment or the options file, so run it with the same environment or
+    /// file as the server. If the server has an admin listener, it requests /readyz there; otherwise, any response from
+    /// the server counts.
     #[command(after_long_help = health::EXAMPLES)]
     Health(Box<HealthArgs>),
 
@@ -125,14 +126,14 @@ pub enum Command {
     #[command(after_long_help = manual::MAN_EXAMPLES)]
     Man(ManArgs),
 
-    /// Export tables to files: JSON lines, which preserve every type, or CSV
+    /// Export tables to files: JSON Lines, which preserves every type, or CSV
     ///
     /// The command reads several key ranges of a table in parallel and writes the entities in key order. An
     /// interrupted export continues where it stopped.
     #[command(after_long_help = export::EXPORT_EXAMPLES)]
     Export(Box<ExportArgs>),
 
-    /// Import entities from files: the output of export, or JSON lines and CSV from other tools
+    /// Import entities from files: the output of export, or JSON Lines and CSV files from other tools
     ///
     /// The command writes several transactions in parallel, each within one partition. An interrupted import continues
     /// where it stopped. For each invalid entity, the error names the file, line and column.
@@ -164,7 +165,7 @@ Examples:
         key2 = \"<Base64, 64 random bytes>\"
   rowhouse serve --listen 0.0.0.0:443 --accounts accounts.toml --tls-cert cert.pem --tls-key key.pem
       for the network; accounts and certificate may change while the server runs: it checks the files every half second, \
-      and rereads them immediately on SIGHUP
+      and reloads them immediately on SIGHUP
   rowhouse serve --store postgres://rowhouse@db.example:5432/tables?sslmode=verify-full --store-password-file password
       data in PostgreSQL or a database that speaks its protocol, shared by any number of servers
   rowhouse serve --in-memory --rehearse all
@@ -198,21 +199,21 @@ pub struct ServeArgs {
 
     /// Keep the data in a PostgreSQL database, which any number of servers may share
     ///
-    /// The password comes from --store-password-file or PGPASSWORD. It may be part of the address only if the address
-    /// is not given on the command line. In the address, sslmode=verify-full and sslrootcert=FILE enable TLS.
+    /// The password comes from --store-password-file or PGPASSWORD. It may be part of the URL only if the URL is not
+    /// given on the command line. In the URL, sslmode=verify-full and sslrootcert=FILE enable TLS.
     ///
-    /// If the address lists several hosts (postgres://USER@A:5432,B:5432/DATABASE), the server uses the one that
-    /// accepts writes, so after a failover it uses the next one. With load_balance_hosts=random in the address, it
-    /// uses all of them, as Citus nodes that each accept any request.
+    /// If the URL lists several hosts (postgres://USER@A:5432,B:5432/DATABASE), the server uses the host that accepts
+    /// writes, so after a failover it switches to the new one. With load_balance_hosts=random in the URL, it uses all
+    /// of them, as Citus nodes that each accept any request.
     #[allow(clippy::doc_markdown, reason = "the comment is the help text, which must not contain backticks")]
     #[arg(long, env = "ROWHOUSE_STORE", value_name = "URL", hide_env_values = true, conflicts_with_all = ["data", "in_memory"])]
     pub store: Option<StoreUrl>,
 
-    /// File with the password for the database of --store
+    /// File with the password for the --store database
     #[arg(long, env = "ROWHOUSE_STORE_PASSWORD_FILE", value_name = "FILE")]
     pub store_password_file: Option<PathBuf>,
 
-    /// Maximum number of concurrent connections to the database of --store [default: 32]
+    /// Maximum number of concurrent connections to the --store database [default: 32]
     ///
     /// Further requests wait for a connection. With load_balance_hosts=random, each node gets an equal share of the
     /// connections, rounded up.
@@ -220,18 +221,18 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_STORE_CONNECTIONS", value_name = "COUNT")]
     pub store_connections: Option<usize>,
 
-    /// Distribute the entities in the database of --store over the workers of Citus
+    /// Distribute the entities in the --store database across the Citus workers
     #[arg(long, env = "ROWHOUSE_DISTRIBUTE", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub distribute: Option<bool>,
 
-    /// File with account names and keys; reread when it changes, and on SIGHUP
+    /// File with account names and keys; reloaded when it changes, and on SIGHUP
     ///
     /// Without it, and without keys in the environment (see the examples), only the well-known development account
     /// exists.
     #[arg(long, env = "ROWHOUSE_ACCOUNTS", value_name = "FILE")]
     pub accounts: Option<PathBuf>,
 
-    /// PEM file with the server's TLS certificate, followed by intermediate certificates; reread when it changes, and
+    /// PEM file with the server's TLS certificate, followed by intermediate certificates; reloaded when it changes, and
     /// on SIGHUP
     ///
     /// With a certificate, the server accepts only HTTPS.
@@ -267,7 +268,7 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_SECONDARY", value_enum)]
     pub secondary: Option<SecondaryArg>,
 
-    /// Also serve service statistics on the primary address in path style, where the JavaScript client requests them
+    /// Also serve service statistics on the primary endpoint in path style, where the JavaScript client requests them
     #[arg(long, env = "ROWHOUSE_STATS_ON_PRIMARY", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub stats_on_primary: Option<bool>,
 
@@ -296,26 +297,26 @@ pub struct ServeArgs {
 
     /// Maximum number of requests in flight [default: 1024]
     ///
-    /// Queries and batches of one account can use at most half of it. Further requests wait for up to a second; then
-    /// they are refused with 503 (server busy).
+    /// Queries and batches of one account can use at most half of this number. Further requests wait for up to a
+    /// second; then they are refused with 503 (server busy).
     #[arg(long, env = "ROWHOUSE_MAX_REQUESTS", value_name = "COUNT")]
     pub max_requests: Option<usize>,
 
     /// Memory for the bodies of requests and responses, in MiB [default: 512, at least 16]
     ///
-    /// One account can use at most half of it, and one signature or token a quarter. Requests that need more wait for
-    /// up to a second; then they are refused with 503 (server busy).
+    /// One account can use at most half of this memory, and one signature or token at most a quarter. Requests that
+    /// need more wait for up to a second; then they are refused with 503 (server busy).
     #[arg(long, env = "ROWHOUSE_BODY_MIB", value_name = "MIB")]
     pub body_mib: Option<usize>,
 
-    /// Time that requests in flight have to finish after SIGTERM or Ctrl-C, in seconds [default: 10]
+    /// How long to wait for requests in flight after SIGTERM or Ctrl-C, in seconds [default: 10]
     #[arg(long, env = "ROWHOUSE_SHUTDOWN_SECONDS", value_name = "SECONDS")]
     pub shutdown_seconds: Option<u64>,
 
     /// Shut down when standard input is closed, as on SIGTERM
     ///
-    /// For a program that starts the server and holds the other end of a pipe: however that program ends, the server
-    /// ends with it.
+    /// For a program that starts the server and holds the other end of a pipe: however that program exits, the server
+    /// shuts down too.
     #[arg(long, env = "ROWHOUSE_STOP_WITH_STDIN", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub stop_with_stdin: Option<bool>,
 
@@ -334,8 +335,8 @@ pub struct ServeArgs {
 
     /// Serve other machines with the development account, although its key is public, under any host name
     ///
-    /// Without this option, requests for that account must name this machine or a domain of --domain, which keeps web
-    /// pages from using it.
+    /// Without this option, requests for that account must name this machine or a domain given with --domain, which
+    /// keeps web pages from using the account.
     #[arg(long, env = "ROWHOUSE_ALLOW_DEVELOPMENT_KEY_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub allow_development_key_on_network: Option<bool>,
 
@@ -353,7 +354,7 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_ALLOW_ADMIN_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub allow_admin_on_network: Option<bool>,
 
-    /// Whether the metrics of --admin show tables separately [default: true]; at most 1000 tables
+    /// Whether the --admin metrics show tables separately [default: true]; at most 1000 tables
     #[arg(long, env = "ROWHOUSE_METRICS_PER_TABLE", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub metrics_per_table: Option<bool>,
 
@@ -369,7 +370,7 @@ pub struct ServeArgs {
     /// short-pages=50% (pages with fewer entities, and a continuation token), empty-pages=50%, deletion=40s (how long
     /// TableBeingDeleted lasts), busy=5% (503 with Retry-After), targets (503 as with --throttle), lost-answers=2% (of
     /// completed writes), latency=20ms..200ms, properties=30s and policies=30s (delay until changes take effect). With
-    /// all, NAME=off leaves one out. seed=N repeats the behavior of a server whose log contained that seed.
+    /// all, NAME=off leaves out one condition. seed=N repeats the behavior of a server whose log contained that seed.
     #[allow(clippy::doc_markdown, reason = "the comment is the help text, which must not contain backticks")]
     #[arg(long, env = "ROWHOUSE_REHEARSE", value_name = "LIST")]
     pub rehearse: Option<String>,
@@ -403,7 +404,8 @@ pub struct ServeArgs {
 pub enum DurabilityArg {
     /// Once it is on disk: survives power loss
     Sync,
-    /// Immediately, and on disk within 100 ms: power loss may lose the last 100 ms, a crash of the server nothing
+    /// Immediately; the write reaches the disk within 100 ms. A power loss may lose the last 100 ms of writes; a crash
+    /// of the server loses none
     Interval,
 }
 
@@ -412,7 +414,7 @@ pub enum DurabilityArg {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecondaryArg {
-    /// Nothing: every request is refused, as in an account without read access to its secondary
+    /// Nothing: every request is refused, as in an account without read access to its secondary endpoint
     Off,
     /// The data of the primary endpoint, read-only
     #[value(name = "self")]
@@ -451,7 +453,7 @@ impl From<SecondaryArg> for Secondary {
 impl ServeArgs {
     /// Fills missing options from another source.
     pub(crate) fn or(self, file: Self) -> Self {
-        // There is only one place for data, and a flag or the environment overrides the file as a whole.
+        // Data is kept in only one location, and a flag or the environment overrides the file as a whole.
         let has_database = self.store.is_some();
         let has_other = self.in_memory == Some(true) || self.data.is_some();
         Self {

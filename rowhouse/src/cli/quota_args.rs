@@ -11,7 +11,7 @@ use server::{Quota, QuotaSection};
 pub struct QuotaArgs {
     /// Maximum number of tables in an account [default: no limit]
     ///
-    /// This and the other quotas apply to every account that has no quota of its own in the file of --accounts. A
+    /// This and the other quotas apply to every account that does not have its own quota in the --accounts file. A
     /// request that would exceed a quota is refused with 403, unless it is a read or a deletion.
     #[arg(long, env = "ROWHOUSE_MAX_TABLES", value_name = "COUNT")]
     pub max_tables: Option<u64>,
@@ -45,7 +45,7 @@ impl QuotaArgs {
         }
     }
 
-    /// Returns the quota of an account that has no quota of its own.
+    /// Returns the quota of an account that does not have its own quota.
     pub fn quota(self) -> Quota {
         let Self { max_tables, max_entities, max_data_mib, max_table_entities, max_table_data_mib } = self;
         QuotaSection { max_tables, max_entities, max_data_mib, max_table_entities, max_table_data_mib }.quota()

@@ -8,17 +8,17 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct TestArgs {
-    /// Folder with the initial tables, as JSON lines or as export writes them (docs/test-controls.md)
+    /// Folder with the initial tables, in JSON Lines format or as export writes them (docs/test-controls.md)
     ///
-    /// They are loaded before the server is ready, into the account whose connection string it prints, unless that
-    /// account already has a table.
+    /// The tables are loaded before the server is ready, into the account whose connection string the server prints,
+    /// unless that account already has a table.
     #[arg(long, env = "ROWHOUSE_SEED", value_name = "DIR")]
     pub seed: Option<PathBuf>,
 
-    /// Let a test control the server through the admin listener; only with --in-memory (docs/test-controls.md)
+    /// Let a test control the server through the admin listener; requires --in-memory (docs/test-controls.md)
     ///
     /// Anyone who can reach the listener can set the clock, create accounts, and save and restore all data. Without
-    /// --admin, it listens on a free port of this machine.
+    /// --admin, the listener uses a free port of this machine.
     #[arg(long, env = "ROWHOUSE_TEST_CONTROLS", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub test_controls: Option<bool>,
 }

@@ -17,11 +17,11 @@ pub struct ThrottleArgs {
     #[arg(long, env = "ROWHOUSE_THROTTLE", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub throttle: Option<bool>,
 
-    /// Maximum number of entities of an account that are read and written per second [default: 20000]; with --throttle
+    /// Maximum number of entities read or written per second in an account [default: 20000]; requires --throttle
     #[arg(long, env = "ROWHOUSE_ACCOUNT_ENTITIES_PER_SECOND", value_name = "COUNT")]
     pub account_entities_per_second: Option<u64>,
 
-    /// Maximum number of entities of a partition that are read and written per second [default: 2000]; with --throttle
+    /// Maximum number of entities read or written per second in a partition [default: 2000]; requires --throttle
     #[arg(long, env = "ROWHOUSE_PARTITION_ENTITIES_PER_SECOND", value_name = "COUNT")]
     pub partition_entities_per_second: Option<u64>,
 }

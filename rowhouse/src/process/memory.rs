@@ -1,7 +1,7 @@
-//! Keeps the memory of the process close to what is in use.
+//! Keeps the memory of the process close to the amount in use.
 //!
 //! The allocator returns freed memory only after a delay, and only during another call. So a server without requests
-//! would keep the memory that reading journals took at the start, or the memory of a load peak.
+//! would keep the memory that was needed to read journals at startup, or for a load peak.
 
 use std::env;
 use std::hint::black_box;
@@ -18,8 +18,8 @@ const ALLOCATOR_SETTINGS: [(&str, &str); 2] = [
 ];
 /// The interval between calls of the allocator.
 const CALL_INTERVAL: Duration = Duration::from_secs(1);
-/// The size of a block that is large enough for the allocator to return memory when it is freed, in bytes. Nothing is
-/// written to the block, so it uses no memory.
+/// The size of a block that is large enough for the allocator to return memory when the block is freed, in bytes.
+/// Nothing is written to the block, so it uses no memory.
 const LARGE_BLOCK_BYTES: usize = 32 * 1024 * 1024;
 
 /// Restarts the process with the allocator settings that are missing from its environment. Must be called before any

@@ -1,6 +1,6 @@
 //! The process and its operating system: open files, memory, standard input, and the service manager.
 //!
-//! This folder must not know requests or data.
+//! Code in this folder must not depend on requests or data.
 
 pub(crate) mod memory;
 pub(crate) mod notify;

@@ -11,7 +11,7 @@ use tracing::warn;
 /// being written, journals, and connections to a database.
 const OTHER_FILES: u64 = 1100;
 
-/// Raises the limit of open files for this number of connections, as far as the system allows. Returns how many
+/// Raises the limit on open files for the given number of connections, as far as the system allows. Returns how many
 /// connections are possible.
 ///
 /// Many systems start a program with a limit of 1,024 files, but let it request far more.
@@ -23,22 +23,22 @@ pub(crate) fn room_for_connections(asked: usize) -> usize {
     if files < possible {
         match set_open_files_limit(possible) {
             Ok(()) => files = possible,
-            Err(error) => warn!(%error, "failed to raise the limit of open files"),
+            Err(error) => warn!(%error, "failed to raise the limit on open files"),
         }
     }
     let room = room_in(files, asked);
     if room < asked {
         warn!(
             files,
-            "the limit of open files allows only {room} connections, not {asked}; raise it (ulimit -Hn, LimitNOFILE) or \
+            "the limit on open files allows only {room} connections, not {asked}; raise it (ulimit -Hn, LimitNOFILE) or \
              lower --max-connections"
         );
     }
     room
 }
 
-/// Returns how many connections fit into a number of files. If the files do not suffice even for the engine, that is a
-/// quarter of them.
+/// Returns how many connections fit into a number of files. If there are not even enough files for the engine, the
+/// result is a quarter of the files.
 fn room_in(files: u64, asked: usize) -> usize {
     let room = files.saturating_sub(OTHER_FILES).max(files / 4).max(1);
     usize::try_from(room).unwrap_or(usize::MAX).min(asked)

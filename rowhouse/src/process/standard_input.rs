@@ -1,8 +1,8 @@
 //! Detects the end of standard input, which stops a server that another program started.
 //!
-//! A pipe ends with the last process that can write to it, however that process ends. So a server cannot outlive the
-//! program that started it, even if that program is killed and cannot send a signal. Input before the end is read and
-//! dropped. This module must not know what stopping means.
+//! A pipe is closed when the last process that can write to it exits, however that process exits. So a server cannot
+//! outlive the program that started it, even if that program is killed and cannot send a signal. Any input before that
+//! is read and dropped. This module must not know what stopping means.
 
 use anyhow::Context;
 use std::io;
@@ -27,7 +27,8 @@ impl StandardInput {
 
     /// Completes when the input has ended or cannot be read.
     pub(crate) async fn ended(mut self) {
-        // The sender never sends, so this returns an error once it is dropped, which means the end.
+        // The sender never sends, so this returns an error once the sender is dropped, which means that the input has
+        // ended.
         drop(self.0.changed().await);
     }
 }

@@ -236,7 +236,7 @@ fn servers_on_one_database_add_to_the_same_rows() {
             assert_eq!(server.client().request("GET", "/Tables", &[], b"").status, 200);
         }
     }
-    // All write at the same time, when they stop.
+    // All servers write at the same time, when they stop.
     for server in &servers {
         server.signal("TERM");
     }

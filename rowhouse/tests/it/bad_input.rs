@@ -1,8 +1,8 @@
-//! Tests of bad input over raw sockets: the right error or a closed connection, within bounds of time and memory;
-//! never a 500, never a panic, and the server still works afterwards.
+//! Tests of bad input over raw sockets: the result must be the right error or a closed connection, within bounds of
+//! time and memory. There must be no 500 and no panic, and the server must still work afterwards.
 //!
-//! `conformance/python/test_bad_input.py` tests what the protocol requires, on any endpoint. The cases here need
-//! access to the server's process, or specify what this server does where the protocol leaves it open.
+//! `conformance/python/test_bad_input.py` tests the requirements of the protocol, on any endpoint. The cases here need
+//! access to the server's process, or specify the behavior of this server where the protocol does not define it.
 
 use crate::PROGRAM;
 use std::io::ErrorKind;
@@ -32,7 +32,7 @@ fn assert_unharmed(server: Server) {
     assert!(bad.is_empty(), "{bad:?}");
 }
 
-/// Sends a request and returns the status of the response, or `None` if the connection was closed without one.
+/// Sends a request and returns the status of the response, or `None` if the connection was closed without a response.
 fn exchange(server: &Server, bytes: &[u8]) -> Option<u16> {
     let mut client = server.client();
     // The server may have responded and closed the connection before it has read everything.
@@ -53,13 +53,13 @@ fn answer(client: &mut Client) -> Option<u16> {
         Ok(answer) => Some(answer.status),
         Err(error) => {
             let closed = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
-            assert!(closed.contains(&error.kind()), "neither a response nor the end: {error}");
+            assert!(closed.contains(&error.kind()), "neither a response nor a closed connection: {error}");
             None
         }
     }
 }
 
-/// Returns a signed insert into `tab` with these bytes as its body.
+/// Returns a signed insert into `tab` with the given bytes as its body.
 fn insert(body: &[u8]) -> Vec<u8> {
     let length = body.len().to_string();
     [head("POST", "/tab", &[("Content-Length", &length)]).as_bytes(), body].concat()
@@ -230,7 +230,7 @@ fn unusual_valid_requests() {
     assert_unharmed(server);
 }
 
-/// Slow senders delay no other clients, and a body that arrives byte by byte is cut off after 30 s.
+/// Slow senders do not delay other clients, and a body that arrives byte by byte is cut off after 30 s.
 #[test]
 fn slow_senders() {
     let server = server();

@@ -62,7 +62,7 @@ const OF_PART: &str = "Content-Type: application/http\nContent-Transfer-Encoding
 const JSON_ERROR: &str =
     "DataServiceVersion: 3.0;\nContent-Type: application/json;odata=minimalmetadata;streaming=true;charset=utf-8\n\n";
 
-/// Returns the single part that refuses an operation that must not be combined with another one.
+/// Returns the single part that refuses an operation that must not be combined with other operations.
 fn refused() -> String {
     format!(
         "--BATCH\n{OF_PART}HTTP/1.1 400 Bad Request\nX-Content-Type-Options: nosniff\n{JSON_ERROR}{{\"odata.error\":{{\"code\":\"InvalidInput\",\"message\":{{\"lang\":\"en-US\",\"value\":\"0:One of the request inputs is not valid.\\nRequestId:ID\\nTime:\"}}}}}}\n"
@@ -233,7 +233,7 @@ fn the_first_failing_operation_is_named() {
     assert!(rows(&mut client, "order").is_empty());
 }
 
-/// A changeset so large that two threads share its decoding.
+/// The changeset is so large that two threads share its decoding.
 #[test]
 fn the_first_failing_operation_is_named_anywhere_in_a_large_changeset() {
     let (_server, mut client) = server_with_table("large");

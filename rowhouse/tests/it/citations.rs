@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The sections of one document by number, each with the number of steps in its numbered list.
+/// The sections of one document by section number, each with the number of steps in its numbered list.
 type Sections = BTreeMap<Vec<u32>, u32>;
 
 /// The target of a citation. The document is identified by two digits.
@@ -77,8 +77,8 @@ fn document(token: Option<&Token<'_>>) -> Option<u32> {
     (word.len() == 2 && word.bytes().all(|b| b.is_ascii_digit())).then(|| word.parse().unwrap())
 }
 
-/// Returns true if a number without the word "specification" may be a document. Other numbers in parentheses can mean
-/// anything.
+/// Returns true if a number without the word "specification" may identify a document. Other numbers in parentheses can
+/// mean anything.
 fn could_be_document(token: Option<&Token<'_>>) -> bool {
     document(token).is_some_and(|number| number <= 10)
 }
@@ -92,7 +92,7 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    /// `home` is the document for sections without one.
+    /// `home` is the document for sections that do not name one.
     fn read(text: &'t str, home: Option<u32>) -> Self {
         let mut reader = Self { tokens: tokens(text), at: 0, found: Vec::new(), faults: Vec::new() };
         while reader.at < reader.tokens.len() {
@@ -115,8 +115,8 @@ impl<'t> Reader<'t> {
         self.tokens.get(self.at.checked_sub(by)?).map(|(_, token)| token)
     }
 
-    /// Returns true if the number here stands for a whole document: `specification 07`, `UNVERIFIED (10)`, `(10)`,
-    /// `(07, …`.
+    /// Returns true if the number at this position stands for a whole document: `specification 07`, `UNVERIFIED (10)`,
+    /// `(10)`, `(07, …`.
     fn is_named_or_alone(&self) -> bool {
         let is = |token: Option<&Token<'_>>, expected: &str| matches!(token, Some(Token::Word(word)) if word.eq_ignore_ascii_case(expected));
         if is(self.back(1), "specification") || (is(self.back(2), "UNVERIFIED") && self.is_bracketed()) {
@@ -272,7 +272,7 @@ fn number_of(name: &str) -> Option<u32> {
     name.strip_prefix("docs/spec/")?.split_once('-')?.0.parse().ok()
 }
 
-/// Returns why a citation is wrong, or `None` if it is right.
+/// Returns the reason why a citation is wrong, or `None` if it is correct.
 fn fault(citation: &Citation, documents: &BTreeMap<u32, Sections>) -> Option<&'static str> {
     let Some(sections) = documents.get(&citation.document) else { return Some("there is no such document") };
     let Some(section) = &citation.section else { return None };

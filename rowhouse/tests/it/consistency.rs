@@ -11,8 +11,8 @@ use test_support::{Random, Server};
 const ROUNDS: u64 = 4;
 const CLERKS: u64 = 5;
 const AUDITORS: usize = 2;
-/// The minimum time that the clerks work before the server is killed, in milliseconds. A random time of up to the same
-/// length is added.
+/// The minimum time that the clerks work before the server is killed, in milliseconds. A random time of at most the
+/// same length is added.
 const WORK_MILLISECONDS: u64 = 600;
 const SEED: &str = "ROWHOUSE_CONSISTENCY_SEED";
 
@@ -53,7 +53,7 @@ fn work_and_crash(server: Server, clerks: &mut [Clerk], pages: &AtomicU64, milli
         for clerk in clerks {
             scope.spawn(move || {
                 clerk.work(address);
-                assert!(!is_open.load(Ordering::SeqCst), "the server ended before it was killed");
+                assert!(!is_open.load(Ordering::SeqCst), "the server exited before it was killed");
             });
         }
         for auditor in 0..AUDITORS {

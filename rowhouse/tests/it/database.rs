@@ -1,5 +1,5 @@
-//! Tests of the server on PostgreSQL: successful and refused starts, several servers on one database, and servers,
-//! connections or the database that die under load.
+//! Tests of the server with a PostgreSQL database: successful and refused starts, several servers that share one
+//! database, and servers, connections or databases that die under load.
 
 use crate::PROGRAM;
 use std::process::Stdio;
@@ -32,7 +32,7 @@ fn an_unusable_database_is_refused_with_advice() {
     let missing = refusal(&["--store", &format!("{server}/missing")], "");
     assert!(missing.contains("there is no database 'missing'") && missing.contains("createdb"), "{missing}");
     let citus = refusal(&["--store", &database, "--distribute"], "");
-    assert!(citus.contains("does not have Citus"), "{citus}");
+    assert!(citus.contains("Citus is not installed"), "{citus}");
     assert_eq!(cluster.sql(name, "SELECT count(*) FROM pg_class WHERE relname LIKE 'rowhouse%'").trim(), "0");
 
     cluster.sql(
@@ -170,10 +170,10 @@ fn the_sum_holds_while_three_servers_are_killed_in_turn() {
     println!("{done} transactions, {refused} refused, {} pages", pages.load(Ordering::Relaxed));
     assert!(done > 4 * ROUNDS as u64, "the clerks made no progress");
     let faults: u64 = clerks.iter().map(|clerk| clerk.faults).sum();
-    assert_eq!(faults, 0, "the death of a server must not affect the others");
+    assert_eq!(faults, 0, "the death of a server must not affect the other servers");
 }
 
-/// Waits until the work that a dead server had started has ended.
+/// Waits until the work that a dead server had started has finished.
 fn wait_until_quiet(cluster: &Cluster, database: &str) {
     let busy = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
                 AND pid <> pg_backend_pid() AND state <> 'idle'";
@@ -231,7 +231,7 @@ fn nothing_acknowledged_is_lost_when_connections_and_the_database_die() {
     }
 }
 
-/// Waits until a server serves from its database again, without having been restarted.
+/// Waits until a server can serve requests from its database again, without having been restarted.
 fn wait_for_database(server: &Server) {
     let mut client = Client::connect(&server.address).unwrap();
     eventually("the return of the database", || {
@@ -239,7 +239,7 @@ fn wait_for_database(server: &Server) {
     });
 }
 
-/// A certificate of the kind that Citus generates for each node, X.509 version 1, and its key. Nothing else uses them.
+/// A certificate of the kind that Citus generates for each node (X.509 version 1), and its key. Nothing else uses them.
 const CITUS_CERTIFICATE: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIBLjCB1QIUQfwzDOYFT1ZN7FdRo7/IA8TFf4AwCgYIKoZIzj0EAwIwGTEXMBUG
@@ -268,7 +268,7 @@ fn encrypt(cluster: &Cluster) -> String {
 fn encrypt_with(cluster: &Cluster, certificate: &str, key: &str) {
     for (name, content) in [("server.crt", certificate), ("server.key", key)] {
         let content = content.trim().replace('\n', "\\n");
-        // Written by the database, so that it owns the file.
+        // The database writes the file, so that it owns the file.
         let write = format!("COPY (SELECT E'{content}') TO PROGRAM 'umask 077; sed \"s/\\\\\\\\n/\\n/g\" > {name}'");
         cluster.sql("postgres", &write);
     }

@@ -1,5 +1,5 @@
-//! Checks which crate may depend on which: `model` on none, `wire` and `store` on `model`, `client` on `wire` and
-//! `model`, `server` and `tools` on these but not on each other, the server also on the files of `explorer`, the
+//! Checks which crate may depend on which: `model` on no other crate, `wire` and `store` on `model`, `client` on `wire`
+//! and `model`, `server` and `tools` on these but not on each other, the server also on the files of `explorer`, the
 //! program on all, and `testing` on the server and its dependencies. `platform` depends on no other crate; crates that
 //! use the operating system depend on it.
 
@@ -11,7 +11,7 @@ struct Rule {
     package: &'static str,
     /// The workspace crates that it may depend on.
     may_use: &'static [&'static str],
-    /// Libraries that would introduce what the crate must not know.
+    /// Libraries that would introduce something on which the crate must not depend.
     must_not_use: &'static [&'static str],
 }
 
@@ -28,7 +28,7 @@ const PLATFORM: &str = "rowhouse-platform";
 const SERVER: &str = "rowhouse-server";
 const TOOLS: &str = "rowhouse-tools";
 const PROGRAM: &str = "rowhouse-tables";
-/// The server in the process of a test: other packages may use it for their tests.
+/// The server in the same process as a test: other packages may use it for their tests.
 const TESTING: &str = "rowhouse-testing";
 /// Shared test code: every package may use it, but only for its tests.
 const TEST_SUPPORT: &str = "rowhouse-test-support";
@@ -131,7 +131,7 @@ const RULES: [Rule; 12] = [
     },
     Rule {
         package: SERVER,
-        // From the client, only the sending of requests to other services.
+        // Of the client, only the part that sends requests to other services.
         may_use: &[MODEL, WIRE, CLIENT, STORE, EXPLORER, PLATFORM],
         // No storage library, no command line.
         must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "clap"],
@@ -163,7 +163,7 @@ const RULES: [Rule; 12] = [
             "tracing-subscriber",
         ],
     },
-    // It must not bring the code under test into a test a second time.
+    // It must not add a second copy of the code under test to a test.
     Rule { package: TEST_SUPPORT, may_use: &[WIRE], must_not_use: &["fjall", "tokio", "hyper"] },
 ];
 

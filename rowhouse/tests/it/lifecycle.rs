@@ -153,7 +153,7 @@ fn the_end_of_standard_input_stops_a_server_that_was_asked_to() {
     drop(input);
     let (status, log) = server.wait();
     assert_eq!(status.code(), Some(0), "{log:?}");
-    assert!(log.iter().any(|line| line.contains("standard input ended")), "{log:?}");
+    assert!(log.iter().any(|line| line.contains("standard input was closed")), "{log:?}");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn the_end_of_standard_input_also_ends_a_server_that_still_waits_for_its_databas
     let Output { status, stderr, .. } = command.stdin(Stdio::null()).output().unwrap();
     let log = String::from_utf8_lossy(&stderr);
     assert_eq!(status.code(), Some(1), "{log}");
-    assert!(log.contains("standard input ended before the server was ready"), "{log}");
+    assert!(log.contains("standard input was closed before the server was ready"), "{log}");
 }
 
 #[test]

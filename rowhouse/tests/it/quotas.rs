@@ -37,7 +37,7 @@ impl Held {
     fn change(&self, quota: &str) {
         fs::write(&self.file, accounts(quota)).unwrap();
         self.server.signal("HUP");
-        self.server.wait_for_log("accounts: read again");
+        self.server.wait_for_log("accounts: reloaded");
     }
 }
 

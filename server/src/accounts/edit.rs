@@ -1,6 +1,6 @@
 //! Edits account files as text: comments, order and everything else that is not changed stay as they are.
 //!
-//! Invariant: a function returns only an account file that the server accepts. No error contains a key.
+//! Invariants: the functions return only account files that the server accepts, and no error contains a key.
 
 use super::Accounts;
 use crate::toml_file::parse_toml;
@@ -106,7 +106,7 @@ fn positions(text: &str) -> anyhow::Result<Positions> {
     parse_toml(text, &[])
 }
 
-/// Returns the text if the server accepts it.
+/// Returns `text` if the server accepts it as an account file.
 fn checked(text: String) -> anyhow::Result<String> {
     Accounts::from_text(&text).context("the file cannot be changed")?;
     Ok(text)

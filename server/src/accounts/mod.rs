@@ -1,7 +1,7 @@
 //! Accounts: their keys and quotas, read from a file or from the environment, and the development account.
 //!
 //! Keys never come from the command line, where other users of the machine could read them. No error contains a key.
-//! This folder must not know requests or engines.
+//! Code in this folder must not depend on requests or engines.
 
 pub mod edit;
 mod quota;
@@ -31,7 +31,7 @@ const KEY_BYTES: usize = 64;
 #[derive(Debug, Clone)]
 pub struct Accounts {
     keys: HashMap<AccountName, Vec<AccountKey>>,
-    /// The quotas of accounts that have their own.
+    /// The quotas of the accounts that have their own quota.
     quotas: HashMap<AccountName, Quota>,
     /// The accounts with the well-known key, with which anyone can sign; usually empty.
     well_known: Vec<AccountName>,
@@ -117,14 +117,14 @@ impl Accounts {
         self.keys.get(account).map(Vec::as_slice)
     }
 
-    /// Returns these accounts plus one with this key, in Base64.
+    /// Returns a copy that also contains the given account. `key` is in Base64.
     pub(crate) fn with(&self, account: AccountName, key: &str) -> Self {
         let mut accounts = self.clone();
         accounts.keys.insert(account, AccountKey::parse(key).into_iter().collect());
         accounts
     }
 
-    /// Returns these accounts without one that has neither its own quota nor the well-known key.
+    /// Returns a copy without the given account, which must have neither its own quota nor the well-known key.
     pub(crate) fn without(&self, account: &AccountName) -> Self {
         let mut accounts = self.clone();
         accounts.keys.remove(account);
@@ -136,7 +136,7 @@ impl Accounts {
         self.quotas.get(account).copied().unwrap_or_default()
     }
 
-    /// Returns the first account by name. The server shows its connection string.
+    /// Returns the first account in name order. The server displays the connection string of this account.
     pub fn first(&self) -> Option<&AccountName> {
         self.keys.keys().min()
     }
@@ -159,8 +159,8 @@ impl Accounts {
         self.well_known.contains(account)
     }
 
-    /// Returns the connection string for client libraries. It shows a key only if that is the well-known key of the
-    /// development account.
+    /// Returns the connection string for client libraries. The string contains a key only if that is the well-known key
+    /// of the development account.
     pub fn connection_string(&self, endpoint: &str) -> String {
         let name = self.first().map_or("", AccountName::as_str);
         let key = if self.is_development { DEVELOPMENT_KEY } else { "<key>" };

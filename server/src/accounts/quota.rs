@@ -1,12 +1,12 @@
-//! Quotas: a default for every account from the server's settings, and optional ones for single accounts from the
-//! account file.
+//! Quotas. The server's settings contain the default for all accounts; the account file can contain quotas for
+//! individual accounts.
 
 use serde::Deserialize;
 
 /// One MiB, the unit of sizes in settings, in bytes.
 const MIB: u64 = 1024 * 1024;
 
-/// The `[account.quota]` section of an account file. Options of the same names set the default.
+/// The `[account.quota]` section of an account file. Options with the same names set the default.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 #[allow(clippy::struct_field_names, reason = "they are the names of the options")]

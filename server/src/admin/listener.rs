@@ -1,4 +1,4 @@
-//! Accepts connections to the admin listener: few and short.
+//! Accepts the connections to the admin listener, which are few and short.
 //!
 //! They have their own limits, so operators can still connect when clients have used up all other connections.
 
@@ -21,7 +21,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// The pause before accepting again when the system is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves connections until the process ends.
+/// Serves connections until the process exits.
 pub(crate) async fn serve(listener: TcpListener, admin: Arc<Admin>) {
     // A separate registry: admin connections do not count as client connections.
     let connections = ConnectionRegistry::new(ADMIN_CONNECTIONS_MAX, None, Arc::default());
@@ -53,7 +53,7 @@ async fn serve_one(stream: TcpStream, place: OpenConnection, admin: Arc<Admin>, 
     let (connection, mut watch) = serve_watched(stream, place.state(), (IDLE_TIME, ADMIN_HEAD_BYTES_MAX), handler);
     match poll_in_intervals(connection, LOOK_INTERVAL, || watch.look()).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => debug!("an admin connection ended: {error}"),
+        Ok(Err(error)) => debug!("an admin connection failed: {error}"),
         Err(reason) => debug!("an admin connection was closed: {reason}"),
     }
     drop(place);

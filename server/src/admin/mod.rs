@@ -1,9 +1,9 @@
-//! The admin listener: health, readiness, metrics and the log filter, on a separate port that can be blocked for
+//! The admin listener: health, readiness, metrics and the log filter, on a separate port, which a firewall can close to
 //! clients.
 //!
-//! It runs from before the data is opened until the process ends and shares nothing with the request path. It requires
-//! no credential: anyone who can connect can read statistics and change the log filter, but cannot read data. A test
-//! can also replace data, but only if the settings enable the test controls.
+//! It runs from before the data is opened until the process exits, and shares nothing with the request path. It
+//! requires no credential: anyone who can connect can read statistics and change the log filter, but cannot read data.
+//! A test can also replace data, but only if the settings enable the test controls.
 
 mod host;
 mod listener;
@@ -43,7 +43,7 @@ pub(crate) struct Admin {
     service: OnceLock<Arc<dyn ObservedService>>,
     /// Set at the same time, if test controls are enabled.
     test_controls: OnceLock<Arc<TestControls>>,
-    /// Held by the one task that reads the service's statistics.
+    /// Held by the only task that reads the service's statistics.
     figures_permit: Arc<Semaphore>,
     is_stopping: AtomicBool,
 }
@@ -126,8 +126,8 @@ impl Admin {
 
     /// Returns the service's statistics, or `None` if there is no service yet or if reading them takes too long.
     ///
-    /// Only one task at a time reads them, on a thread that may block. If the disk hangs, only one thread waits for
-    /// it, however many requests arrive.
+    /// Only one task at a time reads them, on a thread that may block. If the disk hangs, only one thread waits for the
+    /// disk, however many requests arrive.
     async fn figures(&self) -> Option<(Figures, LimitFigures)> {
         let service = Arc::clone(self.service.get()?);
         let figures = timeout(STORAGE_TIME_MAX, async {

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::time::SystemTime;
 use store::{Engine, Figures, TableKey};
 
-/// The account and the table that the probe looks up. They need not exist.
+/// The name of both the account and the table that the probe looks up. They need not exist.
 const READINESS: &str = "readiness";
 
 impl<E: Engine> ObservedService for Service<E> {

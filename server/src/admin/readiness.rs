@@ -52,7 +52,7 @@ impl ReadinessReport {
         Self(checks)
     }
 
-    /// Returns true if no check failed that affects readiness.
+    /// Returns true if no check that affects readiness failed.
     pub(super) fn is_ready(&self) -> bool {
         self.0.iter().all(|check| check.trouble.is_none() || !check.decides)
     }

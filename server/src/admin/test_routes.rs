@@ -1,8 +1,8 @@
 //! The paths below `/test/`, with which a test controls the server, and their JSON.
 //!
 //! Web pages cannot use them. A request that changes something is a `DELETE` or a `PUT`, or has a JSON body, so a
-//! browser first asks for permission, which it never gets. If the page's own host name leads to the server (DNS
-//! rebinding), the browser does not ask, but it sends the page's origin, and such requests are rejected.
+//! browser first asks for permission, which it never gets. If the page's own host name resolves to the server (DNS
+//! rebinding), the browser does not ask, but it sends the page's origin, and requests with an origin are rejected.
 
 use super::routes::{json, no_content, read_body};
 use crate::accounts::connection_string;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// These paths in the index of the admin listener.
+/// The entries for these paths in the index of the admin listener.
 pub(super) const INDEX: &str = "\
 /test/clock      the server's clock; PUT changes it
 /test/accounts   POST creates an account, DELETE /test/accounts/NAME removes it
@@ -60,7 +60,7 @@ struct ClockBody {
     system: bool,
 }
 
-/// Handles a request. `path` is the part of its path after `/test/`.
+/// Handles a request. `path` is the part of the URL path after `/test/`.
 pub(super) async fn handle(
     controls: &Arc<TestControls>,
     path: &str,
@@ -151,7 +151,7 @@ async fn run<T: Send + 'static>(
 ) -> Result<T, Refusal> {
     let controls = Arc::clone(controls);
     let result = tokio::task::spawn_blocking(move || control(&controls)).await;
-    let failed = |_| (StatusCode::INTERNAL_SERVER_ERROR, "the control failed; the log says why".to_owned());
+    let failed = |_| (StatusCode::INTERNAL_SERVER_ERROR, "the control failed; the reason is in the log".to_owned());
     result.map_err(failed)?.map_err(|error| match error {
         ControlError::Invalid(reason) => (StatusCode::BAD_REQUEST, reason),
         ControlError::NotFound(reason) => (StatusCode::NOT_FOUND, reason),

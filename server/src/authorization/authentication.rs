@@ -17,8 +17,8 @@ use store::Engine;
 use wire::ErrorCode;
 use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies, parse_date};
 
-/// Checks the credential of a request and returns its grant. Sets the credential kind in the context, whether the
-/// credential is valid or not, and the principal that requests a user delegation key.
+/// Checks the credential of a request and returns its grant. Sets in the context the credential kind, whether or not
+/// the credential is valid, and the principal that requests a user delegation key.
 ///
 /// UNVERIFIED (07 §2): that the header takes precedence even if the URL carries a signature, unless that signature is
 /// bound to a user.
@@ -78,7 +78,8 @@ fn shared_key(accounts: &Accounts, incoming: &IncomingRequest<'_>, header: &Head
     }
 }
 
-/// Returns true if one of the account's keys made the signature. An unknown account takes as long as a known one.
+/// Returns true if one of the account's keys made the signature. The check takes as long for an unknown account as for
+/// a known one.
 fn is_signed(
     authorization: &Authorization<'_>,
     keys: Option<&[AccountKey]>,
@@ -141,8 +142,8 @@ fn text(header: Option<&HeaderValue>) -> Option<&str> {
     header.and_then(|value| value.to_str().ok()).map(str::trim)
 }
 
-/// Returns the reason for the log. It contains the string that the server signed, for debugging a client, and no
-/// secret.
+/// Returns the reason for rejecting a signature, for the log. The reason contains the string that the server signed,
+/// which helps to debug a client, but no secret.
 fn mismatch(authorization: &Authorization<'_>, date: &str, incoming: &IncomingRequest<'_>) -> String {
     let text = signed(incoming.target.raw_path, date, incoming).string_to_sign(authorization.scheme);
     format!("The signature does not match any key of the account. Server used following string to sign: {text:?}")

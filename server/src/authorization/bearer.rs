@@ -10,7 +10,7 @@ use tracing::debug;
 use wire::target::Resource;
 use wire::{ErrorCode, ServiceError, Version};
 
-/// Returns what follows the scheme Bearer, possibly nothing, or `None` for another scheme.
+/// Returns the part of the header after the scheme Bearer, which may be empty, or `None` for a different scheme.
 pub(crate) fn credential(header: &HeaderValue) -> Option<&str> {
     let header = header.to_str().ok()?.trim();
     let (scheme, rest) = header.split_once(' ').unwrap_or((header, ""));
@@ -56,8 +56,8 @@ pub(crate) async fn verify(
 /// Returns the error for a request without any credential (07 §9). If there is an issuer, the error says where to get
 /// a token.
 ///
-/// UNVERIFIED (07 §9): that a request without a version is treated as an old one; that without an issuer no version
-/// gets the challenge; that before the challenge only a batch is not found.
+/// UNVERIFIED (07 §9): that a request without a version is treated as one of the oldest version; that without an issuer
+/// no version gets the challenge; that in versions without the challenge only a batch gets the error "not found".
 pub(crate) fn anonymous(oauth: Option<&OAuth>, context: &mut RequestContext<'_>) -> Failure {
     const REASON: &str = "the request is anonymous";
     let incoming = context.incoming;
@@ -80,7 +80,7 @@ fn token(credential: &str) -> Option<&str> {
     is_one.then_some(credential)
 }
 
-/// UNVERIFIED (09 §9): the code for a scheme without a token.
+/// UNVERIFIED (09 §9): the error code for a scheme without a token.
 fn malformed() -> Failure {
     Failure::at(Layer::Authentication, ErrorCode::InvalidAuthenticationInfo)
 }
@@ -95,8 +95,8 @@ fn refusal(oauth: &OAuth, error: TokenError, incoming: &IncomingRequest<'_>) -> 
     challenged(incoming, error.to_string())
 }
 
-/// Returns a 403 with a reason for the log. The emulator also tells the client, because there the credential protects
-/// nothing.
+/// Returns a 403 with a reason for the log. The emulator also sends the reason to the client, because its credentials
+/// protect nothing.
 fn refused_for(oauth: &OAuth, reason: &str) -> Failure {
     let failure = Failure::authentication(reason);
     if !oauth.takes_unverified_tokens() {

@@ -42,8 +42,8 @@ pub(crate) fn delegator(
     })
 }
 
-/// Returns the keys that an account has for these terms: for each issuer, for each claim that may hold the ID, for
-/// each key of the account. [`signer`] depends on this order.
+/// Returns an account's keys for the given terms: by issuer, then by the claim that may hold the ID, then by account
+/// key. [`signer`] depends on this order.
 pub(crate) fn keys(
     oauth: Option<&OAuth>,
     account: &str,
@@ -55,7 +55,8 @@ pub(crate) fn keys(
     owners.flat_map(|owner| account_keys.iter().map(move |key| terms.key(key, owner))).collect()
 }
 
-/// Returns the principal whose key made a signature, or `None` if its issuer no longer has this tenant.
+/// Returns the principal whose key made a signature, or `None` if the principal's issuer no longer has the signature's
+/// tenant.
 pub(crate) fn signer<'d>(
     oauth: &OAuth,
     account_keys: &[AccountKey],
@@ -73,7 +74,8 @@ fn owners(oauth: &OAuth) -> impl Iterator<Item = (usize, SubjectClaim)> {
 
 /// Checks that the request has a token of the user to whom the signature is bound, if it is bound to one.
 ///
-/// UNVERIFIED (08 §11.4): the codes for a missing token and for another user's token; that the user needs no role.
+/// UNVERIFIED (08 §11.4): the error codes for a missing token and for a different user's token; that the user needs no
+/// role.
 pub(crate) async fn check_user(
     oauth: &OAuth,
     signer: Subject<'_>,
@@ -96,8 +98,9 @@ pub(crate) async fn check_user(
 
 /// Returns true if a token's principal is the user to whom a signature is bound.
 ///
-/// A user of another issuer is accepted only if the configuration lists that issuer's tenants, because any issuer can
-/// write any tenant into its tokens. The service, too, accepts users of other tenants only if the account allows it.
+/// A user of a different issuer is accepted only if the configuration lists that issuer's tenants, because any issuer
+/// can write any tenant into its tokens. The service, too, accepts users of other tenants only if the account allows
+/// it.
 fn is_bound_user(oauth: &OAuth, signer: Subject<'_>, delegation: &Delegation<'_>, subject: Subject<'_>) -> bool {
     let user_tenant = &*delegation.key.delegated_tenant;
     let tenant = if user_tenant.is_empty() { signer.tenant } else { user_tenant };

@@ -90,7 +90,8 @@ mod tests {
 
     const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
 
-    /// Makes a signature for a table and returns the scope that the server grants it, or the reason in the log.
+    /// Creates a signature for a table and returns the scope that the server grants for it, or the reason that the
+    /// server logs.
     async fn scope(
         engine: &Memory<SystemClock>,
         account: &str,

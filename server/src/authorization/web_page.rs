@@ -1,7 +1,8 @@
-//! The protection of an account with a publicly known key from web pages.
+//! Protects accounts with a publicly known key from web pages.
 //!
-//! A page that is open in a browser on the developer's machine can send requests to this machine and sign them with
-//! the public key. Two rules keep it from the data. The service has neither, because its keys are secret:
+//! A page that is open in a browser on the developer's machine can send requests to this machine and sign them with the
+//! public key. Two rules keep such a page away from the data. The cloud service has neither rule, because its keys are
+//! secret:
 //!
 //! - A request must name a host that only this machine has. A page could make its own name resolve to the address of
 //!   this machine and then read responses as if they came from its own origin (DNS rebinding).
@@ -20,8 +21,8 @@ use wire::{ErrorCode, ServiceError};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The names by which containers reach the machine on which they run. No page can have them, because the domain
-/// `internal` is reserved.
+/// The names by which containers reach the machine on which they run. No web page can be served under these names,
+/// because the domain `internal` is reserved.
 const NAMES_IN_CONTAINERS: [&str; 2] = ["host.docker.internal", "host.containers.internal"];
 
 /// Rejects a request for an account with the well-known key if its host does not name this machine. Valid hosts are
@@ -65,14 +66,14 @@ pub(crate) fn check_origin(incoming: &IncomingRequest<'_>, rules: Option<&CorsRu
     }
     let failure = Failure::at(Layer::Authentication, ErrorCode::AuthorizationFailure);
     Err(failure.because(format!(
-        "a web page of the origin {:?} tried to write with the development account's key: to permit this, allow the origin and \
+        "a web page with the origin {:?} tried to write with the development account's key: to permit this, allow the origin and \
          the method {method} with a CORS rule of the account",
         origin.unwrap_or(&HeaderValue::from_static(""))
     )))
 }
 
-/// Returns true if a page of another origin made the request, according to the browser. A browser that does not send
-/// `Sec-Fetch-Site` still sends the origin.
+/// Returns true if, according to the browser, a page with a different origin made the request. A browser that does not
+/// send `Sec-Fetch-Site` still sends the origin.
 fn is_of_other_page(incoming: &IncomingRequest<'_>, origin: Option<&HeaderValue>) -> bool {
     match incoming.parts.headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes) {
         Some(b"same-origin" | b"none") => false,

@@ -1,4 +1,4 @@
-//! The timeout of the HTTP library for the head of a request, without a runtime timer for each request.
+//! Implements the HTTP library's timeout for the head of a request without a runtime timer for each request.
 //!
 //! A deadline is compared with the clock only when its connection is polled, at the latest by the next tick of
 //! [`poll_in_intervals`]. A head may therefore exceed its deadline by one interval. In return, a request adds no entry
@@ -41,7 +41,7 @@ impl Future for Deadline {
     }
 }
 
-/// Drives a connection until it ends or is given up. Polls it at regular intervals even if nothing happens on it.
+/// Drives a connection until it closes or is given up. Polls it at regular intervals even if nothing happens on it.
 pub(crate) async fn poll_in_intervals<C: Future, G>(
     connection: C,
     interval: Duration,
@@ -76,7 +76,8 @@ mod tests {
     const HEAD_TIME: Duration = Duration::from_secs(60);
     const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-    /// Returns how long a connection lives after receiving these bytes, and the response. Uses the test's own clock.
+    /// Returns how long a connection stays open after receiving the given bytes, and the response. Uses the test's own
+    /// clock.
     async fn life(sent: &'static [u8]) -> (Duration, Vec<u8>) {
         let (mut client, server) = duplex(1024);
         let respond = |_: Request<Incoming>| async { Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())) };
@@ -91,7 +92,7 @@ mod tests {
         client.write_all(sent).await.unwrap();
         let mut received = Vec::new();
         client.read_to_end(&mut received).await.unwrap();
-        assert!(!served.await.unwrap(), "the connection ends by its deadline");
+        assert!(!served.await.unwrap(), "the connection closes by its deadline");
         (began.elapsed(), received)
     }
 

@@ -3,7 +3,7 @@
 //! A socket that is closed with unread data is reset, and the reset discards the response before the client has read
 //! it. Many clients send their whole body first. Therefore only the sending side is closed after the response. What
 //! arrives after that is read and dropped until the client closes its side, within limits on time and amount. In the
-//! meantime, the connection is the first candidate to be closed when all places are in use (`limits/connections.rs`).
+//! meantime, the connection is the first candidate to be closed when all slots are in use (`limits/connections.rs`).
 
 use crate::clock;
 use crate::limits::connections::ConnectionState;
@@ -52,7 +52,7 @@ impl Lingering {
         }
     }
 
-    /// Reads and drops what arrives. Ready when the client has closed its side or a limit is reached.
+    /// Reads and drops what arrives. Completes when the client has closed its side or a limit is reached.
     fn poll_discard<S: AsyncRead + Unpin>(&mut self, stream: &mut S, cx: &mut Context<'_>) -> Poll<()> {
         let mut piece = [0; PIECE_BYTES];
         loop {
@@ -150,7 +150,7 @@ mod tests {
         client.read_to_string(&mut response).await.unwrap();
         assert_eq!(response, "refused");
         drop(client);
-        assert_eq!(task.await.unwrap().as_secs(), 13, "it ends with the client");
+        assert_eq!(task.await.unwrap().as_secs(), 13, "it closes when the client does");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! Accepts connections, limits their number and duration, and closes them on shutdown.
 //!
-//! A TLS handshake runs in its own task, so a client that is slow or fails does not delay others. It counts as a
-//! connection from the first packet.
+//! A TLS handshake runs in its own task, so a client that is slow or fails does not delay others. The client's
+//! connection is counted from its first packet on.
 
 use super::idle_timeout::poll_in_intervals;
 use super::plain_http;
@@ -54,7 +54,7 @@ struct AcceptedConnection<S> {
     place: OpenConnection,
 }
 
-/// Serves connections until `stop` is done. Then lets requests finish, but waits no longer than the shutdown time.
+/// Serves connections until `stop` completes. Then lets requests finish, but waits no longer than the shutdown time.
 pub(crate) async fn serve<E: Engine>(
     listening: ListenerSettings,
     service: Arc<Service<E>>,
@@ -64,7 +64,7 @@ pub(crate) async fn serve<E: Engine>(
     let graceful = GracefulShutdown::new();
     let mut handshakes = JoinSet::new();
     let mut stop = pin!(stop);
-    // Kept between iterations, because it may hold a connection for which there is no place yet.
+    // Kept between iterations, because it may hold a connection for which there is no slot yet.
     let mut accepting = Box::pin(accept(&listener, &connections));
     loop {
         tokio::select! {
@@ -92,7 +92,7 @@ pub(crate) async fn serve<E: Engine>(
     }
 }
 
-/// Returns the next connection, once there is a place for it.
+/// Returns the next connection, once there is a slot for it.
 async fn accept(listener: &TcpListener, connections: &Arc<ConnectionRegistry>) -> AcceptedConnection<TcpStream> {
     loop {
         match listener.accept().await {
@@ -116,7 +116,7 @@ async fn accept(listener: &TcpListener, connections: &Arc<ConnectionRegistry>) -
 }
 
 /// Performs the handshake and returns the encrypted connection, or `None` if the handshake fails, which also frees the
-/// place.
+/// slot.
 async fn handshake(
     acceptor: TlsAcceptor,
     accepted: AcceptedConnection<TcpStream>,
@@ -171,7 +171,7 @@ fn serve_one<S, E>(
     let task = tokio::spawn(async move {
         match poll_in_intervals(connection, LOOK_INTERVAL, || watch.look()).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => debug!("a connection ended: {error}"),
+            Ok(Err(error)) => debug!("a connection failed: {error}"),
             Err(reason) => {
                 if reason == GivenUp::SlowReader {
                     counters.count_slow_reader();

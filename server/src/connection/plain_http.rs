@@ -2,9 +2,10 @@
 //!
 //! Invariants:
 //!
-//! 1. The first byte decides, without a copy, so a TLS connection costs one additional system call.
-//! 2. Nothing of the request is kept, and at most [`DISCARDED_BYTES_MAX`] of it is read. The caller limits the time,
-//!    and the connection counts as one whose handshake is not complete.
+//! 1. The first byte determines the protocol. It is only peeked at, so a TLS connection costs one additional system
+//!    call.
+//! 2. No part of the request is kept, and at most [`DISCARDED_BYTES_MAX`] bytes of it are read. The caller limits the
+//!    time, and the connection counts as one whose handshake is not complete.
 
 use std::io::Result;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,5 +1,5 @@
-//! Detects clients that read their responses too slowly or not at all. It measures how much a connection has sent
-//! since it was unable to send more.
+//! Detects clients that read their responses too slowly or not at all. To do so, this module measures how much a
+//! connection has sent since its client first made it wait.
 
 use crate::clock;
 use crate::limits::connections::ConnectionState;
@@ -17,7 +17,7 @@ const PROGRESS_BYTES_MIN: u64 = RESPONSE_BYTES_PER_SECOND_MIN * RESPONSE_PROGRES
 /// The time in which a client must read that amount.
 const PROGRESS_TIME: Duration = Duration::from_secs(RESPONSE_PROGRESS_SECONDS);
 
-/// Measures since when a client has been reading too slowly.
+/// Measures how long a client has been reading too slowly.
 #[derive(Debug)]
 pub(crate) struct SendMonitor {
     began: Instant,

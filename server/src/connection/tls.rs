@@ -1,7 +1,7 @@
 //! Turns a certificate and its key into the TLS settings of the listener.
 //!
 //! Supports TLS 1.2 and 1.3 with the cipher suites that rustls considers safe, and only HTTP/1.1. Supports neither
-//! early data nor client certificates. Errors name the files and never show what is in the key.
+//! early data nor client certificates. Errors name the files and never show any part of the key.
 
 use crate::reload::Files;
 use anyhow::{Context, anyhow, bail};
@@ -15,7 +15,8 @@ const ENCRYPTED_KEY: &[u8] = b"-----BEGIN ENCRYPTED PRIVATE KEY-----";
 /// The header that marks an encrypted key in the older format.
 const ENCRYPTED_KEY_HEADER: &[u8] = b"Proc-Type: 4,ENCRYPTED";
 
-/// Returns the TLS settings from a PEM file of certificates, with the server's own first, and one with its key.
+/// Returns the TLS settings for two PEM files: one with the certificates, of which the first is the server's own, and
+/// one with the key.
 pub fn server_config(files: &Files<2>) -> anyhow::Result<ServerConfig> {
     let ([certificate_path, key_path], [certificates, key]) = (&files.paths, &files.contents);
     let chain = chain(certificate_path, certificates)?;

@@ -1,4 +1,4 @@
-//! Detects clients that stall: with sending the head of a request, or with reading a response.
+//! Detects clients that stall while they send the head of a request or read a response.
 
 use super::idle_timeout::IdleTimeout;
 use super::lingering::LingeringStream;
@@ -21,7 +21,7 @@ type BoxError = Box<dyn Error + Send + Sync>;
 pub(crate) struct ConnectionWatch {
     state: Arc<ConnectionState>,
     monitor: Arc<SendMonitor>,
-    /// Since when the connection has been waiting for a head, as of the previous check.
+    /// The time since which the connection had been waiting for a head when it was last checked.
     waiting: Option<u64>,
 }
 
@@ -67,9 +67,9 @@ where
 }
 
 impl ConnectionWatch {
-    /// Checks the connection and returns a reason if it must be closed. A head must not be pending in two checks in a
-    /// row. This applies to the first head of a connection and to one that has begun; a connection may be idle longer
-    /// between two requests.
+    /// Checks the connection and returns a reason if it must be closed. A head must not be pending in two consecutive
+    /// checks. This applies to the first head of a connection and to every head that has begun to arrive; between two
+    /// requests, a connection may be idle longer.
     pub(crate) fn look(&mut self) -> Option<GivenUp> {
         if self.monitor.is_too_slow() {
             return Some(GivenUp::SlowReader);

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::ErrorCode;
 
-/// The number of groups in which accounts are counted, which avoids a lock. Two accounts in the same group share half
-/// of the permits.
+/// The number of groups of accounts. Counting by group instead of by account avoids a lock. Two accounts in the same
+/// group share half of the permits.
 const GROUPS: usize = 256;
 
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Admission {
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
         Err(Failure::service(ErrorCode::ServerBusy).because(
-            "too many requests are in flight (--max-requests), or too many queries and batches of the account (half of that)",
+            "too many requests are in flight (--max-requests), or too many queries and batches of the account (half of that limit)",
         ))
     }
 

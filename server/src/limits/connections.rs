@@ -2,13 +2,13 @@
 //! requests, and chooses which connection to close when a limit is reached.
 //!
 //! Only connections without a request in progress are closed, in this order: first those that linger after a refusal,
-//! then those that never sent a valid credential, then those that did; within each group, the one that has waited
-//! longest. So clients that only hold connections cannot block others, and clients without a credential cannot
-//! displace those with one. A request is never interrupted in favor of another connection. Every connection has a
-//! quarter of a second for its first request before it can be closed to make room, so clients that reconnect as fast
-//! as they can do not displace a new connection.
+//! then those that never sent a valid credential, then those that did. Within each group, the connection that has
+//! waited longest is closed first. So clients that only hold connections cannot block others, and clients without a
+//! credential cannot displace those with one. A request is never interrupted in favor of another connection. Every
+//! connection has a quarter of a second for its first request before it can be closed to make room, so new connections
+//! are not displaced by clients that reconnect as fast as they can.
 //!
-//! This module must not know HTTP.
+//! This module must not depend on HTTP.
 
 use crate::clock;
 use model::limits::{HEAD_BYTES_UNCOUNTED, HEADS_BYTES_MAX};
@@ -22,9 +22,9 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tracing::debug;
 
-/// The time to wait for a place before another connection is closed to make room.
+/// The time to wait for a slot before another connection is closed to make room.
 const PLACE_INTERVAL: Duration = Duration::from_millis(100);
-/// The time for which a connection that has had no request keeps its place, even if others are waiting.
+/// The time for which a connection that has had no request keeps its slot, even if others are waiting.
 const FIRST_REQUEST_TIME: Duration = Duration::from_millis(250);
 /// A flag in the number of requests in progress: the connection is being closed.
 const CLOSING: u32 = 1 << 31;
@@ -55,20 +55,21 @@ pub(crate) struct ConnectionState {
     registry: Arc<ConnectionRegistry>,
     /// The number of requests in progress, combined with the flag [`CLOSING`].
     requests: AtomicU32,
-    /// When the last request began, or else the connection, in milliseconds since the registry was created.
+    /// When the last request began, or if there was none, when the connection was opened; in milliseconds since the
+    /// registry was created.
     since: AtomicU64,
     /// Whether the connection has had a request.
     is_used: AtomicBool,
     /// Whether a request had a valid credential.
     is_authenticated: AtomicBool,
-    /// Whether the connection ends after its current response, while the client may still be sending.
+    /// Whether the connection closes after its current response, while the client may still be sending.
     is_lingering: AtomicBool,
     /// The size of the head that is being received or whose request is in progress, in bytes.
     head_bytes: AtomicUsize,
     task: Mutex<Option<AbortHandle>>,
 }
 
-/// A place among the open connections; freed when dropped.
+/// The slot of an open connection; freed when dropped.
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
     state: Arc<ConnectionState>,
@@ -98,8 +99,8 @@ impl ConnectionRegistry {
         })
     }
 
-    /// Returns a place for a connection from this address, if necessary by closing another connection. Returns `None`
-    /// if the address already has the maximum number of connections.
+    /// Returns a slot for a connection from the given address, if necessary by closing another connection. Returns
+    /// `None` if the address already has the maximum number of connections.
     pub(crate) async fn admit(self: &Arc<Self>, address: IpAddr) -> Option<OpenConnection> {
         let address = counted_address(address);
         let of_address = self.lock().by_address.get(&address).copied().unwrap_or_default();
@@ -111,7 +112,7 @@ impl ConnectionRegistry {
             if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
                 break permit;
             }
-            // Repeated after each interval, because requests may have ended in the meantime, which makes their
+            // Retried after each interval, because requests may have finished in the meantime, which makes their
             // connections idle.
             self.close_longest_waiting(FIRST_REQUEST_TIME, |_| true);
             if let Ok(permit) = timeout(PLACE_INTERVAL, Arc::clone(&self.permits).acquire_owned()).await {
@@ -139,7 +140,7 @@ impl ConnectionRegistry {
     }
 
     /// Closes the matching connection that has waited longest without a request in progress. Closes none if that
-    /// connection has had less than this time for its first request.
+    /// connection has had less than `first_request_time` for its first request.
     fn close_longest_waiting(&self, first_request_time: Duration, is_meant: impl Fn(&ConnectionState) -> bool) -> bool {
         loop {
             let now = clock::instant();
@@ -157,7 +158,7 @@ impl ConnectionRegistry {
                 }
                 self.release_head(&state);
                 self.counters.displace();
-                debug!("closed an idle connection, because another one needs its place or its memory");
+                debug!("closed an idle connection to free its slot or its memory for another connection");
                 return true;
             }
         }
@@ -203,7 +204,7 @@ impl ConnectionState {
         self.requests.load(Ordering::Relaxed) == 0
     }
 
-    /// Returns true if the connection was opened after this time and has had no request.
+    /// Returns true if the connection was opened after the given time and has had no request.
     fn is_new(&self, since: u64) -> bool {
         let has_had_its_chance = self.is_used.load(Ordering::Relaxed) || self.is_lingering.load(Ordering::Relaxed);
         self.since.load(Ordering::Relaxed) > since && !has_had_its_chance
@@ -216,8 +217,8 @@ impl ConnectionState {
         (is_serving, is_authenticated, self.is_new(new_since), self.since.load(Ordering::Relaxed))
     }
 
-    /// Returns true if the connection must stay open until its client had time to send the rest of a rejected body, or
-    /// of a head that is malformed or too long.
+    /// Returns true if the connection must stay open until its client has had time to send the rest of a rejected body,
+    /// or of a head that is malformed or too long.
     pub(crate) fn lingers(&self) -> bool {
         if self.is_waiting() && self.head_bytes.load(Ordering::Relaxed) > 0 {
             self.is_lingering.store(true, Ordering::Relaxed);
@@ -238,7 +239,7 @@ impl ConnectionState {
         !self.is_waiting() || self.registry.count_head(self, bytes)
     }
 
-    /// Begins a request whose head was received at this instant. Returns `None` if the connection is being closed.
+    /// Begins a request whose head was received at the given instant. Returns `None` if the connection is being closed.
     pub(crate) fn begin_request(self: &Arc<Self>, at: Instant) -> Option<RequestInProgress> {
         if self.requests.fetch_add(1, Ordering::AcqRel) & CLOSING != 0 {
             return None;
@@ -259,14 +260,14 @@ impl ConnectionState {
 }
 
 impl RequestInProgress {
-    /// Records that the request has a valid credential, whatever its result.
+    /// Records that the request has a valid credential, whatever the result of the request.
     pub(crate) fn authenticate(&self) {
         if !self.0.is_authenticated.load(Ordering::Relaxed) {
             self.0.is_authenticated.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Records that the connection ends after the response while the client may still be sending.
+    /// Records that the connection closes after the response, while the client may still be sending.
     pub(crate) fn linger(&self) {
         self.0.is_lingering.store(true, Ordering::Relaxed);
     }
@@ -326,7 +327,7 @@ impl ConnectionCounters {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts an idle connection that was closed because another one needed its place or its memory.
+    /// Counts an idle connection that was closed to free its slot or its memory for another connection.
     pub(crate) fn displace(&self) {
         self.displaced.fetch_add(1, Ordering::Relaxed);
     }
@@ -341,13 +342,13 @@ impl ConnectionCounters {
     }
 }
 
-/// Returns how much a head counts: nothing as long as it fits into the buffer that every connection has.
+/// Returns the number of bytes that count for a head: none while it fits into the buffer that every connection has.
 fn counted(head_bytes: usize) -> isize {
     if head_bytes > HEAD_BYTES_UNCOUNTED { isize::try_from(head_bytes).unwrap_or(isize::MAX) } else { 0 }
 }
 
 /// Returns the address under which a connection is counted. For IPv6, this is the 64-bit network, because a host
-/// usually gets a whole one.
+/// usually gets a whole network.
 fn counted_address(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -372,7 +373,7 @@ mod tests {
         [192, 0, 2, last].into()
     }
 
-    /// Opens a connection whose task ends only when the connection is displaced.
+    /// Opens a connection whose task stops only when the connection is displaced.
     async fn open(registry: &Arc<ConnectionRegistry>) -> Arc<ConnectionState> {
         let place = registry.admit(address(1)).await.unwrap();
         let state = place.state();
@@ -452,7 +453,7 @@ mod tests {
             assert!(!is_closed(&busy));
             drop(request);
         });
-        assert!(is_closed(&busy), "its place was given away after the request had ended");
+        assert!(is_closed(&busy), "its slot was given away after the request had finished");
     }
 
     #[tokio::test(start_paused = true)]

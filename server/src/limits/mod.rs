@@ -1,7 +1,8 @@
-//! The limits of connections (`connections.rs`) and requests: the number in flight (`admission.rs`), the entities per
-//! second (`throttle/`), and the data that an account may store (`quota/`).
+//! The limits on connections (`connections.rs`) and on requests: the number of requests in flight (`admission.rs`), the
+//! number of entities per second (`throttle/`), and the data that an account may store (`quota/`).
 //!
-//! One step of the request path calls each of them. This folder must not know operations, formats or HTTP.
+//! Each of them is called by one step of the request path. Code in this folder must not depend on operations, formats
+//! or HTTP.
 
 use crate::request::memory::Usage;
 

@@ -15,7 +15,7 @@ pub(super) async fn run<E: Engine>(
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let name = read_table(context.body_format, context.body)?;
-    // UNVERIFIED (01 §2): the code for a body without a name.
+    // UNVERIFIED (01 §2): the error code for a body without a name.
     let name = name.ok_or_else(|| Failure::service(ErrorCode::PropertiesNeedValue))?;
     let name = TableName::new(&name).map_err(Failure::service)?;
     context.note_table_in_body(name.clone());

@@ -21,7 +21,7 @@ pub(super) async fn run<E: Engine>(
 pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure> {
     let key = address_key(context.keys(), ErrorCode::ResourceNotFound)?;
     let condition = context.condition("DELETE").map_err(Failure::query)?;
-    // UNVERIFIED (01 §8): the code for a request without `If-Match`.
+    // UNVERIFIED (01 §8): the error code for a request without `If-Match`.
     let condition = condition.ok_or_else(|| Failure::service(ErrorCode::MissingRequiredHeader))?;
     Ok(Mutation::Delete { key, condition })
 }

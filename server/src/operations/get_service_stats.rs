@@ -6,7 +6,7 @@ use crate::tables::AccountTables;
 use store::Engine;
 use wire::service_stats::{self, GeoReplication};
 
-/// Responds that the secondary endpoint is up to date, because it reads the data of the primary one.
+/// Responds that the secondary endpoint is up to date, because it reads the data of the primary endpoint.
 #[allow(clippy::unused_async, reason = "the table of operations calls all operations the same way")]
 pub(super) async fn run<E: Engine>(
     _: &AccountTables<'_, E>,

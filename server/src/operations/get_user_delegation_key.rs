@@ -22,7 +22,7 @@ pub(super) async fn run<E: Engine>(
 
 /// Rejects the operation in versions that do not have it.
 ///
-/// UNVERIFIED (08 §11.1): the code, which is the one for an operation that no version has.
+/// UNVERIFIED (08 §11.1): the error code, which is the same as for an operation that no version has.
 fn check_version(version: Version) -> Result<(), Failure> {
     if version < Version::USER_DELEGATION {
         return Err(Failure::query(ErrorCode::InvalidQueryParameterValue));

@@ -51,13 +51,13 @@ pub(super) fn decode(context: &OperationContext<'_>) -> Result<(Mutation, Insert
 }
 
 impl Inserted {
-    /// Returns the maximum length of the response, which also holds for a part of a batch.
+    /// Returns the maximum length of the response. The limit also holds for the response as a part of a batch.
     pub(super) fn response_bytes_max(&self, context: &OperationContext<'_>) -> usize {
         let entity = UnwrittenEntity::unstored(&self.key, self.echo.as_ref());
         EntityBounds::new(&context.entity_context(None)).measured_bound(&entity, None)
     }
 
-    /// Returns the response to the insert, which stored the entity with this Timestamp.
+    /// Returns the response to an insert that stored the entity with the given Timestamp.
     pub(super) fn response(
         self,
         context: &OperationContext<'_>,

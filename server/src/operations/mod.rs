@@ -1,8 +1,8 @@
 //! The operations of the Table service, one per file; the four ways to update an entity share one.
 //!
 //! Each has a function `run`, and the table of operations (`request/operation.rs`) determines which one runs. An
-//! operation decodes the request, calls [`AccountTables`], and creates an [`OperationResponse`]. This folder must not
-//! know engines, throttling, quotas, or how a response becomes HTTP.
+//! operation decodes the request, calls [`AccountTables`], and creates an [`OperationResponse`]. Code in this folder
+//! must not depend on engines, throttling, quotas, or how a response becomes HTTP.
 
 mod batch;
 mod create_table;
@@ -53,8 +53,7 @@ macro_rules! define_run {
 
 operation_table!(define_run);
 
-/// Returns the failure for an address below a table (02 §1). Only an insert is supported there; it inserts into that
-/// table.
+/// Returns the failure for a URL below a table (02 §1). Only an insert is supported there; it inserts into that table.
 ///
 /// UNVERIFIED (02 §1): that any name below a table is treated like `Tables`, and the responses to other methods.
 async fn refuse_nested<E: Engine>(

@@ -1,9 +1,9 @@
 //! Query Entities (specification 04).
 //!
 //! The scan passes each entity to a [`PageWriter`] as a borrow of the engine's memory, and the writer encodes it into
-//! the segments of the response body. So a page is in memory only once, as the bytes that will be sent. That memory is
-//! acquired before the page is written. If the client disconnects, the future of the request is dropped, and with it
-//! the scan.
+//! the segments of the response body. So a page is in memory only once, as the bytes that will be sent. The memory for
+//! these bytes is acquired before the page is written. If the client disconnects, the future of the request is dropped,
+//! and the scan with it.
 
 use crate::clock;
 use crate::request::{Failure, OperationContext};
@@ -74,7 +74,7 @@ fn addressed(resource: &Resource<'_>, ranges: Vec<KeyRange>) -> Vec<KeyRange> {
     ranges.iter().map(|range| range.intersect(&own)).filter(|range| !range.is_empty()).collect()
 }
 
-/// Returns the failure for an invalid filter. A function that the service does not support is rejected where
+/// Returns the failure for an invalid filter. A filter function that the service does not support is rejected where
 /// operations are executed.
 fn filter_failure(error: filter::FilterError) -> Failure {
     match error.code {
@@ -85,8 +85,8 @@ fn filter_failure(error: filter::FilterError) -> Failure {
 
 /// Returns the position at which the client continues.
 ///
-/// UNVERIFIED (04 §6): the code for a row key without a partition key, and for a token in the service's form that is
-/// malformed.
+/// UNVERIFIED (04 §6): the error code for a row key without a partition key, and for a malformed token in the service's
+/// form.
 fn position(options: &QueryOptions<'_>) -> Result<Option<Position>, Failure> {
     let malformed = || Failure::query(ErrorCode::InvalidInput);
     let key = |token: &str| {
@@ -112,10 +112,10 @@ fn tokens(next: &Position) -> Vec<(&'static str, String)> {
 
 /// The size at which a segment of a page is closed, in bytes.
 const SEGMENT_BYTES: usize = 64 * 1024;
-/// The maximum length of the end of a page, in bytes: `]}` or the end of a feed.
+/// The maximum length of the closing of a page, in bytes: `]}` or the end tag of a feed.
 const END_BYTES_MAX: usize = 16;
 
-/// The form in which entities of a page are written. It is owned, because the scan may outlive the request.
+/// The form in which the entities of a page are written. The data is owned, because the scan may outlive the request.
 struct PageForm {
     base: String,
     account: AccountName,
@@ -141,7 +141,7 @@ impl PageForm {
 
 /// Encodes entities into the segments of a response body.
 ///
-/// The page ends before it would become too long, but not before its first entity.
+/// The page ends before it becomes too long, but contains at least one entity.
 struct PageWriter {
     form: PageForm,
     bounds: EntityBounds,
@@ -197,14 +197,14 @@ impl PageWriter {
             || self.bounds.measured_bound(&entity, self.form.select.as_ref()) <= room
     }
 
-    /// Moves the segment that is being written to the full ones if it is large enough.
+    /// Moves the segment that is being written to the full segments if it is large enough.
     fn close_segment(&mut self) {
         if self.open.len() < SEGMENT_BYTES {
             return;
         }
         let mut full = std::mem::replace(&mut self.open, Vec::with_capacity(SEGMENT_BYTES + SEGMENT_BYTES / 8));
         if full.capacity() - full.len() > SEGMENT_BYTES {
-            // A long entity makes the buffer grow to twice the size it needs.
+            // A long entity makes the buffer grow to twice the necessary size.
             full.shrink_to_fit();
         }
         self.full_bytes += full.len();

@@ -15,7 +15,7 @@ use wire::{ErrorCode, QueryOptions, continuation, filter};
 
 /// The maximum number of bytes written for a table, apart from the service URL: its name, its entry and its URLs.
 ///
-/// A page with the maximum number of tables is shorter than the longest page.
+/// With this limit, a page with the maximum number of tables is shorter than the longest allowed page.
 const TABLE_BYTES_MAX: usize = 1024;
 
 /// Responds with one page of the matching tables, in the order of their folded names.
@@ -38,8 +38,8 @@ pub(super) async fn run<E: Engine>(
     Ok(OperationResponse { continuation, ..response })
 }
 
-/// Checks that the filter uses only the table name. The service responds with 500 to other properties (04 §7). This
-/// server responds with 400, because the request is wrong.
+/// Checks that the filter uses only the table name. The service responds with 500 to a filter on other properties (04
+/// §7). This server responds with 400, because the error is in the request.
 fn check_properties(filter: Option<&Filter>) -> Result<(), Failure> {
     if filter.is_none_or(Filter::uses_only_table_name) {
         return Ok(());
@@ -47,7 +47,7 @@ fn check_properties(filter: Option<&Filter>) -> Result<(), Failure> {
     Err(Failure::query(ErrorCode::InvalidInput))
 }
 
-/// Returns at most `limit` matching tables, and the next match after them.
+/// Returns at most `limit` matching tables, and the match that follows them.
 async fn page<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,

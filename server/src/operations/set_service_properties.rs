@@ -20,8 +20,9 @@ pub(super) async fn run<E: Engine>(
 
 /// Returns the failure for rejected XML; the log shows the cause.
 ///
-/// UNVERIFIED (10 §1): recorded are too many rules, bad `Days`, missing elements and an empty root; tested is a rule
-/// with too many origins or headers. The code of every other error, and of an empty body, is derived from these.
+/// UNVERIFIED (10 §1): the responses to too many rules, invalid `Days`, missing elements and an empty root were
+/// recorded, and the response to a rule with too many origins or headers was tested. The codes for all other errors,
+/// and for an empty body, are derived from these.
 fn refusal(refusal: ServicePropertiesError) -> Failure {
     let code = match refusal {
         ServicePropertiesError::Cors(

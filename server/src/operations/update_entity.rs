@@ -21,7 +21,8 @@ pub(super) async fn run<E: Engine>(
 
 /// Returns the mutation that the request describes.
 pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure> {
-    // No entity has a key that is too long. An upsert does not look for one (01 §3, UNVERIFIED for upserts).
+    // No stored entity has a key that is too long, so such an entity is not found. An upsert does not look for an
+    // entity (01 §3, UNVERIFIED for upserts).
     let too_long = match context.headers.if_match {
         Some(_) => ErrorCode::ResourceNotFound,
         None => ErrorCode::PropertyValueTooLarge,
@@ -32,7 +33,7 @@ pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure
     let is_merge = matches!(context.kind, OperationKind::MergeEntity | OperationKind::InsertOrMergeEntity);
     let condition = context.condition(if is_merge { "MERGE" } else { "PUT" }).map_err(Failure::query)?;
     if condition.is_none() && context.version < Version::UPSERT {
-        // UNVERIFIED (01 §8): the code in versions before upserts existed.
+        // UNVERIFIED (01 §8): the error code in versions before upserts existed.
         return Err(Failure::service(ErrorCode::MissingRequiredHeader));
     }
     Ok(match (is_merge, condition) {

@@ -6,13 +6,13 @@
 //!
 //! Invariants:
 //!
-//! 1. Without the option there is no `Rehearsal`, and each of these places costs one check of an empty `Option`.
-//! 2. Stored data is not affected: what a program has written is there once the condition has passed.
-//! 3. Every sequence of pages ends, and contains the same entities as without the option.
+//! 1. Without the option there is no `Rehearsal`, and each of these calls costs one check of an empty `Option`.
+//! 2. Stored data is not affected: once a condition has passed, everything that a program has written is visible.
+//! 3. Every sequence of pages is finite and contains the same entities as without the option.
 //! 4. All random decisions come from one seed, with a separate sequence for each condition. The same requests in the
 //!    same order therefore meet the same conditions.
 //!
-//! This folder must not know HTTP, formats, or where its settings come from.
+//! Code in this folder must not depend on HTTP, on formats, or on where its settings come from.
 
 mod pages;
 mod pending;
@@ -44,9 +44,9 @@ pub(crate) struct Rehearsal {
     empty_pages: Chance,
     short_pages: Chance,
     deletions: PendingChanges<(AccountName, String), ()>,
-    /// Changed service properties, and the earlier ones that stay in effect for now.
+    /// Changed service properties, and the earlier properties that remain in effect for now.
     properties: PendingChanges<AccountName, Arc<ServiceProperties>>,
-    /// Changed stored access policies, and the earlier ones that stay in effect for now.
+    /// Changed stored access policies, and the earlier policies that remain in effect for now.
     policies: PendingChanges<(AccountName, String), StoredAccessPolicies>,
 }
 
@@ -66,7 +66,7 @@ impl Chance {
 }
 
 impl Rehearsal {
-    /// Starts rehearsing, and logs the seed with which it can be repeated.
+    /// Starts the rehearsal, and logs the seed with which it can be repeated.
     pub(crate) fn start(settings: RehearsalSettings, clock: Arc<dyn Clock>) -> Self {
         let seed = settings.seed();
         warn!(
@@ -90,7 +90,8 @@ impl Rehearsal {
         }
     }
 
-    /// Forgets the changes that are not in effect yet, of one account or of all, because their data has been replaced.
+    /// Discards the changes of one account or of all accounts that are not in effect yet, because the data of these
+    /// accounts has been replaced.
     pub(crate) fn forget_changes(&self, account: Option<&AccountName>) {
         let is_gone = |of: &AccountName| account.is_none_or(|account| account == of);
         self.deletions.forget_where(|(of, _)| is_gone(of));
@@ -143,8 +144,8 @@ impl Rehearsal {
         self.properties.add(account.clone(), current, self.clock.now());
     }
 
-    /// Returns the earlier properties of an account that are still in effect, or `None` if the stored ones are in
-    /// effect.
+    /// Returns the earlier properties of an account if they are still in effect, or `None` if the stored properties are
+    /// in effect.
     pub(crate) fn earlier_properties(&self, account: &AccountName) -> Option<Arc<ServiceProperties>> {
         self.properties.until_effect(account, self.clock.now())
     }
@@ -159,13 +160,14 @@ impl Rehearsal {
         self.policies.add(key(table), current, self.clock.now());
     }
 
-    /// Returns the earlier policies of a table that are still in effect, or `None` if the stored ones are in effect.
+    /// Returns the earlier policies of a table if they are still in effect, or `None` if the stored policies are in
+    /// effect.
     pub(crate) fn earlier_policies(&self, table: &TableKey) -> Option<StoredAccessPolicies> {
         self.policies.until_effect(&key(table), self.clock.now())
     }
 }
 
-/// The target of log events about the effect on single requests.
+/// The target of log events about the effect on individual requests.
 const LOG: &str = "rowhouse::rehearsal";
 
 fn key(table: &TableKey) -> (AccountName, String) {

@@ -1,11 +1,12 @@
-//! The pages of queries: ended at a partition boundary, cut short, or empty with a continuation token.
+//! Makes the pages of queries end at a partition boundary, cuts them short, or makes them empty with a continuation
+//! token.
 //!
-//! A page after another one usually begins with an entity, because the scan looks ahead. To allow an empty page in
-//! between, a token here names the position immediately after the last entity of the page: its row key followed by
-//! U+0000, which no key contains. Each empty page adds one more of these characters. So every token lies after the
-//! previous one but not after the next entity, and the number of the characters limits the number of empty pages.
+//! A page that follows another page usually begins with an entity, because the scan looks ahead. To allow an empty page
+//! in between, the token names the position immediately after the last entity of the page: its row key followed by
+//! U+0000, which no key contains. Each empty page adds one more of these characters. So every token's position is after
+//! the previous one but not after the next entity, and the number of these characters limits the number of empty pages.
 //!
-//! This module must not know the format of a token.
+//! This module must not depend on the format of a token.
 
 use super::settings::Share;
 use super::{LOG, Rehearsal};
@@ -15,13 +16,13 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use store::{Engine, EntitySink, Intake, ReadError, Scan, ScanEnd, TableKey};
 use tracing::debug;
 
-/// The maximum number of times a page is halved: the shortest of 1,000 entities is a page of one.
+/// The maximum number of times that a page is halved. A page of 1,000 entities can shrink to a page of one.
 const HALVINGS_MAX: u32 = 10;
 /// Follows the row key in a position immediately after an entity.
 const AFTER: char = '\0';
 
 impl Rehearsal {
-    /// Scans one page like the engine, but may end it earlier.
+    /// Scans one page as the engine does, but may end it earlier than the engine would.
     pub(crate) async fn scan<E: Engine, S: EntitySink>(
         &self,
         engine: &E,
@@ -51,12 +52,12 @@ impl Rehearsal {
         };
         debug!(
             target: LOG,
-            table = %table.name, is_empty, taken = end.taken, has_token = next.is_some(), "the page is a rehearsed one"
+            table = %table.name, is_empty, taken = end.taken, has_token = next.is_some(), "the page was changed by the rehearsal"
         );
         Ok((sink.inner, ScanEnd { next, ..end }))
     }
 
-    /// Returns the position after a page that may have entities. `last` is the last range of keys of the query.
+    /// Returns the position after a page that may contain entities. `last` is the query's last key range.
     fn next_of_page(
         &self,
         next: Option<Position>,
@@ -68,7 +69,8 @@ impl Rehearsal {
         match (next, after) {
             (Some(next), None) => Some(next),
             (Some(_), Some(after)) => Some(after),
-            // One more page, which will be empty. A position outside the range of a credential is never named.
+            // One more page, which will be empty. A token never names a position outside the key range of the
+            // credential.
             (None, Some(after)) if last.is_some_and(|range| is_before_end(&after, range)) => {
                 self.empty_pages.hits(share).then_some(after)
             }
@@ -76,8 +78,8 @@ impl Rehearsal {
         }
     }
 
-    /// Returns the maximum number of results of a page that could have `limit` of them. Small pages are as likely as
-    /// large ones.
+    /// Returns the maximum number of results for a page that could contain up to `limit` results. Small pages are as
+    /// likely as large ones.
     fn page_limit(&self, limit: usize) -> usize {
         if !self.short_pages.hits(self.settings.short_pages) {
             return limit;
@@ -86,8 +88,8 @@ impl Rehearsal {
         (limit >> halvings).max(1)
     }
 
-    /// Returns the maximum number of tables in a page that could have `limit` of them. Only the first page may be
-    /// empty.
+    /// Returns the maximum number of tables for a page that could contain up to `limit` tables. Only the first page may
+    /// be empty.
     pub(crate) fn table_page_limit(&self, limit: usize, is_first: bool) -> usize {
         if is_first && self.empty_pages.hits(self.settings.empty_pages) {
             return 0;
@@ -101,12 +103,13 @@ fn may_be_empty(from: Option<&Position>) -> bool {
     from.is_none_or(|from| (1..=REHEARSAL_EMPTY_PAGES_MAX).contains(&marks(from)))
 }
 
-/// Returns the number of marks at the end of a position's row key.
+/// Returns the number of [`AFTER`] characters at the end of a position's row key.
 fn marks(position: &Position) -> usize {
     position.keys().map_or(0, |keys| keys.row.chars().rev().take_while(|c| *c == AFTER).count())
 }
 
-/// Returns the position after this one and before the next entity, or `None` if this may be the position of an entity.
+/// Returns the position after the given one and before the next entity, or `None` if the given position may be that of
+/// an entity.
 fn following(position: &Position) -> Option<Position> {
     let keys = position.keys().filter(|_| marks(position) > 0)?;
     Some(Position::new(&keys.partition, &format!("{}{AFTER}", keys.row)))
@@ -116,7 +119,7 @@ fn is_before_end(position: &Position, range: &KeyRange) -> bool {
     range.end.as_ref().is_none_or(|end| position.as_bytes() < end.as_slice())
 }
 
-/// The boundaries between partition servers: they are at the same partitions in every query.
+/// The boundaries between partition servers. They are at the same partitions in every query.
 #[derive(Debug, Clone, Copy)]
 struct PartitionBoundaries {
     share: Share,

@@ -1,6 +1,6 @@
 //! Changes that were made but are not in effect yet, in a bounded amount of memory.
 //!
-//! This module must not know what changes, nor read a clock.
+//! This module must not know what changes, and must not read a clock.
 
 use model::DateTime;
 use model::limits::REHEARSAL_CHANGES_MAX;
@@ -31,7 +31,8 @@ struct Change<V> {
 }
 
 impl<K: Eq + Hash, V: Clone> PendingChanges<K, V> {
-    /// Creates changes that take effect after this delay; immediately if it is zero.
+    /// Creates an empty collection whose changes take effect after the given delay, or immediately if the delay is
+    /// zero.
     pub(super) fn new(time: Duration) -> Self {
         let ticks = i64::try_from(time.as_nanos() / 100).unwrap_or(i64::MAX);
         Self { ticks, changes: Mutex::new(Changes { by_key: HashMap::new(), count: 0 }) }
@@ -73,14 +74,14 @@ impl<K: Eq + Hash, V: Clone> PendingChanges<K, V> {
         changes.count_again();
     }
 
-    /// Returns true if a change is not in effect yet. A change in the future was made before the clock was set back,
-    /// and is in effect.
+    /// Returns true if a change is not in effect yet. A change whose time is in the future was made before the clock
+    /// was set back, and is in effect.
     fn is_pending(&self, change: &Change<V>, now: DateTime) -> bool {
         (0..self.ticks).contains(&(now.ticks() - change.made.ticks()))
     }
 
     fn changes(&self) -> MutexGuard<'_, Changes<K, V>> {
-        // No change of the map can panic halfway.
+        // No change to the map can panic halfway.
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

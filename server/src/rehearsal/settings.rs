@@ -60,7 +60,7 @@ pub struct RehearsalSettings {
     pub(super) busy: Share,
     targets: bool,
     pub(super) lost_answers: Share,
-    /// The minimum and the maximum.
+    /// The minimum and the maximum latency.
     pub(super) latency: Option<(Duration, Duration)>,
     /// The time after which new service properties take effect.
     pub(super) properties: Duration,
@@ -103,8 +103,8 @@ impl fmt::Display for RehearsalError {
 impl std::error::Error for RehearsalError {}
 
 impl RehearsalSettings {
-    /// Parses a list, which contains names of conditions, each optionally followed by `=` and a value, `all` for every
-    /// condition that the list does not name, and `seed=N`. The list can also be just `off`.
+    /// Parses a list of conditions. Each item is the name of a condition, optionally followed by `=` and a value;
+    /// `all`, for every condition that the list does not name; or `seed=N`. The list can also be just `off`.
     ///
     /// ```
     /// let settings = rowhouse_server::RehearsalSettings::parse("all,busy=20%,latency=off,seed=7")?;
@@ -150,7 +150,7 @@ impl RehearsalSettings {
         CONDITIONS.iter().any(|condition| (condition.show)(self).is_some())
     }
 
-    /// Returns true if requests beyond the targets of the service are refused. This is throttling, which has its own
+    /// Returns true if requests beyond the targets of the service are refused. Throttling does this, and has its own
     /// settings.
     pub fn rehearses_targets(&self) -> bool {
         self.targets
@@ -175,7 +175,7 @@ fn read_seed(value: &str) -> Result<u64, RehearsalError> {
     value.parse().map_err(|_| RehearsalError::Value { name: "seed", value: value.to_owned(), form })
 }
 
-/// Writes the conditions that are on, with their values.
+/// Formats the conditions that are on, with their values.
 impl fmt::Display for RehearsalSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let values = CONDITIONS.iter().filter_map(|condition| Some((condition.name, (condition.show)(self)?)));

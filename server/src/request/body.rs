@@ -20,15 +20,16 @@ use wire::{ErrorCode, ServiceError};
 const BODY_TIME: Duration = Duration::from_secs(30);
 /// The interval between checks that a body makes progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(REQUEST_BODY_PROGRESS_SECONDS as u64);
-/// The minimum number of bytes of a body that must arrive in one interval, unless the body is complete earlier.
+/// The minimum number of bytes of a body that must arrive in one interval, unless the body is complete before the
+/// interval ends.
 const PROGRESS_BYTES_MIN: usize = REQUEST_BODY_BYTES_PER_SECOND_MIN * REQUEST_BODY_PROGRESS_SECONDS;
-/// The number of bytes of a rejected body that are read and dropped beyond the maximum size.
+/// The number of bytes beyond the maximum size that are read from a rejected body and dropped.
 const DRAINED_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX;
 /// The maximum size of a body that is read and dropped after its request was rejected, in bytes.
 const DISCARDED_BYTES_MAX: u64 = 64 * 1024;
 /// The memory that each byte of a body requires: for the byte itself, and for the records made from the body.
 const MEMORY_FACTOR: usize = 2;
-/// The minimum size of a buffer for a body that is larger, in bytes.
+/// The minimum size of the buffer for a body that is at least this long, in bytes.
 const BUFFER_BYTES_MIN: usize = 8 * 1024;
 
 #[derive(Debug)]
@@ -132,10 +133,10 @@ impl<'m> BodyBuffer<'m> {
     }
 }
 
-/// Returns the failure of a request whose body breaks off. The HTTP library reports a malformed chunk like the
-/// standard library reports invalid data, and passes on the connection error if the client has disconnected.
+/// Returns the failure of a request whose body breaks off. The HTTP library reports a malformed chunk in the same way
+/// as the standard library reports invalid data, and passes on the connection error if the client has disconnected.
 ///
-/// UNVERIFIED (06 §6): the code, where the service responds with an HTML page.
+/// UNVERIFIED (06 §6): the error code, where the service responds with an HTML page.
 fn unreadable(error: &hyper::Error) -> BodyFailure {
     let kind = error.source().and_then(|source| source.downcast_ref()).map(io::Error::kind);
     match kind {

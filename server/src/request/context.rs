@@ -27,11 +27,11 @@ pub(crate) struct RequestContext<'r> {
     pub(crate) credential: CredentialKind,
     /// The principal of the token and the inputs for its user delegation key, if it is requested.
     pub(crate) delegator: Option<Delegator>,
-    /// Whether the credential is valid. This says nothing about what it allows.
+    /// Whether the credential is valid, regardless of what it allows.
     pub(crate) is_authenticated: bool,
     /// Where clients get tokens: the value of `WWW-Authenticate`.
     pub(crate) challenge: Option<HeaderValue>,
-    /// Whether the response names the emulator's version, independent of the request.
+    /// Whether the response names the emulator's version, whatever version the request names.
     pub(crate) names_emulator_version: bool,
     /// The version in the response; set after the request is authenticated.
     pub(crate) version: Option<Version>,
@@ -40,12 +40,12 @@ pub(crate) struct RequestContext<'r> {
     pub(crate) table: Option<Cow<'r, str>>,
     /// The table in the body: the one to create, or the one of the first operation of a batch.
     pub(crate) table_in_body: OnceLock<TableName>,
-    /// Whether the front end responds, whose errors are XML: for operations on the account and on policies, and for
-    /// preflight requests.
+    /// Whether the front end responds, and errors are therefore XML. It responds to operations on the account and on
+    /// policies, and to preflight requests.
     pub(crate) is_front_end: bool,
     /// The format of the response and of errors; set after it was negotiated.
     pub(crate) format: Option<Format>,
-    /// The preference in the `Prefer` header; errors repeat it.
+    /// The preference in the `Prefer` header; error responses repeat it.
     pub(crate) preference: Option<Preference>,
     /// Whether the client set a timeout shorter than the default.
     pub(crate) has_own_timeout: bool,
@@ -110,7 +110,7 @@ impl<'r> RequestContext<'r> {
 /// Returns true if the front end responds, in XML: for operations on the account and on policies.
 pub(crate) fn is_of_front_end(resource: &Resource<'_>, restype: Option<&str>, comp: Option<&str>) -> bool {
     match resource {
-        // Service properties below a table. A client whose endpoint ends in the name of a table requests them
+        // Service properties below a table. A client whose endpoint URL ends with the name of a table requests them
         // (recorded).
         Resource::Entities(_) | Resource::Nested { .. } if restype == Some("service") && comp.is_some() => true,
         Resource::Service => restype.is_some() || comp.is_some(),

@@ -10,7 +10,7 @@ use store::{CatalogError, CommitError, Fault, ReadError};
 use wire::entity_body::BodyError;
 use wire::{ErrorCode, ServiceError};
 
-/// The part of the service that found the error. It determines form and headers of the response (06 §1).
+/// The part of the service that found the error. It determines the form and the headers of the response (06 §1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layer {
     /// Signature, date or account.
@@ -58,7 +58,7 @@ impl Failure {
     /// Creates the failure for a credential without a principal, in an operation that only principals can request. The
     /// message is the one that the service uses for blobs.
     ///
-    /// UNVERIFIED (08 §11.1): that signatures in the URL cause it like account keys do.
+    /// UNVERIFIED (08 §11.1): that signatures in the URL cause this error, as account keys do.
     pub(crate) fn needs_bearer() -> Self {
         Self::authentication("Only authentication scheme Bearer is supported")
     }
@@ -70,7 +70,7 @@ impl Failure {
 
     /// Converts a denial (08 §9).
     ///
-    /// UNVERIFIED (08 §6): the code of a write outside the key range, other than an insert.
+    /// UNVERIFIED (08 §6): the error code for a write, other than an insert, outside the key range.
     pub(crate) fn denied(denial: Denial) -> Self {
         Self::service(match denial {
             Denial::Source(address) => ServiceError::new(
@@ -111,9 +111,9 @@ impl From<Fault> for Failure {
             }
             // The engine logs when this state begins and ends; logging every request would add nothing.
             Fault::Full | Fault::Suspended => Self::service(ErrorCode::ServerBusy),
-            // The engine logged the error of the write, which many requests share.
+            // The engine has already logged the error of the write, because many requests share it.
             Fault::Interrupted => Self::service(ErrorCode::InternalError),
-            // The write may have been done, and clients expect that with this code.
+            // The write may have been executed, and clients that receive this code expect that.
             Fault::Unknown(_) => Self { source: Some(Box::new(fault)), ..Self::service(ErrorCode::OperationTimedOut) },
             Fault::Damaged(_) | Fault::Storage(_) => Self::internal(fault),
         }
@@ -172,7 +172,7 @@ impl From<CommitError> for Failure {
     }
 }
 
-/// Returns the code for a refused mutation (06 §2).
+/// Returns the error code for a refused mutation (06 §2).
 pub(crate) fn refusal_code(refusal: MutationError) -> ErrorCode {
     match refusal {
         MutationError::AlreadyExists => ErrorCode::EntityAlreadyExists,

@@ -1,7 +1,7 @@
 //! The headers that determine how a request is handled.
 //!
-//! [`Head`] finds all of them in one pass; a lookup by name would hash each name, whether the header is present or
-//! not. [`Headers`] are those on which an operation depends, as strings; each part of a batch has its own.
+//! [`Head`] finds all of them in one pass; a lookup by name would hash each name, whether or not the header is present.
+//! [`Headers`] contains the headers on which an operation depends, as strings; each part of a batch has its own.
 
 use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue};

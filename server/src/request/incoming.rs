@@ -16,11 +16,11 @@ pub(crate) struct IncomingRequest<'r> {
     pub(crate) parts: &'r Parts,
     pub(crate) head: Head<'r>,
     pub(crate) connection: ConnectionInfo,
-    /// When the head had been read.
+    /// The time at which the complete head had been read.
     pub(crate) started: Instant,
     /// The same moment as a time of day.
     pub(crate) now: SystemTime,
-    /// The same moment by the clocks of clients, if a test moved the server's clock.
+    /// The same moment as a time of day by the clients' clocks, if a test moved the server's clock.
     pub(crate) now_of_clients: Option<SystemTime>,
     /// The host in the request; empty if there is none.
     pub(crate) host: &'r str,
@@ -30,8 +30,8 @@ pub(crate) struct IncomingRequest<'r> {
 }
 
 impl<'r> IncomingRequest<'r> {
-    /// Creates a request whose head was read at this instant, which is this time of day. `domains` are the domains
-    /// under which accounts are addressed in host style.
+    /// Creates a request whose head was read at the given instant and time of day. `domains` are the domains under
+    /// which accounts are addressed in host style.
     pub(crate) fn new(
         parts: &'r Parts,
         connection: ConnectionInfo,
@@ -46,8 +46,8 @@ impl<'r> IncomingRequest<'r> {
     }
 
     /// Rejects a request without a host, or with a host that cannot be a name or an address with a port. Also rejects
-    /// requests that intermediaries could interpret differently: those with two hosts, or with a body in an encoding
-    /// other than only chunked. In these cases it is uncertain where the next request begins, so the connection is
+    /// requests that intermediaries could interpret differently: those with two hosts, or with a transfer encoding
+    /// other than `chunked` alone. In these cases it is uncertain where the next request begins, so the connection is
     /// closed.
     pub(crate) fn check_head(&self) -> Result<(), BodyFailure> {
         let head = &self.head;
@@ -66,8 +66,9 @@ impl<'r> IncomingRequest<'r> {
 
     /// Returns the version that the request names, or `None` if it names none.
     ///
-    /// If the credential is in the URL, the version may be there, too; the version of the signature is the last resort
-    /// (08 §10, which takes precedence over 02 §7: no signature binds a request to its own version).
+    /// If the credential is in the URL, the version may also be in the URL; the version of the signature is used if the
+    /// request names no other version (08 §10, which takes precedence over 02 §7: no signature binds a request to the
+    /// version of the signature).
     pub(crate) fn version(&self) -> Result<Option<Version>, Failure> {
         let (head, options) = (&self.head, &self.options);
         let is_signed = options.signature.is_some() && (head.authorization.is_none() || self.is_bound_to_user());
@@ -83,13 +84,14 @@ impl<'r> IncomingRequest<'r> {
         version.map(Some).ok_or_else(|| Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue))
     }
 
-    /// Returns true if the URL has a signature that is bound to a user. In that case, the token in the header is not
-    /// what authorizes the request (08 §11).
+    /// Returns true if the URL has a signature that is bound to a user. In that case, the signature authorizes the
+    /// request, and the token in the header does not (08 §11).
     pub(crate) fn is_bound_to_user(&self) -> bool {
         self.options.signature.is_some() && self.options.signed_user.as_deref().is_some_and(|user| !user.is_empty())
     }
 
-    /// Returns the signature, or the principal of the token, that granted this; `None` for the account's keys.
+    /// Returns the signature, or the principal of the token, on which the grant is based; `None` for the account's
+    /// keys.
     pub(crate) fn credential<'g>(&'g self, grant: &'g Grant) -> Option<&'g str> {
         match &grant.scope {
             Scope::Owner | Scope::Nothing(_) => None,
@@ -110,7 +112,7 @@ impl<'r> IncomingRequest<'r> {
     }
 }
 
-/// Returns the host that the client addressed: from an absolute target, or else from the `Host` header.
+/// Returns the host that the client addressed: the host of an absolute target, or else the value of the `Host` header.
 fn host<'r>(parts: &'r Parts, head: &Head<'r>) -> &'r str {
     let header = || head.host.and_then(|value| value.to_str().ok());
     parts.uri.authority().map(http::uri::Authority::as_str).or_else(header).unwrap_or_default()

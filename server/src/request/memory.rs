@@ -1,9 +1,9 @@
-//! Memory for the bodies of requests and responses. It is acquired as a body arrives and before a response is written,
-//! and released when the response was sent.
+//! Memory for the bodies of requests and responses. Memory is acquired as a body arrives and before a response is
+//! written, and released when the response has been sent.
 //!
 //! A request that finds too little free memory waits for a short time, in the order of arrival, and is then refused as
-//! "server busy". No account can hold more than half of the memory, and no signature or token more than a quarter. So
-//! a client that stalls with its bodies cannot block the others.
+//! "server busy". No account can hold more than half of the memory, and no signature or token more than a quarter. So a
+//! client whose bodies stall cannot block the others.
 //!
 //! Invariant: a request acquires memory before it uses it, and never after it has written, because "server busy"
 //! implies that nothing was written.
@@ -31,7 +31,7 @@ pub(crate) const REQUEST_MEMORY_BYTES_MAX: usize = 2 * PAGE_BODY_BYTES_MAX;
 pub const MEMORY_BYTES_MIN: usize = 2 * REQUEST_MEMORY_BYTES_MAX;
 /// The unit in which memory is counted, in bytes. A semaphore has a limited number of permits.
 const UNIT_BYTES: usize = 1024;
-/// The number of accounts and credentials above which those that hold nothing are forgotten.
+/// The number of accounts and credentials above which those that hold no memory are dropped from the map.
 const HOLDERS_KEPT: usize = 1024;
 
 const _: () = assert!(2 * REQUEST_BODY_BYTES_MAX <= REQUEST_MEMORY_BYTES_MAX);
@@ -146,7 +146,7 @@ impl BodyMemory {
 }
 
 impl RequestMemory<'_> {
-    /// Acquires this much more memory. A request for more than the maximum counts as one for the maximum.
+    /// Acquires the given additional amount of memory. If the total would exceed the maximum, acquires the maximum.
     pub(crate) async fn acquire(&self, bytes: usize) -> Result<(), Failure> {
         if bytes <= UNCOUNTED_BYTES {
             return Ok(());
@@ -172,7 +172,7 @@ impl MemoryPermit {
         self.permits.last().map_or(0, OwnedSemaphorePermit::num_permits)
     }
 
-    /// Acquires memory up to this many units in total, if it is free at the moment.
+    /// Acquires memory up to a total of `units`, if it is free at the moment.
     fn try_grow(&mut self, units: usize) -> bool {
         let missing = self.missing(units);
         let more: Vec<_> = self.permits.iter().map_while(|permit| acquire_free(permit, missing)).collect();
@@ -183,7 +183,7 @@ impl MemoryPermit {
         is_complete
     }
 
-    /// Waits until it has this many units.
+    /// Waits until the permit has the given number of units.
     async fn grow(&mut self, units: usize) {
         let missing = u32::try_from(self.missing(units)).unwrap_or(u32::MAX);
         let mut more = Vec::with_capacity(self.permits.len());
@@ -204,7 +204,7 @@ impl MemoryPermit {
         }
     }
 
-    /// Releases everything beyond this many bytes.
+    /// Releases everything beyond `bytes`.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         let excess = self.units().saturating_sub(bytes.div_ceil(UNIT_BYTES));
         for permit in &mut self.permits {

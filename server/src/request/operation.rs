@@ -39,7 +39,7 @@ pub(crate) enum PayloadKind {
     Nothing,
     /// Entities or tables, in JSON or Atom.
     Negotiated,
-    /// Service XML, independent of what the client accepts (specification 10).
+    /// Service XML, whatever the client accepts (specification 10).
     Xml,
     /// The parts of a batch, each in its own format.
     Parts,
@@ -86,7 +86,7 @@ pub(crate) struct OperationInfo {
     pub(crate) request: PayloadKind,
     /// The body of a successful response.
     pub(crate) response: PayloadKind,
-    /// Whether the response follows `Prefer` and says so (02 §2).
+    /// Whether the response honors `Prefer` and states that it did (02 §2).
     pub(crate) has_preference: bool,
     pub(crate) throttle_unit: ThrottleUnit,
 }
@@ -94,7 +94,7 @@ pub(crate) struct OperationInfo {
 /// Passes the table of operations to a macro.
 ///
 /// A row contains the kind and its name, the module of `operations/` that runs it, methods and URL, what a credential
-/// must allow, whether it writes, the bodies of request and response, whether it follows `Prefer`, and its throttling
+/// must allow, whether it writes, the bodies of request and response, whether it honors `Prefer`, and its throttling
 /// unit.
 macro_rules! operation_table {
     ($callback:ident) => {
@@ -211,7 +211,7 @@ macro_rules! define_operations {
             /// The request was rejected before its operation was known.
             #[default]
             Unknown,
-            /// The request of a browser before a request to another origin (CORS).
+            /// The request that a browser sends before a request to a different origin (CORS).
             PreflightRequest,
             /// A file of the explorer, which is not an operation of the service.
             Explorer,
@@ -289,14 +289,14 @@ impl OperationInfo {
         self.request != PayloadKind::Nothing
     }
 
-    /// Returns the preference in a `Prefer` header. If a response never has a body, only the preference for no content
-    /// is followed (recorded).
+    /// Returns the preference in a `Prefer` header. For operations whose response never has a body, only the preference
+    /// for no content is honored (recorded).
     pub(crate) fn preference(&self, version: DataServiceVersion, prefer: Option<&str>) -> Option<Preference> {
         let preference = Preference::parse(version, prefer.filter(|_| self.has_preference))?;
         (self.responds_with_body() || preference == Preference::NoContent).then_some(preference)
     }
 
-    /// Returns true if bodies and errors are XML, independent of what the client accepts (10).
+    /// Returns true if bodies and errors are XML, whatever the client accepts (10).
     pub(crate) fn is_xml(&self) -> bool {
         self.request == PayloadKind::Xml || self.response == PayloadKind::Xml
     }

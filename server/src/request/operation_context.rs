@@ -35,7 +35,7 @@ pub(crate) struct OperationContext<'a> {
     /// The preference in the `Prefer` header.
     pub(crate) preference: Option<Preference>,
     pub(crate) memory: &'a RequestMemory<'a>,
-    /// When a query must respond, with a continuation token if it is not done.
+    /// The time at which a query must respond, with a continuation token if it is not finished.
     pub(crate) query_deadline: Instant,
 }
 
@@ -49,7 +49,7 @@ impl<'a> OperationContext<'a> {
         table_of(&self.resource).map_or("", |table| table.as_ref())
     }
 
-    /// Returns the keys in the URL as they are written there; empty if there are none.
+    /// Returns the keys as they are written in the URL; empty if there are none.
     pub(crate) fn keys(&self) -> (&str, &str) {
         match &self.resource {
             Resource::Entity { partition, row, .. } => (partition, row),
@@ -90,9 +90,10 @@ impl<'a> OperationContext<'a> {
         self.format.content_type(content)
     }
 
-    /// Returns the properties that the client requests, or `None` for all if it does not specify any.
+    /// Returns the properties that the client requests, or `None`, which means all, if it specifies none.
     ///
-    /// UNVERIFIED (02 §7, §8): the code for a projection in versions or data service versions that do not support it.
+    /// UNVERIFIED (02 §7, §8): the error code for a projection in versions or data service versions that do not support
+    /// it.
     pub(crate) fn select(&self) -> Result<Option<Select>, ServiceError> {
         let Some(list) = self.options.select.as_deref() else { return Ok(None) };
         if self.version < Version::UPSERT || self.data_service_version < DataServiceVersion::V2 {
@@ -120,7 +121,7 @@ impl<'a> OperationContext<'a> {
         }
     }
 
-    /// Returns the context of a part of this batch that requests this operation on this resource.
+    /// Returns the context of a part of this batch that requests the given operation on the given resource.
     ///
     /// Everything else comes from the batch: the caller, the version, the time and the deadline.
     pub(crate) fn for_part(
@@ -151,8 +152,8 @@ impl<'a> OperationContext<'a> {
         })
     }
 
-    /// Returns the format of the response to a part. The part decides; if it specifies nothing, the batch decides (05
-    /// §2).
+    /// Returns the format of the response to a part. The part determines the format; if it specifies none, the batch
+    /// does (05 §2).
     ///
     /// UNVERIFIED (03 §1.3): in versions without Atom, JSON at the minimal level is used if neither the part nor the
     /// batch names a format.
@@ -228,7 +229,7 @@ pub(crate) fn table_of<'r, 'a>(resource: &'r Resource<'a>) -> Option<&'r Cow<'a,
     }
 }
 
-/// Returns a format, or the failure of a request for a format that the version does not have.
+/// Returns a format, or the failure of a request for a format that the version does not support.
 pub(crate) fn resolved(format: Result<Format, ErrorCode>) -> Result<Format, Failure> {
     format.map_err(|code| Failure::at(Layer::Format, code))
 }

@@ -6,7 +6,7 @@ use http::Method;
 use wire::target::Resource;
 use wire::{ErrorCode, ServiceError};
 
-/// Returns the effective method: the one on the wire, or the one that `X-HTTP-Method` names in a POST (02 §2).
+/// Returns the effective method: the method on the wire, or the method that `X-HTTP-Method` names in a POST (02 §2).
 pub(crate) fn effective_method<'h>(
     method: &Method,
     overrides: impl Iterator<Item = &'h [u8]>,
@@ -59,7 +59,7 @@ const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "MERGE", "PATCH", "DEL
 
 /// Returns the form of a URL, or an error if there is no such URL.
 ///
-/// UNVERIFIED (10 §1): the code if one of the two query options of an operation on the service is missing.
+/// UNVERIFIED (10 §1): the error code if one of the two query options of an operation on the service is missing.
 fn address(resource: &Resource<'_>, restype: Option<&str>, comp: Option<&str>) -> Result<Address, ErrorCode> {
     match (resource, restype, comp) {
         (Resource::Service, Some("service"), Some("properties")) => Ok(Address::ServiceProperties),

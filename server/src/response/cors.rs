@@ -1,8 +1,9 @@
 //! CORS for the service: the response to a preflight request, and the headers of every other response (specification
 //! 10 §4, §5).
 //!
-//! [`model::cors`] decides which rule applies; this module writes the headers. It must not know credentials: a browser
-//! sends none with a preflight request, and it needs the headers even on a response that rejects its credential.
+//! [`model::cors`] decides which rule applies; this module writes the headers. It must not depend on credentials: a
+//! browser sends none with a preflight request, and needs the headers even in a response that rejects the credential of
+//! a request.
 
 use super::OperationResponse;
 use crate::request::{Failure, Layer};
@@ -15,7 +16,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use model::{CorsRule, CorsRules};
 use wire::{ErrorCode, ServiceError};
 
-/// The value that means any origin in a response.
+/// The header value that allows any origin.
 const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 const VARY_ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
 const TRUE: HeaderValue = HeaderValue::from_static("true");
@@ -42,7 +43,7 @@ pub(crate) fn preflight(rules: &CorsRules, request: &HeaderMap) -> Result<Operat
 
 /// Returns the value that allows credentials.
 ///
-/// UNVERIFIED (10 §4): that credentials are allowed by every rule; a sample in the documentation lacks this.
+/// UNVERIFIED (10 §4): that credentials are allowed by every rule; a sample in the documentation lacks this header.
 fn preflight_credentials() -> HeaderValue {
     TRUE
 }
@@ -58,10 +59,10 @@ fn find<'r>(
     rules.preflight(origin.to_str().ok()?, method.to_str().ok()?, wanted)
 }
 
-/// Adds the CORS headers to the response to any other request.
+/// Adds the CORS headers to the response to a request other than a preflight request.
 ///
-/// A request without a valid credential gets them only if it names an origin that a rule allows. To all other clients,
-/// an account with rules looks like one that does not exist.
+/// The response to a request without a valid credential gets them only if the request names an origin that a rule
+/// allows. To all other clients, an account with rules looks like one that does not exist.
 pub(crate) fn add_headers(
     rules: &CorsRules,
     method: &Method,

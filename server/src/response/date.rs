@@ -1,8 +1,8 @@
 //! The `Date` header, from the server's clock.
 //!
-//! The HTTP library would add one, but its value only moves forward: after the clock was set back, it stays the same
-//! until the clock has caught up. Each thread keeps the value of the last second, so most responses neither format a
-//! date nor share a lock.
+//! The HTTP library would add one, but its value only moves forward: after the clock is set back, the value stays the
+//! same until the clock has caught up. Here, each thread keeps the value of the last second, so most responses neither
+//! format a date nor share a lock.
 
 use http::HeaderValue;
 use model::DateTime;
@@ -16,7 +16,8 @@ thread_local! {
     static LAST: RefCell<Option<(u64, HeaderValue)>> = const { RefCell::new(None) };
 }
 
-/// Returns the value of the header at this time. A time that HTTP cannot express becomes the nearest one that it can.
+/// Returns the value of the header at the given time. A time that HTTP cannot express becomes the nearest one that it
+/// can.
 pub(crate) fn header(now: DateTime) -> HeaderValue {
     let seconds = u64::try_from(now.unix_seconds()).unwrap_or_default().min(SECONDS_MAX);
     LAST.with_borrow_mut(|last| match last {

@@ -1,6 +1,6 @@
 //! Converts results of operations and failures to HTTP responses. This happens only here (specification 02 §3, 03 §6).
 //!
-//! This folder must not know operations, engines or credentials.
+//! Code in this folder must not depend on operations, engines or credentials.
 
 pub(crate) mod cors;
 pub(crate) mod date;
@@ -124,7 +124,7 @@ fn error_form(layer: Layer, code: ErrorCode, context: &RequestContext<'_>) -> (E
         (Layer::Format, _) if code == ErrorCode::JsonFormatNotSupported => {
             (ErrorBodyFormat::PrefixedXml, "application/xml")
         }
-        // The only media type that was recorded with a space.
+        // This is the only media type that was recorded with a space.
         (Layer::Format, Some(Format::Atom) | None) => (ErrorBodyFormat::ODataXml, "application/xml; charset=utf-8"),
         (_, Some(format @ Format::Json(_))) => (ErrorBodyFormat::Json, format.content_type(ContentKind::Error)),
         (_, Some(Format::Atom) | None) => (ErrorBodyFormat::ODataXml, Format::Atom.content_type(ContentKind::Error)),
@@ -137,7 +137,7 @@ const X_MS_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
 const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 const X_MS_CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
 
-/// The version in every response of the emulator, independent of the request (Azurite 3.36).
+/// The version in every response of the emulator, whatever version the request names (Azurite 3.36).
 const EMULATOR_VERSION: HeaderValue = HeaderValue::from_static("2026-06-06");
 
 fn common_headers(context: &RequestContext<'_>) -> HeaderMap {
@@ -173,7 +173,8 @@ fn insert_bytes(headers: &mut HeaderMap, name: HeaderName, value: &[u8]) {
 }
 
 fn respond(status: u16, mut headers: HeaderMap, body: Segments) -> Response<Segments> {
-    // In a 304 it would be the length of the content that the client already has (RFC 9110, section 8.6).
+    // In a 304 response, the length would have to be that of the content that the client already has (RFC 9110, section
+    // 8.6).
     if status != 304 {
         let length = match body.len() {
             0 => HeaderValue::from_static("0"),

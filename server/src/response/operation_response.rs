@@ -12,11 +12,11 @@ pub(crate) struct OperationResponse {
     pub(crate) status: u16,
     /// The Timestamp of the entity, sent as `ETag`.
     pub(crate) etag: Option<DateTime>,
-    /// The URL of what was created.
+    /// The URL of the created table or entity.
     pub(crate) location: Option<Vec<u8>>,
     /// Whether the URL is also sent as `DataServiceId`.
     pub(crate) has_data_service_id: bool,
-    /// The preference that was followed.
+    /// The preference that was honored.
     pub(crate) preference: Option<Preference>,
     /// Continuation headers: name and token.
     pub(crate) continuation: Vec<(&'static str, String)>,
@@ -24,7 +24,8 @@ pub(crate) struct OperationResponse {
     pub(crate) content: Option<(Cow<'static, str>, Vec<Bytes>)>,
     /// Additional headers.
     pub(crate) headers: HeaderMap,
-    /// The error that failed a batch. The status is still 202; the client finds the error inside the body.
+    /// The error that made a batch fail. The status of the response is still 202; the client finds the error in the
+    /// body.
     pub(crate) failed_by: Option<ErrorCode>,
 }
 

@@ -1,11 +1,11 @@
 //! The cost of a query and its explanation: the value of the header `x-ms-rowhouse-explain`, which is sent only if the
 //! client requests it.
 //!
-//! The value is JSON in ASCII: the kind of the plan, the key ranges that were read, how many entities were examined
-//! and returned, and how long it took. docs/operations.md describes it for clients. Its size is limited, whatever the
-//! keys and the filter are.
+//! The value is JSON in ASCII: the kind of the plan, the key ranges that were read, how many entities were examined and
+//! returned, and how long the query took. docs/operations.md describes it for clients. Its size is limited, whatever
+//! the keys and the filter are.
 //!
-//! This module must not know how ranges were determined, nor who asked.
+//! This module must not depend on how ranges were determined or on who sent the query.
 
 use http::HeaderValue;
 use model::KeyRange;
@@ -26,7 +26,8 @@ pub(crate) struct QueryCost {
 }
 
 impl QueryCost {
-    /// Starts with the ranges that will be read: those of the filter, restricted to the URL and the credential.
+    /// Creates the cost from the ranges that will be read: those of the filter, restricted by the URL and the
+    /// credential.
     pub(crate) fn new(ranges: &[KeyRange]) -> Self {
         let mut json = format!("{{\"plan\":\"{}\",\"ranges\":[", PlanKind::from_ranges(ranges));
         for (index, range) in ranges.iter().take(EXPLAIN_RANGES_MAX).enumerate() {
@@ -44,7 +45,7 @@ impl QueryCost {
         Self { json }
     }
 
-    /// Returns the value of the header after the query is done.
+    /// Returns the value of the header after the query has finished.
     pub(crate) fn header(mut self, examined: u64, returned: u64, time: Duration) -> HeaderValue {
         let microseconds = time.as_micros().min(u128::from(u64::MAX));
         push(
@@ -68,8 +69,8 @@ fn push_range(json: &mut String, range: &KeyRange) {
     json.push('}');
 }
 
-/// Writes a bound as one or two keys, or `null` for the beginning and the end of the table. The first entity of a
-/// partition is written only as its partition key, unless the range is a single entity.
+/// Writes a bound as one or two keys, or `null` for the beginning and the end of the table. A bound before the first
+/// entity of a partition is written as the partition key only, unless the range is a single entity.
 fn push_bound(json: &mut String, bytes: Option<&[u8]>, is_point: bool) {
     let Some((partition, row)) = bytes.filter(|bytes| !bytes.is_empty()).and_then(keys) else {
         return json.push_str("null");
@@ -83,8 +84,8 @@ fn push_bound(json: &mut String, bytes: Option<&[u8]>, is_point: bool) {
     json.push(']');
 }
 
-/// Decodes the keys of a bound. If a range excludes a key, or includes a whole partition, its bound ends with the
-/// control character that sorts it after them.
+/// Decodes the keys of a bound. If a range excludes a key, or includes a whole partition, its bound ends with a control
+/// character, which makes the bound sort after them.
 fn keys(bytes: &[u8]) -> Option<(Cow<'_, str>, Option<Cow<'_, str>>)> {
     let mut parts = bytes.splitn(2, |byte| *byte == KEY_SEPARATOR);
     let partition = decode_ordinal(parts.next()?)?;

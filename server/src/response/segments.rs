@@ -77,7 +77,7 @@ impl Buf for Unsent {
     }
 
     fn advance(&mut self, count: usize) {
-        assert!(count <= self.bytes, "the HTTP library does not advance past the end");
+        assert!(count <= self.bytes, "the HTTP library does not advance past the end of the body");
         self.bytes -= count;
         let mut left = count;
         while let Some(front) = self.segments.front_mut() {

@@ -61,8 +61,8 @@ impl From<CommitFailure> for Failure {
 }
 
 impl<'a, E: Engine> AccountTables<'a, E> {
-    /// Creates the tables of an account. `has_secondary_metrics` is `None` if the server keeps no metrics for
-    /// accounts. Otherwise it tells whether the server also keeps metrics for the secondary endpoint.
+    /// Creates the tables of an account. `has_secondary_metrics` is `None` if the server keeps no metrics for accounts.
+    /// Otherwise, it specifies whether the server also keeps metrics for the secondary endpoint.
     pub(crate) fn new(
         engine: &'a E,
         account: &'a AccountName,
@@ -92,7 +92,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         self.throttle.map_or(Ok(()), |throttle| throttle.admit_request(self.account))
     }
 
-    /// Returns the name of a table as in the log and metrics, or `None` if no table can have the name.
+    /// Returns the name of a table as it appears in the log and metrics, or `None` if no table can have the name.
     pub(crate) fn name_for_metrics(&self, name: &str) -> Option<TableName> {
         self.metrics_table(name).or_else(|| TableName::new(name).ok())
     }
@@ -107,8 +107,8 @@ impl<'a, E: Engine> AccountTables<'a, E> {
 
     /// Returns the table of an operation on entities or policies.
     ///
-    /// UNVERIFIED (01 §2): the code for the reserved name and for metrics tables; here, both are treated as tables
-    /// that do not exist.
+    /// UNVERIFIED (01 §2): the error code for the reserved name and for metrics tables; here, both are treated as
+    /// tables that do not exist.
     fn table(&self, name: &str) -> Result<TableKey, Failure> {
         match TableName::new(name) {
             Ok(name) => Ok(self.key_of(name)),
@@ -118,7 +118,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         }
     }
 
-    /// Checks that a table exists, for an operation that fails in any case but would find this error first.
+    /// Checks that a table exists, for an operation that fails in any case but must report a missing table first.
     pub(crate) async fn check_exists(&self, name: &str) -> Result<(), Failure> {
         self.admit_request()?;
         let table = self.table_or_metrics(name)?;
@@ -138,7 +138,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         TablePages::new(self.engine, self.account, from)
     }
 
-    /// Returns the maximum number of tables in a page that could have `limit` of them.
+    /// Returns the maximum number of tables for a page that could contain up to `limit` tables.
     pub(crate) fn page_limit(&self, limit: usize, is_first: bool) -> usize {
         self.rehearsal.map_or(limit, |rehearsal| rehearsal.table_page_limit(limit, is_first))
     }
@@ -288,7 +288,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
             self.entities.written.fetch_add(count, Ordering::Relaxed);
         }
         committed.map_err(|error| match error {
-            // The metrics tables exist for clients, so it is the entity that is missing.
+            // To clients, the metrics tables always exist, so only the entity is missing.
             CommitError::TableNotFound if is_metrics_table => CommitFailure::Refused {
                 index: 0,
                 failure: CommitError::Refused(0, MutationError::NotFound).into(),

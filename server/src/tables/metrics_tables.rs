@@ -1,4 +1,4 @@
-//! The rules for clients on metrics tables: they can read them and delete entities from them (specification 10 §8).
+//! The rules for metrics tables: clients can read them and delete entities from them (specification 10 §8).
 
 use crate::request::Failure;
 use model::{MetricsTable, Mutation, TableName};
@@ -7,12 +7,12 @@ use wire::ErrorCode;
 /// The metrics tables of each account.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MetricsTables {
-    /// Whether requests to the secondary endpoint are served, which have their own metrics tables.
+    /// Whether the secondary endpoint, whose requests have their own metrics tables, is served.
     pub(super) has_secondary: bool,
 }
 
 impl MetricsTables {
-    /// Returns the metrics table with this name, if there is one.
+    /// Returns the metrics table with the given name, if there is one.
     pub(super) fn table(self, name: &str) -> Option<TableName> {
         let table = MetricsTable::from_name(name).filter(|table| self.has_secondary || !table.is_secondary());
         table.map(TableName::from_metrics_table)
@@ -29,7 +29,7 @@ pub(super) fn check_mutations(mutations: &[Mutation]) -> Result<(), (usize, Fail
 
 /// Returns the failure for writing to a metrics table or deleting one.
 ///
-/// UNVERIFIED (10 §8): its code.
+/// UNVERIFIED (10 §8): the error code.
 pub(super) fn written_by_server() -> Failure {
     Failure::service(ErrorCode::AuthorizationFailure)
 }

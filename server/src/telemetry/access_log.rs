@@ -1,7 +1,8 @@
 //! One log event for each request, with the target `rowhouse::access` and the level debug. `--log
 //! info,rowhouse::access=debug` turns it on. It is off by default to keep the log of a busy server readable.
 //!
-//! It contains only the fields of a [`RequestSummary`], so no credential, no signature and no query part of a URL.
+//! An event contains only fields of a [`RequestSummary`], and therefore no credential, no signature and no query part
+//! of a URL.
 
 use crate::request::CredentialKind;
 use crate::telemetry::summary::{RequestSummary, text};

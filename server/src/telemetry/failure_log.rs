@@ -1,7 +1,7 @@
 //! The log of failed requests.
 //!
 //! Invariant: requests without a valid credential, which anyone can send, cause a bounded number of events per second.
-//! Each event that is left out is counted in a later one. Metrics count every request.
+//! Each event that is left out is counted in a later event. Metrics count every request.
 
 use crate::clock;
 use crate::request::{Failure, RequestContext};
@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tracing::{debug, error, info};
 
-/// The share of the rate that one event uses, as a duration.
+/// The time in which the rate allows one event.
 const INTERVAL: Duration = Duration::from_millis(1000 / DENIALS_LOGGED_PER_SECOND as u64);
 
 /// Logs the causes of failures, which are not sent to clients.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog {
-    /// When the rate will have covered all events so far; `None` before the first one.
+    /// The time at which the rate will have allowed all events so far; `None` before the first event.
     paid_until: Mutex<Option<Instant>>,
     /// The number of events that were left out and not yet reported in the log.
     left_out: AtomicU64,
@@ -50,7 +50,7 @@ impl FailureLog {
         true
     }
 
-    /// Counts an event that is not written. The first one after a report schedules the next report.
+    /// Counts an event that is not written. The first such event after a report schedules the next report.
     fn leave_out(self: &Arc<Self>) {
         if self.left_out.fetch_add(1, Ordering::Relaxed) > 0 {
             return;
@@ -62,7 +62,7 @@ impl FailureLog {
         });
     }
 
-    /// Logs how many events were left out since the last time.
+    /// Logs how many events were left out since the last report.
     pub(crate) fn count_left_out(&self) {
         let count = self.left_out.swap(0, Ordering::Relaxed);
         if count > 0 {

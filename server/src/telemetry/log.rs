@@ -1,4 +1,4 @@
-//! The log on standard error or in a file: its format, its filter, and changes of the filter while the server runs.
+//! The log on standard error or in a file: its format, its filter, and changes to the filter while the server runs.
 
 use super::log_lines::LogLines;
 use anyhow::{Context, anyhow, ensure};
@@ -37,7 +37,7 @@ impl fmt::Debug for LogControl {
     }
 }
 
-/// Starts the log: on standard error, or at the end of a file. Must be called at most once in a process.
+/// Starts the log on standard error, or appends to a file. Must be called at most once in a process.
 pub fn start(format: LogFormat, levels: &str, file: Option<&Path>) -> anyhow::Result<LogControl> {
     let file = match file {
         None => None,
@@ -77,7 +77,7 @@ impl LogControl {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Applies a filter, or the initial filter if this one is empty. Returns the new filter.
+    /// Applies a filter, or the initial filter if `levels` is empty. Returns the new filter.
     pub(crate) fn change(&self, levels: &str) -> anyhow::Result<String> {
         let levels = if levels.trim().is_empty() { &self.start } else { levels.trim() };
         let filter = filter(levels)?;
@@ -95,8 +95,8 @@ fn filter(levels: &str) -> anyhow::Result<EnvFilter> {
     // A span description may contain commas.
     if !levels.contains('[') {
         directives = levels.split(',').map(str::trim).collect();
-        // The library interprets a word that is not a level as the name of a component, and then shows everything from
-        // that component and nothing else.
+        // The library interprets a word that is not a level as the name of a component. It then shows all events of
+        // that component, and no others.
         for word in directives.iter().filter(|word| !word.contains('=')) {
             let is_level = !word.is_empty() && word.parse::<LevelFilter>().is_ok();
             ensure!(is_level, "'{levels}' {FORM}: '{word}' is not one of off, error, warn, info, debug and trace");
@@ -107,8 +107,8 @@ fn filter(levels: &str) -> anyhow::Result<EnvFilter> {
         .map_err(|error| anyhow!("'{levels}' {FORM}: {error}"))
 }
 
-/// Replaces the component name that users know with the crate name. For users the program is one component, although
-/// it consists of several crates. Two components whose crates have longer names have their own short names. All crate
+/// Replaces the component name that users know with the crate name. To users, the program is one component, although it
+/// consists of several crates. Two components whose crates have longer names have their own short names. All crate
 /// names except one begin with `rowhouse`.
 fn with_crate_names(directive: &str) -> String {
     let directive = directive.trim();
@@ -125,7 +125,7 @@ mod tests {
     use tracing::{Level, enabled, subscriber};
     use tracing_subscriber::layer::SubscriberExt;
 
-    /// Returns whether each of these crates logs at the level `debug` under a filter.
+    /// Returns, for each of several crates, whether it logs at the level `debug` under a filter.
     fn debugged(levels: &str) -> [bool; 5] {
         let subscriber = tracing_subscriber::registry().with(filter(levels).unwrap());
         subscriber::with_default(subscriber, || {

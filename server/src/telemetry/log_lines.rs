@@ -1,7 +1,7 @@
 //! The lines of the log as they are written to standard error or to a file.
 //!
 //! Invariant: an event is one line of bounded length without control characters, whatever its strings contain. Data
-//! from a request can neither look like another event nor control the terminal that shows it.
+//! from a request can neither imitate an event nor control the terminal that shows the log.
 
 use super::log::LogFormat;
 use model::control_characters::is_control_character;
@@ -67,7 +67,7 @@ impl LogLines {
     }
 }
 
-/// Returns a string of at most this many bytes, followed by the number of bytes that were left out.
+/// Returns at most `bytes_max` bytes of a string, followed by the number of bytes that were left out, if any.
 fn shortened(text: &str, bytes_max: usize) -> Cow<'_, str> {
     if text.len() <= bytes_max {
         return Cow::Borrowed(text);

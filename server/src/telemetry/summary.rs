@@ -1,8 +1,8 @@
 //! The summary of a completed request, for log, metrics, analytics and traces.
 //!
-//! It is created in one place (`service.rs`), only if one of them is on, and it borrows everything from the context of
-//! the request. It never contains a credential, a signature, or the query part of the URL, which may contain a
-//! signature.
+//! The summary is created in one place (`service.rs`), only if at least one of these is on. It borrows everything from
+//! the context of the request. It never contains a credential, a signature, or the query part of the URL, which may
+//! contain a signature.
 
 use crate::clock;
 use crate::request::{CredentialKind, EntityCounts, OperationKind, RequestContext};
@@ -44,9 +44,9 @@ impl Outcome {
 
 #[derive(Debug)]
 pub(crate) struct RequestSummary<'a> {
-    /// When its head had been read.
+    /// The time at which the head of the request had been read.
     pub(crate) began_at: SystemTime,
-    /// From then until the response was ready, without sending it.
+    /// The time from then until the response was ready, excluding the time to send it.
     pub(crate) duration: Duration,
     /// The part of the duration spent waiting for the client's body.
     pub(crate) receiving: Duration,
@@ -57,14 +57,14 @@ pub(crate) struct RequestSummary<'a> {
     /// The table as the request spells it; it may not exist.
     pub(crate) table: Option<&'a str>,
     pub(crate) credential: CredentialKind,
-    /// Whether the credential is valid. This says nothing about what it allows.
+    /// Whether the credential is valid, regardless of what it allows.
     pub(crate) is_authenticated: bool,
     /// Whether the client set a timeout shorter than the default.
     pub(crate) has_own_timeout: bool,
     pub(crate) outcome: Outcome,
-    /// The number of bytes of the body that were read, without the head.
+    /// The number of bytes of the request body that were read, excluding the head.
     pub(crate) request_bytes: u64,
-    /// The size of the response body in bytes, without the head.
+    /// The size of the response body in bytes, excluding the head.
     pub(crate) response_bytes: u64,
     pub(crate) entities: EntityCounts,
     pub(crate) method: &'a str,
@@ -78,8 +78,8 @@ pub(crate) struct RequestSummary<'a> {
 }
 
 impl<'a> RequestSummary<'a> {
-    /// Summarizes a request with this outcome and a response of this many bytes. `account` is the addressed account,
-    /// if this server has it.
+    /// Summarizes a request with the given outcome and response size in bytes. `account` is the addressed account, if
+    /// this server has it.
     pub(crate) fn new(
         context: &'a RequestContext<'_>,
         account: Option<&'a AccountName>,

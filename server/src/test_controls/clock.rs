@@ -39,13 +39,13 @@ pub struct TestClock(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Notified of every change of the state.
+    /// Notifies its receivers of every change of the state.
     moves: watch::Sender<()>,
 }
 
 #[derive(Debug)]
 enum State {
-    /// The difference to the clock of the operating system is this many ticks of 100 ns.
+    /// The clock differs from the operating system's clock by a number of ticks of 100 ns.
     Running {
         ahead: i64,
     },
@@ -68,13 +68,13 @@ impl State {
         }
     }
 
-    /// Returns a clock that continues from this time.
+    /// Returns a clock that continues from the given time.
     fn running_from(time: DateTime) -> Self {
         Self::Running { ahead: time.ticks() - SystemClock.now().ticks() }
     }
 }
 
-/// Returns the time this many ticks of 100 ns later, limited to the last time that the clock can show.
+/// Returns the time that is `ticks` ticks of 100 ns later, limited to the last time that the clock can show.
 fn later(time: DateTime, ticks: i64) -> DateTime {
     let last = DateTime::MAX.ticks() - TEST_CLOCK_END_SECONDS * 10_000_000;
     let ticks = time.ticks().saturating_add(ticks).clamp(0, last);
@@ -112,7 +112,7 @@ impl TestClock {
     }
 
     /// Moves the clock forward, but not beyond one day before the end of the year 9999. A running clock continues to
-    /// run, and a stopped one stays stopped.
+    /// run, and a stopped clock stays stopped.
     ///
     /// ```
     /// # use rowhouse_server as rowhouse_testing;
@@ -131,8 +131,8 @@ impl TestClock {
         });
     }
 
-    /// Sets the clock to this time and stops it. The earliest time is the beginning of the year 1601, and the latest
-    /// is one day before the end of the year 9999; other times are clamped to this range.
+    /// Sets the clock to the given time and stops it. The earliest time is the beginning of the year 1601, and the
+    /// latest is one day before the end of the year 9999; other times are clamped to this range.
     ///
     /// Even then, Timestamps of entities increase with every write, by at least 100 ns.
     ///
@@ -179,7 +179,7 @@ impl TestClock {
         self.change(|state| State::running_from(state.now()));
     }
 
-    /// Returns the clock to the time of the operating system.
+    /// Resets the clock to the time of the operating system.
     ///
     /// ```
     /// # use rowhouse_server as rowhouse_testing;
@@ -222,7 +222,7 @@ impl TestClock {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // No change of it can panic halfway.
+        // No change to the state can panic halfway.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

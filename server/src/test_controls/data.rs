@@ -34,29 +34,30 @@ impl TestData {
         self.engine.take()
     }
 
-    /// Returns to a checkpoint. The clock does not change, and request counting continues.
+    /// Restores a checkpoint. The clock does not change, and request counting continues.
     pub fn return_to(&self, checkpoint: &MemoryCheckpoint) {
         self.engine.return_to(checkpoint);
         self.forget_changes(None);
     }
 
-    /// Returns to a checkpoint as if nothing had happened since, and resets the clock to the operating system's.
+    /// Restores a checkpoint as if nothing had happened since it was taken, and resets the clock to the operating
+    /// system's time.
     pub fn begin_again(&self, checkpoint: &MemoryCheckpoint) {
-        // The clock is reset first, so that writes after the return have the right time.
+        // The clock is reset first, so that writes to the restored data have the right time.
         self.clock.reset();
         self.engine.begin_again(checkpoint);
         self.forget_changes(None);
         self.forget_requests(None);
     }
 
-    /// Removes everything that an account has.
+    /// Removes all data of an account.
     pub(crate) fn clear_account(&self, account: &AccountName) {
         self.engine.clear_account(account);
         self.forget_changes(Some(account));
         self.forget_requests(Some(account));
     }
 
-    /// Forgets the state derived from the data of one account, or of all accounts.
+    /// Discards the state derived from the data of one account, or of all accounts.
     fn forget_changes(&self, account: Option<&AccountName>) {
         self.quotas.forget_usage(account);
         if let Some(rehearsal) = &self.rehearsal {

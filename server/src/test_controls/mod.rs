@@ -7,7 +7,7 @@
 //! 2. Changes are serialized, so a reset and a new account never interleave.
 //! 3. What a test can add is bounded: there is a maximum number of accounts and of snapshots.
 //!
-//! This folder must not know HTTP: `admin/` reads the requests.
+//! Code in this folder must not depend on HTTP: `admin/` reads the requests.
 
 mod clock;
 mod data;
@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use store::{MemoryCheckpoint, MemoryCheckpoints};
 
-/// What the test controls need from the program.
+/// The parts of the program that the test controls need.
 #[derive(Debug, Clone)]
 pub struct TestControlSettings {
     /// The clock of the engine and the server.
@@ -56,7 +56,7 @@ pub(crate) struct TestAccount {
 pub(crate) struct ClockChange {
     /// Whether to return to the time of the operating system.
     pub(crate) is_system: bool,
-    /// The time to set. The clock then stops there.
+    /// The time to set. The clock then stops at this time.
     pub(crate) now: Option<DateTime>,
     pub(crate) advance: Option<Duration>,
     pub(crate) stopped: Option<bool>,
@@ -87,14 +87,15 @@ impl fmt::Debug for TestControls {
 }
 
 impl TestControls {
-    /// Creates the controls of a server that is about to become ready. A reset returns it to its current state.
+    /// Creates the controls of a server that is about to become ready. A reset returns the server to the state that it
+    /// has now.
     pub(crate) fn new(endpoint: String, data: TestData, accounts: Arc<Live<Accounts>>) -> Self {
         let initial = (data.take(), accounts.current());
         Self { endpoint, data, accounts, initial, made: Mutex::default() }
     }
 
     fn made(&self) -> MutexGuard<'_, Made> {
-        // No change of it can panic halfway.
+        // No change to the value can panic halfway.
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -123,7 +124,7 @@ impl TestControls {
         }
     }
 
-    /// Adds an account without data, with this name or with one that no account had before.
+    /// Adds an account without data, with the given name or with a name that no account has had before.
     pub(crate) fn add_account(&self, name: Option<&str>) -> Result<TestAccount, ControlError> {
         let mut made = self.made();
         let accounts = self.accounts.current();
@@ -226,7 +227,7 @@ impl TestControls {
 
 fn account_name(text: &str) -> Result<AccountName, ControlError> {
     AccountName::new(text).ok_or_else(|| {
-        ControlError::Invalid("an account name must have 3 to 24 lowercase letters and digits".to_owned())
+        ControlError::Invalid("an account name must consist of 3 to 24 lowercase letters and digits".to_owned())
     })
 }
 

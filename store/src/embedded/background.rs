@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //!
-//! 1. A thread checks after each step whether the engine is closing, and steps are short.
-//! 2. The marker of a deleted table is removed after the last of its entities, so a purge survives a restart.
+//! 1. Steps are short, and after each step a thread checks whether the engine is closing.
+//! 2. The marker of a deleted table is removed after the table's last entity, so a purge survives a restart.
 
 use super::layout::{self, TableId};
 use super::state::EmbeddedState;
@@ -35,7 +35,7 @@ pub(super) fn purge(shared: &EmbeddedState, wakes: &Receiver<()>) {
 fn purge_marked(shared: &EmbeddedState, storage: &Storage) -> fjall::Result<()> {
     let mut marked = Vec::new();
     for marker in storage.db.snapshot().prefix(&storage.data, layout::PURGE_PREFIX) {
-        // Markers without a table id were rejected when the database was opened.
+        // Markers without a table ID were rejected when the database was opened.
         marked.extend(layout::decode_purge_key(&marker.key()?));
     }
     for id in marked {
@@ -61,7 +61,8 @@ fn purge_marked(shared: &EmbeddedState, storage: &Storage) -> fjall::Result<()> 
     Ok(())
 }
 
-/// Removes some entities, starting at a key. Returns the key to continue from, or `None` if there are no more.
+/// Removes a bounded number of entities, starting at a key. Returns the key to continue from, or `None` if there are no
+/// more.
 fn purge_step(storage: &Storage, id: TableId, from: Vec<u8>) -> fjall::Result<Option<Vec<u8>>> {
     storage.wait_for_room();
     let mut batch = storage.db.batch();
@@ -76,7 +77,7 @@ fn purge_step(storage: &Storage, id: TableId, from: Vec<u8>) -> fjall::Result<Op
     }
     let is_last_step = batch.len() < PURGE_STEP_ENTITIES;
     // With the durability `Sync`, everything before the last batch of a journal is synced, and the journal check at
-    // startup relies on it. One sync for this many entities is cheap.
+    // startup relies on it. One sync for that many entities is cheap.
     batch.durability(Some(PersistMode::SyncData)).commit()?;
     Ok(if is_last_step { None } else { last })
 }

@@ -1,8 +1,8 @@
-//! Checks a data folder from end to end without changing anything in it.
+//! Checks an entire data folder without changing anything in it.
 //!
 //! The storage library can only open a database for writing: it deletes unknown files, truncates journals and compacts.
 //! The check therefore opens a temporary folder with links to the sorted files, which never change, and with copies of
-//! everything else. Any changes by the library happen there.
+//! everything else. The library makes its changes in that folder.
 //!
 //! Invariant: in the checked folder, files are opened only for reading.
 
@@ -25,11 +25,12 @@ fn report_unreadable(files: Vec<PathBuf>, report: &mut CheckReport) {
 }
 
 fn note_orphans(files: &[PathBuf], report: &mut CheckReport) {
-    let what = "no manifest lists it, as can happen after a crash; the next start removes it";
+    let what = "no manifest lists it, which can happen after a crash; it will be removed at the next startup";
     report.notes.extend(files.iter().map(|file| format!("{}: {what}", file.display())));
 }
 
-/// Reports an error that is damage. Any other error means that the folder could not be checked.
+/// Adds an error to the report if it means that data is damaged. Any other error means that the folder could not be
+/// checked.
 fn report_damage(error: OpenError, report: &mut CheckReport) -> Result<(), OpenError> {
     match error {
         OpenError::Damaged { path, what } => report.problem(path.display(), what),
@@ -60,7 +61,7 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
     match preflight::inspect(&database, closing.as_ref(), CutOff::LastBatch) {
         Ok(None) => {}
         Ok(Some(cut)) => report.notes.push(format!(
-            "{}: a crash interrupted the write at byte {} before it was acknowledged; the next start drops it",
+            "{}: a crash interrupted the write at byte {} before it was acknowledged; it is dropped at startup",
             cut.journal.display(),
             cut.valid_bytes
         )),
@@ -68,7 +69,7 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
     }
     let unnamed = check_sorted_files(&database, &mut report)?;
     if !report.problems.is_empty() {
-        // The library would repair whatever it considers to be traces of a crash, and then show different contents.
+        // The library would repair anything that looks like the result of a crash, and then show different contents.
         report_unreadable(unnamed, &mut report);
         return Ok(report);
     }
@@ -140,7 +141,7 @@ fn check_sorted_files(database: &Path, report: &mut CheckReport) -> Result<Vec<P
     Ok(unnamed)
 }
 
-/// Returns whether the error comes from the scratch folder, which lacks room or permissions, rather than from damage to
+/// Returns whether the error is caused by the scratch folder (a lack of space or permissions) rather than by damage to
 /// the copied data.
 fn is_of_scratch(error: &fjall::Error) -> bool {
     let (fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error))) = error else { return false };
@@ -148,7 +149,7 @@ fn is_of_scratch(error: &fjall::Error) -> bool {
         || matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem)
 }
 
-/// Copies a database that must not be changed to a folder in which it can be opened.
+/// Copies a database that must not be changed into a folder where the copy can be opened.
 fn copy_to_read(from: &Path, to: &Path) -> io::Result<()> {
     let from = from.canonicalize()?;
     for entry in fs::read_dir(&from)? {
@@ -160,7 +161,7 @@ fn copy_to_read(from: &Path, to: &Path) -> io::Result<()> {
         } else if from.ends_with("tables") {
             link_to_read(&path, &target)?;
         } else if path.extension().is_some_and(|extension| extension == "jnl") {
-            // Copy only complete batches, as the start of an engine leaves them.
+            // Copy only complete batches: an engine also truncates journals to these at startup.
             fs::write(&target, preflight::valid_part(&path)?)?;
         } else {
             fs::copy(&path, &target)?;
@@ -191,7 +192,7 @@ mod tests {
         RecordBuilder::default().finish(DateTime::from_ticks(ticks).unwrap()).as_bytes().to_vec()
     }
 
-    /// Returns the problems found in a folder that contains one table with id 1, the last Timestamp 1000, and these
+    /// Returns the problems found in a folder that contains one table with ID 1, the last Timestamp 1000, and the given
     /// entries.
     async fn problems(entries: &[Entry]) -> Vec<String> {
         let place = tempfile::tempdir().unwrap();
@@ -238,7 +239,7 @@ mod tests {
             ((own(b"mother"), b"1".to_vec()), "does not know this kind of key"),
             ((own(b"sAB"), b"1".to_vec()), "service properties"),
             ((own(b"p123"), b"\x01".to_vec()), "the marker of a deleted table"),
-            (catalog("Other", 1), "another table has the same id"),
+            (catalog("Other", 1), "another table has the same ID"),
             (catalog("Other", 2), "was already issued"),
         ];
         for (entry, expected) in cases {

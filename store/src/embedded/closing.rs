@@ -1,9 +1,10 @@
-//! The record of the journals that a clean shutdown leaves, and its comparison at the next start.
+//! The record of the journals' state that a clean shutdown writes, and its comparison with the journals at the next
+//! startup.
 //!
 //! If a journal is empty or ends early, the library assumes that nothing more was written to it. After a crash, this
-//! may be true. After a clean shutdown, it is data loss, and only a record from before shows it.
+//! may be true. After a clean shutdown, it is data loss, and only a record made at the shutdown reveals it.
 //!
-//! This module must not know files: it formats and parses the record.
+//! This module must not access files: it only formats and parses the record.
 
 use std::fmt::Write as _;
 use xxhash_rust::xxh3::xxh3_64;
@@ -16,7 +17,7 @@ pub(super) struct ClosedJournal {
     pub(super) number: u64,
     /// The length of its complete batches.
     pub(super) bytes: usize,
-    /// The XXH3 checksum of these bytes.
+    /// The XXH3 checksum of the complete batches.
     pub(super) checksum: u128,
 }
 
@@ -42,8 +43,8 @@ impl ClosingRecord {
         (record.to_text() == text).then_some(record)
     }
 
-    /// Compares the journals with the record. Returns the number of the first differing journal and a description of
-    /// the difference.
+    /// Compares the journals with the record. Returns the number of the first journal that differs, and a description
+    /// of the difference.
     pub(super) fn difference(&self, found: &[ClosedJournal]) -> Option<(u64, String)> {
         for closed in &self.0 {
             let Some(found) = found.iter().find(|found| found.number == closed.number) else {

@@ -1,8 +1,8 @@
 //! The only thread that changes the database on behalf of requests.
 //!
-//! Every change passes through the committer's queue and thereby gets its place in one serial order. The committer
-//! takes a group of waiting requests, chosen by `fair_queue`, and applies them in that order to the latest state. It
-//! then writes one batch, syncs once, and responds to all of them.
+//! Every change passes through the committer's queue, which determines its position in a single serial order. The
+//! committer takes a group of waiting requests, chosen by `fair_queue`, and applies them in that order to the latest
+//! state. It then writes one batch, syncs once, and responds to all of them.
 //!
 //! Invariants:
 //!
@@ -36,19 +36,19 @@ use std::time::Duration;
 use std::vec;
 use tokio::sync::oneshot;
 
-/// Maximum memory of the requests that wait for the committer or are being processed, in bytes.
+/// The maximum memory used by requests that wait for the committer or are being processed, in bytes.
 pub(super) const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Size at which a group accepts no more transactions, in bytes.
+/// The size at which a group accepts no more transactions, in bytes.
 const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Maximum size of a transaction that costs an account one turn, in bytes. If each of several accounts sends this much,
-/// writing their group takes little more time than a sync.
+/// The maximum size of a transaction that uses up one turn of its account, in bytes. If each of several accounts sends
+/// a transaction of this size, writing their group takes little more time than a sync.
 const TURN_BYTES: usize = 256 * 1024;
 pub(super) const GROUP_LIMITS: GroupLimits =
     GroupLimits { turn_bytes: TURN_BYTES, group_bytes: GROUP_BYTES_MAX, group_requests: 1024 };
 
 pub(super) enum Request {
     Commit(CommitRequest),
-    /// The change and its share of the queue's memory, which is released with the response.
+    /// The change, and its share of the queue's memory, which is released when the response is sent.
     Catalog(CatalogChange, MemoryShare),
 }
 
@@ -66,14 +66,14 @@ pub(super) struct Submitted {
 }
 
 pub(super) struct CommitRequest {
-    /// Shared with the caller, which usually outlives the request and so frees the memory.
+    /// Shared with the caller, which usually outlives the request and therefore frees the memory.
     pub(super) submitted: Arc<Submitted>,
     /// The part of the work that the caller did in advance.
     pub(super) prepared: Option<Prepared>,
-    /// The approximate memory of the transaction, in bytes.
+    /// The approximate memory used by the transaction, in bytes.
     pub(super) bytes: usize,
     pub(super) answer: oneshot::Sender<Result<Vec<MutationResult>, CommitError>>,
-    /// The transaction's share of the queue's memory, which is released with the response.
+    /// The transaction's share of the queue's memory, which is released when the response is sent.
     pub(super) memory: MemoryShare,
 }
 
@@ -89,7 +89,7 @@ impl Queued for Request {
         match self {
             // Merging a few bytes into a large entity creates a large value.
             Self::Commit(request) => request.bytes.max(request.prepared.as_ref().map_or(0, |prepared| prepared.bytes)),
-            // A catalog change has its own sync.
+            // A catalog change is synced separately.
             Self::Catalog(..) => TURN_BYTES,
         }
     }
@@ -115,7 +115,8 @@ pub(super) struct Committer<C> {
 }
 
 impl<C: Clock> Committer<C> {
-    /// Processes requests until the queue is closed and empty. During an outage, it tries to end the outage in between.
+    /// Processes requests until the queue is closed and empty. During an outage, it tries to end the outage between
+    /// requests.
     pub(super) fn run(mut self) {
         loop {
             let next = self.queue.take(self.outage.as_ref().map(Outage::next_attempt));
@@ -123,7 +124,7 @@ impl<C: Clock> Committer<C> {
             // visible: either it was not written, or the library refuses all further writes.
             let served = match next {
                 Next::Group(requests) => guarded(|| self.serve(requests)),
-                // If the outage continues, there is a later attempt.
+                // If the outage continues, another attempt is made later.
                 Next::Elapsed => guarded(|| drop(self.writable())),
                 Next::Closed => return,
             };
@@ -161,14 +162,14 @@ impl<C: Clock> Committer<C> {
         if self.space.is_low() { Err(Fault::Full) } else { self.writable() }
     }
 
-    /// Writes a batch of the catalog. Tables change rarely, so it is synced immediately, whatever the durability of
-    /// transactions.
+    /// Writes a batch that changes the catalog. Tables change rarely, so the batch is synced immediately, regardless of
+    /// the durability of transactions.
     fn write_synced(&mut self, storage: &Storage, batch: OwnedWriteBatch) -> Result<(), Fault> {
         let written = storage.write(batch.durability(Some(PersistMode::SyncData)));
         written.map_err(|error| self.write_failed(&error))
     }
 
-    /// Begins an outage. Returns the fault for the callers of the failed write.
+    /// Begins an outage. Returns the fault to report to the callers whose write failed.
     fn write_failed(&mut self, error: &fjall::Error) -> Fault {
         self.begin_outage(error);
         Fault::Interrupted
@@ -187,7 +188,7 @@ impl<C: Clock> Committer<C> {
         for request in requests {
             match request {
                 Request::Commit(request) => commits.push(request),
-                // The queue ends a group with a catalog change.
+                // In the queue, a catalog change is always the last request of its group.
                 Request::Catalog(change, memory) => catalog = Some((change, memory)),
             }
         }
@@ -202,7 +203,7 @@ impl<C: Clock> Committer<C> {
     }
 
     fn change_catalog(&mut self, change: CatalogChange) {
-        // The caller may be gone.
+        // The caller may have stopped waiting.
         match change {
             CatalogChange::CreateTable(table, answer) => drop(answer.send(self.create_table(&table))),
             CatalogChange::DeleteTable(table, answer) => drop(answer.send(self.delete_table(&table))),
@@ -215,7 +216,7 @@ impl<C: Clock> Committer<C> {
         }
     }
 
-    /// Commits the next requests as one group. If the group became full, returns the account whose transaction filled
+    /// Commits the next requests as one group. If the group becomes full, returns the account whose transaction filled
     /// it.
     fn commit_group(&mut self, requests: &mut vec::IntoIter<CommitRequest>) -> Option<AccountName> {
         if requests.len() == 0 {
@@ -234,7 +235,8 @@ impl<C: Clock> Committer<C> {
         timer.end(counts, Phase::Room);
         let mut group = Group::new(&shared, &storage, &mut self.recent, requests.len() > 1);
         let mut outcomes = Vec::with_capacity(requests.len());
-        // Release them together: while callers get their responses, they contend for the lock with their next requests.
+        // Release the shares together: callers that have received their response compete for the lock with their next
+        // requests.
         let mut shares: Vec<MemoryShare> = Vec::new();
         let mut filled_by = None;
         for CommitRequest { submitted, prepared, answer, memory, .. } in requests {
@@ -267,7 +269,7 @@ impl<C: Clock> Committer<C> {
                 Ok(()) => result,
                 Err(_) => Err(CommitError::Fault(Fault::Interrupted)),
             };
-            // The caller may be gone.
+            // The caller may have stopped waiting.
             drop(answer.send(result));
         }
         drop(shares);
@@ -286,8 +288,8 @@ impl<C: Clock> Committer<C> {
 
     fn create_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
         let (storage, id) = (self.with_space(), self.next_table_id);
-        // After an outage, the state after the failed write is known only once `writable` has returned, so read the
-        // catalog after it.
+        // During an outage, it is unknown what the failed write changed until `writable` has returned, so read the
+        // catalog only then.
         if self.shared.catalog().get(table).is_some() {
             return Err(CatalogError::AlreadyExists);
         }
@@ -299,7 +301,7 @@ impl<C: Clock> Committer<C> {
             layout::catalog_value(table, id, self.stamps.now(), &StoredAccessPolicies::default()),
         );
         batch.insert(&storage.data, layout::NEXT_TABLE_ID, id.next().to_bytes());
-        // Even if the write fails, the id may have been used, so do not issue it again.
+        // Even if the write fails, the ID may have been used, so do not issue it again.
         self.next_table_id = id.next();
         self.write_synced(&storage, batch).map_err(CatalogError::Fault)?;
         self.shared.catalog_mut().insert(table, id);
@@ -325,15 +327,15 @@ impl<C: Clock> Committer<C> {
 
     fn delete_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
         let storage = self.writable().map_err(CatalogError::Fault)?;
-        // After an outage, the state after the failed write is known only once `writable` has returned, so read the
-        // catalog after it.
+        // During an outage, it is unknown what the failed write changed until `writable` has returned, so read the
+        // catalog only then.
         let id = self.shared.catalog().get(table).ok_or(CatalogError::NotFound)?.table;
         let mut batch = storage.db.batch();
         batch.remove(&storage.data, layout::catalog_key(table));
         batch.insert(&storage.data, layout::purge_key(id), layout::PURGE_VALUE);
         self.write_synced(&storage, batch).map_err(CatalogError::Fault)?;
         self.shared.catalog_mut().remove(table);
-        // Without a purger, the marker waits for the next start.
+        // If there is no purger, the marker remains until the next startup.
         let _no_purger = self.purges.send(());
         Ok(())
     }
@@ -350,7 +352,8 @@ impl<C: Clock> Committer<C> {
     }
 }
 
-/// Returns whether a transaction contains only deletions, as an operator's do to make room on a full disk.
+/// Returns whether a transaction contains only deletions. An operator may need such transactions to free space on a
+/// full disk.
 fn makes_room(transaction: &Transaction) -> bool {
     transaction.mutations().iter().all(|mutation| matches!(mutation, Mutation::Delete { .. }))
 }

@@ -1,15 +1,16 @@
 //! Flushes memtables and merges sorted files where the library does so too late or not at all.
 //!
 //! An overwritten or deleted entity stays in the tree until its versions and its tombstone meet in a merge; until then,
-//! every scan steps over them. The library merges its uppermost level into the next one when it has a certain number of
-//! files, whatever they contain, and checks this only after a flush. A separate thread therefore inspects the levels.
-//! It merges when the entries that may hide others are numerous compared with the entries that they may hide: at
-//! [`BUSY_SHARE`] while there are writes, and at [`IDLE_SHARE`] once there have been none for [`IDLE_TIME`].
+//! every scan steps over them. The library merges its uppermost level into the next one when the uppermost level has a
+//! certain number of files, whatever they contain. It checks the number only after a flush. A separate thread therefore
+//! inspects the levels. It merges when the entries that may hide others are numerous compared with the entries that
+//! they may hide: at [`BUSY_SHARE`] while there are writes, and at [`IDLE_SHARE`] once there have been none for
+//! [`IDLE_TIME`].
 //!
 //! Invariants:
 //!
-//! 1. A merge drops nothing that a snapshot can see: it uses the library's own bound for that. The sequence number of a
-//!    new snapshot would not suffice, because an older snapshot may be open.
+//! 1. A merge drops nothing that a snapshot can see. The merge uses the library's own bound of visible versions. The
+//!    sequence number of a new snapshot would not suffice, because an older snapshot may be open.
 //! 2. A merge never skips a level, and its files are chosen under the library's lock. Otherwise, a tombstone could be
 //!    dropped while a level in between still contains the entity that it hides.
 //! 3. [`due`] and [`is_lowest_dead`] decide which work is due. They depend only on numbers, so they can be tested.
@@ -34,25 +35,25 @@ const IDLE_TIME: Duration = Duration::from_millis(500);
 /// smaller share makes scans faster but writes more expensive, because a merge rewrites the levels below once for every
 /// such share.
 const BUSY_SHARE: Share = Share { part: 3, of: 10 };
-/// When the engine is idle, everything above the lowest level is merged into it if it has this share of its entries.
+/// When the engine is idle, all levels above the lowest one are merged into it if they have this share of its entries.
 const IDLE_SHARE: Share = Share { part: 1, of: 10 };
-/// The number of entries below which a merge is never worthwhile: a scan steps over them in a millisecond, and a file
-/// costs several syncs.
+/// The number of entries below which a merge is never worthwhile: a scan steps over that many entries in a millisecond,
+/// whereas writing a file requires several syncs.
 const ENTRIES_MIN: u64 = 1024;
-/// The maximum size of two whole levels to merge, in bytes. Such a merge takes about three seconds and cannot be
-/// stopped. Larger levels are merged file by file.
+/// The maximum total size of two levels that are merged as a whole, in bytes. Such a merge takes about three seconds
+/// and cannot be interrupted. Larger levels are merged file by file.
 const WHOLE_LEVELS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
-/// The size of the files that a merge of the uppermost level writes, in bytes. With a threshold of one file, this is
-/// also the size up to which the library lets the lowest level be the only one below the uppermost.
+/// The size of the files that a merge of the uppermost level writes, in bytes. With a threshold of one file, the
+/// library also uses no intermediate levels until the lowest level exceeds this size.
 const FILE_BYTES: u64 = 256 * 1024 * 1024;
-/// The size of the files that a merge of some files writes, in bytes. For it, the library takes files that span at most
-/// fifty times as much in the lowest level, so this also bounds the merge to a gigabyte.
+/// The size of the files that a merge of individual files writes, in bytes. For such a merge, the library chooses files
+/// that overlap at most fifty times this size in the lowest level, so the constant also limits the merge to a gigabyte.
 const LOWEST_FILE_BYTES: u64 = 20 * 1024 * 1024;
 const LOWEST_LEVEL: u8 = 6;
-/// The number of batches above the library's bound of visible versions from which a merge is certain to keep some for
-/// an open snapshot. If there are fewer, they may be the last ones that were flushed.
+/// If more batches than this are above the library's bound of visible versions, a merge certainly keeps some of them
+/// for an open snapshot. If there are fewer, they may be the last ones that were flushed.
 const KEPT_BATCHES_MAX: u64 = 16;
-/// The pause after finding that the disk has no room for a merge.
+/// The pause after a check found too little disk space for a merge.
 const ROOM_PAUSE: Duration = Duration::from_secs(30);
 /// The pause after a merge that changed nothing, usually because the library is merging the same files.
 const REPEAT_PAUSE: Duration = Duration::from_secs(1);
@@ -68,7 +69,7 @@ struct Share {
 }
 
 impl Share {
-    /// Returns whether a number of entries is at least this share of others, and large enough to matter.
+    /// Returns whether `entries` is at least this share of `others`, and large enough to matter.
     fn is_reached(self, entries: u64, others: u64) -> bool {
         entries >= ENTRIES_MIN && entries.saturating_mul(self.of) >= others.saturating_mul(self.part)
     }
@@ -92,13 +93,13 @@ struct Shape {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
-    /// Flush the memtable, after which the levels are inspected again.
+    /// Flush the memtable, and then inspect the levels again.
     WriteOut,
-    /// Merge the uppermost level into the next one that the library uses, or into the lowest if there is no other.
+    /// Merge the uppermost level into the next level in use, or into the lowest level if no other level is in use.
     MergeUppermost,
-    /// Merge the whole level with this index into the next.
+    /// Merge the whole level with the given index into the next level.
     MergeLevel(u8),
-    /// Merge some files into the lowest level.
+    /// Merge individual files into the lowest level.
     MergeFiles,
     /// Rewrite the lowest level, because it contains versions or tombstones that were kept for a snapshot.
     RewriteLowest,
@@ -136,11 +137,11 @@ fn is_lowest_dead(shape: &Shape, has_kept_versions: bool) -> bool {
     })
 }
 
-/// Flushes and merges whatever is due until it is told to stop.
+/// Flushes and merges whatever is due, until it receives the stop signal.
 pub(super) fn compact(shared: &EmbeddedState, disk: &Disk, stop: &Receiver<()>) {
     let mut compactor = Compactor::new();
     while stop.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-        // There is nothing to do while the database is closed because a write failed.
+        // If a write has failed, the database is closed and there is nothing to do.
         let Ok(storage) = shared.storage() else { continue };
         if storage.retired.is_cancelled() || !compactor.may_work(&storage) {
             continue;
@@ -151,24 +152,25 @@ pub(super) fn compact(shared: &EmbeddedState, disk: &Disk, stop: &Receiver<()>) 
 
 /// The state of the compaction thread.
 struct Compactor {
-    /// The active memtable and its size at its last change.
+    /// The ID of the active memtable, and its size when it last changed.
     writes: Option<(u64, u64)>,
     last_write: Option<Instant>,
     pause_until: Option<Instant>,
-    /// Whether versions that an open snapshot may have needed were merged into the lowest level.
+    /// Whether a merge wrote versions to the lowest level that it kept only because an open snapshot may have needed
+    /// them.
     has_kept_versions: bool,
-    /// The database in which a merge failed: the merge's output stays on disk until the database is reopened.
+    /// The database in which a merge failed. The output of that merge stays on disk until the database is reopened.
     failed: Weak<Storage>,
-    /// The time of the next attempt to release memory and files; `None` if nothing has been written or merged since the
+    /// The time of the next attempt to release memory and files. `None` if nothing has been written or merged since the
     /// last release.
     release_at: Option<Instant>,
-    /// The library's bound at the last attempt.
+    /// The library's bound of visible versions at the last attempt.
     bound: u64,
 }
 
 impl Compactor {
-    /// Creates the initial state, in which the engine counts as idle until there is a write: after a start, there may
-    /// be much to merge.
+    /// Creates the initial state, in which the engine counts as idle until the first write: at startup, there may be
+    /// much to merge.
     fn new() -> Self {
         Self {
             writes: None,
@@ -192,7 +194,7 @@ impl Compactor {
         let memtable = tree.active_memtable();
         let writes = Some((memtable.id(), memtable.size()));
         if self.writes != writes {
-            // Data present at the start do not count as a recent write, nor does an empty new memtable.
+            // Neither data present at startup nor a new, empty memtable counts as a recent write.
             if self.writes.is_some() && memtable.size() > 0 {
                 self.last_write = Some(monotonic::now());
             }
@@ -200,7 +202,7 @@ impl Compactor {
             self.release_at = Some(monotonic::now());
         }
         let is_idle = self.last_write.is_none_or(|at| at.elapsed() >= IDLE_TIME);
-        // The library is about to flush a memtable; its entries count once it has.
+        // The library is about to flush a memtable; the memtable's entries count after the flush.
         if is_idle && tree.sealed_memtable_count() > 0 {
             return;
         }
@@ -228,7 +230,8 @@ impl Compactor {
         let result = if work == Work::WriteOut { run(storage, work) } else { merges.count(|| run(storage, work)) };
         match result {
             Ok(()) => {
-                // If nothing changed, the library is merging by itself, or cannot do the requested work.
+                // If nothing changed, either the library is already merging on its own or it cannot do the requested
+                // work.
                 if work != Work::WriteOut && self::shape(storage) == shape {
                     self.pause(REPEAT_PAUSE);
                 }
@@ -240,7 +243,7 @@ impl Compactor {
         }
     }
 
-    /// Releases memory and files if due. Returns true if nothing is left to release.
+    /// Releases memory and files if a release is due. Returns true if nothing is left to release.
     fn release(&mut self, storage: &Storage) -> bool {
         if self.release_at.is_some_and(|at| monotonic::now() >= at) {
             let is_done = release(storage, &mut self.bound).unwrap_or_else(|error| {
@@ -276,8 +279,8 @@ fn run(storage: &Storage, work: Work) -> fjall::Result<()> {
         Work::WriteOut => return storage.data.rotate_memtable().map(drop),
         Work::MergeUppermost => Arc::new(Leveled::default().with_l0_threshold(1).with_table_target_size(FILE_BYTES)),
         Work::MergeLevel(level) => Arc::new(PullDown(level, level + 1)),
-        // With a threshold of zero, every level above the lowest is too large, so the library picks those of its files
-        // that are cheapest to merge.
+        // With a threshold of zero, every level above the lowest is too large, so the library picks the files that are
+        // cheapest to merge.
         Work::MergeFiles => Arc::new(Leveled::default().with_l0_threshold(0).with_table_target_size(LOWEST_FILE_BYTES)),
         Work::RewriteLowest => Arc::new(PullDown(LOWEST_LEVEL, LOWEST_LEVEL)),
     };
@@ -293,8 +296,8 @@ fn visible_bound(storage: &Storage) -> u64 {
 ///
 /// The library keeps every list of files that an open snapshot may need, according to its bound of visible versions,
 /// and one more list. It recomputes that bound after a number of snapshots, and moving the files of an empty level
-/// creates a new list. Returns whether everything was released, which an open snapshot prevents. `last_bound` is the
-/// bound of the last attempt.
+/// creates a new list. Returns whether everything was released; an open snapshot prevents that. `last_bound` is the
+/// bound at the last attempt.
 fn release(storage: &Storage, last_bound: &mut u64) -> fjall::Result<bool> {
     let tree = &storage.data.tree;
     if tree.version_free_list_len() == 0 {
@@ -321,8 +324,8 @@ fn release(storage: &Storage, last_bound: &mut u64) -> fjall::Result<bool> {
 }
 
 /// Returns an empty level below the uppermost one. The level must not be the uppermost, because the library may flush
-/// memtables before the move. Moving several runs would combine them into one that is out of order, which hides
-/// entities. Only the uppermost level ever has several runs.
+/// memtables before the move. Moving several runs would combine them into a single run that is out of order, in which
+/// some entities could not be found. Only the uppermost level ever has several runs.
 fn level_to_move(shape: &Shape) -> Option<u8> {
     let mut below = (0..).zip(&shape.levels).skip(1);
     below.find_map(|(index, level)| (level.entries == 0).then_some(index))
@@ -358,7 +361,7 @@ mod tests {
             // Too little to matter, however small the rest is.
             (1023, levels([NONE; 7]), None, None),
             (1024, levels([NONE; 7]), None, Some(Work::WriteOut)),
-            // When there are no writes, a tenth in memory is enough.
+            // When there are no writes, one tenth in memory is enough.
             (9_999, small(NONE), None, None),
             (10_000, small(NONE), None, Some(Work::WriteOut)),
             (90_000, small(NONE), None, Some(Work::WriteOut)),
@@ -367,7 +370,7 @@ mod tests {
             (1, small((9_999, 8)), None, Some(Work::MergeUppermost)),
             (0, small((29_999, 8)), None, Some(Work::MergeUppermost)),
             (0, small((30_000, 1)), Some(Work::MergeUppermost), Some(Work::MergeUppermost)),
-            // Levels in between are merged from the top down, and only when there are no writes.
+            // Intermediate levels are merged from the top down, and only when there are no writes.
             (0, between((100_000, 90), (999_000, 800)), None, Some(Work::MergeLevel(5))),
             (0, between((99_000, 90), (999_000, 800)), None, None),
             (0, between((5_000_000, 250), (10_000_000, 7_300)), None, Some(Work::MergeFiles)),
@@ -496,14 +499,14 @@ mod tests {
         assert_eq!(contents(&storage, &storage.db.snapshot()), last);
     }
 
-    /// Waits until the tree contains this many entries, all of them in its lowest level.
+    /// Waits until the tree contains the given number of entries, all of them in its lowest level.
     async fn merged(storage: &Storage, entries: u64) {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             let shape = shape(storage);
             let (lowest, above) = shape.levels.split_last().unwrap();
             let held = shape.memtable_entries + above.iter().map(|level| level.entries).sum::<u64>();
-            // The count includes the engine's own entries and versions of the last group that the snapshot sees.
+            // The count includes the engine's own entries, and the versions of the last group that the snapshot sees.
             if held == 0 && (entries..entries + 128).contains(&lowest.entries) {
                 return;
             }
@@ -541,7 +544,8 @@ mod tests {
         merged(&storage, ENTITIES as u64).await;
         let files = || std::fs::read_dir(storage.data.path().join("tables")).unwrap().count();
         assert!(contents(&storage, &snapshot) == shown && files() > 1);
-        // Versions and tombstones that it needs are merged into the lowest level, and are dropped once it is closed.
+        // Versions and tombstones that the snapshot needs are merged into the lowest level, and are dropped after the
+        // snapshot is closed.
         delete_all(&engine).await;
         let deadline = Instant::now() + Duration::from_secs(60);
         while shape(&storage).levels[6].tombstones < ENTITIES as u64 / 2 {

@@ -17,7 +17,7 @@ pub(super) struct CommitterCounts {
     /// The size of the keys and records of committed transactions, in bytes.
     pub(super) stored_bytes: AtomicU64,
     pub(super) outages: AtomicU64,
-    /// Whether nothing can be written because a write failed.
+    /// Whether an earlier write failed, so that nothing can be written.
     pub(super) is_out: AtomicBool,
 }
 
@@ -35,7 +35,7 @@ impl CommitterCounts {
         }
     }
 
-    /// Returns the total time of each phase so far, in nanoseconds.
+    /// Returns the total time spent in each phase so far, in nanoseconds.
     pub(super) fn busy(&self) -> [(&'static str, u64); 4] {
         let [room, apply, write, answer] = &self.busy;
         [("room", room), ("apply", apply), ("write", write), ("answer", answer)]

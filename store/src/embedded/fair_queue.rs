@@ -1,21 +1,21 @@
-//! The committer's queue: one lane per account, and the accounts take turns.
+//! The committer's queue. It has one lane per account, and the accounts take turns.
 //!
-//! Turns are measured in bytes (deficit round robin). With each turn, an account earns credit, and it may send requests
-//! that cost no more than its credit. An account with large transactions therefore gets no larger share of the
-//! committer than one with small ones. A request waits for only a bounded amount of work from each other account,
-//! however much they send.
+//! Turns are measured in bytes (deficit round robin). With each turn, an account earns credit, and requests leave its
+//! lane as long as they cost no more than its credit. An account with large transactions therefore gets no larger share
+//! of the committer than one with small ones. A request waits for only a bounded amount of work from each other
+//! account, however much they send.
 //!
 //! Invariants:
 //!
-//! 1. Requests of one account leave in the order in which they arrived.
+//! 1. Requests of one account leave the queue in the order in which they arrived.
 //! 2. While several accounts wait, a group contains at most one turn of each. A small request is therefore in the next
 //!    group, and the large requests of other accounts do not fill that group.
-//! 3. A request that has become its account's next one waits for a bounded amount of work from every other account: the
-//!    credit of as many turns as the request needs, plus that account's own largest request.
-//! 4. Every accepted request is delivered exactly once, even after the queue is closed. Requests that are put back come
-//!    before all later ones of their account.
+//! 3. Once a request is the first in its account's lane, it waits for a bounded amount of work from every other
+//!    account: the credit of as many turns as the request needs, plus the other account's largest request.
+//! 4. Every accepted request is delivered exactly once, even after the queue is closed. Requests that are put back
+//!    precede all later requests of their account.
 //!
-//! This module must not know what a request is, nor how it is stored.
+//! This module must not depend on what a request is or how it is stored.
 
 use crate::monotonic;
 use model::AccountName;
@@ -65,7 +65,7 @@ struct State<T> {
     turns: VecDeque<AccountName>,
     requests: usize,
     is_closed: bool,
-    /// Whether the consumer is asleep. Waking it costs a system call, so it is woken only then.
+    /// Whether the consumer is asleep. Waking the consumer costs a system call, so this happens only if it is asleep.
     is_awaited: bool,
 }
 
@@ -136,9 +136,9 @@ impl<T: Queued> FairQueue<T> {
         Next::Group(state.group(self.limits))
     }
 
-    /// Puts back the last requests of a group, in their order, because the group became larger than their costs
-    /// indicated. The account whose request caused this waits for its next turn. The other accounts come first and keep
-    /// their credit.
+    /// Puts back the last requests of a group, in their order, because the group became larger than the costs of its
+    /// requests indicated. The account whose request caused this must wait for its next turn. The other accounts come
+    /// first and keep their credit.
     pub(super) fn put_back(&self, requests: impl DoubleEndedIterator<Item = T>, filled_by: &AccountName) {
         let mut state = self.state();
         for request in requests.rev() {
@@ -154,7 +154,7 @@ impl<T: Queued> FairQueue<T> {
         }
     }
 
-    /// Returns the state. A change cannot panic half-way, so the data behind a poisoned lock are valid.
+    /// Returns the state. A change cannot panic halfway, so the data behind a poisoned lock is valid.
     fn state(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -172,7 +172,8 @@ impl<T: Queued> State<T> {
                     return group.requests;
                 }
             }
-            // A turn may be too short for an account's next request, so the first round may take nothing.
+            // The credit of one turn may be too small for an account's next request, so the first round may take
+            // nothing.
             if self.turns.is_empty() || has_several_accounts && !group.requests.is_empty() {
                 return group.requests;
             }
@@ -182,7 +183,7 @@ impl<T: Queued> State<T> {
     fn turn(&mut self, group: &mut Group<T>) {
         let Some(account) = self.turns.pop_front() else { return };
         let Some(lane) = self.lanes.get_mut(&account) else { return };
-        // Credit is left over if the last turn ended with a full group. It is not increased further.
+        // If the last turn ended because the group was full, unused credit remains. It is not increased further.
         if lane.requests.front().is_some_and(|request| request.cost_bytes() > lane.credit) {
             lane.credit = lane.credit.saturating_add(group.limits.turn_bytes);
         }

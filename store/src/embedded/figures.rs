@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The overhead of the allocator's size classes and the cache's table on cached blocks, in percent. A block of 30 KiB
-/// takes 32 KiB.
+/// The memory overhead of cached blocks, caused by the allocator's size classes and the cache's table, in percent. A 30
+/// KiB block takes 32 KiB.
 const CACHE_SHARE_PERCENT: u64 = 7;
-/// The overhead of the allocator's size classes on the bytes that a memtable counts, in percent. The memtable counts
-/// the nodes of its skiplist correctly.
+/// The memory overhead of memtables, caused by the allocator's size classes, in percent of the bytes that a memtable
+/// counts. The memtable counts the nodes of its skiplist correctly.
 const MEMTABLE_SHARE_PERCENT: u64 = 10;
 
 /// The folder whose file system the figures describe, and its reserve of free space.
@@ -36,7 +36,7 @@ impl Disk {
     }
 
     /// Returns the number of bytes that can be written before the free space falls below the reserve, or `u64::MAX` if
-    /// it is unknown.
+    /// the free space is unknown.
     pub(super) fn room_bytes(&self) -> u64 {
         self.figures().map_or(u64::MAX, |disk| disk.free_bytes.saturating_sub(disk.reserve_bytes))
     }

@@ -1,6 +1,7 @@
 //! The data folder: its owner, its format, and the lock that excludes other processes.
 //!
-//! Invariant: a folder that does not belong to Rowhouse, has another format, is damaged or is in use is never changed.
+//! Invariant: a folder is never changed if it does not belong to Rowhouse, has a different format, is damaged or is in
+//! use.
 //!
 //! A new folder is marked in two steps. First the marker is written under a temporary name and the database is created;
 //! once that is complete, the marker is renamed to its final name. A folder that has only a temporary marker belongs to
@@ -24,15 +25,15 @@ const LAST_LINE: &str = "Written by Rowhouse. Do not edit or delete this file.";
 /// Records that the database was closed cleanly. The file is removed before anything is written again.
 pub(super) const CLOSED: &str = "rowhouse.closed";
 const NEW_CLOSED: &str = "rowhouse.closed.new";
-/// The maximum size of this record, in bytes; each journal takes at most 80.
+/// The maximum size of the record in `CLOSED`, in bytes. Each journal takes at most 80.
 const CLOSED_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Marks a folder into which a backup is being restored. While it exists, only a restore opens the folder.
+/// Marks a folder into which a backup is being restored. While this file exists, only a restore opens the folder.
 const RESTORING: &str = "rowhouse.restoring";
 
-/// Created and removed to test whether the disk accepts writes.
+/// A file that is created and removed to test whether the disk accepts writes.
 const PROBE: &str = "rowhouse.probe";
-/// The size of this file, in bytes. A smaller file might still fit on a full disk.
+/// The size of the `PROBE` file, in bytes. A smaller file might still fit on a full disk.
 const PROBE_BYTES: usize = 1024 * 1024;
 
 const MARKER_BYTES_MAX: u64 = 4096;
@@ -44,16 +45,16 @@ const IGNORED: [&str; 2] = [LOCK, "lost+found"];
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    /// Held for its lock. The operating system releases the lock when the file is closed, however the process ends.
+    /// Held for its lock. The operating system releases the lock when the file is closed, even if the process crashes.
     lock: File,
     is_new: bool,
 }
 
 impl Drop for Folder {
     /// Releases the lock. Closing the file would not release it while a child process that is being started also has
-    /// the file.
+    /// the file open.
     fn drop(&mut self) {
-        // If this fails, closing the file must suffice.
+        // If unlocking fails, rely on closing the file.
         let _ = self.lock.unlock();
     }
 }
@@ -61,14 +62,14 @@ impl Drop for Folder {
 /// The record of a clean shutdown.
 #[derive(Debug)]
 pub(super) enum Closing {
-    /// Written by a version that recorded only that everything was synced.
+    /// Written by an earlier version, which recorded only that everything was synced.
     Unrecorded,
     Recorded(ClosingRecord),
 }
 
 /// The kind of a folder, determined without changing it.
 enum Kind {
-    /// Missing, empty, or left by an unfinished first start.
+    /// The folder is missing, empty, or left by an unfinished first startup.
     New,
     Complete,
 }
@@ -90,7 +91,7 @@ impl Folder {
 
     /// Takes ownership of a complete data folder for reading, without changing anything.
     ///
-    /// This also works for a folder that is read-only, or that was copied without its lock file.
+    /// This works even if the folder is read-only or was copied without its lock file.
     pub(super) fn take_to_read(path: &Path) -> Result<Self, OpenError> {
         if let Kind::New = kind(path)? {
             return Err(OpenError::Missing { folder: path.to_owned() });
@@ -134,7 +135,8 @@ impl Folder {
         Ok(Self { path: path.to_owned(), lock, is_new: true })
     }
 
-    /// Completes a restore whose data are all synced. The folder becomes like any other that was closed cleanly.
+    /// Completes a restore, after all its data has been synced. The folder is then like any other that was closed
+    /// cleanly.
     pub(super) fn complete_restore(&mut self, record: &ClosingRecord) -> Result<(), OpenError> {
         self.complete()?;
         self.record_closing(record)?;
@@ -143,7 +145,7 @@ impl Folder {
             .map_err(|error| OpenError::io("complete the restore in", &self.path, error))
     }
 
-    /// Tests whether the disk accepts writes and syncs, with a file that is removed afterwards.
+    /// Tests whether the disk accepts writes and syncs. The file written for the test is removed afterwards.
     pub(super) fn probe(&self) -> io::Result<()> {
         let path = self.path.join(PROBE);
         let written = File::create(&path).and_then(|mut file| {
@@ -209,8 +211,7 @@ impl Folder {
 
     /// Marks the database as completely created.
     ///
-    /// The storage library does not sync the folder in which it creates the folders of its keyspaces, so this method
-    /// does.
+    /// The storage library does not sync the folder that contains its keyspace folders, so this method does.
     pub(super) fn complete(&mut self) -> Result<(), OpenError> {
         sync_folders(&self.database())
             .and_then(|()| fs::rename(self.path.join(NEW_MARKER), self.path.join(MARKER)))
@@ -278,7 +279,7 @@ fn create_private(path: &Path) -> Result<(), OpenError> {
     create.map_err(|error| OpenError::io("create the folder", path, error))
 }
 
-/// Locks a folder that is about to be used, and warns if other users can open it.
+/// Locks a folder that is about to be used, and logs a warning if other users can open the folder.
 fn lock(folder: &Path) -> Result<File, OpenError> {
     let path = folder.join(LOCK);
     let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
@@ -298,7 +299,7 @@ fn try_lock(file: File, folder: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Prepares an empty folder for a new database, and deletes the database of an unfinished first start.
+/// Prepares an empty folder for a new database. Deletes the database of an unfinished first startup.
 fn prepare(path: &Path) -> io::Result<()> {
     let mut marker = File::create(path.join(NEW_MARKER))?;
     marker.write_all(marker_text().as_bytes())?;

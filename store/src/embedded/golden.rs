@@ -1,5 +1,5 @@
-//! Pins the bytes on disk, as described in `docs/embedded-engine.md`. A change here is a change to the data folder
-//! format, which later versions must still read.
+//! Verifies the bytes on disk, as described in `docs/embedded-engine.md`. A change here is a change to the data folder
+//! format, and later versions must still read the old format.
 
 use super::*;
 use model::{CorsRule, CorsRules, DateTime, EdmValue, KeyText, Permissions, RecordBuilder, StoredAccessPolicy};
@@ -39,10 +39,10 @@ async fn insert(engine: &Embedded, table: &TableKey, partition: &str, row: &str)
 
 /// All entries, as keys and values, of an engine that contains one entry of each kind.
 const ENTRIES: [(&[u8], &[u8]); 8] = [
-    // A table without policies: version, id, creation, name.
+    // A table without policies: version, ID, creation time, name.
     (b"\0\0\0\0\0\0\0\0cacc1\0plain", b"\x01\0\0\0\0\0\0\0\x01\x01\x02\x03\x04\x05\x06\x07\x08\x05Plain"),
-    // A table with policies: version, id, creation, name; the number of policies; id, start, expiry and permissions of
-    // each.
+    // A table with policies: version, ID, creation time, name; the number of policies; ID, start, expiry and
+    // permissions of each policy.
     (
         b"\0\0\0\0\0\0\0\0cacc1\0withpolicies",
         b"\x02\0\0\0\0\0\0\0\x03\x01\x02\x03\x04\x05\x06\x07\x08\x0cWithPolicies\
@@ -50,13 +50,13 @@ const ENTRIES: [(&[u8], &[u8]); 8] = [
     ),
     // The last Timestamp issued.
     (b"\0\0\0\0\0\0\0\0mlast-stamp", b"\x01\x02\x03\x04\x05\x06\x07\x09"),
-    // The id of the next table.
+    // The ID of the next table.
     (b"\0\0\0\0\0\0\0\0mnext-table-id", b"\0\0\0\0\0\0\0\x04"),
     // A deleted table.
     (b"\0\0\0\0\0\0\0\0p\0\0\0\0\0\0\0\x02", b"\x01"),
     // Service properties: version, logging, hour metrics, minute metrics, CORS rules.
     (b"\0\0\0\0\0\0\0\0sacc1", b"\x01\x01\0\0\0\0\0\0\0\0\0\x01\0\x01*\0\x03GET\0\x01a\0\x01b\0\0\0\x3c"),
-    // Entities: table id, partition key, 00, row key; the record.
+    // Entities: table ID, partition key, 00, row key; the record.
     (b"\0\0\0\0\0\0\0\x01p\0r", b"\x01\x01\x02\x03\x04\x05\x06\x07\x08\x01\x04Name\x01\x02\xc3\xa9"),
     (
         b"\0\0\0\0\0\0\0\x01\xc3\xa9\xee\x9f\x98\x80\xf3\x80\x80\0",

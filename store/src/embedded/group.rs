@@ -1,6 +1,6 @@
 //! A group of transactions that are written in one batch and synced once.
 //!
-//! Invariant: a transaction sees the effects of all earlier transactions in the group, and none of a refused one.
+//! Invariant: a transaction sees the effects of all earlier transactions in the group, except those that were refused.
 
 use super::committer::Submitted;
 use super::layout;
@@ -23,7 +23,8 @@ pub(super) struct Group<'a> {
     batch: OwnedWriteBatch,
     /// The size of the keys and records in the batch, in bytes.
     stored_bytes: usize,
-    /// The state of each entity after the batch. A single transaction needs none, because its entities are distinct.
+    /// The state of each entity after the batch. A group of a single transaction needs no overlay, because the
+    /// transaction's entities are distinct.
     overlay: Option<HashedKeyMap<Option<UserValue>>>,
 }
 
@@ -90,12 +91,12 @@ impl<'a> Group<'a> {
         self.batch.len()
     }
 
-    /// Returns the size of the keys and records of those entities, in bytes.
+    /// Returns the total size of the keys and records in the batch, in bytes.
     pub(super) fn stored_bytes(&self) -> usize {
         self.stored_bytes
     }
 
-    /// Writes the batch with the durability of the mode, and makes it visible.
+    /// Writes the batch with the durability that `mode` specifies, and makes it visible.
     pub(super) fn write(mut self, last_stamp: DateTime, mode: PersistMode) -> fjall::Result<()> {
         if self.batch.is_empty() {
             return Ok(());

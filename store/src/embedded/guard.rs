@@ -2,16 +2,16 @@
 //!
 //! Reading an open database is not guarded. Every block of a sorted file and every block header have 128-bit checksums,
 //! and both are verified before the block is decoded. The contents of memtables were verified when the journals were
-//! read. Damage is therefore an error there, and a panic would be a bug in the library.
+//! read. While reading, damage therefore causes an error, and a panic would be a bug in the library.
 //!
 //! Two things are guarded:
 //!
-//! 1. Opening a database. The library decodes names and values of files that it has not verified, and panics if it does
-//!    not expect them: a folder in `keyspaces` whose name is not a number, a folder named like a journal, a keyspace
-//!    without its settings, or a memtable whose highest sequence number does not match its journal. These are states of
-//!    a folder, so the caller gets an error that names the folder.
+//! 1. Opening a database. The library decodes names and values of files that it has not verified, and panics if they
+//!    are not as expected. Examples are a folder in `keyspaces` whose name is not a number, a folder named like a
+//!    journal, a keyspace without its settings, or a memtable whose highest sequence number does not match its journal.
+//!    These are problems of the folder, so the caller gets an error that names the folder.
 //! 2. The committer's work on a group of requests. The committer is the only thread that writes. A panic there, whether
-//!    in the library or in this engine, would end all writes to all tables until the next start.
+//!    in the library or in this engine, would stop all writes to all tables until the server is restarted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -19,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[derive(Debug)]
 pub(super) struct Panicked;
 
-/// Runs a closure and turns a panic into an error.
+/// Runs a closure and converts a panic into an error.
 ///
 /// The caller must ensure that everything the closure changes can still be used after a panic.
 pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, Panicked> {

@@ -1,34 +1,37 @@
-//! Reads the journals of the storage library before the library does, and tells an incomplete write from damage.
+//! Reads the journals of the storage library before the library does, and distinguishes an incomplete write from
+//! damage.
 //!
 //! The library treats the first entry that it cannot read as the end of a journal, and truncates the file there. That
 //! is right for the last batch, which a power failure may have left half-written. After a damaged byte in the middle,
-//! however, it would silently delete everything that follows, although all of that was acknowledged. Conversely, if the
-//! last batch has a wrong checksum, the library refuses to start, although no acknowledged data are missing.
+//! however, the library would silently delete everything that follows, although all of it was acknowledged. Conversely,
+//! if the last batch has a wrong checksum, the library refuses to start, although no acknowledged data is missing.
 //!
 //! If the bytes after the last complete batch contain no complete batch, they are truncated; if they do, they are
-//! damage. An incomplete batch contains clients' bytes as they are, however, and these may look like any batch. A
-//! position inside an entity's value is therefore ignored, provided that it is certain to be inside one.
+//! damage. However, an incomplete batch contains clients' bytes unchanged, and these bytes may look like a batch. A
+//! position that is certainly inside an entity's value is therefore ignored.
 //!
 //! Invariants:
 //!
-//! 1. Damage at one position of a journal never hides a complete batch after it, whatever clients store. A value is
-//!    skipped only if the start of its batch and all item heads up to it can be read, and if their lengths are
-//!    confirmed. Three facts confirm them: the length of a value is stored twice and has an upper bound; a key contains
-//!    no control character except its separator; and a control character follows each key, because every record, item
-//!    and end begins with one. Everything after the first doubt is searched.
-//! 2. A write of which only the beginning is present is never mistaken for damage: all its heads are present up to the
-//!    last value, and that value extends to the end. A killed process, a full disk and most power failures leave such a
-//!    write.
+//! 1. Damage at one position of a journal never hides a later complete batch, whatever clients store. A value is
+//!    skipped only if the start of its batch and all item headers up to the value can be read, and if the lengths in
+//!    these headers are confirmed. Three facts confirm the lengths: the length of a value is stored twice and has an
+//!    upper bound; a key contains no control character except its separator; and a control character follows each key,
+//!    because every record, item and end begins with one. From the first unconfirmed position on, every byte is
+//!    searched.
+//! 2. A write of which only the beginning is present is never mistaken for damage: all its item headers up to the last
+//!    value are present, and that value extends to the end of the file. A killed process, a full disk and most power
+//!    failures leave such a write.
 //! 3. The work is proportional to the number of bytes, whatever they are.
-//! 4. A write that the library repeats is never mistaken for damage. After a failed write, the library keeps its buffer
-//!    and writes it again later, so the start of a batch, or all of it, is followed by the same batch. Both begin with
-//!    the same sequence number, so nothing else can be there, and the batch was not acknowledged.
+//! 4. A write that the library retries is never mistaken for damage. After a failed write, the library keeps its buffer
+//!    and writes it again later. The beginning of a batch, or the whole batch, is then followed by the same batch. Both
+//!    begin with the same sequence number, so this case cannot be confused with any other, and the batch was not
+//!    acknowledged.
 //!
-//! One case remains: a power failure that preserves later parts of a write, but not its start or an earlier head. If a
-//! value in these parts contains a batch, the write looks like damage. It is treated as damage, because the opposite
-//! could lose data.
+//! One ambiguous case remains: a power failure that preserves later parts of a write, but not its start or an earlier
+//! item header. If a value in these later parts contains a batch, the write looks like damage. It is treated as damage,
+//! because the opposite could lose data.
 //!
-//! This module must not know files: it examines bytes. `docs/embedded-engine.md` specifies the format of a journal.
+//! This module must not access files: it examines bytes. `docs/embedded-engine.md` specifies the format of a journal.
 
 use model::limits::ENTITY_BYTES_MAX;
 use std::ops::Range;
@@ -40,18 +43,18 @@ const TAG_END: u8 = 3;
 const TAG_CLEAR: u8 = 4;
 const TRAILER: &[u8] = b"FJL\x03";
 
-/// The length of a batch start: tag, number of items, sequence number.
+/// The length of the start of a batch: tag, number of items, sequence number.
 const START_BYTES: usize = 1 + 4 + 8;
-/// The length of the fixed part of an item after its tag: value type, compression, keyspace, three lengths.
+/// The length of the fixed part of an item header after its tag: value type, compression, keyspace, three lengths.
 const ITEM_HEADER_BYTES: usize = 1 + 1 + 8 + 2 + 4 + 4;
 /// The only compression that this engine lets the library use in journals.
 const COMPRESSION_NONE: u8 = 0;
 const DATA_KEYSPACE: u64 = 1;
-/// The length of the table id at the start of an entity's key.
+/// The length of the table ID at the start of an entity's key.
 const TABLE_ID_BYTES: usize = 8;
 const KEY_SEPARATOR: u8 = 0;
-/// The maximum length of an entity's record, in bytes: a UTF-16 code unit counts as two bytes and is stored in at most
-/// three.
+/// The maximum length of an entity's record, in bytes. A UTF-16 code unit counts as two bytes towards the size of an
+/// entity, but is stored in at most three.
 const RECORD_BYTES_MAX: usize = 2 * ENTITY_BYTES_MAX;
 /// The first character that is not a control character. Keys contain no control characters.
 const FIRST_CHARACTER: u8 = b' ';
@@ -63,7 +66,7 @@ const HASH_STEP_BYTES: usize = 64;
 pub(super) struct Journal {
     /// The number of bytes of complete batches at the start.
     pub(super) valid_bytes: usize,
-    /// The kind of bytes that follow them.
+    /// The kind of bytes that follow the complete batches.
     pub(super) rest: Rest,
     /// The sequence numbers of the batches; `None` if there are none.
     pub(super) sequence: Option<Sequence>,
@@ -97,15 +100,15 @@ impl Sequence {
 pub(super) enum Rest {
     /// Nothing, or the zeros with which the file was created.
     Empty,
-    /// Bytes that contain no complete batch, or only one that is a repetition: an incomplete write.
+    /// An incomplete write: bytes that contain no complete batch, or only a repetition of the incomplete one.
     CutOff,
     /// Unreadable bytes, followed by a complete batch at this position.
     BatchAt(usize),
-    /// Unreadable bytes, followed by more positions that look like a batch than are searched.
+    /// Unreadable bytes, followed by too many positions that look like a batch to search them all.
     Unclear,
 }
 
-/// Determines the structure of a journal.
+/// Finds the complete batches of a journal and classifies the bytes after them.
 pub(super) fn read(bytes: &[u8]) -> Journal {
     let mut valid_bytes = 0;
     let mut rest = bytes;
@@ -136,7 +139,7 @@ pub(super) fn read(bytes: &[u8]) -> Journal {
 /// Returns whether the bytes consist of the beginning of a batch, followed by the same batch in full and then only
 /// zeros.
 ///
-/// The work is bounded as in [`find_batch`].
+/// The amount of work is bounded as in [`find_batch`].
 fn is_repeated(bytes: &[u8]) -> bool {
     let mut steps_left = bytes.len();
     for at in 1..bytes.len() {
@@ -169,10 +172,10 @@ fn without_zeros_at_end(bytes: &[u8]) -> &[u8] {
     bytes.get(..length).unwrap_or_default()
 }
 
-/// Finds the first complete batch that does not begin at the first byte and whose number is higher than `last`.
+/// Finds the first complete batch that does not begin at the first byte and has a sequence number higher than `last`.
 ///
-/// Crafted bytes can make long batches seem to begin at many positions, or to share an end. The number of items stepped
-/// over and of bytes hashed is therefore bounded.
+/// Crafted bytes can make long batches appear to begin at many positions, or to share an end. The number of items
+/// stepped over and of bytes hashed is therefore bounded.
 fn find_batch(bytes: &[u8], last: Option<u64>, steps_left: &mut usize) -> Rest {
     for at in places(bytes, last) {
         let batch = bytes.get(at..).filter(|rest| is_later(rest, last)).and_then(|rest| Batch::read(rest, steps_left));
@@ -203,7 +206,7 @@ fn places(bytes: &[u8], last: Option<u64>) -> impl Iterator<Item = usize> {
 }
 
 /// Returns the ranges of the entities' values in an incomplete batch, as far as their positions are certain. The last
-/// range may extend beyond the bytes.
+/// range may extend beyond the end of `bytes`.
 fn values_of_entities(bytes: &[u8], last: Option<u64>) -> Vec<Range<usize>> {
     let mut values = Vec::new();
     let Some(start) = Start::read(bytes).filter(|_| is_later(bytes, last)) else { return values };
@@ -230,7 +233,7 @@ fn value_of_entity(bytes: &[u8]) -> Option<Range<usize>> {
     (is_of_entity && is_key).then(|| start..start + head.value_bytes)
 }
 
-/// Returns whether the bytes begin like a batch that is later than the last one.
+/// Returns whether the bytes look like the start of a batch with a sequence number higher than `last`.
 fn is_later(bytes: &[u8], last: Option<u64>) -> bool {
     Start::read(bytes).is_some_and(|start| last.is_none_or(|last| last < start.number))
 }
@@ -260,7 +263,7 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Reads the batch at the start of the bytes, unless it has more items than there are steps left.
+    /// Reads the batch at the start of `bytes`, unless it has more items than there are steps left.
     fn read(bytes: &'a [u8], steps_left: &mut usize) -> Option<Self> {
         let start = Start::read(bytes)?;
         let mut rest = start.after;
@@ -316,8 +319,8 @@ mod tests {
     use super::*;
     use fjall::{CompressionType, Database, KeyspaceCreateOptions, PersistMode};
 
-    /// Returns the journal that the library writes for a number of batches, without the zeros at its end, and the end
-    /// of each batch.
+    /// Returns the journal that the library writes for the given number of batches, without its trailing zeros, and the
+    /// end position of each batch.
     fn written(batches: usize) -> (Vec<u8>, Vec<usize>) {
         let folder = tempfile::tempdir().unwrap();
         let db = Database::builder(folder.path()).journal_compression(CompressionType::None).open().unwrap();
@@ -390,7 +393,7 @@ mod tests {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x55;
             let journal = read(&damaged);
-            // Only the sequence number is not covered by the checksum.
+            // The checksum covers everything except the sequence number.
             let is_in_number = (ends[1] + 5..ends[1] + 13).contains(&at);
             let is_found = if is_in_number {
                 journal.sequence.is_some_and(|sequence| !sequence.grows)
@@ -401,7 +404,8 @@ mod tests {
         }
     }
 
-    /// Returns an item for the entity with keys `p` and `row`, whose record contains these bytes.
+    /// Returns an item for the entity with the partition key `p` and the row key `row`. Its record contains the given
+    /// bytes.
     fn entity(row: &str, bytes: &[u8]) -> Vec<u8> {
         let key = [&7_u64.to_be_bytes()[..], b"p\0", row.as_bytes()].concat();
         item(0, &key, &[&[1; 9], bytes].concat())
@@ -443,7 +447,7 @@ mod tests {
             cut.resize(both.len() + 10_000, 0);
             assert_eq!(extent(&cut), (first.len(), Rest::CutOff), "zeros from {length}");
         }
-        // Parts of a value are missing, but its heads are present.
+        // Parts of a value are missing, but all item headers are present.
         let second = both.windows(forged.len()).rposition(|bytes| bytes == forged).unwrap();
         for hole in [second - 9..second, second..second + 20, second + forged.len() - 40..both.len()] {
             let mut bytes = both.clone();
@@ -497,7 +501,7 @@ mod tests {
         let key = "b".repeat(40);
         let mut of_client = batch(6, &[entity(&key, &[&[5; 100][..], head].concat()), stamp()]);
         of_client[13 + 11] ^= 32;
-        // A stale block from a time when a batch with a lower number was stored there.
+        // A stale block, from a batch with a lower number that was stored there earlier.
         let stale = batch(5, &[entity("a", &[5; 10_000])])[..200].to_vec();
         for middle in [of_client, stale] {
             let at = first.len() + middle.len();
@@ -524,7 +528,7 @@ mod tests {
     #[test]
     fn the_work_of_a_search_is_bounded_whatever_the_bytes_are() {
         const BYTES: usize = 4 << 20;
-        // Each start is followed by items up to the end, and each item is shared by many starts.
+        // Each start is followed by items up to the end of the bytes, and many starts share each item.
         let chain = [TAG_START, 0xFF, 0xFF, 0xFF, TAG_CLEAR, 0, 0, 0, 0].repeat(BYTES / 9);
         // Each value ends with a start that is followed by all further items, which share one end.
         let count = 20_000_u32;
@@ -537,7 +541,7 @@ mod tests {
             let mut steps_left = bytes.len();
             assert_eq!(find_batch(&bytes, None, &mut steps_left), Rest::Unclear);
             assert_eq!(steps_left, 0);
-            // An incomplete batch in such a value needs no steps.
+            // An incomplete batch in such a value requires no steps.
             let mut items: Vec<_> = bytes.chunks(ENTITY_BYTES_MAX).map(|value| entity("a", value)).collect();
             items.push(stamp());
             let whole = batch(1, &items);

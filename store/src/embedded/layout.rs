@@ -1,7 +1,7 @@
 //! The keys and values of the embedded engine; `docs/embedded-engine.md` specifies them byte by byte.
 //!
 //! The bytes come from disk and may be damaged, so every decoding function can fail, but none panics. This module must
-//! not know the storage library.
+//! not depend on the storage library.
 
 use crate::engine::TableKey;
 use crate::policies_value::{self, push_text, take_text, take_time};
@@ -12,33 +12,34 @@ use model::{AccountName, DateTime, EntityKey, ServiceProperties, StoredAccessPol
 /// The data folder format that this version writes and reads.
 pub(super) const FORMAT: u32 = 1;
 
-/// The only keyspace. A further keyspace would cost about 17 more syncs when a folder is created. It would also have to
-/// be flushed before journals could be deleted.
+/// The only keyspace. A second keyspace would require about 17 more syncs when a folder is created. It would also have
+/// to be flushed before journals could be deleted.
 pub(super) const KEYSPACE: &str = "data";
 
-// No table has the id 0, so keys that begin with it are the engine's own. The byte after it is their kind.
+// No table has the ID 0, so keys that begin with it belong to the engine itself. The byte after the ID is the kind of
+// entry.
 
 pub(super) const NEXT_TABLE_ID: &[u8] = b"\0\0\0\0\0\0\0\0mnext-table-id";
 /// The key of the last Timestamp issued.
 pub(super) const LAST_STAMP: &[u8] = b"\0\0\0\0\0\0\0\0mlast-stamp";
 /// The prefix of the keys of tables, which form the catalog.
 pub(super) const CATALOG_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0c";
-/// The prefix of the keys of deleted tables whose entities are still to be removed. The table id follows.
+/// The prefix of the keys of deleted tables whose entities are still to be removed. The table ID follows.
 pub(super) const PURGE_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0p";
 /// The prefix of the keys of service properties. The account name follows.
 pub(super) const SERVICE_PROPERTIES_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0s";
 
 /// The version of a catalog value for a table without policies. It is the value's first byte.
 const CATALOG_VALUE_VERSION: u8 = 1;
-/// The version for a table with policies. These follow the data of the first version.
+/// The version of a catalog value for a table with policies. The policies follow the same data as in version 1.
 const CATALOG_VALUE_VERSION_WITH_POLICIES: u8 = 2;
 /// The value of a deleted table, which consists only of its version.
 pub(super) const PURGE_VALUE: &[u8] = &[1];
 
-/// Separates the account from the table name; neither can contain it.
+/// Separates the account from the table name. Neither can contain this byte.
 const CATALOG_KEY_SEPARATOR: u8 = 0;
 
-/// Identifies a table permanently: ids are issued in ascending order and never reused.
+/// Identifies a table permanently. IDs are issued in ascending order and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct TableId(u64);
 
@@ -49,7 +50,7 @@ impl TableId {
         Self(self.0.checked_add(1).expect("2^64 tables are never created"))
     }
 
-    /// Returns the previous id, or `None` for the first one.
+    /// Returns the previous ID, or `None` for the first one.
     pub(super) fn before(self) -> Option<Self> {
         Some(Self(self.0.checked_sub(1).filter(|id| *id > 0)?))
     }
@@ -63,7 +64,7 @@ impl TableId {
     }
 }
 
-/// Returns the key of an entity: the table id, then the key bytes inside the table.
+/// Returns the key of an entity: the table ID, then the key bytes inside the table.
 pub(super) fn entity_key(table: TableId, key: &[u8]) -> Vec<u8> {
     [table.to_bytes().as_slice(), key].concat()
 }
@@ -77,7 +78,7 @@ pub(super) fn key_of_entity(table: TableId, key: &EntityKey) -> Vec<u8> {
     full_key
 }
 
-/// Returns the key bytes inside the table from the key of an entity.
+/// Extracts the key bytes inside the table from the key of an entity.
 pub(super) fn key_in_table(key: &[u8]) -> Option<&[u8]> {
     key.get(size_of::<TableId>()..)
 }
@@ -127,7 +128,7 @@ impl CatalogEntry {
     }
 }
 
-/// Decodes a catalog entry. Returns `None` if it is damaged or of a newer version.
+/// Decodes a catalog entry. Returns `None` if the entry is damaged or was written by a newer version.
 pub(super) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEntry> {
     let (version, rest) = value.split_first()?;
     let (id, rest) = rest.split_at_checked(size_of::<TableId>())?;
@@ -159,7 +160,7 @@ pub(super) enum OwnEntry {
 /// The reason why an entry of the engine itself cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OwnEntryError {
-    /// The entry is damaged or of a newer version. The string describes the entry.
+    /// The entry is damaged or was written by a newer version. The string describes the entry.
     Damaged(&'static str),
     UnknownKind,
 }
@@ -167,7 +168,7 @@ pub(super) enum OwnEntryError {
 /// Decodes an entry of the engine itself, whose key begins with zeros.
 pub(super) fn decode_own_entry(key: &[u8], value: &[u8]) -> Result<OwnEntry, OwnEntryError> {
     let (entry, what) = if key == NEXT_TABLE_ID {
-        (TableId::from_bytes(value).map(OwnEntry::NextTableId), "the id of the next table cannot be read")
+        (TableId::from_bytes(value).map(OwnEntry::NextTableId), "the ID of the next table cannot be read")
     } else if key == LAST_STAMP {
         (decode_stamp(value).map(OwnEntry::LastStamp), "the last Timestamp issued cannot be read")
     } else if key.starts_with(CATALOG_PREFIX) {

@@ -6,8 +6,8 @@
 //! Invariants beyond those of [`crate::engine`]:
 //!
 //! 1. A data folder is owned by one engine at a time, and a folder that cannot be opened is not changed.
-//! 2. The options bound the memory, whatever the load: the cache, the committer's queue and the number of running
-//!    scans. The caller bounds the memory of waiting scans by limiting how many there are.
+//! 2. Memory is bounded, whatever the load: the options and constants limit the cache, the committer's queue and the
+//!    number of running scans. The caller bounds the memory of waiting scans by limiting their number.
 
 mod background;
 mod check;
@@ -76,22 +76,23 @@ use storage::{OpenSettings, Storage};
 use tokio::sync::oneshot;
 use tokio::task::coop::consume_budget;
 
-/// The time at which an acknowledged write is on disk.
+/// Determines when a write is on disk, relative to its acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// Before it is acknowledged. No acknowledged write is ever lost.
+    /// A write is on disk before it is acknowledged. No acknowledged write is ever lost.
     Sync,
-    /// At most this interval after it is acknowledged. A crash of the process loses nothing. A crash of the operating
-    /// system or a power failure loses at most the writes acknowledged in the last interval: always the latest
-    /// transactions, and each as a whole. Creating and deleting tables is synced immediately.
+    /// A write is on disk at most this interval after it is acknowledged. If the process crashes, nothing is lost. If
+    /// the operating system crashes or the power fails, at most the writes acknowledged in the last interval are lost:
+    /// always the latest transactions, and each as a whole. Creating and deleting tables is synced immediately.
     Interval(Duration),
 }
 
-/// The minimum number of concurrent scans, even with one processor: while one waits for the disk, another can use the
-/// processor.
+/// The minimum number of concurrent scans, even with one processor: while one scan waits for the disk, another can use
+/// the processor.
 const CONCURRENT_SCANS_MIN: usize = 2;
 
-/// The memory in the queue that a catalog change is charged, in bytes: more than policies or properties can have.
+/// The amount of the queue's memory charged to a catalog change, in bytes. It exceeds the maximum size of policies or
+/// properties.
 const CATALOG_CHANGE_BYTES: usize = 16 * 1024;
 
 /// The options of the engine. No option changes the format of the data folder.
@@ -99,10 +100,10 @@ const CATALOG_CHANGE_BYTES: usize = 16 * 1024;
 pub struct EmbeddedOptions {
     /// When an acknowledged write is on disk.
     pub durability: Durability,
-    /// The size of the cache for blocks read from disk, in bytes. It is allocated as needed.
+    /// The maximum size of the cache for blocks read from disk, in bytes. The memory is allocated as needed.
     pub cache_bytes: u64,
-    /// The maximum number of concurrent scans; each takes a thread. Other scans wait, and long ones take turns with
-    /// them.
+    /// The maximum number of concurrent scans; each occupies a thread. Other scans wait, and long-running scans take
+    /// turns with them.
     pub concurrent_scans: usize,
     /// The free space of the data folder's file system, in bytes, below which only deletions are accepted. It reserves
     /// room for the engine's own background writes. With 0, writes are accepted until the disk is full.
@@ -124,7 +125,7 @@ impl Default for EmbeddedOptions {
 
 /// An engine on a data folder.
 ///
-/// Dropping it also closes it, and blocks until its threads have ended.
+/// Dropping the engine also closes it, and blocks until its threads have exited.
 pub struct Embedded {
     shared: Arc<EmbeddedState>,
     queue: Arc<FairQueue<Request>>,
@@ -134,14 +135,14 @@ pub struct Embedded {
     threads: Arc<Mutex<Threads>>,
 }
 
-/// The threads of the engine, and the channels that end them. The committer ends when its queue does.
+/// The threads of the engine, and the channels that stop them. The committer stops when its queue is closed and empty.
 struct Threads {
     committer: Option<JoinHandle<()>>,
     others: Vec<(std_mpsc::Sender<()>, JoinHandle<()>)>,
 }
 
 impl Embedded {
-    /// Opens a data folder. A missing or empty folder becomes a new data folder. Blocks while it reads from disk.
+    /// Opens a data folder. A missing or empty folder becomes a new data folder. Blocks while data is read from disk.
     pub fn open<C: Clock>(path: &Path, options: &EmbeddedOptions, clock: C) -> Result<Self, OpenError> {
         let cut_off = match options.durability {
             Durability::Sync => CutOff::LastBatch,
@@ -210,7 +211,7 @@ impl Embedded {
         }
     }
 
-    /// Runs a closure that may wait for the disk on a separate thread, so that it does not block other tasks.
+    /// Runs a closure on a separate thread, because it may wait for the disk and must not block other tasks.
     async fn on_a_waiting_thread<T: Send + 'static>(
         &self,
         run: impl FnOnce(Arc<EmbeddedState>) -> T + Send + 'static,
@@ -220,13 +221,13 @@ impl Embedded {
     }
 
     /// Does the part of the commit that does not depend on the serial order. This reduces the work of the committer,
-    /// which every writer waits for. Memory used here is charged to the transaction's share of the queue.
+    /// for which every writer waits. The memory used is charged to the transaction's share of the queue's memory.
     async fn prepare(
         &self,
         submitted: &Arc<Submitted>,
         mut memory: MemoryShare,
     ) -> Result<(Option<Prepared>, MemoryShare), Fault> {
-        // If the caller is gone, the memory stays charged until this has finished.
+        // If the caller stops waiting, the memory stays charged until the closure has finished.
         let prepare = move |shared: &EmbeddedState, Submitted { table, transaction }: &Submitted| {
             let before = memory.bytes();
             // Waiting for more memory while holding some could deadlock, so leave the work to the committer.
@@ -373,7 +374,8 @@ impl Engine for Embedded {
             threads.lock().unwrap_or_else(PoisonError::into_inner).join();
             let storage = shared.take_storage().ok_or(Fault::Suspended)?;
             storage.db.persist(PersistMode::SyncAll).map_err(storage::storage_fault)?;
-            // The library's threads may still change the journals, so do this only after they have ended.
+            // The library's threads may still change the journals, so record their state only after these threads have
+            // stopped.
             storage.record_closing_when_dropped(shared.folder());
             Ok(())
         });
@@ -384,14 +386,15 @@ impl Engine for Embedded {
 impl Drop for Embedded {
     fn drop(&mut self) {
         self.shared.closing.cancel();
-        // The committer ends once its queue is empty.
+        // The committer stops once its queue is empty.
         self.queue.close();
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).join();
     }
 }
 
 impl Threads {
-    /// Starts a background thread. The sender wakes it; if the thread ends by itself, the others continue.
+    /// Starts a background thread, which the returned sender wakes. If the thread exits prematurely, the others
+    /// continue.
     fn begin(
         &mut self,
         name: &str,
@@ -404,14 +407,14 @@ impl Threads {
         Ok(wake)
     }
 
-    /// Ends the threads. The committer ends with its queue, which the caller has already closed.
+    /// Stops the threads. The committer stops because the caller has already closed its queue.
     fn join(&mut self) {
         let stop = |(wake, thread): (std_mpsc::Sender<()>, JoinHandle<()>)| {
             let _already_ended = wake.send(());
             drop(wake);
             thread
         };
-        // The committer wakes the purger, so it must end first.
+        // The committer wakes the purger, so the committer must stop first.
         let committer = self.committer.take().into_iter();
         let others = std::mem::take(&mut self.others).into_iter().map(stop);
         for thread in committer.chain(others) {
@@ -439,9 +442,9 @@ fn spawn(
     std::thread::Builder::new().name(format!("rowhouse {name}")).spawn(move || run(&shared))
 }
 
-/// Estimates the memory that a waiting transaction takes, in bytes.
+/// Estimates the memory that a waiting transaction uses, in bytes.
 fn memory_bytes(transaction: &Transaction) -> usize {
-    /// The memory of a mutation without its keys and properties, in bytes.
+    /// The memory that a mutation uses apart from its keys and properties, in bytes.
     const MUTATION_BYTES: usize = 256;
     let bytes = |mutation: &Mutation| {
         let key = mutation.key();

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The reason why a data folder was not opened. The folder is unchanged, unless the disk failed half-way.
+/// The reason why a data folder was not opened. The folder is unchanged, unless the disk failed during the attempt.
 #[derive(Debug)]
 pub enum OpenError {
     /// Another engine, in this process or another one, has the folder open.
@@ -49,7 +49,7 @@ pub enum OpenError {
     },
     /// A file operation failed.
     Io {
-        /// The operation, starting with a verb in the infinitive.
+        /// The operation, as a phrase that starts with a verb in the infinitive.
         doing: &'static str,
         /// The file or folder.
         path: PathBuf,
@@ -91,8 +91,8 @@ impl fmt::Display for OpenError {
             ),
             Self::Restoring { folder } => write!(
                 f,
-                "a backup is being restored into {}, or a restore was interrupted; repeat the restore into the same folder, \
-                 or delete the folder",
+                "a backup is being restored into {}, or a restore was interrupted; restart the restore into the \
+                 same folder, or delete the folder",
                 folder.display()
             ),
             Self::Foreign { folder } => write!(

@@ -3,12 +3,12 @@
 //! After a failed write or sync, it is not known what is on disk. The operating system may have dropped the data that
 //! it could not write, and may report success for the next sync. The storage library therefore refuses all further
 //! writes until it is reopened. Opening it reads the journals. Before that, `preflight::rescue` rewrites the last
-//! journal, so that everything that is read is also on disk, and truncates it to its last complete batch. It first
-//! verifies that this batch is not earlier than the last acknowledged one.
+//! journal, truncated to its last complete batch, so that everything that is read is also on disk. It first verifies
+//! that the last complete batch is not earlier than the last acknowledged one.
 //!
 //! Invariants:
 //!
-//! 1. While the disk refuses a probe, the old database stays open, and everything that was visible can be read.
+//! 1. While the disk refuses the probe, the old database stays open, and everything that was visible can still be read.
 //! 2. Nothing is written to a database that has refused a write.
 
 use super::preflight::Acknowledged;
@@ -26,12 +26,12 @@ pub(super) struct Outage {
     next_attempt: Instant,
     /// The error of the last attempt, so that an unchanged error is logged only once.
     last_error: String,
-    /// The batches acknowledged before the outage; unknown until the database is closed.
+    /// The batches that were acknowledged before the outage. Unknown until the database is closed.
     acknowledged: Acknowledged,
 }
 
 impl Outage {
-    /// Begins an outage after a failed write, or when the library is found to refuse writes.
+    /// Begins an outage after a failed write, or when the library turns out to refuse writes.
     pub(super) fn begin(reason: &dyn Display) -> Self {
         tracing::error!(%reason, "the data folder accepts no writes because a write failed; reads continue, and writes resume when the disk works again");
         let now = monotonic::now();
@@ -48,7 +48,8 @@ impl Outage {
         if monotonic::now() < self.next_attempt {
             return false;
         }
-        // Also set this before the attempt, so that the next one is due after a pause even if this one panics.
+        // Set the time before the attempt as well, so that the next attempt is made after a pause even if this one
+        // panics.
         self.next_attempt = monotonic::now() + ATTEMPT_PAUSE;
         let attempt = match shared.folder().probe() {
             Ok(()) => shared.open_again(&mut self.acknowledged).map_err(|error| error.to_string()),

@@ -1,12 +1,12 @@
 //! Checks the database folder before the storage library opens it.
 //!
-//! The library repairs whatever it considers to be traces of a crash: it creates missing files, deletes unknown ones
+//! The library repairs anything that looks like the result of a crash: it creates missing files, deletes unknown ones
 //! and truncates journals. On a damaged folder, this would destroy data, so damage is detected first.
 //!
 //! Invariants:
 //!
 //! 1. This module changes only a journal whose last write is incomplete, and only if everything else is valid.
-//! 2. Bytes that are truncated were never acknowledged as synced.
+//! 2. Bytes that are cut off were never acknowledged as synced.
 
 use super::closing::{ClosedJournal, ClosingRecord};
 use super::folder::{CLOSED, Closing};
@@ -21,17 +21,17 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 /// The contents of the library's version file for the format that this engine uses.
 const LIBRARY_VERSION: &[u8] = b"FJL\x03";
 
-/// The numbered folders of the keyspaces: 0 is the library's own, 1 is the engine's.
+/// The numbered folders of the keyspaces: 0 belongs to the library itself, 1 to the engine.
 pub(super) const KEYSPACE_FOLDERS: [&str; 2] = ["0", "1"];
 
-/// The only checksum kind: XXH3 with 128 bits.
+/// The only kind of checksum in use: 128-bit XXH3.
 const KIND_XXH3: &[u8] = &[0];
 
 const COPY_EXTENSION: &str = "copy";
-/// The number of bytes of a journal that are read at a time.
+/// The size of the buffer for reading files, in bytes.
 const READ_BYTES: usize = 64 * 1024;
 
-/// The kind of damage at the end of the active journal that is treated as incomplete writes.
+/// The part of the active journal whose damage is treated as an incomplete write rather than as an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CutOff {
     /// None: the database was closed cleanly, so everything was synced.
@@ -50,18 +50,18 @@ pub(super) struct Cut {
     pub(super) valid_bytes: usize,
 }
 
-/// Checks the folder of a complete database, and removes an incomplete last write.
+/// Checks the folder of a complete database, and truncates an incomplete last write.
 pub(super) fn check(database: &Path, closing: Option<&Closing>, cut_off: CutOff) -> Result<(), OpenError> {
     let Some(Cut { journal, valid_bytes }) = inspect(database, closing, cut_off)? else { return Ok(()) };
     tracing::warn!(
         journal = %journal.display(),
-        "the last write before the stop was incomplete and is removed; it was not acknowledged as synced"
+        "the last write before the server stopped was incomplete and is dropped; it was not acknowledged as synced"
     );
-    truncate(&journal, valid_bytes).map_err(|error| OpenError::io("cut the end of", &journal, error))
+    truncate(&journal, valid_bytes).map_err(|error| OpenError::io("truncate", &journal, error))
 }
 
 /// Checks the folder of a complete database without changing anything. Returns the journal that must be truncated, if
-/// any. After a clean shutdown, the journals must be the same as they were then, so no incomplete write is accepted.
+/// any. After a clean shutdown, the journals must be unchanged, so no incomplete write is accepted.
 pub(super) fn inspect(database: &Path, closing: Option<&Closing>, cut_off: CutOff) -> Result<Option<Cut>, OpenError> {
     let cut_off = if closing.is_some() { CutOff::Nothing } else { cut_off };
     check_version(&database.join("version"))?;
@@ -119,18 +119,18 @@ pub(super) fn checksum(path: &Path) -> io::Result<(u128, u64)> {
 pub(super) struct Manifest(Vec<u8>);
 
 impl Manifest {
-    /// Returns whether the manifest lists a sorted file with this checksum.
+    /// Returns whether the manifest lists the sorted file `id` with the given checksum.
     ///
-    /// For each file, it contains the file's number (8, little endian), `00`, and its checksum (16, little endian). The
-    /// rest is not decoded here.
+    /// For each file, the manifest contains the file's number (8 bytes, little-endian), `00`, and its checksum (16
+    /// bytes, little-endian). The rest of the manifest is not decoded here.
     pub(super) fn names(&self, id: u64, checksum: u128) -> bool {
         let entry = [&id.to_le_bytes()[..], KIND_XXH3, &checksum.to_le_bytes()].concat();
         self.0.windows(entry.len()).any(|bytes| bytes == entry)
     }
 }
 
-/// Reads the manifest of a keyspace and verifies its checksum. The library does not verify it, and would delete the
-/// sorted files that a damaged manifest does not list.
+/// Reads the manifest of a keyspace and verifies its checksum. The library does not verify the checksum, and would
+/// delete the sorted files that a damaged manifest does not list.
 pub(super) fn manifest(keyspace: &Path) -> Result<Manifest, OpenError> {
     // The library would treat a keyspace without this file as incomplete and delete it.
     let current = keyspace.join("current");
@@ -156,10 +156,10 @@ pub(super) enum Acknowledged {
 
 /// Ensures that the contents of the journals are on disk, after a write or a sync has failed in this process.
 ///
-/// The operating system may show data that it failed to write, and report no error at the next sync. The last journal
-/// that was written to is the only one that can contain unsynced data. It is replaced by a copy of its complete
-/// batches. If the acknowledged batches are known, all of them must be in the copy, and everything after them is
-/// truncated: a partial failed write, or its repetition by the library.
+/// The operating system may show data that it failed to write, and report no error at the next sync. Only the last
+/// journal that was written to can contain unsynced data. That journal is replaced by a copy of its complete batches.
+/// If the acknowledged batches are known, all of them must be in the copy, and everything after them is truncated: a
+/// partial failed write, or its repetition by the library.
 pub(super) fn rescue(database: &Path, cut_off: CutOff, acknowledged: Acknowledged) -> Result<(), OpenError> {
     let journals = read_journals(database)?;
     check_sequence(&journals)?;
@@ -176,7 +176,7 @@ pub(super) fn rescue(database: &Path, cut_off: CutOff, acknowledged: Acknowledge
         Acknowledged::UpTo(number) => {
             let found = journals.iter().filter_map(|file| file.journal.sequence).map(|sequence| sequence.last).max();
             if number > found {
-                return Err(OpenError::damaged(path, "it misses batches that were synced and acknowledged"));
+                return Err(OpenError::damaged(path, "it lacks batches that were synced and acknowledged"));
             }
         }
     }
@@ -216,13 +216,13 @@ fn check_end(path: &Path, journal: &Journal, cut_off: CutOff) -> Result<(), Open
     Err(OpenError::damaged(path, format!("the batch at byte {at} cannot be read, {why}")))
 }
 
-/// Returns a remedy for an operator who would rather lose part of the journal than restore a backup.
+/// Returns instructions for an operator who would rather lose part of the journal than restore a backup.
 fn way_out(at: usize) -> String {
     format!("starting once with `--durability interval` drops everything from byte {at} on")
 }
 
-/// Checks that sequence numbers increase from batch to batch. No checksum covers them, and they determine which value
-/// is newer.
+/// Checks that sequence numbers increase from batch to batch. They determine which value is newer, and no checksum
+/// covers them.
 fn check_sequence(journals: &[JournalFile]) -> Result<(), OpenError> {
     let mut last = None;
     for JournalFile { path, journal, .. } in journals {
@@ -244,7 +244,7 @@ fn check_version(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Decodes the number of a keyspace's current manifest, and its checksum.
+/// Decodes the number and the checksum of a keyspace's current manifest.
 fn decode_current(bytes: &[u8]) -> Option<(u64, u128)> {
     let (manifest, rest) = bytes.split_first_chunk()?;
     let (checksum, kind) = rest.split_first_chunk()?;
@@ -268,7 +268,7 @@ fn read_journals(database: &Path) -> Result<Vec<JournalFile>, OpenError> {
 }
 
 struct JournalFile {
-    /// The number in its name.
+    /// The number in the file's name.
     number: u64,
     path: PathBuf,
     journal: Journal,
@@ -310,7 +310,7 @@ fn read(path: &Path) -> Result<Vec<u8>, OpenError> {
     fs::read(path).map_err(|error| read_failure(path, error))
 }
 
-/// Reads a journal without the zeros at its end; a nearly new journal contains 64 MiB of them.
+/// Reads a journal without its trailing zeros; a nearly new journal contains 64 MiB of them.
 fn read_journal(path: &Path) -> Result<Vec<u8>, OpenError> {
     let read = || {
         let mut file = File::open(path)?;

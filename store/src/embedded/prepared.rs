@@ -1,7 +1,8 @@
-//! The part of a transaction that does not depend on its place in the serial order, done before it gets that place.
+//! The part of a transaction that does not depend on its position in the serial order. It is done before that position
+//! is known.
 //!
-//! The caller encodes the keys, looks up the existing entities, and builds the values. The committer, whose time all
-//! writers share, stamps and writes them. This removes about half of the committer's work.
+//! The caller encodes the keys, looks up the existing entities, and builds the new values. The committer, whose time
+//! all writers share, stamps and writes these values. This removes about half of the committer's work.
 //!
 //! Invariants:
 //!
@@ -9,7 +10,7 @@
 //!    since the lookup. Otherwise, the committer looks it up again.
 //! 2. A prepared value has the earliest Timestamp that the entity may get; [`model::record::stamp`] only moves it
 //!    forward.
-//! 3. Preparation reports no errors: whatever cannot be read is left to the committer.
+//! 3. Preparation reports no errors: it leaves an entity that cannot be read to the committer.
 
 use super::layout::{self, TableId};
 use super::state::EmbeddedState;
@@ -22,19 +23,21 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::sync::atomic::Ordering;
 
-/// The number of counters in [`RecentWrites`], which take 512 KiB. The more there are, the fewer keys share one.
+/// The number of counters in [`RecentWrites`], which take 512 KiB in total. With more counters, fewer keys would share
+/// one.
 const RECENT_WRITES: usize = 64 * 1024;
 
 /// A transaction as prepared by the caller for the committer.
 pub(super) struct Prepared {
-    /// The table that had the name during preparation. If another table has it now, none of this is usable.
+    /// The table that had the name during preparation. If a different table has the name now, the preparation is
+    /// unusable.
     pub(super) table: TableId,
     /// The last group whose writes are guaranteed to be visible to the lookups.
     pub(super) seen: u64,
     pub(super) changes: Vec<Change>,
     /// An empty list with capacity for the response.
     pub(super) written: Vec<MutationResult>,
-    /// The approximate memory of the changes, in bytes.
+    /// The approximate memory used by the changes, in bytes.
     pub(super) bytes: usize,
 }
 
@@ -46,7 +49,7 @@ pub(super) struct Change {
     pub(super) depends_on_existing: bool,
 }
 
-/// The new value of an entity, not yet stamped; `None` if the entity is deleted. The error is the reason why the
+/// The new value of an entity, not yet stamped; `None` if the entity is deleted. An error is the reason why the
 /// mutation is refused.
 pub(super) type Outcome = Result<Option<ByteView>, MutationError>;
 
@@ -58,7 +61,7 @@ pub(super) struct HashedKey {
 }
 
 impl Prepared {
-    /// Returns the keys of a transaction without any lookups.
+    /// Encodes the keys of a transaction without any lookups.
     pub(super) fn keys_only(table: TableId, transaction: &Transaction, hashes: &KeyHashes) -> Self {
         let change = |mutation: &Mutation| Change {
             key: hashes.key(layout::key_of_entity(table, mutation.key())),
@@ -70,14 +73,14 @@ impl Prepared {
     }
 
     /// Prepares as much as possible at this moment. Returns `None` if the table does not exist or there is not enough
-    /// memory. `reserve` is called with the memory used so far, in bytes, and returns whether that much is available.
+    /// memory. `reserve` receives the memory used so far, in bytes, and returns whether that much memory is available.
     pub(super) fn new(
         shared: &EmbeddedState,
         table: &TableKey,
         transaction: &Transaction,
         mut reserve: impl FnMut(usize) -> bool,
     ) -> Option<Self> {
-        // Read this before the lookups: they may see more than this group, but never less.
+        // Read the group before the lookups: they may then see more than this group's writes, but never less.
         let seen = shared.visible_group.load(Ordering::Acquire);
         let storage = shared.storage().ok()?;
         let id = shared.catalog().get(table)?.table;
@@ -87,7 +90,7 @@ impl Prepared {
             // The committer encounters the same error and reports it.
             let outcome = existing.map(|existing| outcome(mutation, existing.as_deref()));
             change.outcome = outcome.ok().filter(|outcome| !matches!(outcome, Err(MutationError::DamagedRecord)));
-            // A few bytes may be merged into a large entity, so the size is not known in advance.
+            // A few bytes may be merged into a large entity, so the size is not known before the lookup.
             prepared.bytes += change.memory_bytes();
             if !reserve(prepared.bytes) {
                 return None;
@@ -109,8 +112,8 @@ impl Change {
 
 /// Returns whether the outcome of a mutation depends on the existing entity.
 ///
-/// An upsert that replaces does not depend on it, not even on its Timestamp, because the transaction's Timestamp is
-/// later than all earlier ones. Skipping this read keeps blind writes fast.
+/// An Insert Or Replace does not depend on the existing entity, not even on its Timestamp, because the transaction's
+/// Timestamp is later than all earlier ones. Skipping the lookup keeps unconditional writes fast.
 pub(super) fn depends_on_existing(mutation: &Mutation) -> bool {
     !matches!(mutation, Mutation::InsertOrReplace { .. })
 }
@@ -124,7 +127,7 @@ pub(super) fn outcome(mutation: &Mutation, existing: Option<&[u8]>) -> Outcome {
     })
 }
 
-/// Computes the hashes of keys. They are seeded, because clients choose the keys.
+/// Computes the hashes of keys. The hashes are seeded, because clients choose the keys.
 #[derive(Debug, Default)]
 pub(super) struct KeyHashes(RandomState);
 
@@ -148,7 +151,7 @@ impl Hash for HashedKey {
     }
 }
 
-/// A map of keys that does not hash them again.
+/// A map by key that does not hash the keys again.
 pub(super) type HashedKeyMap<T> = HashMap<HashedKey, T, BuildHasherDefault<KnownHash>>;
 
 /// Uses the hash of a [`HashedKey`] unchanged.
@@ -172,7 +175,8 @@ impl Hasher for KnownHash {
     }
 }
 
-/// The group that last wrote to each entity. Keys that share a counter may show a later group than their own.
+/// The group that last wrote to each entity. If several keys share a counter, it may show a later group than the one
+/// that last wrote to a given key.
 pub(super) struct RecentWrites {
     /// The current group, counted from 1.
     group: u64,
@@ -185,7 +189,7 @@ impl RecentWrites {
         Self { group: 0, groups: vec![0; RECENT_WRITES].into_boxed_slice() }
     }
 
-    /// Begins the next group and returns its number. A number is not reused, even if its group fails.
+    /// Begins the next group and returns its number. The number is not reused, even if the group fails.
     pub(super) fn begin_group(&mut self) -> u64 {
         self.group += 1;
         self.group
@@ -206,7 +210,7 @@ impl RecentWrites {
         self.groups.fill(group);
     }
 
-    /// Returns whether an entity has not been written since a group became visible.
+    /// Returns true if an entity has not been written to since the group `seen` became visible.
     pub(super) fn is_unchanged_since(&self, seen: u64, key: &HashedKey) -> bool {
         self.groups.get(counter(key)).is_some_and(|last| *last <= seen)
     }

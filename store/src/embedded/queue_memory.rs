@@ -1,23 +1,23 @@
 //! The memory of the committer's queue, and its distribution among accounts.
 //!
 //! An account may hold at most as much as it leaves free. A single account may therefore hold half of the memory, and
-//! two busy accounts end up with a third each. However many there are, some memory is left for the next one. An account
-//! that finds too little free memory waits; waiting accounts take turns.
+//! two busy accounts end up with a third each. However many busy accounts there are, some memory is left for another
+//! one. An account that finds too little free memory waits; waiting accounts take turns.
 //!
 //! Invariants:
 //!
-//! 1. No more memory is held than exists.
-//! 2. An account that holds nothing is never passed over: while it is next in line, no other account acquires anything.
-//!    It therefore waits only until others have released the missing amount.
+//! 1. The accounts never hold more than the total memory.
+//! 2. An account that holds nothing is never passed over: while it is next in line, no other account acquires memory.
+//!    It therefore waits only until the others have released enough.
 //!
-//! This module must not know what the memory is used for.
+//! This module must not depend on what the memory is used for.
 
 use model::AccountName;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// Shares grow in multiples of this many bytes, so that a share that grows in small steps seldom takes the lock.
+/// Shares grow in multiples of this number of bytes, so that a share that grows gradually seldom takes the lock.
 const GROWTH_BYTES: usize = 4 * 1024;
 
 /// Memory that accounts acquire and release, in bytes.
@@ -42,7 +42,7 @@ struct Holder {
     waiting: VecDeque<(usize, oneshot::Sender<MemoryShare>)>,
 }
 
-/// Memory held by an account. It is released when this is dropped.
+/// Memory held by an account. It is released when the share is dropped.
 #[derive(Debug)]
 pub(super) struct MemoryShare {
     memory: Arc<QueueMemory>,
@@ -60,7 +60,7 @@ impl QueueMemory {
         self.bytes - self.state().free
     }
 
-    /// Acquires memory, at least one byte. A request for more than exists counts as a request for all of it.
+    /// Acquires memory, at least one byte. A request for more than the total memory counts as a request for all of it.
     pub(super) async fn acquire(self: &Arc<Self>, account: &AccountName, bytes: usize) -> MemoryShare {
         let bytes = bytes.clamp(1, self.bytes);
         let granted = {
@@ -104,7 +104,7 @@ impl State {
         self.turns.front().is_some_and(|account| self.held(account) == 0)
     }
 
-    /// Takes memory if the account may have that much now.
+    /// Takes memory if the account may currently have that much.
     fn take(&mut self, account: &AccountName, bytes: usize) -> bool {
         let held = self.held(account);
         let Some(free) = self.free.checked_sub(bytes) else { return false };
@@ -140,7 +140,7 @@ impl State {
         granted
     }
 
-    /// Grants memory to all waiting accounts that may have it now.
+    /// Grants memory to all waiting accounts that may currently have it.
     fn grant(&mut self, memory: &Arc<QueueMemory>) {
         let mut passed_over = 0;
         while passed_over < self.turns.len() {
@@ -168,7 +168,7 @@ impl State {
         }
     }
 
-    /// Returns the size of the account's next waiting request. Removes requests that were abandoned.
+    /// Returns the size of the account's next waiting request. Removes abandoned requests.
     fn next_waiter(&mut self, account: &AccountName) -> Option<usize> {
         let waiting = &mut self.holders.get_mut(account)?.waiting;
         while waiting.front().is_some_and(|(_, sender)| sender.is_closed()) {
@@ -177,7 +177,7 @@ impl State {
         waiting.front().map(|(bytes, _)| *bytes)
     }
 
-    /// Sends the taken memory to the next request.
+    /// Hands the memory that was taken to the next request.
     fn send(&mut self, account: &AccountName, memory: &Arc<QueueMemory>, bytes: usize) {
         let Some((_, sender)) = self.holders.get_mut(account).and_then(|holder| holder.waiting.pop_front()) else {
             return;
@@ -199,7 +199,8 @@ impl MemoryShare {
         self.bytes
     }
 
-    /// Acquires more memory, up to about this many bytes in total, if the account may have that much now.
+    /// Acquires more memory, so that this share holds about `bytes` in total, if the account may currently have that
+    /// much.
     pub(super) fn try_grow_to(&mut self, bytes: usize) -> bool {
         let missing = bytes.saturating_sub(self.bytes).next_multiple_of(GROWTH_BYTES);
         if missing == 0 {
@@ -213,7 +214,7 @@ impl MemoryShare {
         is_taken
     }
 
-    /// Takes over another share of the same account, so that both are released together.
+    /// Merges another share of the same account into this one, so that both are released together.
     pub(super) fn merge(&mut self, mut other: Self) {
         debug_assert!(self.account == other.account, "shares of one account");
         self.bytes += std::mem::take(&mut other.bytes);

@@ -2,10 +2,10 @@
 //!
 //! A read that finds its blocks in memory takes a few microseconds, less than passing it to another thread would. A
 //! read that waits for a disk may take a thousand times as long and blocks every other task on its thread. The library
-//! cannot predict which case applies. It does count the blocks that it loads, for all reads on all threads: gets,
-//! scans, and lookups for writes. Time is therefore divided into periods, and a read runs on its own thread as long as
-//! few blocks are loaded in this period and in the previous one. While all data fit into the cache, reads always run on
-//! their own threads: each block is loaded at most once.
+//! cannot predict which case applies. It does, however, count the blocks that it loads, for all reads on all threads:
+//! gets, scans, and lookups for writes. Time is therefore divided into periods. A read runs on the caller's thread as
+//! long as few blocks are loaded in this period and in the previous one. While all data fits into the cache, reads
+//! always run on the callers' threads, because each block is loaded at most once.
 //!
 //! Compactions do not count: they read entire files and bypass the cache.
 
@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 const PERIOD: Duration = Duration::from_secs(1);
 /// The number of reads below which a period does not predict the next one.
 const READS_MIN: u64 = 100;
-/// The number of reads for each block that may be loaded. Handing over a read takes at least 10 µs of processor time.
-/// With one load in fifty reads, and a disk that takes 0.5 ms, a read waits that long on average. Inserts beyond the
-/// cache size load a block in about one of a hundred cases, because of false positives of the filter. Handing all of
-/// them over took 60 % more processor time.
+/// The number of reads per loaded block from which reads stay on the caller's thread. Passing a read to another thread
+/// takes at least 10 µs of processor time. If one in fifty reads loads a block, and the disk takes 0.5 ms, a read also
+/// waits 10 µs on average. When the data exceeds the cache size, about one in a hundred inserts loads a block, because
+/// of false positives of the filter. Passing all of these inserts to other threads took 60% more processor time.
 const READS_PER_LOAD: u64 = 50;
 
 #[derive(Debug)]
@@ -27,11 +27,11 @@ pub(super) struct RecentReads {
     opened: Instant,
     /// The number of the current period, counted from 1.
     period: AtomicU64,
-    /// The number of reads in this period, counted only if there are more data than cache.
+    /// The number of reads in this period, counted only if the data does not fit into the cache.
     reads: AtomicU64,
     /// The number of blocks that had been loaded when the period began.
     loaded: AtomicU64,
-    /// The number of loaded blocks from which reads in this period may wait for the disk.
+    /// The number of loaded blocks above which reads in this period count as likely to wait for the disk.
     may_wait_from: AtomicU64,
 }
 
@@ -46,8 +46,8 @@ impl RecentReads {
         }
     }
 
-    /// Returns whether a number of reads at this time may wait for the disk. `loaded` returns the number of blocks
-    /// loaded so far. `fits_cache` returns whether all data fit into the cache; it is called once per period.
+    /// Returns whether the given number of reads may wait for the disk at this time. `loaded` returns the number of
+    /// blocks loaded so far. `fits_cache` returns whether all data fits into the cache; it is called once per period.
     pub(super) fn may_wait(
         &self,
         now: Instant,
@@ -70,7 +70,7 @@ impl RecentReads {
 
     fn begin_period(&self, follows_the_last: bool, loaded: u64, fits_cache: impl FnOnce() -> bool) {
         let reads = self.reads.swap(0, Ordering::Relaxed);
-        // The library's count restarts at zero when the database is reopened.
+        // The library's counter restarts at zero when the database is reopened.
         let loads = loaded.saturating_sub(self.loaded.swap(loaded, Ordering::Relaxed));
         let allowed = reads / READS_PER_LOAD;
         let may_wait_from = if fits_cache() {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     /// Seconds since the database was opened, number of reads about to start, blocks loaded so far, whether the data
-    /// fit into the cache, and whether the reads may wait.
+    /// fits into the cache, and whether the reads may wait.
     type Step = (u64, u64, u64, bool, bool);
 
     fn check(name: &str, steps: &[Step]) {
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_read_may_wait_unless_those_before_it_did_not() {
-        check("all data fit", &[(0, 1, 0, true, false), (0, 1, 9, true, false), (3, 1, 99, true, false)]);
+        check("all data fits", &[(0, 1, 0, true, false), (0, 1, 9, true, false), (3, 1, 99, true, false)]);
         check("cold", &[(0, 500, 0, false, true), (0, 500, 500, false, true), (1, 500, 900, false, true)]);
         check("warm", &[(0, 100, 0, false, true), (1, 100, 0, false, false), (2, 100, 0, false, false)]);
         check("too few reads", &[(0, 99, 0, false, true), (1, 99, 0, false, true), (2, 1, 0, false, true)]);
@@ -118,7 +118,7 @@ mod tests {
             ],
         );
         check("quiet", &[(0, 100, 0, false, true), (1, 100, 0, false, false), (3, 100, 0, false, true)]);
-        check("no longer all data fit", &[(0, 100, 5, true, false), (1, 1, 9, false, true), (2, 1, 9, true, false)]);
+        check("data no longer fits", &[(0, 100, 5, true, false), (1, 1, 9, false, true), (2, 1, 9, true, false)]);
         check("reopened", &[(0, 100, 9, false, true), (1, 100, 0, false, false), (2, 100, 3, false, true)]);
         check("a late thread", &[(1, 100, 0, false, true), (2, 100, 0, false, false), (1, 100, 0, false, false)]);
     }

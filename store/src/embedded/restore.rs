@@ -13,9 +13,9 @@ use fjall::{OwnedWriteBatch, PersistMode};
 use model::{AccountName, DateTime, ServiceProperties};
 use std::path::Path;
 
-/// The cache size for a folder that is only written, in bytes.
+/// The cache size for a folder that is only written to, in bytes.
 const CACHE_BYTES: u64 = 16 * 1024 * 1024;
-/// The size of keys and values at which a batch is written, in bytes.
+/// The total size of keys and values at which a batch is written, in bytes.
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
 
 /// A data folder that is being filled.
@@ -24,7 +24,7 @@ pub struct RestoredFolder {
     batch: OwnedWriteBatch,
     batch_bytes: usize,
     next_table_id: TableId,
-    // Dropped last, so that no other process opens the folder while the database is still being closed.
+    // Dropped last, so that no other process can open the folder while the database is still being closed.
     folder: Folder,
 }
 

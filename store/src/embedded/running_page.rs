@@ -1,4 +1,4 @@
-//! A page of entities that is being read: the state that a scan keeps while it waits for its next turn.
+//! A page of entities that is being read. A scan keeps this state while it waits for its next turn.
 
 use super::layout::{self, TableId};
 use super::scans::Place;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use std::vec;
 
-/// The number of entities read between two checks whether the place must be given up.
+/// The number of entities read between two checks of whether the scan must give up its slot.
 const ENTITIES_BETWEEN_CHECKS: u32 = 64;
 
 pub(super) struct RunningPage<S> {
@@ -27,16 +27,16 @@ pub(super) struct RunningPage<S> {
     last_key: Vec<u8>,
     entries: Option<Iter>,
     snapshot: fjall::Snapshot,
-    // Dropped after everything that was read from it.
+    // Dropped after everything that was read from the database.
     storage: Arc<Storage>,
     // Dropped last, because it keeps the folder locked.
     shared: Arc<EmbeddedState>,
 }
 
-/// The state of a page when it gives up its place.
+/// The state of a page when its scan gives up its slot.
 pub(super) enum Step<S> {
     Finished(S, ScanEnd),
-    /// Others wait; the page resumes later.
+    /// Other scans are waiting, so the page resumes later.
     Paused(Box<RunningPage<S>>),
 }
 
@@ -59,8 +59,8 @@ impl<S: EntitySink> RunningPage<S> {
         Ok(Self { page, deadline, id, ranges, held, last_key, entries, snapshot, storage, shared })
     }
 
-    /// Reads until the page is finished or its place must be given up. It must not run on a thread that also runs other
-    /// tasks.
+    /// Reads until the page is finished or the scan must give up its slot. Must not be called on a thread that also
+    /// runs other tasks.
     pub(super) fn run(mut self, place: &Place) -> Result<Step<S>, ReadError> {
         let mut until_check = ENTITIES_BETWEEN_CHECKS;
         while let Some((full_key, record)) = self.next()? {
@@ -83,7 +83,7 @@ impl<S: EntitySink> RunningPage<S> {
         Ok(Step::Finished(sink, end))
     }
 
-    /// Returns the deadline at which the page ends, wherever it is.
+    /// Returns the deadline at which the page ends, however many entities it has.
     pub(super) fn deadline(&self) -> Instant {
         self.deadline
     }
@@ -115,7 +115,7 @@ impl<S: EntitySink> RunningPage<S> {
     }
 
     fn finish(self) -> Result<(S, ScanEnd), ReadError> {
-        // A page that the engine cut short would look like one that ended by itself.
+        // A page that the engine cut short would look like one that is complete.
         self.shared.check_open().map_err(ReadError::Fault)?;
         if self.storage.retired.is_cancelled() {
             return Err(ReadError::Fault(Fault::Suspended));

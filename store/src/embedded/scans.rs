@@ -1,16 +1,16 @@
-//! Limits the number of concurrent scans, and the time before a scan gives others a turn.
+//! Limits the number of concurrent scans, and the time after which a running scan lets waiting ones take a turn.
 //!
-//! A scan needs a processor and little else, so the number of places is about one per processor. More would not be
+//! A scan needs a processor and little else, so there is about one slot per processor. More slots would not make scans
 //! faster, and would take processor time from the threads that run all other requests. A page of a thousand entities
-//! takes a millisecond or two, but a filter without matches may take seconds. A scan that has had its place for a time
-//! slice therefore gives it up if others wait, and resumes later.
+//! takes a millisecond or two, but a filter without matches may take seconds. A scan that has held its slot for a time
+//! slice therefore gives it up if other scans are waiting, and resumes later.
 //!
 //! Invariants:
 //!
 //! 1. A waiting scan holds no thread.
 //! 2. A new scan waits for the scans that started waiting before it, and for at most as many resuming scans as there
-//!    are places, each for one slice. Further resuming scans wait for each other first.
-//! 3. Resuming scans get their turns in order.
+//!    are slots, each for one slice. Any other resuming scans first wait for each other.
+//! 3. Resuming scans get their turns in the order in which they started waiting.
 
 use crate::engine::Fault;
 use crate::monotonic;
@@ -19,20 +19,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The time for which a scan keeps its place while others wait: enough for several pages of a thousand entities, and
-/// many times the cost of resuming later.
+/// The time for which a scan keeps its slot while others wait. It is enough for several pages of a thousand entities,
+/// and many times the cost of resuming later.
 const SLICE: Duration = Duration::from_millis(10);
 
 pub(super) struct Scans {
     places: Arc<Semaphore>,
-    /// As many permits as there are places, for resuming scans that wait for a place or have one.
+    /// As many permits as there are slots, for resuming scans that wait for a slot or have one.
     turns: Arc<Semaphore>,
     places_max: usize,
     slice: Duration,
     waiting: Arc<AtomicUsize>,
 }
 
-/// A scan's place, which it holds until this is dropped.
+/// A scan's slot, which it holds until this value is dropped.
 pub(super) struct Place {
     _permit: OwnedSemaphorePermit,
     _turn: Option<OwnedSemaphorePermit>,
@@ -47,13 +47,13 @@ impl Scans {
         Self { places: semaphore(), turns: semaphore(), places_max, slice: SLICE, waiting: Arc::default() }
     }
 
-    /// Waits for a place for a new scan.
+    /// Waits for a slot for a new scan.
     pub(super) async fn begin(&self) -> Result<Place, Fault> {
         let _waiting = Waiting::begin(&self.waiting);
         Ok(self.place(acquire(&self.places).await?, None))
     }
 
-    /// Waits for a place for a scan that has given up its own. Returns `None` if there is none before the deadline.
+    /// Waits for a slot for a scan that has given up its slot. Returns `None` if no slot is free before the deadline.
     pub(super) async fn go_on(&self, deadline: Instant) -> Result<Option<Place>, Fault> {
         let _waiting = Waiting::begin(&self.waiting);
         let place = async {
@@ -67,12 +67,12 @@ impl Scans {
         self.places_max.saturating_sub(self.places.available_permits())
     }
 
-    /// Returns the number of scans that wait for a place.
+    /// Returns the number of scans that wait for a slot.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Makes every scan give up its place as soon as others wait, so that tests do not depend on [`SLICE`].
+    /// Makes every scan give up its slot as soon as others wait, so that tests do not depend on [`SLICE`].
     #[cfg(test)]
     pub(super) fn without_slices(&mut self) {
         self.slice = Duration::ZERO;
@@ -85,7 +85,7 @@ impl Scans {
 }
 
 impl Place {
-    /// Returns whether the scan must give up its place because its time slice is over and others wait.
+    /// Returns whether the scan must give up its slot because its time slice is over and others wait.
     pub(super) fn is_over(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0 && monotonic::now() >= self.slice_end
     }
@@ -95,7 +95,7 @@ async fn acquire(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Fau
     Arc::clone(semaphore).acquire_owned().await.map_err(|_| Fault::Closed)
 }
 
-/// Counts a waiting scan until it is dropped.
+/// Counts a waiting scan until this value is dropped.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -135,7 +135,7 @@ mod tests {
                 order.lock().unwrap().push(name);
                 drop(place);
             }));
-            // On a single thread, the task has reached its wait before the test continues.
+            // On a single thread, the spawned task reaches its wait before the test continues.
             tokio::task::yield_now().await;
             assert_eq!((waits.waiting(), waits.running()), (waiting, 1));
         }
@@ -159,7 +159,7 @@ mod tests {
         tokio::pin!(waiting);
         tokio::select! {
             biased;
-            _ = &mut waiting => panic!("there is no place"),
+            _ = &mut waiting => panic!("no slot is free"),
             () = std::future::ready(()) => {}
         }
         assert!(place.is_over());

@@ -13,7 +13,7 @@ use fjall::Readable;
 use model::DateTime;
 use std::sync::Arc;
 
-/// The number of entities read between two checks whether reading must stop.
+/// The number of entities read between two checks of whether reading must stop.
 const ENTITIES_BETWEEN_CHECKS: usize = 64;
 
 impl Snapshots for EmbeddedState {
@@ -25,10 +25,10 @@ impl Snapshots for EmbeddedState {
     }
 }
 
-/// The contents of the engine at one instant. It prevents them from being removed from disk.
+/// The contents of the engine at one instant. While the snapshot exists, these contents are not removed from disk.
 pub(super) struct EmbeddedSnapshot {
     pub(super) contents: SnapshotContents,
-    /// The ids of the tables, in the order of the tables.
+    /// The IDs of the tables, in the order of the tables.
     pub(super) ids: Vec<TableId>,
     // Dropped before the database to which it belongs.
     pub(super) snapshot: fjall::Snapshot,

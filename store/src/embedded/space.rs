@@ -1,17 +1,18 @@
 //! The free space of the data folder's file system.
 //!
-//! The engine refuses writes before the disk is full. Its background writes need room, for example for sorted files
-//! that replace others. So do deletions, with which an operator makes room.
+//! The engine refuses writes before the disk is full. Its background writes need space, for example for sorted files
+//! that replace others. Deletions, by which an operator frees space, also need some.
 
 use crate::monotonic;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Time for which a reading of the file system is reused. At a gigabyte per second, 100 MB are written in that time.
+/// The time for which a measurement of the free space is reused. At a gigabyte per second, 100 MB can be written in
+/// that time.
 const ANSWER_AGE_MAX: Duration = Duration::from_millis(100);
-/// After space was low, this fraction of the reserve must be free in addition to it. This hysteresis keeps the engine
-/// from switching with every file that is created or deleted.
+/// Once space is low, writes are accepted again only when the free space exceeds the reserve by this fraction of it.
+/// This hysteresis keeps the engine from switching with every file that is created or deleted.
 const MARGIN_DIVISOR: u64 = 16;
 
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub(super) struct FreeSpace {
 }
 
 impl FreeSpace {
-    /// Watches whether at least this many bytes are free.
+    /// Creates a monitor of whether at least `reserve_bytes` are free.
     pub(super) fn new(folder: &Path, reserve_bytes: u64) -> Self {
         Self { folder: folder.to_owned(), reserve_bytes, checked_at: None, is_low: false }
     }
@@ -43,7 +44,7 @@ impl FreeSpace {
         self.is_low
     }
 
-    /// Records the free space, and logs when this changes which writes are accepted.
+    /// Records the free space, and logs a message if this changes which writes are accepted.
     fn note(&mut self, free_bytes: u64) {
         let margin = if self.is_low { self.reserve_bytes / MARGIN_DIVISOR } else { 0 };
         let is_low = free_bytes < self.reserve_bytes.saturating_add(margin);

@@ -20,13 +20,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-/// Polling interval while waiting for the last reader to finish.
+/// The polling interval while waiting for the last reader to finish.
 const LAST_READER_POLL: Duration = Duration::from_millis(1);
 
 /// The database and the in-memory state that belongs to it.
 pub(super) struct EmbeddedState {
     /// `None` while the database is closed because a write failed, and after the engine is closed. Changed only by the
-    /// committer, and after the committer's end.
+    /// committer or after the committer has stopped.
     storage: RwLock<Option<Arc<Storage>>>,
     settings: OpenSettings,
     recent_reads: RecentReads,
@@ -34,19 +34,19 @@ pub(super) struct EmbeddedState {
     catalog: RwLock<Catalog<TableId>>,
     /// Changed only by the committer, after the change is durable.
     properties: RwLock<PropertiesOfAccounts>,
-    /// Set when the engine accepts no more operations; long-running work then stops soon.
+    /// Set when the engine accepts no more operations. Long-running work then stops soon.
     pub(super) closing: Cancellation,
     /// Whether an acknowledged write is not yet synced. Used only with the durability `Interval`.
     pub(super) is_unsynced: AtomicBool,
-    /// The last group that readers see. It is recorded here after the whole group has become visible.
+    /// The last group that is visible to readers, recorded after the whole group has become visible.
     pub(super) visible_group: AtomicU64,
     pub(super) key_hashes: KeyHashes,
     pub(super) counts: CommitterCounts,
     pub(super) merges: MergeCounts,
-    /// A test holds this to keep the purger from starting a step.
+    /// A test holds this lock to keep the purger from starting a step.
     #[cfg(test)]
     pub(super) purges_held: tokio::sync::Mutex<()>,
-    // Dropped last, so that no other process opens the folder while the database is still being closed.
+    // Dropped last, so that no other process can open the folder while the database is still being closed.
     folder: Arc<Folder>,
 }
 
@@ -82,8 +82,8 @@ impl EmbeddedState {
         storage.clone().ok_or_else(|| self.check_open().err().unwrap_or(Fault::Suspended))
     }
 
-    /// Takes the database away from later callers in order to close it. Returns `None` if it is closed because a write
-    /// failed. The database closes when the last reader finishes.
+    /// Takes the database out of this state so that it can be closed. Returns `None` if it is already closed because a
+    /// write failed. The database closes when the last reader finishes.
     pub(super) fn take_storage(&self) -> Option<Arc<Storage>> {
         self.storage.write().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -94,14 +94,14 @@ impl EmbeddedState {
 
     /// Closes the database, if it is open, and opens it again, so that writes are possible after a failed write.
     ///
-    /// While it is closed, nothing can be read. Data read earlier stay valid. The acknowledged batches at the time of
-    /// closing are kept for the next attempt.
+    /// While the database is closed, nothing can be read, but data that was read earlier stays valid. The batches that
+    /// were acknowledged when the database was closed are kept in `acknowledged` for the next attempt.
     pub(super) fn open_again(&self, acknowledged: &mut Acknowledged) -> Result<(), OpenError> {
         if let Some(mut shared) = self.take_storage() {
             shared.retired.cancel();
-            // The library holds its lock until the last reader finishes; scans have just been requested to stop. A
-            // reader must not be the one that closes the database, because closing waits for the library's threads.
-            // Therefore poll until the committer's reference is the last one.
+            // The library holds its lock until the last reader finishes; scans have just been told to stop. A reader
+            // must not be the one that closes the database, because closing waits for the library's threads. Therefore,
+            // poll until only the committer's reference is left.
             let storage = loop {
                 match Arc::try_unwrap(shared) {
                     Ok(storage) => break storage,
@@ -123,7 +123,7 @@ impl EmbeddedState {
     }
 
     pub(super) fn catalog(&self) -> RwLockReadGuard<'_, Catalog<TableId>> {
-        // A change to the catalog cannot panic half-way, so the data behind a poisoned lock are valid.
+        // A change to the catalog cannot panic halfway, so the data behind a poisoned lock is valid.
         self.catalog.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -143,7 +143,7 @@ impl EmbeddedState {
         if self.closing.is_cancelled() { Err(Fault::Closed) } else { Ok(()) }
     }
 
-    /// Returns whether a number of reads that are about to start are likely to wait for the disk.
+    /// Returns whether the given number of reads, which are about to start, are likely to wait for the disk.
     pub(super) fn reads_may_wait(&self, reads: usize) -> bool {
         let storage = || self.storage().ok();
         let loaded = || storage().map_or(0, |storage| storage.blocks_loaded());
@@ -152,8 +152,8 @@ impl EmbeddedState {
         self.recent_reads.may_wait(monotonic::now(), reads as u64, loaded, fits_cache)
     }
 
-    /// Returns a view of the latest state. It may wait for the batch that is being written, so it must not run on a
-    /// thread that also runs other tasks.
+    /// Returns a view of the latest state. This may wait for the batch that is being written, so it must not be called
+    /// on a thread that also runs other tasks.
     pub(super) fn view(&self) -> Result<View, Fault> {
         let storage = self.storage()?;
         Ok(View { snapshot: storage.snapshot(), storage })
@@ -165,10 +165,11 @@ impl EmbeddedState {
         Ok(storage.snapshot_now().map(|snapshot| View { snapshot, storage }))
     }
 
-    /// Returns the record of an entity. If [`Self::reads_may_wait`], it must not run on a thread that also runs other
-    /// tasks.
+    /// Returns the record of an entity. If [`Self::reads_may_wait`] returns true, this must not be called on a thread
+    /// that also runs other tasks.
     pub(super) fn get(&self, view: &View, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
-        // The view was taken before this lookup: a table that still exists had not been purged at that time.
+        // The view was taken before this lookup, so a table that still exists had not been purged when the view was
+        // taken.
         let id = self.table_id(table)?;
         let full_key = layout::key_of_entity(id, key);
         let value = view.snapshot.get(&view.storage.data, &full_key).map_err(|error| read_fault(error, &full_key))?;
@@ -192,7 +193,7 @@ pub(super) struct View {
     pub(super) storage: Arc<Storage>,
 }
 
-/// Logs data that could not be read. Keys are user data, so they are written only to the log.
+/// Logs data that could not be read. Keys are user data, so they appear only in the log, not in the fault.
 pub(super) fn read_fault(error: fjall::Error, key: &[u8]) -> ReadError {
     tracing::error!(%error, at_or_after_key = %key.escape_ascii(), "the database could not be read");
     ReadError::Fault(storage_fault(error))

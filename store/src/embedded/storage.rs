@@ -1,6 +1,6 @@
 //! The database of the embedded engine: how it is opened and tuned, and what is read from it at startup.
 //!
-//! This module must not know requests or threads.
+//! This module must not depend on requests or threads.
 
 use super::closing::ClosingRecord;
 use super::folder::Folder;
@@ -28,7 +28,7 @@ use std::time::Duration;
 /// The size of a block of entities on disk and in the cache, in bytes. A block ends with the entity that reaches this
 /// size. The allocator rounds up to the next of 28, 32 and 40 KiB.
 const ENTITY_BLOCK_BYTES: u32 = 30 * 1024;
-/// The size at which a memtable is written to a sorted file, in bytes. While one memtable is being flushed, writers
+/// The size at which a memtable is flushed to a sorted file, in bytes. While one memtable is being flushed, writers
 /// fill the next one, and the library keeps the previous one.
 const MEMTABLE_BYTES: u64 = 16 * 1024 * 1024;
 /// The memtable size that is passed to the library. It is never reached, because the engine flushes memtables itself
@@ -38,7 +38,7 @@ const LIBRARY_MEMTABLE_BYTES: u64 = 64 * 1024 * 1024;
 /// (`compaction`).
 const UPPERMOST_FILES: u8 = 12;
 /// The size of full journals at which entries that exist only in them are flushed so that they can be deleted, in
-/// bytes. It is the minimum that the library accepts, because a start reads all journals.
+/// bytes. It is the minimum that the library accepts, because all journals are read at startup.
 const JOURNALS_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The cache size for a database that is read once, in bytes.
@@ -48,12 +48,12 @@ const CHECK_CACHE_BYTES: u64 = 16 * 1024 * 1024;
 const SEALED_MEMTABLES_MAX: usize = 3;
 /// The number of runs in the uppermost level at which writers wait: fewer than the library allows.
 const UPPERMOST_RUNS_MAX: usize = 28;
-/// Polling interval of a waiting writer.
+/// The polling interval of a waiting writer.
 const ROOM_POLL: Duration = Duration::from_millis(2);
 
 /// The number of library threads that flush memtables and compact. With one thread (the library's default on one core),
-/// it can stall. With two (its default on two cores), one spins while the other compacts. In measurements with batches
-/// of 100, four threads took a fifth less CPU time.
+/// the library can stall. With two (its default on two cores), one thread spins while the other compacts. In
+/// measurements with batches of 100, four threads took a fifth less CPU time.
 const LIBRARY_THREADS: usize = 4;
 
 #[derive(Debug, Clone, Copy)]
@@ -66,9 +66,9 @@ pub(super) struct Storage {
     pub(super) db: Database,
     pub(super) data: Keyspace,
     visibility: Visibility,
-    /// Cancelled when the database is about to be closed and reopened; long-running reads then stop soon.
+    /// Triggered when the database is about to be closed and reopened. Long-running reads then stop soon.
     pub(super) retired: Cancellation,
-    // Dropped last, after the library's threads have ended.
+    // Dropped last, after the library's threads have stopped.
     closing: OnceLock<RecordOnDrop>,
 }
 
@@ -109,18 +109,18 @@ impl Storage {
         folder.forget_closing()?;
         let opened = Self::open_database(folder, settings);
         if opened.is_err() && closing.is_some() {
-            // Nothing was written, so the next attempt must be as strict as this one.
+            // Nothing was written, so restore the record: the next attempt must be as strict as this one.
             record_closing(folder)?;
         }
         opened
     }
 
-    /// Creates the database in a folder for a restore to fill and complete.
+    /// Creates the database in a folder that a restore will fill and complete.
     pub(super) fn create(folder: &Folder, settings: OpenSettings) -> Result<Self, OpenError> {
         Self::open_database(folder, settings)
     }
 
-    /// Reopens the database after a failed write, once the old one is closed.
+    /// Reopens the database after a failed write. The old instance must already be closed.
     pub(super) fn open_again(
         folder: &Folder,
         settings: OpenSettings,
@@ -130,14 +130,14 @@ impl Storage {
         Self::open_database(folder, settings)
     }
 
-    /// Opens a copy of a database only for reading, without background work.
+    /// Opens a copy of a database for reading only, without background work.
     pub(super) fn open_to_read(database: &Path) -> Result<Self, OpenError> {
         let db = opened(database, || {
             Database::builder(database)
                 .cache_size(CHECK_CACHE_BYTES)
                 .journal_compression(CompressionType::None)
                 .max_journaling_size(JOURNALS_BYTES)
-                // The threads would flush and compact the data that are to be read.
+                // The threads would flush and compact the data that is about to be read.
                 .worker_threads_unchecked(0)
                 .open()
         })?;
@@ -173,8 +173,8 @@ impl Storage {
         let path = folder.database();
         let db = opened(&path, || {
             // Values are compressed in the sorted files, but not in the journal. There, compression would slow down
-            // every commit. Moreover, the checksum of a journal covers compressed bytes, which another version of the
-            // compressor might not reproduce.
+            // every commit. Moreover, the checksum of a journal covers compressed bytes, which a different version of
+            // the compressor might not reproduce.
             Database::builder(&path)
                 .cache_size(settings.cache_bytes)
                 .journal_compression(CompressionType::None)
@@ -193,8 +193,8 @@ impl Storage {
         self.db.persist(PersistMode::Buffer).is_err()
     }
 
-    /// Returns the acknowledged batches that are only in the journals. The library adds a batch to a memtable once it
-    /// is written and, with the durability `Sync`, synced. It never adds a failed batch. No writer may be active.
+    /// Returns the acknowledged batches that are only in the journals. The library adds a batch to a memtable once the
+    /// batch is written and, with the durability `Sync`, synced. It never adds a failed batch. No writer may be active.
     pub(super) fn acknowledged(&self, cut_off: CutOff) -> Acknowledged {
         match cut_off {
             CutOff::Everything => Acknowledged::Unknown,
@@ -227,13 +227,13 @@ impl Storage {
     /// Makes room in memory for the next group: seals a full memtable, unless the previous one is still being flushed.
     /// Waits while there is no room, and while the library would block the writer.
     ///
-    /// If a flush has failed, the library's own wait never ends, but this one returns.
+    /// If a flush has failed, the library would wait forever, whereas this method returns.
     pub(super) fn wait_for_room(&self) {
         let tree = &self.data.tree;
         let is_full = || tree.active_memtable().size() >= MEMTABLE_BYTES;
         let must_wait = || match tree.sealed_memtable_count() {
             0 => false,
-            // A folder of an earlier version may have memtables that the library flushes before they are full.
+            // A folder created by an earlier version may have memtables that the library flushes before they are full.
             sealed => is_full() || sealed >= SEALED_MEMTABLES_MAX,
         };
         while must_wait() || tree.l0_run_count() >= UPPERMOST_RUNS_MAX {
@@ -243,7 +243,7 @@ impl Storage {
             std::thread::sleep(ROOM_POLL);
         }
         if is_full() {
-            // If this fails, so does the write that follows.
+            // If this fails, the next write fails too.
             let _rotated = self.data.rotate_memtable();
         }
     }
@@ -254,7 +254,7 @@ impl Storage {
         self.data.metrics().block_load_io_count() as u64
     }
 
-    /// Returns the engine's own entries of a snapshot.
+    /// Returns the engine's own entries in a snapshot.
     pub(super) fn own_entries(&self, snapshot: &fjall::Snapshot) -> impl Iterator<Item = fjall::Guard> {
         snapshot.range(&self.data, ..TableId::FIRST.to_bytes())
     }
@@ -289,7 +289,7 @@ impl Storage {
             }
         }
         if highest_id.is_some_and(|highest| highest >= recovered.next_table_id) {
-            return Err(OpenError::damaged(path, "the id of the next table is missing or was already issued"));
+            return Err(OpenError::damaged(path, "the ID of the next table is missing or was already issued"));
         }
         Ok(recovered)
     }
@@ -298,10 +298,10 @@ impl Storage {
 /// Returns the options of the keyspace. The library fixes a keyspace's block size, and every other option that is not
 /// set here, when the keyspace is created.
 ///
-/// Measured with entities of 1 KiB: blocks of 16 KiB scan about as fast as larger ones, and a get that misses the cache
-/// reads a quarter as much as with 64 KiB. Compression is the library's default: none in the two levels that are
-/// written most, LZ4 below. Filters stay enabled in the last level (`expect_point_read_hits` is off). An insert looks
-/// up a missing key and would otherwise have to read a block from disk.
+/// Measured with 1 KiB entities: scans with 16 KiB blocks are about as fast as with larger ones, and a get that misses
+/// the cache reads a quarter as much as with 64 KiB. Compression is the library's default: none in the two levels that
+/// are written most, and LZ4 below them. Filters stay enabled in the last level (`expect_point_read_hits` is off),
+/// because an insert looks up a missing key and would otherwise have to read a block from disk.
 fn keyspace_options() -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
         .data_block_size_policy(BlockSizePolicy::all(ENTITY_BLOCK_BYTES))
@@ -309,7 +309,7 @@ fn keyspace_options() -> KeyspaceCreateOptions {
         .max_memtable_size(LIBRARY_MEMTABLE_BYTES)
 }
 
-/// Runs one step of opening the database at a path.
+/// Runs one step of opening the database at the given path.
 fn opened<T>(path: &Path, open: impl FnOnce() -> fjall::Result<T>) -> Result<T, OpenError> {
     match guarded(open) {
         Ok(Ok(opened)) => Ok(opened),

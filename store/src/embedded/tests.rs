@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// The time that a test waits for an expected event before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A clock that is set manually and can be made to panic.
+/// A clock that is set explicitly and can be made to panic.
 #[derive(Debug, Clone, Default)]
 struct TestClock(Arc<(AtomicI64, AtomicBool)>);
 
@@ -74,7 +74,7 @@ async fn commit(engine: &Embedded, mutation: Mutation) -> Result<Vec<MutationRes
     engine.commit(&table(), Transaction::single(mutation)).await
 }
 
-/// Returns a mutation after the preparation that its caller does.
+/// Returns a mutation and its preparation, as the caller of the committer creates them.
 fn prepare(engine: &Embedded, mutation: Mutation) -> (Arc<Submitted>, Option<Prepared>) {
     prepare_for(engine, table(), mutation)
 }
@@ -127,12 +127,12 @@ pub(super) fn scan_all() -> Scan {
     }
 }
 
-/// Waits until the purge is done, and returns the number of entities left on disk, in all tables.
+/// Waits until the purge has finished, and returns the number of entities left on disk, in all tables.
 async fn stored_after_purge(engine: &Embedded) -> usize {
     let storage = engine.shared.storage().unwrap();
     let began = Instant::now();
     while storage.data.prefix(layout::PURGE_PREFIX).next().is_some() {
-        assert!(began.elapsed() < PATIENCE, "the purge does not end");
+        assert!(began.elapsed() < PATIENCE, "the purge does not finish");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     stored(&storage)
@@ -168,7 +168,7 @@ async fn timestamps_grow_across_a_restart_with_the_clock_set_back() {
         let clock = TestClock::at(ticks);
         let engine = Embedded::open(folder.path(), &EmbeddedOptions::default(), clock).unwrap();
         drop(engine.create_table(&table()).await);
-        // A deletion is the last write with a stamp before the restart.
+        // The last stamped write before the restart is a deletion.
         for mutation in [upsert(1), upsert(2), Mutation::Delete { key: key(2), condition: Condition::Any }] {
             if let [MutationResult::Stored(stamp)] = commit(&engine, mutation).await.unwrap()[..] {
                 assert!(stamp > last, "{stamp:?} after {last:?}");
@@ -241,7 +241,7 @@ async fn a_damaged_record_is_reported_and_never_skipped() {
     assert!(matches!(count(&engine).await, Err(ReadError::Fault(Fault::Damaged(_)))));
     assert!(matches!(engine.get(&table(), &key(5)).await, Err(ReadError::Fault(Fault::Damaged(_)))));
     assert!(matches!(commit(&engine, merge(5)).await, Err(CommitError::Fault(Fault::Damaged(_)))));
-    // Replacing the entity requires nothing of the old one.
+    // Replacing the entity does not depend on the old one.
     commit(&engine, upsert(5)).await.unwrap();
     assert_eq!(count(&engine).await.unwrap(), 10);
 }
@@ -267,8 +267,8 @@ async fn a_failed_write_is_a_fault_until_its_cause_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(&folder);
     fill(&engine, 10).await;
-    // Writing a sorted file fails when its folder is a file. After that, the library refuses all further writes and
-    // cannot be reopened either.
+    // Writing a sorted file fails when its folder is a file. After that, the library refuses all further writes, and
+    // the database cannot be reopened either.
     let storage = engine.shared.storage().unwrap();
     let tables = storage.data.path().join("tables");
     std::fs::remove_dir_all(&tables).unwrap();
@@ -419,7 +419,7 @@ async fn what_was_prepared_gives_way_to_what_was_written_since() {
     }
 }
 
-/// A table that was deleted and created again has another id and other entities.
+/// A table that was deleted and created again has a different ID and different entities.
 #[tokio::test]
 async fn what_was_prepared_for_a_table_is_not_written_to_the_next_of_its_name() {
     let folder = tempfile::tempdir().unwrap();
@@ -481,25 +481,25 @@ async fn a_full_queue_memory_does_not_stop_a_caller_that_already_has_its_part() 
     assert!(all.await.is_ok(), "all memory is released");
 }
 
-/// Runs on a single thread, where the read would block all other tasks.
+/// The test runs on a single thread, where a waiting read would block all other tasks.
 #[tokio::test]
 async fn a_read_that_may_wait_for_the_disk_holds_up_no_task() {
     let folder = tempfile::tempdir().unwrap();
     let engine = open(&folder);
     fill(&engine, 1000).await;
     engine.shared.storage().unwrap().data.rotate_memtable_and_wait().unwrap();
-    assert!(!engine.shared.reads_may_wait(1), "all data fit into the cache");
+    assert!(!engine.shared.reads_may_wait(1), "all data fits into the cache");
     drop(engine);
     let options = EmbeddedOptions { cache_bytes: 1024, ..EmbeddedOptions::default() };
     let engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
     assert!(engine.shared.reads_may_wait(1), "more data than cache, and no reads have been observed yet");
-    // The catalog lock, which every read takes, stands for a slow disk.
+    // The catalog lock, which every read takes, simulates a slow disk.
     let (disk, release) = hold_catalog(&engine);
     let (table, key) = (table(), key(7));
     let (record, ()) = tokio::join!(engine.get(&table, &key), async { release.send(()).unwrap() });
     assert!(record.unwrap().is_some());
     assert!(disk.join().unwrap(), "the read blocked the thread");
-    // The lookup for a write is a read, too.
+    // The lookup for a write is also a read.
     for mutation in [insert(1001), merge(7), delete(8)] {
         let (disk, release) = hold_catalog(&engine);
         let (written, ()) = tokio::join!(commit(&engine, mutation), async { release.send(()).unwrap() });
@@ -509,7 +509,7 @@ async fn a_read_that_may_wait_for_the_disk_holds_up_no_task() {
     assert!(matches!(commit(&engine, merge(1002)).await, Err(CommitError::Refused(0, _))));
 }
 
-/// The committer's own lookups would delay all writers.
+/// Lookups by the committer would delay all writers.
 #[tokio::test]
 async fn a_load_that_only_writes_finds_out_that_its_look_ups_load_blocks() {
     let folder = tempfile::tempdir().unwrap();
@@ -524,10 +524,11 @@ async fn a_load_that_only_writes_finds_out_that_its_look_ups_load_blocks() {
     assert!(loaded() > before);
 }
 
-/// A sink that signals when it has received the first entity, and accepts no more until it is told to continue.
+/// A sink that signals when it has received the first entity, and accepts no more entities until it is told to
+/// continue.
 struct Halting {
     has_begun: Option<oneshot::Sender<()>>,
-    /// Ends when the other side is dropped.
+    /// The sink continues when the sender is dropped.
     halt: std_mpsc::Receiver<()>,
     entities: Arc<AtomicUsize>,
 }
@@ -552,7 +553,7 @@ fn halting() -> (Halting, oneshot::Receiver<()>, std_mpsc::Sender<()>, Arc<Atomi
     (Halting { has_begun: Some(has_begun), halt, entities: Arc::clone(&entities) }, begun, go_on, entities)
 }
 
-/// Starts to close an engine that is still busy. When this returns, the engine has been told.
+/// Starts closing an engine that is still busy. When this returns, the engine has been told to close.
 async fn close_beside(engine: &Arc<Embedded>) -> tokio::task::JoinHandle<()> {
     let closing = Arc::clone(engine);
     let closed = tokio::spawn(async move { closing.close().await.unwrap() });
@@ -576,7 +577,7 @@ async fn an_abandoned_scan_makes_room_for_the_next() {
         begun = begun => begun.unwrap(),
     }
     drop(go_on);
-    // There is no place until the abandoned scan has ended.
+    // No slot is free until the abandoned scan has stopped.
     assert_eq!(count(&engine).await.unwrap(), 20_000);
     assert!(entities.load(Ordering::SeqCst) < 20_000, "the abandoned scan ran to completion");
 }
@@ -596,8 +597,8 @@ async fn a_scan_that_runs_into_the_closing_answers_closed() {
     assert!(matches!(scan.await.unwrap(), Err(ReadError::Fault(Fault::Closed))));
 }
 
-/// Signals when it receives the first entity, and waits to be told to continue after it and after the entity with that
-/// number.
+/// Signals when it receives the first entity. Waits to be told to continue after the first entity and after the entity
+/// with the given number.
 struct HaltingTwice {
     first: Halting,
     second_at: usize,
@@ -608,14 +609,14 @@ impl EntitySink for HaltingTwice {
     fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
         let intake = self.first.entity(entity);
         if self.first.entities.load(Ordering::SeqCst) == self.second_at {
-            self.second.recv_timeout(PATIENCE).expect("the other scan has ended");
+            self.second.recv_timeout(PATIENCE).expect("the other scan has finished");
         }
         intake
     }
 }
 
-/// Returns an engine with this many entities that runs one scan at a time. A scan gives up its place as soon as others
-/// wait.
+/// Returns an engine with the given number of entities that runs one scan at a time. A scan gives up its slot as soon
+/// as others wait.
 async fn engine_of_one_place(folder: &TempDir, entities: usize) -> Arc<Embedded> {
     let options = EmbeddedOptions { concurrent_scans: 1, ..EmbeddedOptions::default() };
     let mut engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
@@ -662,11 +663,11 @@ async fn a_long_scan_gives_its_place_to_others_and_goes_on_where_it_was() {
     assert_eq!(engine.figures().tree.unwrap().scans_running, 0);
 }
 
-/// A scan that has given up the only place, and waits for its next turn unless it ends first.
+/// A scan that has given up the only slot and waits for its next turn, unless the scan ends first.
 struct Paused {
     scan: Scanned<Halting>,
     entities: Arc<AtomicUsize>,
-    /// Another scan, which has the place until `let_go` is dropped.
+    /// Another scan, which holds the slot until `let_go` is dropped.
     holding: Scanned<Halting>,
     let_go: std_mpsc::Sender<()>,
 }
@@ -689,7 +690,7 @@ async fn a_scan_that_waits_for_its_next_turn_ends_at_its_deadline() {
     let engine = engine_of_one_place(&folder, 2000).await;
     let deadline = Instant::now() + Duration::from_millis(200);
     let Paused { scan, entities, holding, let_go } = paused(&engine, Scan { deadline, ..scan_all() }).await;
-    let ended = tokio::time::timeout(PATIENCE, scan).await.expect("it ends without a place");
+    let ended = tokio::time::timeout(PATIENCE, scan).await.expect("it ends without a slot");
     let (_, end) = ended.unwrap().unwrap();
     let examined = usize::try_from(end.examined).unwrap();
     assert!((1..=64).contains(&examined), "{examined}");
@@ -729,7 +730,7 @@ async fn a_scan_that_waits_for_its_next_turn_answers_closed_when_the_engine_clos
     }
 }
 
-/// Returns an entity of 512 KiB.
+/// Returns a mutation that stores a 512 KiB entity.
 fn large(number: usize) -> Mutation {
     let mut properties = RecordBuilder::default();
     for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
@@ -747,7 +748,7 @@ async fn until_taken(engine: &Embedded) {
     }
 }
 
-/// A merge of a few bytes rewrites its whole entity.
+/// A merge of a few bytes rewrites the whole entity.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_ends_at_the_bytes_that_it_writes() {
     const ENTITIES: usize = 64;
@@ -779,8 +780,8 @@ async fn a_group_ends_at_the_bytes_that_it_writes() {
             assert!(stamp > last, "the order of the account");
             last = stamp;
         }
-        // These are 32 MiB, and a group has at most 8 MiB and one entity more. By the size of the requests, there would
-        // be two groups.
+        // The entities total 32 MiB, and a group has at most 8 MiB and one more entity. If only the size of the
+        // requests counted, there would be two groups.
         let groups = groups(&engine) - before;
         assert!((5..10).contains(&groups), "{groups}");
     }
@@ -807,7 +808,7 @@ async fn large_transactions_of_an_account_do_not_delay_those_of_another() {
         }
     }
     let small = send(&engine, small).await;
-    // A catalog change comes after the write before it, and waits for no more than that write does.
+    // A catalog change follows the write that precedes it, and waits no longer than that write.
     let account = other_table.account.clone();
     let update = engine.update_service_properties(&account, ServicePropertiesUpdate::default());
     let (updated, ()) = tokio::join!(biased; update, async { release.send(()).unwrap() });
@@ -822,7 +823,8 @@ async fn large_transactions_of_an_account_do_not_delay_those_of_another() {
         let MutationResult::Stored(of_large) = answer.await.unwrap().unwrap()[0] else { panic!("an upsert stores") };
         earlier += usize::from(of_large < stamp);
     }
-    // Only the one that was being committed: one turn is not enough for the next.
+    // Only the transaction that was being committed came earlier: the credit of one turn is not enough for the next
+    // one.
     assert_eq!(earlier, 1);
     engine.close().await.unwrap();
 }

@@ -1,14 +1,14 @@
 //! Snapshots that show either all of each batch or none of it.
 //!
 //! The library assigns a sequence number to a batch, syncs it, adds its items to the memtable one by one, and then
-//! makes the number visible. If it flushes a memtable or merges files in the meantime, it takes a later number for the
-//! new list of files and makes that visible. This also makes visible the part of the batch that has been added so far:
-//! a snapshot taken then shows more and more of the batch. The committer therefore announces its batches here, and a
-//! snapshot is used only if it cannot contain a number of the current batch. `docs/upstream.md` names the change that
-//! would make this unnecessary.
+//! makes the number visible. If it flushes a memtable or merges files before that, it takes a later number for the new
+//! list of files and makes that number visible. The items of the batch that have been added so far then become visible
+//! too, and a snapshot taken at that time shows more and more of the batch. The committer therefore announces its
+//! batches here, and a snapshot is used only if it cannot show the sequence number of the current batch.
+//! `docs/upstream.md` describes the change to the library that would make this unnecessary.
 //!
-//! Invariant: a snapshot contains only numbers below the floor of every batch that was being written when it was taken.
-//! The exception is a batch that was completely written before the floor was compared.
+//! Invariant: a snapshot shows only sequence numbers below the floor of every batch that was being written when it was
+//! taken. The exception is a batch that was completely written before the floor was compared.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -57,11 +57,11 @@ impl Visibility {
         write()
     }
 
-    /// Returns a snapshot, unless it may show only a part of a batch. `visible` returns the number below which
+    /// Returns a snapshot, or `None` if it might show only a part of a batch. `visible` returns the number below which
     /// everything is visible.
     pub(super) fn snapshot<S>(&self, take: impl FnOnce() -> S, visible: impl FnOnce() -> u64) -> Option<S> {
         let snapshot = take();
-        // Read this after taking the snapshot, so that the snapshot shows no more than this.
+        // Read the number after taking the snapshot: the snapshot then shows nothing at or above it.
         let visible = visible();
         (visible <= self.floor.load(Ordering::SeqCst)).then_some(snapshot)
     }
@@ -161,7 +161,7 @@ mod tests {
 
     const ENTITIES: usize = 50;
 
-    /// Without the protection, a partial write would become visible whenever the library has a new list of files.
+    /// Without the protection, a partial write would become visible whenever the library installs a new list of files.
     #[tokio::test(flavor = "multi_thread")]
     async fn no_page_shows_a_part_of_a_transaction_while_files_are_merged() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Reads every key and value of a database, and reports damage and entries that do not belong there.
+//! Reads every key and value of a database, and reports damage and unexpected entries.
 
 use super::layout::{self, OwnEntry, OwnEntryError, TableId};
 use super::snapshot::EmbeddedSnapshot;
@@ -13,7 +13,7 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Checks a database. The report refers to it by `database`; for `read`, see [`check_snapshot`].
+/// Checks a database. The report refers to it by the path `database`. For `read`, see [`check_snapshot`].
 pub(super) fn check(storage: &Arc<Storage>, database: &Path, report: &mut CheckReport, read: &dyn Fn(u64) -> bool) {
     let contents = SnapshotContents { last_stamp: DateTime::MIN, properties: Vec::new(), tables: Vec::new() };
     let tables = EmbeddedSnapshot {
@@ -37,7 +37,7 @@ struct Walk<'a> {
     report: &'a mut CheckReport,
     /// The tables whose catalog entries are readable.
     tables: EmbeddedSnapshot,
-    /// The ids of tables, including deleted ones.
+    /// The IDs of all tables, including deleted ones.
     ids: BTreeSet<TableId>,
     /// The deleted tables whose entities are still to be removed.
     purged: BTreeSet<TableId>,
@@ -83,7 +83,7 @@ impl Walk<'_> {
         if self.ids.last().is_some_and(|highest| *highest >= next) {
             let key = layout::NEXT_TABLE_ID.escape_ascii();
             self.report
-                .problem(format_args!("the key {key}"), "the id of the next table is missing or was already issued");
+                .problem(format_args!("the key {key}"), "the ID of the next table is missing or was already issued");
         }
     }
 
@@ -104,7 +104,7 @@ impl Walk<'_> {
             }
             Err(OwnEntryError::Damaged(what)) => {
                 if key == layout::LAST_STAMP {
-                    // Otherwise, every Timestamp would be reported.
+                    // Otherwise, every Timestamp would be reported as too late.
                     contents.last_stamp = DateTime::MAX;
                 }
                 return Err(what);
@@ -116,9 +116,9 @@ impl Walk<'_> {
 
     fn take_id(&mut self, id: TableId) -> Result<(), &'static str> {
         if id < TableId::FIRST {
-            return Err("no table has its id");
+            return Err("no table has its ID");
         }
-        if self.ids.insert(id) { Ok(()) } else { Err("another table has the same id") }
+        if self.ids.insert(id) { Ok(()) } else { Err("another table has the same ID") }
     }
 
     /// Reads the entities of deleted tables, and reports entities that belong to no table.

@@ -1,14 +1,14 @@
 //! Checkpoints: saved states to which a test can return the engine.
 //!
-//! Saving and restoring a state take time proportional to the number of tables, not of entities, because entities are
-//! shared.
+//! The time to save or restore a state is proportional to the number of tables, not of entities, because states share
+//! their entities.
 //!
 //! Invariants:
 //!
 //! 1. A call to the engine sees the state before or after a return, never a mixture. A transaction committed before the
 //!    return is lost as a whole; one committed after it applies to the checkpoint's state.
-//! 2. After a return, stamps continue after the last issued one, so that no earlier ETag is repeated. They restart only
-//!    when a test restarts.
+//! 2. After a return, stamps continue after the last issued one, so that no earlier ETag is repeated. Stamps restart
+//!    only when a test restarts.
 
 use super::stamps::MemoryStamps;
 use super::{Contents, MemoryState, Table};
@@ -35,7 +35,7 @@ impl MemoryCheckpoint {
     }
 }
 
-/// Saves states of a memory engine and returns the engine to them.
+/// Saves the states of a memory engine and returns the engine to them.
 #[derive(Debug)]
 pub struct MemoryCheckpoints<C>(Arc<MemoryState<C>>);
 
@@ -56,12 +56,14 @@ impl<C: Clock> MemoryCheckpoints<C> {
         MemoryCheckpoint { catalog: catalog.clone(), properties: properties.clone(), stamps: stamps.clone() }
     }
 
-    /// Returns to a state, which may come from another engine. Timestamps continue after the last issued one.
+    /// Returns the engine to a state, which may come from another engine. Timestamps continue after the last issued
+    /// one.
     pub fn return_to(&self, checkpoint: &MemoryCheckpoint) {
         drop(self.replace(checkpoint.clone(), false));
     }
 
-    /// Returns to a state as if nothing had happened since. Timestamps continue from that state.
+    /// Returns the engine to a state as if nothing had happened since the state was saved. Timestamps continue from
+    /// that state.
     pub fn begin_again(&self, checkpoint: &MemoryCheckpoint) {
         drop(self.replace(checkpoint.clone(), true));
     }
@@ -90,7 +92,7 @@ impl<C: Clock> MemoryCheckpoints<C> {
         std::mem::replace(&mut state.catalog, checkpoint.catalog)
     }
 
-    // The engine may be closed. In that case, changes made here are never seen.
+    // The engine may be closed. In that case, no one sees the changes made here.
 
     fn read(&self) -> RwLockReadGuard<'_, Contents<C>> {
         self.0.state.read().unwrap_or_else(PoisonError::into_inner)

@@ -1,12 +1,12 @@
-//! The entities of a table, in chunks that are shared among copies. Copying a table therefore costs the same whatever
-//! its size.
+//! The entities of a table, in chunks that copies of the table share. The cost of copying a table therefore does not
+//! depend on its size.
 //!
 //! A copy is one pointer. The first change after a copy duplicates the list of chunks. Each change also duplicates the
 //! chunk that it affects, if that chunk is still shared.
 //!
 //! Invariants:
 //!
-//! 1. A chunk holds the entities from its own listed key up to the key of the next chunk.
+//! 1. A chunk holds the entities from the key under which it is listed up to the key of the next chunk.
 //! 2. No chunk is empty.
 
 use model::{KeyRange, Record};
@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// The maximum number of entities in a chunk. A larger value makes copying a chunk slower; a smaller one lengthens the
-/// list of chunks.
+/// The maximum number of entities in a chunk. A larger value would make copying a chunk slower; a smaller one would
+/// lengthen the list of chunks.
 const CHUNK_ENTITIES_MAX: usize = 256;
 
-/// Consecutive entities by key bytes. Copies of a chunk share the records.
+/// A range of consecutive entities, by key bytes. Copies of a chunk share the records.
 type Chunk = BTreeMap<Vec<u8>, Arc<Record>>;
 
 /// The entities of one table by their key bytes.
@@ -50,7 +50,7 @@ impl Entities {
         }
     }
 
-    /// Removes the entity with this key, if there is one.
+    /// Removes the entity with the given key, if it exists.
     pub(super) fn remove(&mut self, key: &[u8]) {
         if self.get(key).is_none() {
             return;
@@ -78,7 +78,7 @@ impl Entities {
         chunks.flat_map(move |(_, chunk)| chunk.range::<[u8], _>((Bound::Included(start), end))).map(borrowed)
     }
 
-    /// Returns whether both share the same list of chunks, so that nothing has been copied.
+    /// Returns whether both share one list of chunks, which means that nothing has been copied.
     #[cfg(test)]
     pub(super) fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -150,7 +150,7 @@ mod tests {
         let (mut entities, mut map) = (Entities::default(), BTreeMap::new());
         let mut kept = Vec::new();
         for round in 0..40_000_u32 {
-            // Alternate between few keys, so that chunks become empty, and many, so that they are split.
+            // Alternate between few keys, so that chunks become empty, and many keys, so that chunks are split.
             let keys = if round / 4000 % 2 == 0 { 3000 } else { 300 };
             let key = u16::try_from(random.below(keys)).unwrap().to_be_bytes().to_vec();
             if random.below(5) < 3 {

@@ -1,9 +1,9 @@
 //! The reference engine: ordered maps in memory under one lock, without persistence.
 //!
 //! It is as simple as the contract allows, so that it is obviously correct; the other engines are compared with it.
-//! Isolation comes from the lock. A transaction holds it while it runs; a page holds it only until it has a copy of its
-//! table, which shares the entities. Nothing here waits for I/O, so calls that are likely to run in a loop yield
-//! explicitly.
+//! Isolation comes from the lock. A transaction holds the lock while it runs. A page holds the lock only until it has
+//! copied the table; the copy shares the entities. Nothing here waits for I/O, so calls that are likely to run in a
+//! loop yield explicitly.
 
 mod checkpoint;
 mod entities;
@@ -61,8 +61,8 @@ impl<C: Clock> Memory<C> {
         Self::with_stamps(clock, MemoryStamps::one_sequence())
     }
 
-    /// Creates an engine without tables for a clock that tests move. Each account has its own sequence of Timestamps.
-    /// After one test sets the clock back, Timestamps in other accounts are therefore not ahead of it.
+    /// Creates an engine without tables, with a clock that tests can set. Each account has its own sequence of
+    /// Timestamps. If one test sets the clock back, Timestamps in other accounts are therefore not ahead of the clock.
     pub fn for_tests(clock: C) -> Self {
         Self::with_stamps(clock, MemoryStamps::by_account())
     }
@@ -95,7 +95,7 @@ impl<C> MemoryState<C> {
     }
 
     fn read(&self) -> Result<RwLockReadGuard<'_, Contents<C>>, Fault> {
-        // A panic cannot leave the maps half-changed, so the data behind a poisoned lock are valid.
+        // A panic cannot leave the maps half-changed, so the data behind a poisoned lock is valid.
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         self.check_open().map(|()| state)
     }
@@ -214,7 +214,7 @@ impl<C: Clock> Engine for Memory<C> {
     }
 
     async fn close(&self) -> Result<(), Fault> {
-        // Take the lock, so that no transaction is in progress when this returns.
+        // Take the lock to ensure that no transaction is in progress when this method returns.
         let _state = self.shared.write()?;
         self.shared.closed.cancel();
         Ok(())

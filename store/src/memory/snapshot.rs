@@ -9,7 +9,7 @@ use model::{AccountName, Clock, DateTime, Record, ServiceProperties};
 use std::convert::Infallible;
 use std::sync::{Arc, PoisonError};
 
-/// The number of entities read between two checks whether the engine was closed.
+/// The number of entities read between two checks of whether the engine was closed.
 const ENTITIES_BETWEEN_CHECKS: usize = 64;
 
 impl<C: Clock> Snapshots for MemoryState<C> {
@@ -55,7 +55,7 @@ impl Snapshot for MemorySnapshot {
     }
 }
 
-/// A restore into a memory engine. The data become visible when the restore finishes.
+/// A restore into a memory engine. The data becomes visible when the restore finishes.
 pub struct RestoredMemory<C> {
     shared: Arc<MemoryState<C>>,
     properties: Vec<(AccountName, ServiceProperties)>,

@@ -1,5 +1,5 @@
-//! The stamps of the memory engine: either one sequence, as in the other engines, or one per account. With one per
-//! account, tests in different accounts do not notice that another test moved the clock.
+//! The stamps of the memory engine: either one sequence, as in the other engines, or one sequence per account. With one
+//! sequence per account, a test does not notice that a test in another account has set the clock.
 //!
 //! Invariant: every stamp of an account is later than all its previous stamps, even if the clock stands still or moves
 //! backwards.
@@ -32,7 +32,7 @@ impl MemoryStamps {
 
     /// Issues a proposed stamp. A refused transaction's stamp is proposed but never issued.
     pub(super) fn give_out(&mut self, account: &AccountName, stamp: DateTime) {
-        debug_assert!(stamp > self.last_of(account), "stamps grow");
+        debug_assert!(stamp > self.last_of(account), "stamps increase");
         match &mut self.by_account {
             None => self.floor = stamp,
             Some(by_account) => drop(by_account.insert(account.clone(), stamp)),
@@ -48,7 +48,7 @@ impl MemoryStamps {
         self.floor = self.floor.max(floor);
     }
 
-    /// Makes all new stamps later than the stamps of another state.
+    /// Makes all new stamps later than the stamps in `other`.
     pub(super) fn skip_those_of(&mut self, other: &Self) {
         self.skip_to(other.floor);
         let by_account = other.by_account.iter().flatten();

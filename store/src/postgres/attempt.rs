@@ -1,6 +1,6 @@
 //! Classifies failures of the database and decides when an operation is retried.
 //!
-//! Invariant: [`Trouble::Again`] and [`Trouble::Elsewhere`] mean that nothing happened. If that is not certain, the
+//! Invariant: [`Trouble::Again`] and [`Trouble::Elsewhere`] mean that nothing was changed. If that is not certain, the
 //! failure is a [`Trouble::Fault`].
 
 use super::counts::{PostgresCounts, Retry};
@@ -16,7 +16,7 @@ use tokio_postgres::error::SqlState;
 
 /// The duration for which an operation is retried before it fails because the database is unavailable.
 pub(super) const ATTEMPTS_TIME_MAX: Duration = Duration::from_secs(limits::STORE_ATTEMPTS_SECONDS_MAX);
-/// The timeout for one statement, including waits for locks. The session sets it in the database.
+/// The timeout for one statement, including waits for locks. Each session sets it in the database.
 pub(super) const STATEMENT_TIME_MAX: Duration = Duration::from_secs(limits::STORE_STATEMENT_SECONDS_MAX);
 /// The timeout for one attempt, after which its connection counts as lost.
 pub(super) const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(limits::STORE_ATTEMPT_SECONDS_MAX);
@@ -29,8 +29,8 @@ const WAIT_MAX: Duration = Duration::from_millis(250);
 pub(super) enum Trouble {
     /// Nothing happened, and a retry may succeed.
     Again(Box<dyn Error + Send + Sync>),
-    /// Nothing happened, and a retry over another connection may succeed: this one is broken, or leads to a database
-    /// that no longer accepts writes.
+    /// Nothing happened, and a retry over another connection may succeed: this connection is broken, or it leads to a
+    /// database that no longer accepts writes.
     Elsewhere(Box<dyn Error + Send + Sync>),
     /// A retry is useless, or it is not known what happened.
     Fault(Fault),
@@ -71,8 +71,8 @@ impl Trouble {
     }
 
     /// Classifies the failure of a statement that changes entities and is a transaction by itself. The contacted node
-    /// may have forwarded it. In that case, an error about a connection or a timeout says nothing about the node that
-    /// executed it.
+    /// may have forwarded it. In that case, an error about a connection or a timeout does not show whether another node
+    /// executed the statement.
     pub(super) fn at_call(error: &tokio_postgres::Error) -> Self {
         match error.code() {
             Some(code) if UNDONE.contains(code) => Self::before_commit(error),
@@ -90,13 +90,13 @@ impl Trouble {
         }
     }
 
-    /// Returns the fault for a request with an effect to which the database does not respond.
+    /// Returns the fault for a request that has an effect and to which the database does not respond.
     pub(super) fn no_answer_to(what: &str) -> Self {
         Self::Fault(Fault::Unknown(format!("the database does not respond to {what}").into()))
     }
 
-    /// Returns the failure for a cached table id whose table has been deleted; the name may belong to another table
-    /// now. On Citus, the nodes show a deletion one after another.
+    /// Returns the failure for a cached table ID whose table has been deleted; a different table may have the name now.
+    /// On Citus, a deletion does not become visible on all nodes at the same time.
     pub(super) fn table_deleted() -> Self {
         Self::again(Retry::Conflict, "the table was deleted")
     }
@@ -113,7 +113,7 @@ const PASSING: [SqlState; 5] = [
     SqlState::T_R_DEADLOCK_DETECTED,
     SqlState::LOCK_NOT_AVAILABLE,
     SqlState::QUERY_CANCELED,
-    // Two inserts of one key, of which the other was first.
+    // Two transactions inserted the same key, and the other one was first.
     SqlState::UNIQUE_VIOLATION,
 ];
 /// SQL states that mean that the database has rolled back the transaction.
@@ -124,18 +124,18 @@ const UNDONE: [SqlState; 5] = [
     SqlState::UNIQUE_VIOLATION,
     SqlState::READ_ONLY_SQL_TRANSACTION,
 ];
-/// SQL states of errors for which the retry needs another connection.
+/// SQL states of errors after which a retry needs another connection.
 const PASSING_ELSEWHERE: [SqlState; 6] = [
     SqlState::ADMIN_SHUTDOWN,
     SqlState::CRASH_SHUTDOWN,
     SqlState::CANNOT_CONNECT_NOW,
     SqlState::TOO_MANY_CONNECTIONS,
     SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-    // The database became a replica, and another one took its place.
+    // The database became a replica, and another server became the primary.
     SqlState::READ_ONLY_SQL_TRANSACTION,
 ];
 
-/// The message that Citus gives instead of a code if a node shuts down while it waits for another one.
+/// The message that Citus sends instead of a code if a node shuts down while it is waiting for another one.
 const NODE_DIES: &str = "postmaster was shut down, exiting";
 
 /// Returns whether a Citus node could not forward a statement because nothing listens at the other node's address.
@@ -165,11 +165,11 @@ impl Attempts {
         Self { began: monotonic::now(), wait: WAIT_MIN, counts: Arc::clone(counts) }
     }
 
-    /// Waits before the next attempt. The error is the reason why there is none.
+    /// Waits before the next attempt. An error means that there must not be another attempt.
     pub(super) async fn next(&mut self, trouble: Trouble) -> Result<(), Fault> {
         let (reason, retry) = match trouble {
             Trouble::Fault(fault) => return Err(fault),
-            // A failure without a recorded reason is a failure to get a connection.
+            // If no reason is recorded, no connection could be obtained.
             Trouble::Again(reason) => {
                 let retry = reason.downcast_ref::<Reason>().map_or(Retry::Connection, |reason| reason.retry);
                 (reason, retry)
@@ -187,12 +187,12 @@ impl Attempts {
     }
 }
 
-/// Returns a random duration between half of this and all of it, so that colliding requests do not collide again.
+/// Returns a random duration between half of `time` and all of it, so that colliding requests do not collide again.
 pub(super) fn jittered(time: Duration) -> Duration {
     time / 2 + time.mul_f64(f64::from(u32::try_from(random_below(1024)).unwrap_or(0)) / 2048.0)
 }
 
-/// Returns a random number below this one, or zero if it is zero.
+/// Returns a random number below `bound`, or zero if `bound` is zero.
 pub(super) fn random_below(bound: usize) -> usize {
     let random = usize::try_from(RandomState::new().build_hasher().finish() >> 33).unwrap_or(0);
     random.checked_rem(bound).unwrap_or(0)
@@ -213,7 +213,7 @@ impl fmt::Display for Reason {
 
 impl Error for Reason {}
 
-/// Describes an error without the details, in which the database may quote data.
+/// Describes an error without its details, because the database may quote data in them.
 pub(super) fn describe(error: &tokio_postgres::Error) -> String {
     if let Some(refusal) = error.as_db_error() {
         return format!("{} (SQLSTATE {})", refusal.message(), refusal.code().code());

@@ -1,7 +1,7 @@
 //! Operations that need one or two statements: on tables, their policies, and single entities.
 //!
-//! The catalog is read each time, so that changes by other servers are visible immediately. Only the id of a table is
-//! cached, and each use of it also checks whether the table still exists.
+//! The catalog is read each time, so that changes by other servers are visible immediately. Only the ID of a table is
+//! cached, and each use of the ID also checks whether the table still exists.
 
 use super::attempt::{ATTEMPT_TIME_MAX, Attempts, Trouble};
 use super::counts::Retry;
@@ -61,7 +61,7 @@ pub(super) fn column<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, in
 }
 
 impl<C: Clock> PostgresState<C> {
-    /// Looks up the current table with this name.
+    /// Looks up the current table with the given name.
     pub(super) async fn look_up(&self, table: &TableKey) -> Result<Option<ListedTable>, Fault> {
         let (account, folded) = names(table);
         let rows = self
@@ -85,7 +85,7 @@ impl<C: Clock> PostgresState<C> {
         Ok(Some(ListedTable { id, name, policies }))
     }
 
-    /// Returns the id of a table. If it comes from the cache, the table may have been deleted since.
+    /// Returns the ID of a table. If the ID comes from the cache, the table may have been deleted since.
     pub(super) async fn id(&self, table: &TableKey) -> Result<Option<DatabaseTableId>, Fault> {
         match self.known_id(table) {
             Some(id) => Ok(Some(id)),
@@ -142,7 +142,7 @@ impl<C: Clock> PostgresState<C> {
         }
     }
 
-    /// Creates a table and returns its id, or `None` if a table with this name exists.
+    /// Creates a table and returns its ID, or `None` if a table with the same name exists.
     async fn try_create_table(&self, table: &TableKey) -> Result<Option<DatabaseTableId>, Trouble> {
         let (account, folded) = names(table);
         let lease = self.pool.take().await?;
@@ -152,7 +152,7 @@ impl<C: Clock> PostgresState<C> {
         }
         control(&lease, "BEGIN").await?;
         let rows = read(&lease, statements::NEXT_TABLE_ID, &[]).await?;
-        let damaged = || Trouble::Fault(Fault::Damaged("the id of the last table is missing".to_owned()));
+        let damaged = || Trouble::Fault(Fault::Damaged("the ID of the last table is missing".to_owned()));
         let id: i64 = column(rows.first().ok_or_else(damaged)?, 0).map_err(Trouble::Fault)?;
         let mut policies = Vec::new();
         policies_value::encode_to(&StoredAccessPolicies::default(), &mut policies);
@@ -161,7 +161,7 @@ impl<C: Clock> PostgresState<C> {
         let statement = statement.map_err(|error| Trouble::before_commit(&error))?;
         let inserted = timeout(ATTEMPT_TIME_MAX, lease.execute(&statement, values)).await.map_err(|_| no_answer())?;
         if inserted.map_err(|error| Trouble::before_commit(&error))? == 0 {
-            // Another server created a table with this name first.
+            // Another server created a table with the same name first.
             control(&lease, "ROLLBACK").await?;
             lease.give_back();
             return Ok(None);
@@ -209,7 +209,7 @@ impl<C: Clock> PostgresState<C> {
             let id = self.id(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
             let found = self.persist(async || self.try_get(id, key).await).await.map_err(ReadError::Fault)?;
             let Some(found) = found else {
-                // The table was deleted, and perhaps created again under another id.
+                // The table was deleted, and perhaps created again with a different ID.
                 self.forget(table);
                 attempts.next(Trouble::table_deleted()).await.map_err(ReadError::Fault)?;
                 continue;
@@ -221,7 +221,7 @@ impl<C: Clock> PostgresState<C> {
         }
     }
 
-    /// Returns an entity, or the outer `None` if the table no longer exists.
+    /// Returns an entity. The outer `None` means that the table no longer exists.
     async fn try_get(&self, id: DatabaseTableId, key: &EntityKey) -> Result<Option<Option<Record>>, Trouble> {
         let (partition, row) = columns(id, key);
         let lease = self.pool.take_for(&partition).await?;
@@ -241,7 +241,7 @@ impl<C: Clock> PostgresState<C> {
     }
 
     /// Returns the rows of a statement about entities, and whether their table exists. The table is checked last: if it
-    /// exists, it also existed when the entities were read, and its purge had not begun.
+    /// exists then, it also existed when the entities were read, and its purge had not begun.
     pub(super) async fn read_of_table(
         &self,
         lease: &Lease,
@@ -265,7 +265,7 @@ impl<C: Clock> PostgresState<C> {
     }
 }
 
-/// Begins a transaction or rolls it back.
+/// Runs a statement that begins a transaction or rolls it back.
 pub(super) async fn control(lease: &Lease, sql: &str) -> Result<(), Trouble> {
     let began = monotonic::now();
     let done = timeout(ATTEMPT_TIME_MAX, lease.batch_execute(sql)).await.map_err(|_| no_answer())?;

@@ -1,10 +1,10 @@
 //! Transactions: one call to a function in the database (`function`), whatever the number of mutations.
 //!
 //! Only `Mutation::apply` determines the effect of a mutation. Most mutations do not depend on the contents of an
-//! entity: they are applied to the expected state, and the function checks the expectation. A merge does depend on
-//! them, so the entities are read first and are expected to be unchanged. If an expectation does not hold, the function
-//! returns the actual entity instead. The mutation is then refused, or applied to that entity in another attempt. After
-//! several attempts, the entities are locked.
+//! entity: they are applied to the expected state, and the function checks the expectation. A merge does depend on the
+//! contents, so the entities are read first and are expected to be unchanged. If an expectation does not hold, the
+//! function returns the actual entity instead. The mutation is then refused, or applied to that entity in another
+//! attempt. After several attempts, the entities are locked.
 
 use super::attempt::{ATTEMPT_TIME_MAX, Attempts, Trouble};
 use super::catalog::{column, control, end, no_answer, read};
@@ -27,7 +27,7 @@ use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
-/// The number of attempts without locks, for a transaction whose entities others keep changing.
+/// The number of attempts without locks for a transaction whose entities other transactions keep changing.
 const ATTEMPTS_WITHOUT_LOCKS: u32 = 4;
 
 enum Ended {
@@ -77,7 +77,7 @@ impl Named {
 /// The known state of a transaction's entities.
 #[derive(Default)]
 struct Known {
-    /// The record of each existing entity, in the order of the mutations. All were read at one instant, or found by
+    /// The record of each existing entity, in the order of the mutations. All were read at one instant, or returned by
     /// later calls.
     records: Option<Vec<Option<Vec<u8>>>>,
     /// The latest Timestamp that was found.
@@ -140,7 +140,7 @@ fn needs_record(mutation: &Mutation) -> bool {
     }
 }
 
-/// Returns a mutation's expectation of its entity, and the record to which the mutation is applied.
+/// Returns what a mutation expects of its entity, and the record to which the mutation is applied.
 fn expect(mutation: &Mutation, known: Option<&Option<Vec<u8>>>) -> (Expectation, Option<Vec<u8>>) {
     let has = |timestamp: DateTime| Expectation::Has(timestamp.ticks().to_be_bytes());
     let record = known.cloned().flatten();
@@ -232,12 +232,12 @@ impl<C: Clock> PostgresState<C> {
         let changes = loop {
             let stamp = self.stamp(known.latest.unwrap_or(DateTime::MIN)).await?;
             match apply(named, transaction, known, stamp) {
-                // A client may have specified any Timestamp, but only one that exists may advance the stamps of this
-                // server.
+                // A client may specify any Timestamp in a condition, but only one that an entity has may advance the
+                // stamps of this server.
                 Ok(changes) if is_read || changes.have_stamp(stamp) => break changes,
                 Err(Ok((index, error))) if is_read => return Ok(Ended::Refused(index, error)),
                 Err(Err(fault)) => return Err(Trouble::Fault(fault)),
-                // Whether that Timestamp exists, or an earlier mutation would be refused, depends on the actual
+                // Whether an entity has that Timestamp, or an earlier mutation would be refused, depends on the actual
                 // entities.
                 Ok(_) | Err(Ok(_)) => {
                     is_read = true;

@@ -1,4 +1,4 @@
-//! The counters of the engine on a database.
+//! The counters of the database engine.
 
 use crate::figures::{Distribution, STORAGE_TIME_BOUNDS};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ pub(super) enum Retry {
     Conflict,
     /// The database did not respond in time, or a lock was held for too long.
     Timeout,
-    /// There is no connection, or it broke, or it leads to a database that does not accept writes.
+    /// There was no connection, or it broke, or it led to a database that does not accept writes.
     Connection,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct PostgresCounts {
     conflicts: AtomicU64,
     timeouts: AtomicU64,
     connections: AtomicU64,
-    /// The number of deleted tables when last counted; negative before the first count.
+    /// The number of deleted tables at the last count; negative before the first count.
     purge_backlog: AtomicI64,
 }
 
@@ -60,12 +60,12 @@ impl PostgresCounts {
             .map(|(reason, counter)| (reason, counter.load(Ordering::Relaxed)))
     }
 
-    /// Stores the number of deleted tables that has just been read.
+    /// Stores the number of deleted tables, which has just been counted.
     pub(super) fn note_purge_backlog(&self, count: i64) {
         self.purge_backlog.store(count, Ordering::Relaxed);
     }
 
-    /// Returns the number of deleted tables when last counted, or `None` before the first count.
+    /// Returns the number of deleted tables at the last count, or `None` before the first count.
     pub(super) fn purge_backlog(&self) -> Option<u64> {
         u64::try_from(self.purge_backlog.load(Ordering::Relaxed)).ok()
     }

@@ -1,4 +1,4 @@
-//! The differences between databases that speak the protocol, as far as they affect this engine.
+//! The differences between databases that support the PostgreSQL protocol, as far as they affect this engine.
 
 use super::StoreError;
 use tokio_postgres::Client;
@@ -6,13 +6,13 @@ use tokio_postgres::Client;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     PostgreSql,
-    /// `PostgreSQL` with an extension that can distribute tables over other servers.
+    /// PostgreSQL with the Citus extension, which can distribute tables over other servers.
     Citus,
     YugabyteDb,
 }
 
 impl Dialect {
-    /// Queries the database for its kind.
+    /// Determines the kind of a database by querying it.
     pub(super) async fn detect(client: &Client, place: &str) -> Result<Self, StoreError> {
         let row = client
             .query_one("SELECT version()", &[])

@@ -1,5 +1,5 @@
-//! The database function that makes the changes of a transaction in one call. On Citus, the call runs on the one node
-//! that has the partition.
+//! The database function that makes the changes of a transaction in one call. On Citus, the call runs on the single
+//! node that stores the partition.
 //!
 //! The function does not depend on the semantics of mutations. For each entity, the caller passes a required state, the
 //! *expectation*, and the new state. The function makes all changes if every expectation holds, and none otherwise.
@@ -8,11 +8,12 @@
 //!
 //! 1. **No decision is based on data that may change.** A single change is decided in the statement that makes it.
 //!    Several changes lock the existing entities in key order before examining them. A missing entity is stored by an
-//!    `INSERT`, which fails, and with it the whole call, if the key has been inserted since.
-//! 2. **The Timestamp of an existing entity grows.** A record never replaces one whose Timestamp is not earlier than
-//!    its own.
-//! 3. **The catalog is read last and not locked.** By then, a call that changes anything has a transaction id. A call
-//!    that still finds a table being deleted is therefore among the transactions that the purge waits for (`purge`).
+//!    `INSERT`. If the key has been inserted since, the `INSERT` fails, and so does the whole call.
+//! 2. **The Timestamp of an existing entity increases.** A record never replaces a record whose Timestamp is the same
+//!    or later.
+//! 3. **The catalog is read last and not locked.** By then, a call that changes anything has a transaction ID. If a
+//!    call still finds a table that is being deleted, the call is therefore among the transactions for which the purge
+//!    waits (`purge`).
 
 use super::schema::Names;
 
@@ -22,7 +23,7 @@ pub(super) enum Expectation {
     Anything,
     Absent,
     Exists,
-    /// It must exist and have this Timestamp, in the encoding of its record.
+    /// It must exist and have the given Timestamp, in the encoding of its record.
     Has([u8; 8]),
 }
 
@@ -40,16 +41,17 @@ impl Expectation {
 /// The `SQLSTATE` of a call whose table has been deleted.
 pub(super) const TABLE_GONE: &str = "RH001";
 
-/// The signature: partition, table id, rows, expectations, and records, which are null for deletions.
+/// The signature. The parameters are the partition, the table ID, the rows, the expectations, and the records, which
+/// are null for deletions.
 pub(super) const SIGNATURE: &str = "rowhouse_commit(bytea, bigint, bytea[], bytea[], bytea[])";
 
 /// Returns the statement that creates or replaces the function.
 ///
-/// The function returns null if it made the changes. Otherwise, it returns the index of the first entity that is not as
-/// expected, in the order of the call and as four bytes, followed by the entity's record, if it exists. A record whose
-/// Timestamp is not earlier than the new one is not as expected either.
+/// The function returns null if it made the changes. Otherwise, it returns four bytes with the index of the first
+/// entity (in the order of the call) that is not as expected, followed by the entity's record if the entity exists. A
+/// record whose Timestamp is not earlier than the new one is not as expected either.
 ///
-/// The `INSERT` of several rows is an `EXECUTE`, because Citus cannot plan it with the variables of a function.
+/// The `INSERT` of several rows is run with `EXECUTE`, because Citus cannot plan it with the variables of a function.
 pub(super) fn definition(names: &Names) -> String {
     let (entities, catalog) = (&names.entities, &names.catalog);
     format!(

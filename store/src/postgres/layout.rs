@@ -1,15 +1,16 @@
 //! The storage of tables and keys in the database, and the conversion of key ranges into bounds of statements.
 //!
-//! An entity has two key columns of bytes: `partition`, which contains the id of its table (8 bytes, big-endian)
+//! An entity has two key columns of bytes: `partition`, which contains the ID of its table (8 bytes, big-endian)
 //! followed by the encoded partition key, and `row`, the encoded row key. Their order as a pair is the order of the
-//! model's key bytes. In these, the two are separated by a byte that sorts before every byte of a key.
+//! model's key bytes. In the model's key bytes, the two keys are separated by a byte that sorts before every byte of a
+//! key.
 //!
-//! This module must not know the client library.
+//! This module must not depend on the client library.
 
 use model::key::{KEY_SEPARATOR, encode_ordinal};
 use model::{EntityKey, KeyRange};
 
-/// Identifies a table permanently: ids are issued in ascending order and never reused.
+/// Identifies a table permanently. IDs are issued in ascending order and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DatabaseTableId(pub(super) i64);
 
@@ -19,7 +20,7 @@ impl DatabaseTableId {
         self.0.to_be_bytes()
     }
 
-    /// Returns the end of the table's partitions: sorts after all of them.
+    /// Returns the end of the table's partitions, which sorts after all of them.
     fn end(self) -> [u8; 8] {
         Self(self.0 + 1).prefix()
     }
@@ -39,7 +40,7 @@ pub(super) fn columns(table: DatabaseTableId, key: &EntityKey) -> (Vec<u8>, Vec<
     (partition, row)
 }
 
-/// Combines the two columns into the key bytes inside the table.
+/// Combines the values of the two columns into the key bytes inside the table.
 pub(super) fn key_bytes(partition: &[u8], row: &[u8], out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(partition.get(size_of::<DatabaseTableId>()..).unwrap_or_default());
@@ -47,7 +48,8 @@ pub(super) fn key_bytes(partition: &[u8], row: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(row);
 }
 
-/// Returns the bytes before and after the first separator; without one, all bytes are before it.
+/// Returns the bytes before and after the first separator. If there is no separator, returns all bytes as the part
+/// before it.
 fn split(key: &[u8]) -> (&[u8], &[u8]) {
     match key.iter().position(|byte| *byte == KEY_SEPARATOR) {
         Some(at) => {
@@ -60,7 +62,7 @@ fn split(key: &[u8]) -> (&[u8], &[u8]) {
 /// A range of entities as passed to a statement, with an inclusive start and an exclusive end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Bounds {
-    /// Rows in one partition.
+    /// The rows of one partition.
     Rows { partition: Vec<u8>, from: Vec<u8>, to: Option<Vec<u8>> },
     /// All rows between two pairs of partition and row.
     Pairs { from: (Vec<u8>, Vec<u8>), to: (Vec<u8>, Vec<u8>) },
@@ -79,7 +81,7 @@ impl Bounds {
         if has_row && last == first && last.len() < end.len() {
             return Self::Rows { partition: from.0, from: from.1, to: Some(to_row.to_vec()) };
         }
-        // These are the smallest bytes after all rows of the partition, and no partition key lies in between.
+        // This end is the smallest key after all rows of the partition, and no other partition lies in between.
         if has_row && end.strip_prefix(first) == Some(&[KEY_SEPARATOR + 1]) {
             return Self::Rows { partition: from.0, from: from.1, to: None };
         }
@@ -92,7 +94,7 @@ impl Bounds {
                 Self::Pairs { from: (partition.clone(), from), to: (partition, to) }
             }
             Self::Rows { partition, from, to: None } => {
-                // The smallest bytes after the partition's own.
+                // The smallest byte string after the partition itself.
                 let next = [&partition[..], &[0]].concat();
                 Self::Pairs { from: (partition, from), to: (next, Vec::new()) }
             }

@@ -1,17 +1,17 @@
 //! Issues stamps that are unique across servers, and determines which server purges.
 //!
 //! A server holds one of [`SLOTS`] slots, a row in `rowhouse_leases`. The low bits of all its stamps are the slot's
-//! number. In that row, it reserves stamps in advance and issues none from `reserved` on. A server that takes over the
-//! slot starts there. Successive holders of a slot therefore never issue the same stamp, whatever their clocks show.
-//! This is true even if a server that was presumed dead still writes: it uses the stamps that it reserved, and reserves
-//! no more.
+//! number. In that row, it reserves stamps in advance: it issues only stamps before `reserved`. A server that takes
+//! over the slot starts at `reserved`. Successive holders of a slot therefore never issue the same stamp, whatever
+//! their clocks show. This is true even if a server that was presumed dead still writes, because it uses only the
+//! stamps that it reserved and cannot reserve more.
 //!
 //! Invariants:
 //!
-//! 1. The stamps of one server grow, even if its clock stands still or moves backwards.
+//! 1. The stamps of one server increase, even if its clock stands still or moves backwards.
 //! 2. A stamp below a slot's `reserved` is issued only by the server that reserved it.
-//! 3. The presumption that a server is dead only affects how soon its slot is taken over, according to the database's
-//!    clock.
+//! 3. The presumption that a server is dead depends on the database's clock, and affects only how soon the server's
+//!    slot is taken over.
 
 use super::attempt::{Trouble, jittered, random_below};
 use super::catalog::{column, no_answer, read};
@@ -25,29 +25,29 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 
-/// The maximum number of servers. The number of a slot is in the low bits of its stamps.
+/// The maximum number of servers. A slot's number is in the low bits of its stamps.
 pub(super) const SLOTS: i16 = 64;
 pub(super) const PURGE_LEASE: i16 = SLOTS;
-/// The distance for which stamps are reserved in advance, in ticks of 100 ns: ten seconds.
+/// The length of the period for which stamps are reserved in advance, in ticks of 100 ns: ten seconds.
 const RESERVED_TICKS: i64 = 100_000_000;
 /// The interval between renewals of a lease. After half a minute without one (`statements::TAKE_LEASE`), the server is
 /// presumed dead.
 const RENEWAL: Duration = Duration::from_secs(3);
-/// The timeout for a change to a lease: an unresponsive node must not use up the time for which stamps are reserved.
+/// The timeout for a change to a lease. An unresponsive node must not use up the time for which stamps are reserved.
 const LEASE_TIME_MAX: Duration = Duration::from_secs(2);
-/// The maximum number of leases that are tried and cannot be taken because of database failures.
+/// The maximum number of attempts to take a lease that fail because of the database before the server gives up.
 const FAILURES_MAX: usize = 4;
 /// The maximum time that a request waits for stamps to be reserved.
 const RESERVING_TIME_MAX: Duration = Duration::from_secs(4);
 
-/// All slots belong to other servers.
+/// An error: all slots belong to other servers.
 #[derive(Debug)]
 pub(super) struct NoSlot;
 
 impl fmt::Display for NoSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "64 servers already use this database; a server that stops without returning its slot counts for half a minute",
+            "64 servers already use this database; a server that crashes keeps its slot for half a minute",
         )
     }
 }
@@ -99,7 +99,7 @@ pub(super) async fn renew_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) 
         match shared.reserve(None).await {
             Ok(()) => {}
             Err(Trouble::Fault(Fault::Closed)) => return,
-            // Writes that need the lease retry, and report the failure.
+            // Writes that need the lease retry this, and report the failure.
             Err(trouble) => tracing::debug!(?trouble, "the lease for Timestamps could not be renewed"),
         }
     }
@@ -120,7 +120,7 @@ impl<C: Clock> PostgresState<C> {
         self.slot().next(above.ticks())
     }
 
-    /// Reserves stamps later than `above`, in the current slot or in another one. Without `above`, renews the
+    /// Reserves stamps later than `above`, in the current slot or in another one. If `above` is `None`, renews the
     /// reservation.
     pub(super) async fn reserve(&self, above: Option<i64>) -> Result<(), Trouble> {
         timeout(RESERVING_TIME_MAX, self.try_reserve(above)).await.map_err(|_| no_answer())?
@@ -144,17 +144,18 @@ impl<C: Clock> PostgresState<C> {
                 return Ok(());
             }
             Ok(None) => "another server took it over",
-            // The node with the slot's row may be down for long, but the reserved stamps last until then.
+            // The node with the slot's row may be down for a long time, but the server can still use the stamps
+            // reserved so far.
             Err(trouble) if earliest + RESERVED_TICKS / 2 < reserved => return Err(trouble),
-            Err(_) => "it cannot be renewed",
+            Err(_) => "its lease cannot be renewed",
         };
         tracing::warn!(number, lost, "this server takes another slot for its Timestamps");
-        // Until it has another slot, it issues the stamps reserved in this one.
+        // Until this server has another slot, it issues the stamps that it reserved in the current one.
         self.take_slot(earliest).await
     }
 
-    /// Takes a slot. Prefers one whose reserved stamps are before the current time, so that the next stamps are not
-    /// ahead of it.
+    /// Takes a slot. Prefers a slot whose reserved stamps are before the current time, so that the next stamps are not
+    /// ahead of the clock.
     async fn take_slot(&self, earliest: i64) -> Result<(), Trouble> {
         let first = i16::try_from(random_below(SLOTS.unsigned_abs().into())).unwrap_or(0);
         let mut failures = Vec::new();
@@ -172,7 +173,7 @@ impl<C: Clock> PostgresState<C> {
                     }
                     Ok(None) => {}
                     Err(Trouble::Fault(fault)) => return Err(Trouble::Fault(fault)),
-                    // The node with this row may be down, but others are not.
+                    // The node with this slot's row may be down while other nodes respond.
                     Err(trouble) => failures.push(trouble),
                 }
             }
@@ -180,8 +181,8 @@ impl<C: Clock> PostgresState<C> {
         Err(failures.pop().unwrap_or_else(|| Trouble::Again(Box::new(NoSlot))))
     }
 
-    /// Takes a lease if it is free. Returns the new end of the reservation: this many ticks after `earliest`, or after
-    /// the previous end.
+    /// Takes a lease if it is free. Returns the new end of the reservation: the given number of ticks after `earliest`
+    /// or after the previous end, whichever is later.
     async fn take_lease(
         &self,
         number: i16,
@@ -213,7 +214,7 @@ impl<C: Clock> PostgresState<C> {
         Ok(self.take_lease(PURGE_LEASE, 0, 0, i64::MAX).await?.is_some())
     }
 
-    /// Returns the leases, so that other servers can take them immediately. Leases that could not be returned expire.
+    /// Returns the leases, so that other servers can take them immediately. Leases that cannot be returned expire.
     pub(super) async fn return_leases(&self) {
         let _one_at_a_time = self.reserving.lock().await;
         let held = {

@@ -1,21 +1,21 @@
-//! The engine on a database that speaks the PostgreSQL protocol. Any number of servers may share one database, because
-//! a server stores nothing locally that another one needs.
+//! The engine that stores its data in a database with the PostgreSQL protocol. Several servers may share one database,
+//! because a server stores nothing locally that another server needs.
 //!
 //! Invariants beyond those of [`crate::engine`]:
 //!
 //! 1. **A transaction is one call** to a function in the database, which makes its changes if every entity is as
 //!    expected, and none otherwise (`function`). The effect of a mutation is determined here; the call contains the
-//!    required state. On Citus, the call runs on the one node that has the partition.
+//!    required state. On Citus, the call runs on the single node that stores the partition.
 //! 2. **A page is one snapshot**: a read-only transaction at REPEATABLE READ. On Citus, there is one such snapshot per
 //!    node.
-//! 3. **No stamp is repeated.** Each server issues its own stamps, which no other server issues, whatever the clocks
-//!    show (`leases`). The Timestamp of an existing entity grows, whichever server writes.
+//! 3. **No stamp is repeated.** Each server issues stamps that no other server issues, whatever the clocks show
+//!    (`leases`). The Timestamp of an existing entity increases, whichever server writes to it.
 //! 4. **No write goes to a deleted table.** The catalog is read with each commit but not locked. A table's purge is
 //!    completed only when no commit that found the table can still be running (`purge`).
-//! 5. **An unknown outcome is reported as unknown.** A failure before the call is sent is retried, for a bounded time.
-//!    A later failure is a [`Fault::Unknown`], unless the database reports that nothing happened.
+//! 5. **An unknown outcome is reported as unknown.** If an operation fails before the call is sent, it is retried for a
+//!    bounded time. A later failure is a [`Fault::Unknown`], unless the database reports that nothing happened.
 //!
-//! `docs/scaling.md` describes how to run it, and ADR 13 explains the design.
+//! `docs/scaling.md` describes how to operate this engine, and ADR 13 explains its design.
 
 mod attempt;
 mod catalog;
@@ -60,17 +60,17 @@ use state::PostgresState;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinHandle;
 
-/// The settings with which the engine reaches its database.
+/// The settings for the connection between the engine and its database.
 #[derive(Clone)]
 pub struct PostgresOptions {
-    /// The address: `postgres://USER@HOST:PORT/DATABASE`, with the options of the client library, `sslmode` and
+    /// The URL: `postgres://USER@HOST:PORT/DATABASE`, with the options of the client library, `sslmode` and
     /// `sslrootcert`.
     pub url: String,
-    /// The password, if the address contains none.
+    /// The password, if the URL contains none.
     pub password: Option<String>,
-    /// The maximum number of concurrent connections to the database. Requests that need one wait.
+    /// The maximum number of concurrent connections to the database. Requests wait while all connections are in use.
     pub connections_max: usize,
-    /// Whether to distribute the entities over the workers of Citus.
+    /// Whether to distribute the entities over the Citus workers.
     pub distribute: bool,
 }
 
@@ -80,7 +80,7 @@ impl std::fmt::Debug for PostgresOptions {
     }
 }
 
-/// An engine on a database.
+/// An engine that stores its data in a database.
 #[derive(Debug)]
 pub struct Postgres<C> {
     shared: Arc<PostgresState<C>>,
@@ -90,7 +90,7 @@ pub struct Postgres<C> {
 }
 
 impl<C: Clock> Postgres<C> {
-    /// Connects, creates or upgrades the schema, and starts the background tasks.
+    /// Connects to the database, creates or upgrades the schema, and starts the background tasks.
     ///
     /// An unresponsive database is retried for ten seconds.
     pub async fn open(options: &PostgresOptions, clock: C) -> Result<Self, StoreError> {
@@ -170,7 +170,7 @@ impl<C: Clock> Engine for Postgres<C> {
         self.shared.commit(table, transaction).await
     }
 
-    /// Returns properties that are at most [`PROPERTIES_VISIBLE_WITHIN`] old while the database responds.
+    /// Returns properties that, while the database responds, are at most [`PROPERTIES_VISIBLE_WITHIN`] old.
     fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
         self.shared.check_open()?;
         Ok(self.shared.properties().get(account))

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //!
-//! 1. A connection is returned to the pool only when its work has completed. If the work was abandoned or failed, the
-//!    connection is closed, and its transaction with it. The next request therefore gets a clean session.
+//! 1. A connection is returned to the pool only after its work has completed. If the work was abandoned or failed, the
+//!    connection is closed, which also ends its transaction. The next request therefore gets a clean session.
 //! 2. The wait for a connection is bounded.
 //! 3. If there are several nodes, an unresponsive one gets requests only if no other node responds. A separate
 //!    connection, not a request, determines whether it responds again.
@@ -32,20 +32,20 @@ use tokio_postgres::error::SqlState;
 
 /// The maximum time that a request waits for a connection.
 const POOL_WAIT_MAX: Duration = Duration::from_secs(limits::STORE_CONNECTION_WAIT_SECONDS_MAX);
-/// Makes the database check, while it executes a statement, whether the client is still connected: an abandoned request
-/// must not hold locks. Not every database and operating system supports this.
+/// Makes the database check, while it executes a statement, whether the client is still connected, because an abandoned
+/// request must not hold locks. Not every database and operating system supports this setting.
 const WATCH_CLIENT: &str = "SET client_connection_check_interval = '2s'";
 /// The pause between two attempts to reach an unresponsive node, and the minimum time between two checks.
 const CHECK_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// The maximum time between two checks: a node may become unresponsive without a failure.
+/// The maximum time between two checks. Checks are needed because a node may become unresponsive without a failure.
 const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(5);
-/// The value for an unknown group. Groups of Citus are not negative.
+/// The value for an unknown group. The numbers of Citus groups are not negative.
 const NO_GROUP: i32 = -1;
 
 /// The reason why a node that responds gets no requests.
-const STRANGER: &str = "it does not belong to the cluster of Citus (pg_dist_node)";
+const STRANGER: &str = "it does not belong to the Citus cluster (pg_dist_node)";
 
-/// A node and its connections: a bounded number, each of which is taken for one piece of work and then returned.
+/// A node and its connections. Their number is bounded, and each is taken for one piece of work and then returned.
 pub(super) struct Node {
     settings: NodeSettings,
     tls: Tls,
@@ -54,7 +54,7 @@ pub(super) struct Node {
     pub(super) counts: NodeCounts,
     /// The node's Citus group, as determined by the last new connection.
     group: Arc<AtomicI32>,
-    /// Whether the node is checked regularly. Otherwise, each request finds out for itself whether the node responds.
+    /// Whether the node is checked regularly. Otherwise, each request determines for itself whether the node responds.
     is_watched: bool,
     /// Whether the last check or the last new connection failed.
     is_down: AtomicBool,
@@ -119,7 +119,7 @@ impl Node {
         self.group.load(Ordering::Relaxed) == group
     }
 
-    /// Takes a connection, and waits for one if all are in use.
+    /// Takes a connection. If all are in use, waits for one.
     pub(super) async fn take(self: &Arc<Self>) -> Result<Lease, Trouble> {
         let began = monotonic::now();
         let taken = self.pool.get().await;
@@ -151,7 +151,7 @@ impl Node {
         Err(trouble)
     }
 
-    /// Checks the node at intervals: earlier after a failure, and more often while it does not respond.
+    /// Checks the node at intervals: without delay after a failure, and more often while the node does not respond.
     pub(super) async fn watch(self: Arc<Self>) {
         let mut is_reported = !self.is_up();
         loop {
@@ -187,7 +187,7 @@ impl Node {
                 let is_stranger = group == NO_GROUP && self.dialect == Dialect::Citus;
                 if is_stranger { Err(STRANGER.to_owned()) } else { Ok(()) }
             }
-            // This counts as a response: requests hold all the connections.
+            // This error counts as a response: requests hold all the connections.
             Ok(Err(error)) if error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS) => Ok(()),
             Ok(Err(error)) => Err(describe(&error)),
             Err(_) => Err("no response in time".to_owned()),
@@ -204,7 +204,7 @@ impl Node {
                 _other => client.batch_execute("").await.map(|()| NO_GROUP),
             }
         };
-        // The connection ends when the client is dropped, which happens once the response has arrived.
+        // The connection closes when the client is dropped, which happens once the response has arrived.
         let (group, _ended) = tokio::join!(asked, connection);
         group
     }
@@ -222,7 +222,7 @@ impl Node {
         }
     }
 
-    /// Closes idle connections immediately, and the others when they are returned.
+    /// Closes idle connections immediately, and connections in use when they are returned.
     pub(super) fn close(&self) {
         self.pool.close();
     }
@@ -237,11 +237,11 @@ async fn group_of(client: &Client) -> Result<i32, tokio_postgres::Error> {
     }
 }
 
-/// A connection that is in use. If it is dropped without [`Lease::give_back`], it is closed.
+/// A connection in use. It is closed if this value is dropped without a call to [`Lease::give_back`].
 pub(super) struct Lease {
     object: Option<Object>,
     node: Arc<Node>,
-    /// A permit that is held as long as the connection.
+    /// A permit that is held as long as the connection is in use.
     permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -256,8 +256,8 @@ impl Lease {
         drop(self.object.take());
     }
 
-    /// Records the time that the database took to respond to a step. This does not wrap the step, because that would
-    /// hold its future twice, and the futures of commits are large.
+    /// Records the time that the database took to respond to a step. This method does not wrap the step, because the
+    /// wrapper would hold the step's future twice, and the futures of commits are large.
     pub(super) fn note_step(&self, began: Instant) {
         self.node.counts.step_time.record_time(began.elapsed());
     }
@@ -290,8 +290,8 @@ fn session(dialect: Dialect) -> String {
         limits::STORE_IDLE_TRANSACTION_SECONDS_MAX
     );
     if dialect.has_planner_settings() {
-        // Every statement identifies its rows by a prefix of a primary key, so the only good plan uses its index.
-        // Without statistics, for example on a newly filled table, the planner may choose another plan.
+        // Every statement identifies its rows by a prefix of a primary key, so the only good plan uses the index of
+        // that key. Without statistics, for example on a newly filled table, the planner may choose a different plan.
         text.push_str(
             "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; \
              SET plan_cache_mode = force_generic_plan;",

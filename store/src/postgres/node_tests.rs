@@ -13,12 +13,12 @@ use test_support::{Random, TIMEOUT};
 type Opened = Postgres<SystemClock>;
 
 async fn open(url: String, distribute: bool) -> Opened {
-    // As many connections as may wait for an unresponsive node.
+    // The number of connections that may wait for an unresponsive node.
     let options = PostgresOptions { url, password: None, connections_max: 30, distribute };
     Postgres::open(&options, SystemClock).await.unwrap()
 }
 
-/// Returns a database whose entities are distributed over a cluster of two workers.
+/// Returns the URL of a database whose entities are distributed over the two workers of a cluster.
 async fn distributed(cluster: &CitusCluster) -> String {
     let database = cluster.database();
     open(cluster.coordinator(&database), true).await;
@@ -29,7 +29,7 @@ async fn own_group(lease: &Lease) -> i32 {
     lease.query_one("SELECT groupid FROM pg_dist_local_group", &[]).await.unwrap().get(0)
 }
 
-/// Returns partitions of all lengths.
+/// Returns partitions of different lengths.
 fn partitions(count: usize) -> Vec<Vec<u8>> {
     let mut random = Random::new(7);
     (0..count).map(|length| (0..length % 90).map(|_| u8::try_from(random.below(256)).unwrap()).collect()).collect()
@@ -121,7 +121,7 @@ async fn a_node_that_does_not_answer_is_left_out_until_it_does() {
     elsewhere().await;
     drop(frozen);
     becomes([true; 3]).await;
-    // A node that is down at startup does not prevent opening.
+    // The engine can be opened even if a node is down.
     cluster.kill(2);
     let other = open(cluster.url_of_several(&[2, 1, 0], &database), false).await;
     assert!(other.shared.pool.take_for(&partition).await.is_ok());

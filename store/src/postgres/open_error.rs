@@ -1,7 +1,7 @@
-//! The reasons why an engine on a PostgreSQL database cannot be opened: the problem, where it is, and what to do about
-//! it.
+//! The reasons why the PostgreSQL database of an engine cannot be opened: the problem, where it is, and what to do
+//! about it.
 //!
-//! No message contains a password: an address is shown only as its hosts, ports and database.
+//! No message contains a password: a URL is shown only as its hosts, ports and database.
 
 use super::attempt::describe;
 use super::leases::NoSlot;
@@ -12,12 +12,12 @@ use tokio_postgres::error::SqlState;
 /// The reason why the database was not opened.
 #[derive(Debug)]
 pub enum StoreError {
-    /// The address is malformed.
+    /// The URL is malformed.
     Address {
         /// The description of the problem.
         what: String,
     },
-    /// A file named in the address cannot be used.
+    /// A file named in the URL cannot be used.
     File {
         /// The file.
         path: PathBuf,
@@ -31,21 +31,21 @@ pub enum StoreError {
         /// The reason.
         what: String,
     },
-    /// The database responds, but TLS with it failed.
+    /// The database responds, but the TLS handshake failed.
     Tls {
         /// Hosts, ports and database.
         place: String,
         /// The reason.
         what: String,
     },
-    /// The database refuses to log in this user.
+    /// The database refuses the login.
     LoginRefused {
         /// Hosts, ports and database.
         place: String,
         /// The reason given by the database.
         what: String,
     },
-    /// There is no database with this name.
+    /// There is no database with the given name.
     NoDatabase {
         /// Hosts, ports and database.
         place: String,
@@ -59,7 +59,7 @@ pub enum StoreError {
         /// The latest schema version that this code supports.
         known: i64,
     },
-    /// The option to distribute tables was given, but the database is not Citus.
+    /// The option to distribute tables was given, but Citus is not installed in the database.
     NotCitus {
         /// Hosts, ports and database.
         place: String,
@@ -69,7 +69,7 @@ pub enum StoreError {
         /// Hosts, ports and database.
         place: String,
     },
-    /// The address contains several nodes, but the contacted node knows of no other one.
+    /// The URL contains several nodes, but no workers are registered on the contacted node.
     NoWorkers {
         /// Hosts, ports and database.
         place: String,
@@ -119,7 +119,8 @@ impl StoreError {
         }
     }
 
-    /// Returns whether retrying may help: the database may still be starting, or not all its nodes may have been added.
+    /// Returns whether retrying may help: the database may still be starting, or some of its nodes may not have been
+    /// added yet.
     pub(super) fn may_pass(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::NoWorkers { .. })
     }
@@ -129,7 +130,7 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address { what } => {
-                write!(f, "the database address is not valid: {what}; its form is postgres://USER@HOST:5432/DATABASE")
+                write!(f, "the database URL is not valid: {what}; its form is postgres://USER@HOST:5432/DATABASE")
             }
             Self::File { path, what } => write!(f, "{}: {what}", path.display()),
             Self::Unreachable { place, what } => write!(
@@ -145,7 +146,7 @@ impl fmt::Display for StoreError {
             ),
             Self::LoginRefused { place, what } => write!(
                 f,
-                "the database {place} refuses this user: {what}; check the user in the address, and the \
+                "the database {place} refuses this user: {what}; check the user in the URL, and the \
                  password in --store-password-file, in PGPASSWORD or in ROWHOUSE_STORE"
             ),
             Self::NoDatabase { place } => {
@@ -158,24 +159,24 @@ impl fmt::Display for StoreError {
             ),
             Self::NotCitus { place } => write!(
                 f,
-                "--distribute was given, but the database {place} does not have Citus; install it and run CREATE EXTENSION \
-                 citus in the database, or omit --distribute: PostgreSQL and YugabyteDB do not need it"
+                "--distribute was given, but Citus is not installed in the database {place}; install it and run \
+                 CREATE EXTENSION citus in the database, or omit --distribute: PostgreSQL and YugabyteDB do not need it"
             ),
             Self::NoSlot { place } => write!(f, "the database {place} accepts no more servers: {NoSlot}"),
             Self::NoWorkers { place } => write!(
                 f,
-                "the tables cannot be distributed, because a node of the database {place} knows no workers; first run \
-                 SELECT citus_add_node('HOST', PORT) on the coordinator for each worker"
+                "the tables cannot be distributed, because a node of the database {place} has no workers registered; \
+                 first run SELECT citus_add_node('HOST', PORT) on the coordinator for each worker"
             ),
             Self::Worker { place } => write!(
                 f,
                 "{place} is a Citus worker without Rowhouse tables; add --distribute, so that \
-                 the tables are distributed over the nodes, or give the address of the coordinator"
+                 the tables are distributed over the nodes, or give the URL of the coordinator"
             ),
             Self::NoCoordinator { place } => write!(
                 f,
-                "the tables in the database {place} must be created or upgraded, but its nodes do not know the coordinator of \
-                 Citus; run SELECT citus_set_coordinator_host('HOST', PORT) on it"
+                "the tables in the database {place} must be created or upgraded, but its nodes do not know the Citus \
+                 coordinator; run SELECT citus_set_coordinator_host('HOST', PORT) on it"
             ),
             Self::Statement { place, what } => write!(
                 f,

@@ -1,8 +1,8 @@
 //! Opens an engine: determines the kind of database, and creates, upgrades or distributes the tables, over separate
 //! connections.
 //!
-//! On Citus, every node responds to queries, but only the coordinator changes the tables. It is contacted only if
-//! something must be changed, so that a server can be started while the coordinator is down.
+//! On Citus, every node responds to queries, but only the coordinator changes the tables. The coordinator is contacted
+//! only if something must be changed, so that a server can be started while the coordinator is down.
 
 use super::StoreError;
 use super::dialect::Dialect;
@@ -13,16 +13,16 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Config};
 
-/// The time that opening waits for a database that does not respond yet.
+/// The maximum time to wait, while opening, for a database that does not respond yet.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(10);
 const OPEN_WAIT: Duration = Duration::from_millis(500);
 
-/// The group of this node. The coordinator's group is 0.
+/// Returns the group of the contacted node. The coordinator's group is 0.
 const GROUP: &str = "SELECT groupid FROM pg_dist_local_group";
 const OTHERS: &str = "SELECT count(*) FROM pg_dist_node WHERE groupid <> 0";
 const COORDINATOR: &str = "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid = 0";
 
-/// The lock's number must not be used by anything else.
+/// Acquires a lock whose number must not be used for anything else.
 const TAKE_TURNS: &str = "SELECT pg_advisory_lock(hashtextextended('rowhouse schema', 0))";
 
 /// Prepares the database. An unresponsive database is retried for ten seconds.
@@ -95,8 +95,8 @@ async fn change(client: &Client, dialect: Dialect, distribute: bool, settings: &
         }
     }
     if dialect != Dialect::YugabyteDb {
-        // Hold the lock until the session ends, so that servers that start together take turns. With only table locks,
-        // they could deadlock on Citus, or look for something that another server has just removed.
+        // Hold the lock until the session ends, so that servers that start together take turns. If they used only table
+        // locks, they could deadlock on Citus, or look for something that another server has just removed.
         client.execute(TAKE_TURNS, &[]).await.map_err(error)?;
     }
     schema::migrate(client, dialect, place).await?;
@@ -130,7 +130,7 @@ impl Session {
 
     async fn close(self) {
         drop(self.client);
-        // The connection ends when the client is dropped.
+        // The connection closes when the client is dropped.
         let _ended = self.connection.await;
     }
 }

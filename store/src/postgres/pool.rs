@@ -1,15 +1,15 @@
 //! Connections to the nodes of the database.
 //!
-//! An address usually leads to one server that accepts writes, which is one node here. With
-//! `load_balance_hosts=random`, each of its hosts is a node that accepts any request, as Citus nodes do. A request
-//! about one partition then goes to the node that has the partition, provided that the node is known and responds.
+//! A URL usually leads to a single server that accepts writes, which this module treats as one node. With
+//! `load_balance_hosts=random`, each of its hosts is a node that accepts any request, as Citus nodes do. A request for
+//! one partition then goes to the node that stores the partition, provided that the node is known and responds.
 //!
 //! Invariants beyond those of [`super::node`]:
 //!
-//! 1. At most as many connections are open as `--store-connections` allows, rounded up so that every node has the same
-//!    number and at least one.
-//! 2. Requests to forward to an unresponsive node use at most a quarter of the connections. They may wait there until
-//!    they time out, while requests that other nodes can serve themselves must continue.
+//! 1. The number of open connections is at most the value of `--store-connections`, rounded up so that every node has
+//!    the same number and at least one.
+//! 2. Requests that must be forwarded to an unresponsive node use at most a quarter of the connections. These requests
+//!    may wait until they time out, while requests that other nodes can serve themselves must continue.
 //! 3. Connections to several nodes are always taken in the order of the nodes, so no two requests wait for each other.
 
 use super::attempt::{Trouble, jittered, random_below};
@@ -28,7 +28,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// The interval between two reads of the partitions' locations.
+/// The interval between two refreshes of the partitions' locations.
 const SHARDS_REFRESH: Duration = Duration::from_secs(5);
 
 pub(super) struct Pool {
@@ -61,12 +61,12 @@ impl Pool {
         &self.nodes
     }
 
-    /// Returns the nodes to check regularly: those that are not the only one.
+    /// Returns the nodes to check regularly: all of them if there are several, and none if there is only one.
     pub(super) fn nodes_to_watch(&self) -> impl Iterator<Item = Arc<Node>> {
         self.nodes.iter().filter(|_| self.has_equal_nodes).map(Arc::clone)
     }
 
-    /// Determines which nodes respond, and the partitions that each of them has.
+    /// Determines which nodes respond, and which partitions each of them stores.
     pub(super) async fn explore(&self) {
         if self.has_equal_nodes {
             for (node, checked) in self.nodes.iter().zip(join_all(self.nodes.iter().map(|node| node.check())).await) {
@@ -84,12 +84,13 @@ impl Pool {
         }
     }
 
-    /// Takes a connection to any node, and waits for one if all connections of that node are in use.
+    /// Takes a connection to any node. If all connections to that node are in use, waits for one.
     pub(super) async fn take(&self) -> Result<Lease, Trouble> {
         self.any_node()?.take().await
     }
 
-    /// Takes a connection to the node that has a partition, or to any node if that one is unknown or does not respond.
+    /// Takes a connection to the node that stores the partition, or to any node if that node is unknown or does not
+    /// respond.
     pub(super) async fn take_for(&self, partition: &[u8]) -> Result<Lease, Trouble> {
         let Some(group) = self.shards().and_then(|shards| shards.group_of(partition)) else { return self.take().await };
         match self.node_of(group) {
@@ -106,9 +107,9 @@ impl Pool {
         }
     }
 
-    /// Takes a connection to any node, for statements that it forwards to these groups.
+    /// Takes a connection to any node, for statements that the node forwards to the given groups.
     async fn take_to_forward(&self, groups: impl IntoIterator<Item = i32>) -> Result<Lease, Trouble> {
-        // A node that the address omits is not an unreachable node.
+        // A node that the URL omits does not count as unreachable.
         let is_silent = |group| self.nodes.iter().any(|node| node.is_of(group)) && self.node_of(group).is_none();
         if !groups.into_iter().any(is_silent) {
             return self.take().await;
@@ -119,7 +120,7 @@ impl Pool {
     }
 
     /// Takes a connection to one node of each group that has shards, in the order of the nodes, and returns each with
-    /// its group. Returns `None` if some group has no node in the address, or none that responds.
+    /// its group. Returns `None` if, for some group, the URL contains no node or no node responds.
     pub(super) async fn take_for_shards(&self, shards: &ShardMap) -> Result<Option<Vec<(Lease, i32)>>, Trouble> {
         let mut chosen = Vec::new();
         for group in shards.groups() {
@@ -139,7 +140,8 @@ impl Pool {
             [_one] => Vec::new(),
             nodes => nodes.iter().filter(|node| node.is_up()).collect(),
         };
-        // If no node responds, a request detects as early as a check whether one responds again.
+        // If no node is known to respond, try any of them: the request then detects as soon as a check would that the
+        // node responds again.
         let node = up.get(random_below(up.len())).copied().or_else(|| self.nodes.get(random_below(self.nodes.len())));
         node.ok_or_else(|| Trouble::Fault(Fault::Closed))
     }
@@ -154,7 +156,7 @@ impl Pool {
         self.shards.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads the locations of partitions again.
+    /// Refreshes the locations of partitions.
     pub(super) async fn refresh_shards(&self) -> Result<(), Trouble> {
         if !self.has_shards {
             return Ok(());
@@ -184,7 +186,7 @@ impl Pool {
     }
 }
 
-/// Takes a connection to each of these nodes, in this order.
+/// Takes a connection to each of the given nodes, in the given order.
 async fn take_all(nodes: impl Iterator<Item = &Arc<Node>>) -> Result<Vec<Lease>, Trouble> {
     let mut leases = Vec::new();
     for node in nodes {
@@ -199,7 +201,7 @@ async fn take_all(nodes: impl Iterator<Item = &Arc<Node>>) -> Result<Vec<Lease>,
     Ok(leases)
 }
 
-/// Reads the locations of partitions at intervals until the engine is closed.
+/// Refreshes the locations of partitions at intervals until the engine is closed.
 pub(super) async fn refresh_shards_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
     loop {
         tokio::time::sleep(jittered(SHARDS_REFRESH)).await;

@@ -1,8 +1,8 @@
-//! The service properties of all accounts. They are kept in memory, because every request needs them, and re-read at
+//! The service properties of all accounts. They are kept in memory, because every request needs them, and reloaded at
 //! intervals, because another server may have changed them.
 //!
-//! The protocol has notifications of changes, but not every database that speaks it supports them. Reading a few rows
-//! every second costs almost nothing and works everywhere.
+//! The PostgreSQL protocol includes change notifications, but not every database with this protocol supports them.
+//! Reading a few rows every second costs almost nothing and works everywhere.
 
 use super::attempt::{Trouble, jittered};
 use super::catalog::{column, control, end, read};
@@ -16,12 +16,12 @@ use model::{AccountName, Clock, ServicePropertiesUpdate};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The interval at which the service properties are re-read.
+/// The interval at which the service properties are reloaded.
 pub const PROPERTIES_REFRESH: Duration = Duration::from_secs(1);
 /// The maximum time until a change by one server takes effect on all servers, while the database responds.
 pub const PROPERTIES_VISIBLE_WITHIN: Duration = Duration::from_secs(3);
 
-/// Re-reads the properties at intervals until the engine is closed.
+/// Reloads the properties at intervals until the engine is closed.
 pub(super) async fn refresh_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
     let mut is_stale = false;
     loop {
@@ -29,7 +29,7 @@ pub(super) async fn refresh_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>
         match shared.refresh_properties().await {
             Ok(()) if is_stale => {
                 is_stale = false;
-                tracing::info!("reading the service properties succeeds again");
+                tracing::info!("the service properties can be read again");
             }
             Ok(()) => {}
             Err(Fault::Closed) => return,
@@ -81,11 +81,11 @@ impl<C: Clock> PostgresState<C> {
         let account = account.as_str().as_bytes();
         let lease = self.pool.take().await?;
         control(&lease, "BEGIN").await?;
-        // There must be a row to lock, so that updates are serialized.
+        // Ensure that there is a row to lock, so that updates are serialized.
         let fresh = properties_value::encode(&self.properties().fresh());
         read(&lease, statements::FRESH_PROPERTIES, &[&account, &fresh]).await?;
         let rows = read(&lease, statements::LOCK_PROPERTIES, &[&account]).await?;
-        let row = rows.first().ok_or_else(|| Trouble::again(Retry::Conflict, "the service properties are gone"))?;
+        let row = rows.first().ok_or_else(|| Trouble::again(Retry::Conflict, "the service properties were removed"))?;
         let before = properties_value::decode(column(row, 0).map_err(Trouble::Fault)?);
         let after = before.ok_or_else(|| Trouble::Fault(damaged()))?.updated(update);
         read(&lease, statements::SET_PROPERTIES, &[&account, &properties_value::encode(&after)]).await?;

@@ -2,13 +2,13 @@
 //!
 //! Invariants:
 //!
-//! 1. Only one server purges at a time: the holder of a lease. If it dies, another server takes the lease and
+//! 1. Only one server purges at a time: the holder of a lease. If this server dies, another one takes the lease and
 //!    continues. If both purge for a moment, no harm is done.
-//! 2. A table's purge is completed only when no commit that found the table can still be running. A commit reads the
-//!    catalog when it already has a transaction id (`function`). A commit that found the table is therefore among the
-//!    transactions that were running on its node when the node first showed the table as deleted. Every node shows the
-//!    deletion once all transactions have ended that were running when the first node showed it, because the deletion
-//!    is one of them wherever it is not yet complete. The purge therefore waits twice.
+//! 2. A table's purge is completed only when no commit that found the table can still be running. A commit already has
+//!    a transaction ID when it reads the catalog (`function`). A commit that found the table is therefore among the
+//!    transactions that were running on its node when the node first showed the table as deleted. Once all transactions
+//!    that were running when the first node showed the deletion have ended, every node shows it: wherever the deletion
+//!    is not yet complete, it is one of those transactions. The purge therefore waits twice.
 //! 3. The row of the table is deleted after its last entity.
 
 use super::attempt::{Trouble, jittered};
@@ -24,11 +24,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const STEP_ENTITIES_MAX: i64 = 1000;
-/// The maximum time until a server notices a deleted table.
+/// The maximum time until a server notices that a table was deleted.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// The pause before checking again whether the transactions that were running when a table was deleted have ended.
 const BUSY_WAIT: Duration = Duration::from_millis(200);
-/// The maximum number of such pauses before the server waits for the next regular check.
+/// The maximum number of these pauses before the server waits for the next regular check.
 const BUSY_WAITS_MAX: u32 = 10;
 
 /// The transactions of each node at one instant.
@@ -50,13 +50,13 @@ struct Seen {
 struct Node {
     /// The first transaction that was still running.
     first: u64,
-    /// The first transaction that had not started.
+    /// The first transaction that had not started yet.
     next: u64,
 }
 
 impl Transactions {
     /// Returns whether all transactions that were running at the earlier instant have ended. A node that was added
-    /// since had none of them.
+    /// since then ran none of them.
     fn have_ended(&self, earlier: &Self) -> bool {
         earlier.0.iter().all(|(node, then)| self.0.get(node).is_none_or(|now| now.first >= then.next))
     }
@@ -107,8 +107,8 @@ impl<C: Clock> PostgresState<C> {
         ids.collect()
     }
 
-    /// Removes the entities of deleted tables, and the tables to which nothing can be written any more. `seen` contains
-    /// the state of each.
+    /// Removes the entities of deleted tables, and then those tables to which nothing can be written any more. `seen`
+    /// contains the state of each table.
     async fn purge_tables(&self, deleted: &[DatabaseTableId], seen: &mut BTreeMap<i64, Seen>) -> Result<(), Fault> {
         if !self.persist(async || self.may_purge().await).await? {
             return Ok(());
@@ -135,7 +135,7 @@ impl<C: Clock> PostgresState<C> {
         Ok(())
     }
 
-    /// Removes some entities of a table. Returns whether there may be more.
+    /// Removes a bounded number of a table's entities. Returns whether there may be more.
     async fn remove_entities(&self, id: DatabaseTableId) -> Result<bool, Trouble> {
         let Bounds::Pairs { from, to } = Bounds::new(id, &KeyRange::all()) else { return Ok(false) };
         let began = monotonic::now();
@@ -146,7 +146,7 @@ impl<C: Clock> PostgresState<C> {
             None => to,
         };
         let removed = write(&lease, statements::DELETE_BETWEEN, &[&from.0, &from.1, &end.0, &end.1]).await;
-        // The deletion may be repeated, so it does not matter whether it happened.
+        // The deletion may be repeated, so it does not matter whether it took effect.
         let removed = removed.map_err(Trouble::repeatable)?;
         lease.give_back();
         if removed > 0 {
@@ -198,6 +198,6 @@ mod tests {
         assert!(!at(&[(1, 8, 20), (2, 7, 7)]).have_ended(&then), "number 8 may have been running then");
         assert!(!at(&[(1, 9, 20), (2, 6, 9)]).have_ended(&then));
         assert!(at(&[(1, 9, 20), (2, 7, 7), (3, 1, 2)]).have_ended(&then));
-        assert!(at(&[(1, 10, 20)]).have_ended(&then), "a removed node runs nothing");
+        assert!(at(&[(1, 10, 20)]).have_ended(&then), "a removed node runs no transactions");
     }
 }

@@ -1,24 +1,25 @@
 //! Pages: rows in key order, passed to the page as they arrive.
 //!
-//! A page of one partition is read over one connection, to the node that has the partition if it is known. A page over
-//! many partitions is also read over one connection, unless the database is a Citus cluster to whose nodes the server
-//! has connections. Through Citus, each chunk would be read from every shard as if it were the only one. In that case,
-//! a page is instead read over one connection to each node that has shards, from that node's own shards. Each node is
-//! asked for its share of the page and a little more, and the rows of the nodes are merged. With 32 shards on two nodes
-//! and pages of 1000 entities, this costs the database 2.4 µs of processor time per entity of 1 KiB, instead of 280; a
-//! single PostgreSQL needs 1.1.
+//! A page of one partition is read over one connection, which leads to the node that stores the partition if that node
+//! is known. A page over many partitions is also read over one connection, unless the database is a Citus cluster to
+//! whose nodes the server has connections. Citus would read each chunk from every shard as if that shard were the only
+//! one. In this case, the page is instead read over one connection to each node that has shards, from that node's own
+//! shards. Each node is asked for its share of the page plus a little more, and the rows of the nodes are merged. With
+//! 32 shards on two nodes and pages of 1000 entities, this costs the database 2.4 µs of processor time per 1 KiB
+//! entity, instead of 280 µs; a single PostgreSQL server needs 1.1 µs.
 //!
 //! Invariants:
 //!
 //! 1. All rows that one connection contributes to a page come from one read-only transaction at REPEATABLE READ, in
 //!    which the table still existed. A page over one connection is therefore one snapshot, and on a Citus cluster, the
-//!    part from each node is one.
+//!    part from each node is one snapshot.
 //! 2. A page over several nodes contains every shard exactly once. Each node's list of its own shards, read in the
-//!    transaction, must match the shard map, which contains every shard once. A shard that is being moved appears in
-//!    both places or in none if the transactions of the two nodes began on different sides of the move. In that case,
-//!    the page restarts with a new map.
+//!    transaction, must match the shard map, which contains every shard once. A shard that is being moved appears on
+//!    both nodes or on neither if the transaction of one node began before the move and that of the other after it. In
+//!    that case, the page restarts with a new map.
 //! 3. Memory is bounded; see `scan_part`.
-//! 4. Once an entity has been passed to the sink, there is no retry: a page that breaks off is a fault.
+//! 4. Once an entity has been passed to the sink, there is no retry: if the page cannot be completed, the result is a
+//!    fault.
 
 use super::attempt::{ATTEMPT_TIME_MAX, Attempts, Trouble};
 use super::catalog::no_answer;
@@ -39,13 +40,13 @@ use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
-/// Begins a transaction for statements that name shards. Citus does not take part in planning them, so a plan may be
-/// made once for all values. The only good plan merges the indexes of the shards.
+/// Begins a transaction for statements that name shards. Citus is not involved in planning them, so one plan can serve
+/// all values. The only good plan merges the indexes of the shards.
 const BEGIN_ON_SHARDS: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = off; \
      SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; SET LOCAL jit = off; \
      SET LOCAL plan_cache_mode = force_generic_plan";
-/// The number of times that a page over several nodes restarts because shards are not at their expected locations,
-/// before it goes through Citus.
+/// The maximum number of times that a page over several nodes is started because shards are not at their expected
+/// locations. After that, the page is read through Citus.
 const SHARD_ATTEMPTS_MAX: u32 = 4;
 
 /// The outcome of starting a page, if it did not fail.
@@ -74,7 +75,7 @@ impl<C: Clock> PostgresState<C> {
             let bounds: VecDeque<_> = ranges.iter().map(|range| Bounds::new(id, range)).collect();
             match self.begin(id, &bounds, &mut size, shard_attempts < SHARD_ATTEMPTS_MAX).await {
                 Ok(Begun::Requested(parts)) => break (parts, bounds),
-                // The table was deleted, and perhaps created again under another id.
+                // The table was deleted, and perhaps created again with a different ID.
                 Ok(Begun::Gone) => {
                     self.forget(table);
                     attempts.next(Trouble::table_deleted()).await.map_err(ReadError::Fault)?;
@@ -104,7 +105,7 @@ impl<C: Clock> PostgresState<C> {
         }
         // Nothing was written, so a failure here does not affect the page.
         end(parts, "COMMIT").await;
-        // A page that was cut short because the engine is closing would look like one that ended by itself.
+        // A page that was cut short because the engine is closing would look like one that is complete.
         self.check_open().map_err(ReadError::Fault)?;
         Ok(page.finish())
     }
@@ -141,7 +142,7 @@ impl<C: Clock> PostgresState<C> {
         Ok(if is_gone { Begun::Gone } else { Begun::ShardsMoved })
     }
 
-    /// Takes the connections of a page. If they lead to several nodes, each is returned with the shards it reads.
+    /// Takes the connections for a page. If they lead to several nodes, returns each with the shards that it reads.
     async fn connect(
         &self,
         bounds: &VecDeque<Bounds>,
@@ -166,7 +167,8 @@ impl<C: Clock> PostgresState<C> {
         Ok((vec![Part::new(lease, None)], Vec::new()))
     }
 
-    /// Returns the statement for a chunk of some shards, with the parameters of [`super::statements::PAIRS_BETWEEN`].
+    /// Returns the statement that reads a chunk from the given shards, with the parameters of
+    /// [`super::statements::PAIRS_BETWEEN`].
     fn statement_of(&self, shards: &[i64]) -> String {
         let mut text = "SELECT partition, row, record FROM (".to_owned();
         for (n, shard) in shards.iter().enumerate() {
@@ -192,7 +194,7 @@ async fn visit<S: EntitySink>(
         part.advance(size).await?;
     }
     loop {
-        // Rows that have already arrived need no waiting, so yield to other tasks here.
+        // Reading rows that have already arrived does not wait, so yield to other tasks here.
         consume_budget().await;
         let with_rows = parts.iter_mut().filter(|part| part.key().is_some());
         let Some(first) = with_rows.min_by(|a, b| a.key().cmp(&b.key())) else {

@@ -1,7 +1,7 @@
 //! The part of a page that one connection reads: chunks of rows in key order, consumed one by one as they arrive.
 //!
 //! Invariant: the number of rows in a chunk is bounded, based on what the page needs and on the average row size, and
-//! at most one of its rows is held here. Memory is therefore bounded, whatever the size of the rows.
+//! this module holds at most one row of the chunk. Memory is therefore bounded, whatever the size of the rows.
 
 use super::attempt::{ATTEMPT_TIME_MAX, Trouble};
 use super::catalog::{column, control};
@@ -23,8 +23,8 @@ const CHUNK_ROWS_MAX: usize = 4096;
 /// The maximum number of prepared statements that a connection keeps when it starts to read shards. About thirty of
 /// them are for other purposes.
 const STATEMENTS_MAX: usize = 64;
-/// The approximate maximum that is requested at once of what the page is certain to need: the rows of a page without a
-/// filter.
+/// The approximate maximum size of a chunk for a page without a filter, in bytes. Such a page is certain to need the
+/// rows.
 const NEEDED_BYTES_MAX: usize = 4 * STORE_CHUNK_BYTES;
 
 const _: () = assert!(CHUNK_ROWS_MIN * ENTITY_BYTES_MAX <= NEEDED_BYTES_MAX);
@@ -35,7 +35,7 @@ pub(super) struct ChunkSize {
     bytes: usize,
     /// The average row size of the table, if known from an earlier page.
     known_average: Option<usize>,
-    /// The number of rows that the page can need, if every row matches.
+    /// The number of rows that the page needs if every row matches.
     rows_needed: usize,
     /// The approximate number of bytes in the page, or [`usize::MAX`] if it is unknown.
     bytes_expected: usize,
@@ -45,7 +45,7 @@ pub(super) struct ChunkSize {
 }
 
 impl ChunkSize {
-    /// Creates the chunk sizes for a scan. A page without a filter needs as many rows as its limit, and one more.
+    /// Creates the chunk sizes for a scan. A page without a filter needs as many rows as its limit, plus one.
     pub(super) fn new(scan: &Scan, known_average: Option<usize>) -> Self {
         let has_filter = scan.filter.is_some();
         let rows_needed = if has_filter { usize::MAX } else { scan.limit.saturating_add(1) };
@@ -53,7 +53,7 @@ impl ChunkSize {
         Self { rows: 0, bytes: 0, known_average, rows_needed, bytes_expected, has_filter, parts: 1 }
     }
 
-    /// From now on, splits the page among this many connections.
+    /// Splits the rest of the page among the given number of connections.
     pub(super) fn share(&mut self, parts: usize) {
         self.parts = parts.max(1);
     }
@@ -63,16 +63,16 @@ impl ChunkSize {
         self.bytes.checked_div(self.rows)
     }
 
-    /// Returns the number of rows to request over one connection, from which `before` rows in this range have been
-    /// requested so far.
+    /// Returns the number of rows to request over one connection. So far, `before` rows of this range have been
+    /// requested over this connection.
     fn next(&self, before: usize) -> usize {
         let average = if self.rows < CHUNK_ROWS_FIRST { self.known_average } else { None };
         let whole = match average.or(self.average()) {
             None => CHUNK_ROWS_FIRST,
             Some(average) if self.has_filter => STORE_CHUNK_BYTES / average.max(1),
             Some(average) => {
-                // Request one more row than the page needs, both in bytes and in number. A page that needs more than
-                // expected continues in chunks of the usual size.
+                // Request one row more than the page needs, whether its size or its number of entities is the limit. A
+                // page that needs more than expected continues in chunks of the usual size.
                 let left = self.bytes_expected.checked_sub(self.bytes).filter(|left| *left > 0);
                 let needed = left.unwrap_or(STORE_CHUNK_BYTES) / average.max(1);
                 needed.saturating_add(2).min(NEEDED_BYTES_MAX / average.max(1))
@@ -83,9 +83,9 @@ impl ChunkSize {
         if self.parts == 1 {
             return whole;
         }
-        // Partitions are distributed randomly, so the shares differ by about the square root of their size. If a share
-        // is used up although the page is not full, it was larger than expected, for example because it contains a
-        // large partition.
+        // Partitions are distributed randomly, so the shares differ by about the square root of their size. If all rows
+        // of a share are used although the page is not full, the share is larger than expected, for example because the
+        // node stores a large partition.
         let share = whole / self.parts;
         (share + 2 * share.isqrt() + 1).max(2 * before).min(whole)
     }
@@ -97,10 +97,10 @@ impl ChunkSize {
     }
 }
 
-/// A node's response at the beginning of the transaction.
+/// A node's response to the beginning of the transaction.
 pub(super) struct Beginning {
     pub(super) lives: bool,
-    /// The ids of the shards that the node has, ascending, if they were requested.
+    /// The IDs of the node's shards, in ascending order, if they were requested.
     pub(super) shards: Option<Vec<i64>>,
 }
 
@@ -110,9 +110,9 @@ pub(super) struct Part {
     /// The statement for the shards that this connection reads; `None` if it reads the table.
     shards: Option<String>,
     rows: Option<Pin<Box<RowStream>>>,
-    /// The number of rows requested from this range.
+    /// The number of rows of the current range requested so far.
     requested: usize,
-    /// The number of rows requested with the last chunk.
+    /// The number of rows requested for the last chunk.
     asked: usize,
     /// The number of rows of that chunk that have arrived.
     count: usize,
@@ -126,7 +126,7 @@ pub(super) struct Part {
 impl Part {
     /// Creates a part that reads the table, or only the shards that a statement names.
     pub(super) fn new(lease: Lease, shards: Option<String>) -> Self {
-        // Each time a shard is moved, the statement changes, but the database keeps the plan of the old one.
+        // Each time a shard is moved, the statement changes, but the database keeps the plan of the old statement.
         if shards.is_some() && lease.statement_cache.size() > STATEMENTS_MAX {
             lease.statement_cache.clear();
         }
@@ -178,7 +178,7 @@ impl Part {
         Ok(beginning)
     }
 
-    /// Requests the first rows of another range.
+    /// Requests the first rows of the next range.
     pub(super) async fn request(&mut self, range: &Bounds, size: &ChunkSize) -> Result<(), ReadError> {
         let (range, asked) = (self.bounds(range), size.next(0));
         let rows = self.start(&range, asked).await.map_err(|error| broken(&error))?;
@@ -223,7 +223,7 @@ impl Part {
         self.head.as_ref().map(|_| self.key.as_slice())
     }
 
-    /// Returns the record of that row.
+    /// Returns the record of the first row that has not been consumed, if there is one.
     pub(super) fn record(&self) -> Result<Option<&[u8]>, ReadError> {
         self.head.as_ref().map(|head| column(head, 2)).transpose().map_err(ReadError::Fault)
     }
@@ -248,7 +248,7 @@ impl Part {
                 return Ok(());
             }
             self.rows = None;
-            // If fewer rows arrive than requested, the range has no more.
+            // If fewer rows arrive than were requested, the range has no more rows.
             let rest = self.rest.take().filter(|_| self.count == self.asked);
             if let Some(rest) = rest {
                 let asked = size.next(self.requested);
@@ -269,7 +269,7 @@ impl Part {
     }
 }
 
-/// Returns the fault for a page that broke off. A read changes nothing, so the client may repeat it.
+/// Returns the fault for a page that could not be completed. A read changes nothing, so the client may retry it.
 fn broken(error: &Error) -> ReadError {
     ReadError::Fault(match Trouble::before_commit(error) {
         Trouble::Again(reason) | Trouble::Elsewhere(reason) => Fault::Unavailable(reason),

@@ -1,7 +1,7 @@
-//! The tables in the database, and their creation in numbered steps. Each step is done once, by the first server.
+//! The tables in the database, and their creation in numbered steps. Each step is performed once, by the first server.
 //!
-//! Servers that start at the same time take turns by locking one row, which every database with this protocol supports.
-//! Every step can be repeated, because not every database rolls back a change of tables with its transaction.
+//! Servers that start at the same time take turns by locking a row, which every database with this protocol supports.
+//! Every step can be repeated, because not every database rolls back schema changes with the transaction.
 
 use super::StoreError;
 use super::attempt::jittered;
@@ -23,8 +23,8 @@ const ATTEMPT_WAIT: Duration = Duration::from_millis(200);
 const META: &str = "CREATE TABLE IF NOT EXISTS rowhouse_meta (name text PRIMARY KEY, value bigint NOT NULL)";
 const READ_VERSION: &str = "SELECT value FROM rowhouse_meta WHERE name = 'schema-version'";
 
-/// Returns the statements of the first version. `rowhouse_tables` keeps a deleted table until its last entity is gone.
-/// Names are unique among the tables that are not deleted.
+/// Returns the statements of the first version. `rowhouse_tables` keeps a deleted table until its last entity has been
+/// removed. Names are unique among the tables that are not deleted.
 fn first(dialect: Dialect) -> Vec<String> {
     let ascending = dialect.ascending();
     vec![
@@ -52,9 +52,8 @@ fn first(dialect: Dialect) -> Vec<String> {
 }
 
 /// Returns the statements of the second version: every stamp of a table is at least its `stamp_floor` and below its
-/// `stamp_ceiling`. A deleted table's upper bound is kept in `rowhouse_floors` for the next table with its name. If a
-/// table has stamps from before it had an upper bound, they are not below the bound until the table is written to
-/// again.
+/// `stamp_ceiling`. A deleted table's upper bound is kept in `rowhouse_floors` for the next table with the same name.
+/// Stamps that a table issued before it had an upper bound may exceed the bound until the table is written to again.
 fn second(dialect: Dialect) -> Vec<String> {
     let ascending = dialect.ascending();
     vec![
@@ -67,11 +66,11 @@ fn second(dialect: Dialect) -> Vec<String> {
     ]
 }
 
-/// Returns the statements of the third version: the leases of servers replace the previous mechanisms that kept stamps
-/// unique. Every slot starts after all stamps of earlier versions.
+/// Returns the statements of the third version: the leases of servers replace the mechanisms that previously kept
+/// stamps unique. Every slot starts after all stamps of earlier versions.
 fn third(dialect: Dialect) -> Vec<String> {
-    // The lock waits for operations that an older server has begun, and keeps one that is still running from writing
-    // any more. YugabyteDB has no such lock.
+    // The lock waits for operations that a server of an older version has begun, and keeps such a server from writing
+    // any more if it is still running. YugabyteDB has no such lock.
     let lock = "LOCK TABLE rowhouse_tables, rowhouse_graves, rowhouse_floors IN ACCESS EXCLUSIVE MODE";
     vec![
         if dialect == Dialect::YugabyteDb { String::new() } else { lock.to_owned() },
@@ -97,14 +96,15 @@ fn third(dialect: Dialect) -> Vec<String> {
 pub(super) struct Names {
     pub(super) schema: String,
     pub(super) entities: String,
-    /// The name of the catalog on the node. On Citus, this is its copy on each node, which requires no planning by
-    /// Citus.
+    /// The name of the catalog table on a node. On Citus, it is the node's own copy, so that statements require no
+    /// planning by Citus.
     pub(super) catalog: String,
-    /// Whether the entities are distributed over the nodes of Citus.
+    /// Whether the entities are distributed over the Citus nodes.
     pub(super) is_distributed: bool,
     /// The statement that returns whether a table still exists.
     pub(super) table_lives: String,
-    /// The statement for the transactions of each node: the node, `first next`, and whether the node could be queried.
+    /// The statement that returns the transactions of each node: the node, `first next`, and whether the node could be
+    /// queried.
     pub(super) transactions: String,
 }
 
@@ -147,10 +147,10 @@ fn table_lives(catalog: &str) -> String {
     format!("SELECT id FROM {catalog} WHERE id = $1 AND NOT is_deleted")
 }
 
-/// Returns whether the entities and the leases are distributed. The leases are distributed last.
+/// Returns whether the entities and the leases are distributed. The leases are the last to be distributed.
 const DISTRIBUTED: &str = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_entities')), \
      EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_leases'))";
-/// Returns the single shard of a table that every Citus node has.
+/// Returns the single shard of a table that is replicated to every Citus node.
 const CATALOG_SHARD: &str = "SELECT shardid FROM pg_dist_shard WHERE logicalrelid = to_regclass($1::text)";
 
 /// Creates or upgrades the tables unless they are up to date.
@@ -228,7 +228,7 @@ fn begin(dialect: Dialect) -> &'static str {
     }
 }
 
-/// Returns whether a statement failed because another server did the same at the same time.
+/// Returns whether a statement failed because another server ran the same statement at the same time.
 fn is_a_race(error: &Error) -> bool {
     const RACES: [SqlState; 7] = [
         SqlState::UNIQUE_VIOLATION,
@@ -242,12 +242,12 @@ fn is_a_race(error: &Error) -> bool {
     error.code().is_some_and(|code| RACES.contains(code))
 }
 
-/// Returns whether the tables exist, in any version.
+/// Returns whether the tables exist, whatever their version.
 pub(super) async fn exists(client: &Client) -> Result<bool, Error> {
     client.query_one("SELECT to_regclass('rowhouse_meta') IS NOT NULL", &[]).await?.try_get(0)
 }
 
-/// Returns whether the tables have this code's version.
+/// Returns whether the tables have the current schema version.
 pub(super) async fn is_current(client: &Client) -> Result<bool, Error> {
     if !exists(client).await? {
         return Ok(false);
@@ -264,8 +264,8 @@ pub(super) async fn is_to_be_distributed(client: &Client, is_asked_for: bool) ->
     Ok((is_asked_for || entities) && !leases)
 }
 
-/// Distributes the entities over the Citus workers by their partition, and the leases by their number, so that they do
-/// not depend on the coordinator. The small tables are copied to every node. Tables that are already distributed are
+/// Distributes the entities over the Citus workers by their partition, and the leases by their number, so that neither
+/// depends on the coordinator. The small tables are replicated to every node. Tables that are already distributed are
 /// not changed. Servers take turns.
 pub(super) async fn distribute(client: &Client, place: &str) -> Result<(), StoreError> {
     let error = |error| StoreError::from_postgres(place, &error);

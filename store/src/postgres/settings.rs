@@ -1,4 +1,4 @@
-//! The address of a database: the options that the client library supports, and those that only this engine supports.
+//! The URL of a database: the options that the client library supports, and those that only this engine supports.
 //!
 //! The library supports `sslmode` only up to `require`, and does not support `sslrootcert`. Both are parsed here.
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs};
 
-/// The timeout for connecting to one host. It is short because there may be other hosts to try.
+/// The timeout for connecting to a host. It is short because there may be other hosts to try.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
 const CONNECT_TIME_OF_SEVERAL_MAX: Duration = Duration::from_millis(1500);
 /// The timeout for the rest of a new connection: name resolution, TLS and login.
@@ -20,7 +20,7 @@ const LOGIN_TIME_MAX: Duration = Duration::from_secs(3);
 /// The time without a response after which a connection counts as lost, even though it was not closed.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
-/// The option that contains the password, in an address and in the form `key=value`.
+/// The option that contains the password, both in a URL and in a string of the form `key=value`.
 const PASSWORD_OPTION: &str = "password=";
 
 #[derive(Clone)]
@@ -42,7 +42,8 @@ pub(super) struct Settings {
 /// The settings for reaching one node of a database.
 #[derive(Clone)]
 pub(super) struct NodeSettings {
-    /// Host and port. If the node is whichever of several hosts accepts writes, all of them, separated by commas.
+    /// Host and port. If the node is whichever of several hosts accepts writes, the name contains all of them,
+    /// separated by commas.
     pub(super) name: String,
     pub(super) config: Config,
     /// See [`Settings::connect_time_max`].
@@ -50,7 +51,7 @@ pub(super) struct NodeSettings {
 }
 
 impl Settings {
-    /// Parses an address. The separate password is used if the address contains none.
+    /// Parses a URL. `password` is used if the URL contains no password.
     pub(super) fn new(url: &str, password: Option<&str>) -> Result<Self, StoreError> {
         check_address(url)?;
         let (address, query) = url.split_once('?').unwrap_or((url, ""));
@@ -71,8 +72,8 @@ impl Settings {
         }
         let config = Config::from_str(&format!("{address}{kept}"));
         let mut config = config.map_err(|error| {
-            // The library's reason contains the name of the invalid option, not its value. After a password, however,
-            // what looks like the name of an option may be the end of the password.
+            // The library's error message contains the name of the invalid option, not its value. However, what looks
+            // like the name of an option may be the end of a password.
             if percent_decode_str(query).decode_utf8_lossy().contains(PASSWORD_OPTION) {
                 StoreError::address("its port or one of its options is not valid; write & in the password as %26")
             } else {
@@ -86,7 +87,7 @@ impl Settings {
         let root = root.filter(|root| root != "system");
         let tls = Tls::new(verification, root.as_deref().map(Path::new))?;
         if is_any {
-            // All but one of several hosts are replicas, and a single host may become a replica.
+            // If there are several hosts, all but one are replicas. A single host may become a replica.
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
         let hosts = config.get_hosts().len();
@@ -121,8 +122,8 @@ impl Settings {
     }
 }
 
-/// Returns the hosts of an address as nodes. A connection that leads to a replica is refused, as it is for hosts that
-/// are tried in turn.
+/// Returns the hosts of a URL as nodes. A connection that leads to a replica is rejected, as it is for hosts that are
+/// tried in turn.
 fn nodes(config: &Config, connect_time_max: Duration) -> Result<Vec<NodeSettings>, StoreError> {
     let names = names(config);
     let addresses = config.get_hostaddrs();
@@ -193,7 +194,7 @@ fn without_hosts(config: &Config) -> Config {
     rest
 }
 
-/// Returns whether a string that is meant to be an address contains a password, whatever the rest of it looks like.
+/// Returns whether a string that is meant to be a URL contains a password, whatever the rest of it looks like.
 pub fn has_password(url: &str) -> bool {
     let is_with_user = || {
         let (_, rest) = url.split_once("://")?;
@@ -204,8 +205,9 @@ pub fn has_password(url: &str) -> bool {
     decoded.contains(PASSWORD_OPTION) || is_with_user().unwrap_or(false)
 }
 
-/// Rejects a string that is not an address, or in which it is unclear where the password ends. In that case, part of
-/// the password would be treated as the host, and the host is shown. The error never contains any part of the address.
+/// Rejects a string that is not a URL, or in which it is unclear where the password ends. In the latter case, part of
+/// the password would be treated as the host, and hosts are shown in messages. The error never contains any part of the
+/// string.
 pub fn check_address(url: &str) -> Result<(), StoreError> {
     let Some(rest) = SCHEMES.iter().find_map(|scheme| url.strip_prefix(scheme)) else {
         return Err(StoreError::address("it does not begin with postgres://"));
@@ -220,8 +222,8 @@ pub fn check_address(url: &str) -> Result<(), StoreError> {
     ))
 }
 
-/// Returns what the mode requires of the certificate, and sets the library's mode. As in PostgreSQL's own library,
-/// `require` with a root certificate verifies the certificate.
+/// Returns how `mode` requires the certificate to be verified, and sets the library's mode. As in PostgreSQL's own
+/// library, `require` with a root certificate verifies the certificate.
 fn verification(mode: Option<&str>, has_root: bool, config: &mut Config) -> Result<Verification, StoreError> {
     let (mode, verification) = match mode {
         Some("disable") => (SslMode::Disable, Verification::None),

@@ -1,28 +1,28 @@
 //! Maps partitions to the nodes of a Citus cluster.
 //!
 //! Citus distributes the partitions over shards by a hash of the column `partition`. Each shard has a range of hashes,
-//! and each is stored by a group of nodes. Every node of the cluster has this map. Here, it is cached in memory and
-//! re-read at intervals. An outdated map does little harm, because any node forwards a statement to the node that has
-//! the shard. Therefore, nothing but speed may depend on the map. A scan that reads shards directly checks their
+//! and each is stored by a group of nodes. Every node of the cluster has this map. This module caches it in memory, and
+//! it is reloaded at intervals. An outdated map does little harm, because any node forwards a statement to the node
+//! that has the shard. Therefore, only speed may depend on the map. A scan that reads shards directly checks their
 //! locations again; see `scan`.
 //!
-//! This module must not know connections.
+//! This module must not depend on connections.
 
 use std::collections::BTreeSet;
 use std::num::Wrapping;
 
-/// Returns the shards of the entities: their ids, the lowest and highest hash of each, and the group that has it.
+/// Returns the shards of the entities table: the ID, the lowest and highest hash and the group of each shard.
 pub(super) const SHARDS: &str = "SELECT s.shardid, s.shardminvalue, s.shardmaxvalue, p.groupid \
      FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid \
      WHERE s.logicalrelid = 'rowhouse_entities'::regclass AND p.shardstate = 1";
-/// Returns the ids of the shards on the queried node.
+/// Returns the IDs of the shards on the queried node.
 pub(super) const OWN_SHARDS: &str = "SELECT array_agg(s.shardid ORDER BY s.shardid) \
      FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid \
      WHERE s.logicalrelid = 'rowhouse_entities'::regclass AND p.shardstate = 1 \
      AND p.groupid = (SELECT groupid FROM pg_dist_local_group)";
 /// Returns the group of the queried node.
 ///
-/// There is none if the node was never part of a cluster.
+/// Returns no row if the node was never part of a cluster.
 pub(super) const OWN_GROUP: &str = "SELECT groupid FROM pg_dist_local_group \
      WHERE EXISTS (SELECT FROM pg_dist_node WHERE pg_dist_node.groupid = pg_dist_local_group.groupid)";
 
@@ -33,11 +33,11 @@ pub(super) struct Shard {
     /// The highest hash of its partitions.
     pub(super) last: i32,
     pub(super) id: i64,
-    /// The group of nodes that has the shard: a worker, and perhaps its standby.
+    /// The group of nodes that stores the shard: a worker, and perhaps its standby.
     pub(super) group: i32,
 }
 
-/// The shards of a distributed table. Every hash belongs to exactly one.
+/// The shards of a distributed table. Every hash belongs to exactly one shard.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ShardMap {
     /// The shards in the order of their hashes.
@@ -69,7 +69,7 @@ impl ShardMap {
         self.shards.iter().map(|shard| shard.group).collect()
     }
 
-    /// Returns the ids of the shards of a group, ascending.
+    /// Returns the IDs of the shards of a group, in ascending order.
     pub(super) fn shards_of(&self, group: i32) -> Vec<i64> {
         let mut ids: Vec<i64> = self.shards.iter().filter(|shard| shard.group == group).map(|shard| shard.id).collect();
         ids.sort_unstable();
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_that_of_the_database() {
-        // These are the results of `worker_hash` in Citus 13 on PostgreSQL 15.
+        // These values are the results of `worker_hash` in Citus 13 on PostgreSQL 15.
         let bytes: Vec<u8> = (0..41_u32).map(|n| u8::try_from((n * 7 + 3) % 256).unwrap()).collect();
         for (length, expected) in [
             (0, -1_477_818_771),
@@ -178,7 +178,7 @@ mod tests {
         let map = ShardMap::new(shards.clone()).unwrap();
         assert_eq!(map.groups(), BTreeSet::from([1, 2]));
         assert_eq!((map.shards_of(1), map.shards_of(2), map.shards_of(3)), (vec![7, 9], vec![8], vec![]));
-        // The hash of an empty string is below zero, and the hash of the byte 3 is above.
+        // The hash of an empty string is negative, and the hash of the byte 3 is positive.
         assert_eq!((map.group_of(b""), map.group_of(b"\x03")), (Some(2), Some(1)));
         for missing in 0..shards.len() {
             let mut less = shards.clone();

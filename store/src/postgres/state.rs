@@ -1,4 +1,4 @@
-//! The state that the requests and the background tasks of the engine share.
+//! The state that the engine's requests and background tasks share.
 
 use super::attempt::{Attempts, Trouble};
 use super::layout::DatabaseTableId;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::Notify;
 
-/// The connections, and the state that is known without querying the database.
+/// The connections, and the state that is available without querying the database.
 pub(super) struct PostgresState<C> {
     pub(super) pool: Pool,
     pub(super) names: Names,
@@ -26,15 +26,15 @@ pub(super) struct PostgresState<C> {
     pub(super) reserving: tokio::sync::Mutex<()>,
     known: RwLock<KnownTables>,
     properties: RwLock<PropertiesOfAccounts>,
-    /// Held while the properties are being re-read, so that an older result never replaces a newer one.
+    /// Held while the properties are being reloaded, so that an older result never replaces a newer one.
     pub(super) refreshing: tokio::sync::Mutex<()>,
     /// Notified when this server deletes a table.
     pub(super) purges: Notify,
-    /// Set when the engine accepts no more operations; long-running work then stops soon.
+    /// Set when the engine accepts no more operations. Long-running work then stops soon.
     pub(super) closing: Cancellation,
 }
 
-/// The cached state of tables. On each use, the database checks whether the table still exists, so an outdated id does
+/// The cached state of a table. On each use, the database checks whether the table still exists, so an outdated ID does
 /// no harm.
 #[derive(Default)]
 struct KnownTables {
@@ -84,7 +84,7 @@ impl<C> PostgresState<C> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the id that a table had when this server last looked it up.
+    /// Returns the ID that a table had when this server last looked it up.
     pub(super) fn known_id(&self, table: &TableKey) -> Option<DatabaseTableId> {
         Some(self.known().tables.get(table)?.table.id)
     }
@@ -114,7 +114,7 @@ impl<C> PostgresState<C> {
         known.tables.insert(table, KnownTable { id, row_bytes: AtomicUsize::new(0) });
     }
 
-    /// Removes the id of a deleted table from the cache.
+    /// Removes the ID of a deleted table from the cache.
     pub(super) fn forget(&self, table: &TableKey) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.tables.remove(table).is_some() {
@@ -122,7 +122,7 @@ impl<C> PostgresState<C> {
         }
     }
 
-    /// Repeats an attempt until it succeeds, or until retrying is useless.
+    /// Retries an operation until an attempt succeeds or further retries are useless.
     pub(super) async fn persist<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T, Fault>
     where
         F: Future<Output = Result<T, Trouble>>,

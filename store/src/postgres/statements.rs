@@ -1,7 +1,7 @@
 //! The SQL statements. They identify entities by parameters for a prefix of the primary key, so that a database that
 //! distributes partitions can determine the node from the parameters alone.
 
-/// Returns the table with a name: id, name as spelled, policies.
+/// Returns the table with the given name: its ID, its name in the original letter case, and its policies.
 pub(super) const TABLE_BY_NAME: &str =
     "SELECT id, name, policies FROM rowhouse_tables WHERE account = $1 AND folded = $2 AND NOT is_deleted";
 pub(super) const LIST_TABLES: &str = "SELECT name FROM rowhouse_tables WHERE account = $1 AND folded >= $2 \
@@ -38,11 +38,11 @@ pub(super) const TAKE_LEASE: &str = "UPDATE rowhouse_leases SET holder = $2, ren
 /// Renews a lease, and extends its reservation to `$3`.
 pub(super) const RENEW_LEASE: &str = "UPDATE rowhouse_leases SET renewed = now(), reserved = GREATEST(reserved, $3::bigint) \
      WHERE number = $1 AND holder = $2 RETURNING reserved";
-/// Returns a lease of which no stamp from `$3` on has been issued.
+/// Returns a lease. No stamp from `$3` on has been issued under it.
 pub(super) const RETURN_LEASE: &str =
     "UPDATE rowhouse_leases SET holder = NULL, reserved = $3 WHERE number = $1 AND holder = $2 RETURNING reserved";
 
-// The statements for chunks of a page.
+// The following statements read the chunks of a page.
 pub(super) const ROWS_FROM: &str = "SELECT partition, row, record FROM rowhouse_entities \
      WHERE partition = $1 AND row >= $2 ORDER BY partition, row LIMIT $3";
 pub(super) const ROWS_BETWEEN: &str = "SELECT partition, row, record FROM rowhouse_entities \

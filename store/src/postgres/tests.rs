@@ -16,7 +16,7 @@ use test_support::TIMEOUT;
 use test_support::cluster::Cluster;
 use tokio::time::timeout;
 
-/// A clock that stands still, as the clocks of two servers may.
+/// A clock that stands still. The clocks of two servers may show the same time.
 #[derive(Debug)]
 struct StoppedClock;
 
@@ -70,7 +70,7 @@ async fn a_slot_that_changes_hands_goes_on_after_what_its_former_server_may_have
     );
     let second = Postgres::open(&options, StoppedClock).await.unwrap();
     let begins = second.shared.stamp(DateTime::MIN).await.unwrap();
-    // The former holder still issues the stamps that it reserved, but no more.
+    // The former holder still issues the stamps that it reserved, but no others.
     let mut last = reserved;
     for _ in 0..100 {
         last = first.shared.stamp(last).await.unwrap();
@@ -93,7 +93,7 @@ async fn the_first_schema_is_upgraded_with_what_is_in_it() {
     engine.create_table(&table).await.unwrap();
     engine.close().await.unwrap();
     cluster.sql(&options.url, TO_THE_FIRST_SCHEMA);
-    // A table that has not been written to since has entities, but no upper bound of their Timestamps.
+    // A table that has not been written to since schema 1 has entities, but no upper bound on their Timestamps.
     let far = DateTime::parse("2130-01-02T03:04:05Z").unwrap();
     let record = RecordBuilder::default().finish(far);
     let mut hex = String::new();
@@ -200,7 +200,7 @@ async fn a_request_that_is_given_up_leaves_no_session_waiting_in_the_database() 
     request.abort();
     let given_up = Instant::now();
     while waiting() > 0 {
-        // This is well before the statement times out.
+        // This is well before the statement timeout.
         assert!(given_up.elapsed() < Duration::from_secs(6));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -1,7 +1,7 @@
-//! TLS to the database, with the same library and cryptography as the server itself.
+//! TLS connections to the database, with the same library and cryptography that the server itself uses.
 //!
-//! The available adapter crates include a certificate parser for channel binding, which is not used here. Without it,
-//! only this file remains.
+//! The available adapter crates include a certificate parser for channel binding, which is not used here. Without the
+//! parser, an adapter consists of little more than this file.
 
 use super::StoreError;
 use rustls::client::WebPkiServerVerifier;
@@ -23,11 +23,11 @@ use tokio_rustls::client::TlsStream as RustlsStream;
 /// The checks on the database's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verification {
-    /// None: the connection is encrypted, but the other end is not authenticated.
+    /// No checks: the connection is encrypted, but the other end is not authenticated.
     None,
-    /// A trusted authority must have signed it.
+    /// A trusted authority must have signed the certificate.
     Authority,
-    /// A trusted authority must have signed it for the requested host.
+    /// A trusted authority must have signed the certificate, and it must be for the requested host.
     AuthorityAndName,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    /// Trusts the authorities in a PEM file or, without a file, those of the system.
+    /// Creates a configuration that trusts the authorities in a PEM file or, without a file, those of the system.
     pub(super) fn new(verification: Verification, root: Option<&Path>) -> Result<Self, StoreError> {
         let provider = Arc::new(ring::default_provider());
         let inner = if verification == Verification::None {

@@ -1,8 +1,9 @@
-//! Collects the information from the entities that a schema upgrade needs, in bounded steps, before the tables change.
+//! Collects the information about entities that a schema upgrade needs, in bounded steps, before the tables are
+//! changed.
 //!
 //! The stamps of schema 3 start after all stamps of earlier versions. Since schema 2, each table has an upper bound of
-//! its stamps, except for tables that have not been written to since schema 1. The entities of these tables are read
-//! once. The result is stored table by table, so an interrupted upgrade continues with the next table.
+//! its stamps, except for tables that have not been written to since schema 1. The upgrade reads the entities of these
+//! tables once. The result is stored table by table, so an interrupted upgrade continues with the next table.
 
 use model::RecordView;
 use model::key::KEY_SEPARATOR;
@@ -16,7 +17,7 @@ const SOME_HEADERS: &str = "SELECT partition, row, substring(record FROM 1 FOR $
      WHERE (partition, row) >= ($1, $2) AND partition < $3 ORDER BY partition, row LIMIT $4";
 const SET_BOUND: &str = "UPDATE rowhouse_tables SET stamp_ceiling = $2 WHERE id = $1 AND stamp_ceiling = 0";
 
-/// Gives every table an upper bound of its stamps.
+/// Stores an upper bound of its stamps for every table that has none.
 pub(super) async fn bound_stamps(client: &Client) -> Result<(), Error> {
     for table in client.query(TABLES_WITHOUT_BOUND, &[]).await? {
         let id: i64 = table.try_get(0)?;
@@ -37,7 +38,7 @@ async fn bound_of(client: &Client, id: i64) -> Result<i64, Error> {
             [&last.0, &last.1, &end.as_slice(), &STEP_ENTITIES, &header_bytes];
         let rows = client.query(SOME_HEADERS, &values).await?;
         for row in &rows {
-            // A damaged record has no Timestamp that could be repeated.
+            // A damaged record has no Timestamp, so none that could be issued again.
             if let Ok(record) = RecordView::new(row.try_get(2)?) {
                 bound = bound.max(record.timestamp().ticks() + 1);
             }

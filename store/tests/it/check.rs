@@ -1,4 +1,4 @@
-//! The check of a data folder: it finds damage, counts the contents, and changes nothing.
+//! Tests that the check of a data folder finds damage, counts the contents, and changes nothing.
 //!
 //! A run is determined by its seed, which is printed. `ROWHOUSE_SEED` replays a run, and `ROWHOUSE_FLIPS` sets its
 //! length.
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 const FLIPS_DEFAULT: u64 = 40;
-/// Enough that some entities are in sorted files.
+/// The number of entities, large enough that some of them are in sorted files.
 const ENTITIES: usize = 4000;
 const VALUE_BYTES: usize = 20_000;
 
@@ -112,8 +112,8 @@ async fn an_undamaged_folder_is_counted_and_not_changed() {
     }
     let scratch = tempfile::tempdir().unwrap();
     let stopped = check_folder(&folder, scratch.path(), &|_| false).unwrap();
-    assert!(stopped.tables.iter().map(|table| table.entities).sum::<u64>() < 1000, "it stops when told to");
-    // The folder is as good as before.
+    assert!(stopped.tables.iter().map(|table| table.entities).sum::<u64>() < 1000, "it did not stop when told to");
+    // The folder can be used as before.
     assert_eq!(all(&open(&folder), &table("Small")).await.len(), 1);
 }
 
@@ -138,7 +138,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
     found
 }
 
-/// Returns whether a file is a manifest that has been superseded: it is never read, and the next start removes it.
+/// Returns whether a file is a superseded manifest, which is never read and is removed at the next startup.
 fn is_superseded(path: &Path) -> bool {
     let current = fs::read(path.with_file_name("current")).unwrap_or_default();
     let number = path.file_name().unwrap().to_str().unwrap().strip_prefix('v').and_then(|n| n.parse::<u64>().ok());
@@ -206,13 +206,14 @@ async fn a_journal_that_lost_its_writes_after_a_stop_in_order_is_noticed() {
     let record = folder.join("rowhouse.closed");
     fs::write(&record, [0; 100]).unwrap();
     assert_refused(&folder, &record, "the record itself");
-    // This is the step that the message recommends.
+    // The message recommends this step.
     fs::remove_file(&record).unwrap();
     fs::write(&journal, b"").unwrap();
     open(&folder);
 }
 
-/// The check and the start must name the file and explain how to accept the loss, without changing anything.
+/// Asserts that both the check and opening the folder name the file and explain how to accept the loss, without
+/// changing anything.
 fn assert_refused(folder: &Path, damaged: &Path, what: &str) {
     let before = content(folder);
     let problems = check(folder).unwrap().problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");

@@ -1,5 +1,5 @@
-//! Pages over the partitions of a Citus cluster equal the pages of the in-memory engine, however they are read, and
-//! wherever the shards are.
+//! Tests that pages over the partitions of a Citus cluster equal the pages of the in-memory engine, however the pages
+//! are read and wherever the shards are.
 
 use crate::support::*;
 use futures_util::StreamExt;
@@ -146,7 +146,7 @@ async fn pages_are_those_of_the_engine_in_memory_while_shards_move() {
         memory.commit(&table, transaction.clone()).await.unwrap();
         engine.commit(&table, transaction).await.unwrap();
     }
-    // Connections only to the coordinator, or to only one worker: their pages go through Citus.
+    // One engine connects only to the coordinator, and one only to a single worker. Their pages are read through Citus.
     let others = [open(cluster.coordinator(&database)).await, open(cluster.url_of_several(&[1], &database)).await];
     for _ in 0..20 {
         for engine in [&engine, &others[0], &others[1]] {
@@ -212,12 +212,12 @@ async fn pages_of_partitions_elsewhere_go_on_while_a_node_is_silent() {
         let (kept, _) = answers.next().await.unwrap().unwrap();
         assert_eq!(kept.entities.len(), 1);
     }
-    // This is sooner than a request to the unresponsive node times out.
+    // This is less than the timeout of a request to the unresponsive node.
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     drop(answers);
     drop(frozen);
     while engine.figures().database.unwrap().nodes.iter().any(|node| !node.is_up) {
-        assert!(began.elapsed() < TIMEOUT, "the node answers again");
+        assert!(began.elapsed() < TIMEOUT, "the node does not respond again");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(all(&engine, &table).await.len(), 40);

@@ -1,5 +1,6 @@
-//! Tests with database connections that break at a chosen point of a transaction. The caller must not notice a break
-//! before the commit is sent; one after it must be reported as neither success nor failure.
+//! Tests with database connections that break at a chosen point of a transaction. If a connection breaks before the
+//! commit is sent, the caller must not notice. If it breaks afterwards, the engine must report neither success nor
+//! failure.
 
 use crate::support::*;
 use model::{Condition, Mutation};
@@ -74,7 +75,7 @@ fn watch(mut client: TcpStream, mut server: TcpStream, plan: &AtomicU8, broken: 
             plan.store(0, Ordering::SeqCst);
             let _unheard = client.shutdown(Shutdown::Read);
             if planned == AFTER_COMMIT {
-                // Nothing of the response is forwarded.
+                // No part of the response is forwarded.
                 let _gone = client.shutdown(Shutdown::Both);
                 server.write_all(bytes).unwrap();
                 thread::sleep(Duration::from_millis(300));

@@ -1,4 +1,4 @@
-//! The embedded engine rejects folders that it must not open: it reports the reason and changes nothing.
+//! Tests that the embedded engine rejects folders that it must not open: it reports the reason and changes nothing.
 
 use crate::support::*;
 use model::{EdmValue, Mutation, RecordBuilder, Transaction};
@@ -89,7 +89,7 @@ fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Opening must fail with a message that names the folder, and leave every byte unchanged.
+/// Asserts that opening fails with a message that names the folder, and leaves every byte unchanged.
 fn assert_refused(folder: &Path, why: &str) -> OpenError {
     let before = content(folder);
     let error = refusal(open(folder));
@@ -138,7 +138,7 @@ async fn another_process_is_told_that_the_folder_is_in_use() {
     assert!(said.contains("opened"), "{said}");
 }
 
-/// The other process of the test above; when it runs by itself, it does nothing.
+/// The other process of the preceding test. When run on its own, it does nothing.
 #[test]
 fn child_process() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
@@ -276,7 +276,7 @@ async fn a_damaged_manifest_is_an_error() {
 
 #[tokio::test]
 async fn damage_in_the_middle_of_a_journal_does_not_discard_what_follows() {
-    // The library would mistake any of these for the end of the journal and truncate the file there.
+    // The library would mistake any of these changes for the end of the journal and truncate the file there.
     let folder = interrupted().await;
     let (first, second) = (place_in_journal(folder.path(), "first"), place_in_journal(folder.path(), "second"));
     let good = fs::read(journal(folder.path())).unwrap();
@@ -304,7 +304,7 @@ async fn the_last_write_may_have_been_cut_off() {
         let third = place_in_journal(folder.path(), "third");
         change(&journal(folder.path()), |bytes| match fill {
             None => bytes.truncate(third + 3),
-            // Parts of the write are missing, but others, including its end, are present.
+            // Parts of the write are missing, but other parts, including its end, are present.
             Some(byte) => bytes[third..third + 5].fill(byte),
         });
         let engine = open(folder.path()).unwrap();
@@ -331,8 +331,8 @@ fn batch_of_nothing() -> Vec<u8> {
 
 const IN_VALUE: &[u8] = b"the client's own bytes";
 
-/// Returns the folder of [`interrupted`], except that the second-to-last write was of two entities whose values contain
-/// these bytes.
+/// Returns the folder of [`interrupted`], except that the second-to-last write contains two entities whose values
+/// contain the given bytes.
 async fn interrupted_with(bytes: &[u8], folder: tempfile::TempDir) -> tempfile::TempDir {
     let engine = open(folder.path()).unwrap();
     let value = [IN_VALUE, bytes, &[0xEE; 1000]].concat();

@@ -1,4 +1,5 @@
-//! Tests bits that flip in a data folder while it is closed: everything read afterwards is either correct or an error.
+//! Tests the effect of bits that flip in a data folder while it is closed: every later read returns either correct data
+//! or an error.
 //!
 //! A run is determined by its seed, which is printed. `ROWHOUSE_SEED` replays a run, and `ROWHOUSE_FLIPS` sets its
 //! length.
@@ -12,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 const FLIPS_DEFAULT: u64 = 80;
-/// Enough that some entities are in sorted files with several blocks.
+/// The number of entities, large enough that some of them are in sorted files with several blocks.
 const ENTITIES: usize = 4000;
 const VALUE_BYTES: usize = 20_000;
 
@@ -86,7 +87,7 @@ struct Tally {
     unharmed: u64,
 }
 
-/// Reads everything: each entity must be correct or an error.
+/// Reads everything. Each read must return the correct entity or an error.
 async fn read_all(engine: &Embedded, stored: &BTreeMap<String, Record>, what: &str) -> bool {
     let table = table("Entities");
     let mut has_error = false;
@@ -131,7 +132,7 @@ async fn a_flipped_bit_is_never_read_as_data() {
         flip(&target, byte, bit);
         match open(&damaged) {
             Err(error) => {
-                assert!(error.to_string().contains(damaged.to_str().unwrap()), "{error} names the place of {what}");
+                assert!(error.to_string().contains(damaged.to_str().unwrap()), "{error} does not name {what}");
                 tally.refused += 1;
             }
             Ok(engine) if read_all(&engine, &stored, &what).await => tally.reported += 1,

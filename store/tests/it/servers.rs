@@ -1,5 +1,5 @@
-//! Several engines on one database, as in several servers: each sees the others' changes, and an entity's Timestamps
-//! grow whichever server writes, however far apart the clocks are.
+//! Tests several engines on one database, as in several servers: each sees the others' changes, and an entity's
+//! Timestamps increase whichever server writes, however far apart the clocks are.
 
 use crate::support::*;
 use model::{
@@ -22,7 +22,7 @@ const SECOND: i64 = 10_000_000;
 type Server = Arc<Postgres<ManualClock>>;
 
 async fn open(url: &str, ticks: i64) -> Server {
-    // On several Citus nodes, the tables are distributed.
+    // If the URL contains several Citus nodes, the tables are distributed.
     let distribute = url.contains("load_balance_hosts");
     let options = PostgresOptions { url: url.to_owned(), password: None, connections_max: 6, distribute };
     Arc::new(Postgres::open(&options, ManualClock::at(ticks)).await.unwrap())
@@ -65,7 +65,7 @@ async fn tables_and_policies_are_seen_at_once([a, b, c]: [Server; 3]) {
     let table = table("Shared");
     a.create_table(&table).await.unwrap();
     assert!(matches!(b.create_table(&table).await, Err(CatalogError::AlreadyExists)));
-    // From here on, every server knows the id of the table.
+    // From here on, every server has cached the ID of the table.
     for (n, server) in [&a, &b, &c].into_iter().enumerate() {
         commit_one(&**server, &table, insert("p", &n.to_string(), 1)).await.unwrap();
         assert_eq!(all(&**server, &table).await.len(), n + 1);
@@ -80,7 +80,7 @@ async fn tables_and_policies_are_seen_at_once([a, b, c]: [Server; 3]) {
     assert!(matches!(c.get(&table, &key("p", "0")).await, Err(ReadError::TableNotFound)));
     assert!(matches!(c.scan(&table, scan_all(), Kept::default()).await, Err(ReadError::TableNotFound)));
     c.create_table(&table).await.unwrap();
-    // Servers that knew the old table find the new one.
+    // Servers that have cached the ID of the old table find the new one.
     commit_one(&*a, &table, insert("p", "new", 1)).await.unwrap();
     assert_eq!(names(&all(&*b, &table).await), ["p/new"]);
     assert!(b.policies(&table).await.unwrap().is_empty());
@@ -213,8 +213,8 @@ async fn a_table_created_again_has_other_stamps_whoever_deletes_and_creates_it()
     let table = table("Again");
     let mut all = BTreeSet::new();
     for round in 0..12 {
-        // The last writer of the old table and the first writer of the new table cover all combinations of clocks that
-        // are ahead and behind. Other servers delete and create the table.
+        // The rounds cover all combinations of clocks, ahead or behind, of the old table's last writer and the new
+        // table's first writer. Other servers delete and create the table.
         let [creator, first, second, deleter] = [round / 3, round, round + 1, round / 2].map(|n| &*servers[n % 3]);
         creator.create_table(&table).await.unwrap();
         for (server, mutation) in [(first, insert("p", "r", 1)), (second, upsert("p", "r", 2))] {
@@ -224,7 +224,7 @@ async fn a_table_created_again_has_other_stamps_whoever_deletes_and_creates_it()
         deleter.delete_table(&table).await.unwrap();
         let began = Instant::now();
         while round % 4 == 0 && cluster.sql(&url, "SELECT count(*) FROM rowhouse_tables").trim() != "0" {
-            assert!(began.elapsed() < TIMEOUT, "the purge does not end");
+            assert!(began.elapsed() < TIMEOUT, "the purge does not finish");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -426,7 +426,7 @@ async fn a_purge_whose_server_is_lost_is_finished_by_another_one() {
     let first = open(&url, START_TICKS).await;
     first.create_table(&table).await.unwrap();
     fill(cluster, &url, ENTITIES);
-    // A purge follows the key order, and waits for transactions that lock an entity.
+    // A purge removes entities in key order, and waits for transactions that lock an entity.
     let hold = || {
         let entity = "SELECT partition, row FROM rowhouse_entities ORDER BY partition, row OFFSET 5000 LIMIT 1";
         let lock = format!("PERFORM 1 FROM rowhouse_entities WHERE (partition, row) = ({entity}) FOR UPDATE");
@@ -473,7 +473,7 @@ async fn deleting_a_table_touches_none_of_its_entities() {
         engine.delete_table(&table).await.unwrap();
         assert!(engine.table(&table).await.unwrap().is_none());
         engine.create_table(&table).await.unwrap();
-        // One table is marked as deleted, and one is new: nothing grows with the number of entities.
+        // One table is marked as deleted, and one is new. No table lists the deleted entities.
         let rows = "SELECT (SELECT count(*) FROM rowhouse_tables WHERE is_deleted), \
                     (SELECT count(*) FROM rowhouse_tables WHERE NOT is_deleted)";
         assert_eq!(cluster.sql(&url, rows).trim(), "1|1", "{count}");

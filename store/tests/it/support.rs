@@ -1,4 +1,4 @@
-//! Support for the engine tests: names, entities, a clock that is set manually, and a sink that keeps all entities.
+//! Support for the engine tests: names, entities, a clock that is set explicitly, and a sink that keeps all entities.
 
 use model::{
     AccountName, Clock, Condition, CorsRule, CorsRules, DateTime, EdmValue, Entity, EntityKey, EntityView, KeyRange,

@@ -1,5 +1,5 @@
-//! A Citus cluster for tests: a coordinator and workers. Its tests take long, so they run only on request through the
-//! environment (`scripts/test.sh --with-citus`).
+//! A Citus cluster for tests: a coordinator and workers. Tests with it take a long time, so they run only if an
+//! environment variable requests them (`scripts/test.sh --with-citus`).
 
 use super::processes::{self, Frozen};
 use super::{MISSING, script};
@@ -9,10 +9,11 @@ use std::process::{Child, ChildStdin, ChildStdout};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-/// The environment variable that enables the tests on Citus if its value is `1`.
+/// The name of the environment variable that enables the tests on Citus if its value is `1`.
 pub const WITH_CITUS: &str = "WITH_CITUS";
 
-/// A running cluster with numbered nodes; the coordinator is 0. It stops when the test binary ends, even after a crash.
+/// A running cluster with numbered nodes; the coordinator is 0. The cluster stops when the test binary exits, even
+/// after a crash.
 #[derive(Debug)]
 pub struct CitusCluster {
     /// The folder of the PostgreSQL programs.
@@ -21,7 +22,7 @@ pub struct CitusCluster {
     workers: usize,
     nodes: Mutex<Vec<Node>>,
     databases: AtomicU32,
-    /// Commands for the script, and its responses. The script ends when its standard input is closed.
+    /// Pipes for commands to the script and for its responses. The script exits when its standard input is closed.
     pipes: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
     _script: Child,
 }
@@ -105,28 +106,27 @@ impl CitusCluster {
         self.node(node).address.rsplit_once(':').unwrap().1.to_owned()
     }
 
-    /// Returns the address of a database on one node.
+    /// Returns the URL of a database on one node.
     pub fn url_of(&self, node: usize, database: &str) -> String {
         format!("postgres://rowhouse@{}/{database}", self.node(node).address)
     }
 
-    /// Returns the address of a database on the coordinator.
+    /// Returns the URL of a database on the coordinator.
     pub fn coordinator(&self, database: &str) -> String {
         self.url_of(0, database)
     }
 
-    /// Returns the address of a database on the initial workers, for a server that uses all of them.
+    /// Returns the URL of a database on the initial workers, for a server that uses all of them.
     pub fn workers(&self, database: &str) -> String {
         self.url_of_several(&(1..=self.workers).collect::<Vec<_>>(), database)
     }
 
-    /// Returns the address of a database on the coordinator and the initial workers, for a server that uses all of
-    /// them.
+    /// Returns the URL of a database on the coordinator and the initial workers, for a server that uses all of them.
     pub fn all(&self, database: &str) -> String {
         self.url_of_several(&(0..=self.workers).collect::<Vec<_>>(), database)
     }
 
-    /// Returns the address of a database on several nodes, for a server that uses all of them.
+    /// Returns the URL of a database on several nodes, for a server that uses all of them.
     pub fn url_of_several(&self, nodes: &[usize], database: &str) -> String {
         let addresses = nodes.iter().map(|&node| self.node(node).address).collect::<Vec<_>>();
         format!("postgres://rowhouse@{}/{database}?load_balance_hosts=random", addresses.join(","))
@@ -142,7 +142,7 @@ impl CitusCluster {
         processes::load(&self.programs, &self.coordinator(database), file);
     }
 
-    /// Kills all processes of a node together, like the loss of its machine. The node stays down until
+    /// Kills all processes of a node together, as if its machine were lost. The node stays down until
     /// [`Self::restart`].
     pub fn kill(&self, node: usize) {
         processes::kill(&self.node(node).process);
@@ -154,13 +154,13 @@ impl CitusCluster {
         self.nodes.lock().unwrap()[node] = started;
     }
 
-    /// Stops all processes of a node until the returned value is dropped, so the node accepts connections but does not
-    /// respond.
+    /// Pauses all processes of a node until the returned value is dropped, so that the node accepts connections but
+    /// does not respond.
     pub fn freeze(&self, node: usize) -> Frozen {
         processes::freeze(&self.node(node).process)
     }
 
-    /// Starts another worker, adds it to a database, where it has no shards yet, and returns its number.
+    /// Starts another worker, adds it to a database (initially without shards), and returns its number.
     pub fn add_worker(&self, database: &str) -> usize {
         let added = Node::parse(&self.command("add"));
         let number = {

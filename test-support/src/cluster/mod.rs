@@ -1,5 +1,5 @@
-//! A PostgreSQL server and a Citus cluster for tests, which stop with the test binary. The tests of a binary share one
-//! of each; each test has its own database.
+//! A PostgreSQL server and a Citus cluster for tests. Both stop when the test binary exits. The tests of a binary share
+//! one of each; each test has its own database.
 
 mod citus;
 mod processes;
@@ -16,17 +16,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The exit code of the script if PostgreSQL is not installed.
 const MISSING: i32 = 77;
 
-/// A running PostgreSQL server. It stops when the test binary ends, even after a crash.
+/// A running PostgreSQL server. It stops when the test binary exits, even after a crash.
 #[derive(Debug)]
 pub struct Cluster {
-    /// The address of its first database.
+    /// The URL of its first database.
     url: String,
     /// The folder of the PostgreSQL programs.
     programs: String,
-    /// The address of the first database of the standby, if there is one.
+    /// The URL of the first database on the standby, if there is a standby.
     standby: Option<String>,
     databases: AtomicU32,
-    /// The script ends when its standard input is closed.
+    /// The script exits when its standard input is closed.
     _stdin: ChildStdin,
     _script: Child,
 }
@@ -43,8 +43,8 @@ impl Drop for OpenTransaction {
     }
 }
 
-/// Runs a script of the repository. Its first line of output signals that it is ready, and it ends when its standard
-/// input is closed.
+/// Runs a script of the repository. The script's first line of output signals that it is ready, and the script exits
+/// when its standard input is closed.
 fn script(name: &str, arguments: &[&str]) -> Child {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts").join(name);
     Command::new(script).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
@@ -87,7 +87,7 @@ impl Cluster {
         Some(Self { url, programs, standby, databases: AtomicU32::new(0), _stdin: stdin, _script: script })
     }
 
-    /// Returns the address of a database for a client that selects the writable one of the two servers.
+    /// Returns the URL of a database, for a client that selects the writable one of the two servers.
     pub fn either(&self, database: &str) -> String {
         let (server, name) = database.rsplit_once('/').unwrap();
         let (_, standby) = self.standby.as_ref().unwrap().rsplit_once('@').unwrap();
@@ -100,13 +100,13 @@ impl Cluster {
         assert_eq!(self.sql(self.standby.as_ref().unwrap(), "SELECT pg_promote()").trim(), "t");
     }
 
-    /// Kills all processes of the server together, like the loss of its machine.
+    /// Kills all processes of the server together, as if its machine were lost.
     pub fn kill(&self) {
         processes::kill(&self.process());
     }
 
-    /// Stops all processes of the server until the returned value is dropped, so the server accepts connections but
-    /// does not respond.
+    /// Pauses all processes of the server until the returned value is dropped, so that the server accepts connections
+    /// but does not respond.
     pub fn freeze(&self) -> Frozen {
         processes::freeze(&self.process())
     }
@@ -116,7 +116,7 @@ impl Cluster {
         self.sql("postgres", "SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)").trim().to_owned()
     }
 
-    /// Creates an empty database and returns its address.
+    /// Creates an empty database and returns its URL.
     pub fn database(&self) -> String {
         let name = format!("test{}", self.databases.fetch_add(1, Ordering::SeqCst));
         self.sql("postgres", &format!("CREATE DATABASE {name}"));
@@ -143,7 +143,7 @@ impl Cluster {
         let output =
             dump.args(["--no-owner", "--no-privileges", "--inserts", url]).stdin(Stdio::null()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        // Commands for PostgreSQL's terminal are not statements.
+        // Omit commands for PostgreSQL's interactive terminal, which are not statements.
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().filter(|line| !line.starts_with('\\')).fold(String::new(), |all, line| all + line + "\n")
     }
@@ -153,7 +153,7 @@ impl Cluster {
         processes::load(&self.programs, url, file);
     }
 
-    /// Runs statements in a database, given by its name or address, and returns their output.
+    /// Runs statements in a database, given by its name or URL, and returns their output.
     pub fn sql(&self, database: &str, statements: &str) -> String {
         let (server, _) = self.url.rsplit_once('/').unwrap();
         let url = if database.contains('/') { database.to_owned() } else { format!("{server}/{database}") };

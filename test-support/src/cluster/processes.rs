@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A server whose processes are stopped. Dropping this resumes them.
+/// A server whose processes are paused. Dropping this value resumes them.
 #[derive(Debug)]
 pub struct Frozen(Vec<String>);
 
@@ -14,22 +14,22 @@ impl Drop for Frozen {
     }
 }
 
-/// Kills a server process and all its children together, like the loss of its machine.
+/// Kills a server process and all its children together, as if its machine were lost.
 pub(super) fn kill(server: &str) {
     signal_family("-9", server);
 }
 
-/// Stops a server process and all its children until the returned value is dropped, so the server accepts connections
-/// but does not respond.
+/// Pauses a server process and all its children until the returned value is dropped, so that the server accepts
+/// connections but does not respond.
 pub(super) fn freeze(server: &str) -> Frozen {
     Frozen(signal_family("-STOP", server))
 }
 
-/// Sends a signal to a server process and then to its children, of which it can no longer start new ones. Returns their
-/// IDs.
+/// Sends a signal to a server process and then to its children, since the process can no longer start new ones. Returns
+/// the IDs of all these processes.
 fn signal_family(name: &str, server: &str) -> Vec<String> {
     let mut family = vec![server.to_owned()];
-    // The children of a dead process are reparented, so they are looked up twice.
+    // The children of a dead process get a new parent, so they are looked up before and after.
     let known = children(server);
     signal(name, &family);
     family.extend(children(server));
@@ -48,12 +48,12 @@ fn children(parent: &str) -> Vec<String> {
     pairs.filter(|(_, of)| of.trim() == parent).map(|(process, _)| process.to_owned()).collect()
 }
 
-/// Sends a signal to processes, some of which may have ended.
+/// Sends a signal to processes, some of which may have exited.
 fn signal(name: &str, processes: &[String]) {
     Command::new("kill").arg(name).args(processes).stderr(Stdio::null()).status().unwrap();
 }
 
-/// Runs statements in the database at an address with psql, and returns their output.
+/// Runs statements with psql in the database at the given URL, and returns their output.
 pub(super) fn sql(programs: &str, url: &str, statements: &str) -> String {
     let mut psql = Command::new(format!("{programs}/psql"));
     psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-c", statements, url]).stdin(Stdio::null());
@@ -62,7 +62,7 @@ pub(super) fn sql(programs: &str, url: &str, statements: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs the statements of a file in the database at an address with psql.
+/// Runs the statements of a file with psql in the database at the given URL.
 pub(super) fn load(programs: &str, url: &str, file: &Path) {
     let mut psql = Command::new(format!("{programs}/psql"));
     psql.args(["--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1", "-f"]).arg(file).arg(url).stdin(Stdio::null());

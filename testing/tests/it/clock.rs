@@ -1,4 +1,4 @@
-//! The clock of the test is the server's time of day.
+//! Tests that the test's clock sets the server's time of day.
 
 use super::*;
 use model::DateTime;

@@ -1,4 +1,4 @@
-//! Request costs, as counts.
+//! Tests of request costs, which are counts.
 
 use super::*;
 use rowhouse_testing::Costs;

@@ -1,4 +1,4 @@
-//! The start and the end of a server.
+//! Tests of the startup and the shutdown of a server.
 
 use super::*;
 use std::net::TcpStream;

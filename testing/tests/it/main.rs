@@ -1,4 +1,4 @@
-//! Tests of the in-process server, used as in real tests.
+//! Tests of the in-process server, which they use as real tests do.
 
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
@@ -49,7 +49,7 @@ impl<'s> DatedClient<'s> {
     }
 }
 
-/// Sends a request without an `Authorization` header; it may be signed in its address.
+/// Sends a request without an `Authorization` header; it may be signed in its URL.
 fn anonymous(server: &TestServer, path_and_query: &str) -> u16 {
     let mut client = Client::connect_as(&server.address().to_string(), &Account::development()).unwrap();
     let head = format!(

@@ -1,4 +1,4 @@
-//! The settings of the builder.
+//! Tests of the builder's settings.
 
 use super::*;
 

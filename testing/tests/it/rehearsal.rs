@@ -1,4 +1,4 @@
-//! Cloud conditions that take time, to the second by the test's clock.
+//! Tests of cloud conditions that take time, accurate to the second by the test's clock.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn start(rehearsal: &str) -> Result<TestServer, rowhouse_testing::Error> {
     Ok(server)
 }
 
-/// Returns the value just before this many seconds have passed, and just after.
+/// Returns the value just before the given number of seconds has passed, and just after.
 fn before_and_after<T>(server: &TestServer, seconds: u64, mut look: impl FnMut() -> T) -> (T, T) {
     server.clock().advance(Duration::new(seconds - 1, 999_999_900));
     let before = look();

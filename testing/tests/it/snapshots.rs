@@ -1,4 +1,4 @@
-//! Saving and restoring snapshots.
+//! Tests of saving and restoring snapshots.
 
 use super::*;
 

@@ -15,14 +15,14 @@ Examples:
   rowhouse backup --verify /mnt/backup/rowhouse
       reads all backups and checks every hash
 
-The first backup writes everything. Each later backup writes only what has changed, but is just as \
+The first backup writes all data. Each later backup writes only data that has changed, but is just as \
 complete: it can be restored without the others.
 
 While a server runs, the command gets a snapshot from it through a socket in the data folder, which only the owner of the \
-folder may use; requests to the server do not wait for it. Run the command as the same user as the server. An interrupted \
-backup is not listed, and the next one reuses the data that it wrote.
+folder may use; requests to the server do not wait for the backup. Run the command as the same user as the server. An interrupted \
+backup is not listed, and the next backup reuses the data that it wrote.
 
-A backup contains all data, unencrypted. It contains no accounts and keys, because the data folder has none.
+A backup contains all data, unencrypted. It contains no accounts and no keys, because the data folder has none.
 
 For data in PostgreSQL, use the tools of PostgreSQL, such as pg_dump or continuous archiving.";
 
@@ -32,14 +32,14 @@ Examples:
   rowhouse restore --from /mnt/backup/rowhouse --data /var/lib/rowhouse-new
       the newest backup, into a missing or empty folder
   rowhouse restore --from /mnt/backup/rowhouse --at 2031-03-01T09:30:00Z --data ./as-it-was
-      the newest backup at or before this instant
+      the newest backup from this time or earlier
   rowhouse restore --from /mnt/backup/rowhouse --table Cars=CarsBefore --data ./some
-      only one table, under another name
+      only one table, under a different name
   rowhouse restore --from /mnt/backup/rowhouse --table Cars=CarsBefore --into http://127.0.0.1:10002/orchard --into-key-file key
       the same, into a running server, where entities get new Timestamps
 
 Entities keep their Timestamps and ETags. All data is verified as it is read. A server refuses to open the folder until \
-all data is on disk; after an interruption, run the restore again with the same folder.";
+all data is on disk. After an interruption, run the same restore again with the same folder.";
 
 /// The options of `backup` as given, without validation or defaults.
 #[derive(Debug, Args)]
@@ -57,8 +57,8 @@ pub struct BackupArgs {
     #[arg(long, env = "ROWHOUSE_BACKUP_TO", value_name = "REPOSITORY", required_unless_present_any = ["list", "verify"])]
     pub(super) to: Option<PathBuf>,
 
-    /// Keep only the newest COUNT backups: when the new backup is complete, remove older ones and data that only they
-    /// need
+    /// Keep only the newest COUNT backups: when the new backup is complete, remove older backups and the data that only
+    /// they need
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) keep: Option<u32>,
 
@@ -105,11 +105,11 @@ pub struct RestoreArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "at")]
     pub(super) backup: Option<String>,
 
-    /// Restore the newest backup at or before this instant, such as 2031-03-01T09:30:00Z
+    /// Restore the newest backup from this time or earlier, such as 2031-03-01T09:30:00Z
     #[arg(long, value_name = "TIME")]
     pub(super) at: Option<String>,
 
-    /// Restore only this table, optionally under another name; can be repeated
+    /// Restore only this table, optionally under a different name; can be repeated
     ///
     /// If the backup has several accounts, use ACCOUNT/NAME.
     #[arg(long = "table", value_name = "NAME[=NEW]")]

@@ -1,7 +1,7 @@
 //! Creates a backup from a snapshot: splits the entities into chunks, stores the new ones, and adds the manifest.
 //!
-//! Memory is bounded: only a few chunks wait for the threads that hash, compress and write them, and reading the
-//! snapshot waits for those.
+//! Memory is bounded: only a few chunks wait for the threads that hash, compress and write them. If more chunks would
+//! have to wait, reading the snapshot pauses.
 
 use super::repository::{
     BackupManifest, ChunkContent, ChunkEntry, Chunker, ENTITY_OVERHEAD_BYTES, Repository, StoredChunk, TableContent,
@@ -31,14 +31,14 @@ pub(super) struct BackupSummary {
     pub(super) bytes: u64,
     pub(super) chunks: u64,
     pub(super) new_chunks: u64,
-    /// The size of the files of new chunks, in bytes.
+    /// The total size of the files of new chunks, in bytes.
     pub(super) new_bytes: u64,
 }
 
 /// The index of a table, and the index of a chunk in it.
 type ChunkPosition = (usize, usize);
 
-/// Creates a backup from a snapshot. `stop` ends it early with an error.
+/// Creates a backup from a snapshot. Setting `stop` cancels this with an error.
 pub(super) fn create(
     input: impl Read,
     repository: &Repository,
@@ -81,13 +81,13 @@ struct Assembly {
     /// `None` once all chunks have been sent.
     jobs: Option<SyncSender<(ChunkPosition, ChunkContent)>>,
     stored: Receiver<anyhow::Result<(ChunkPosition, StoredChunk)>>,
-    /// The chunks of each table; `None` until they are stored.
+    /// The chunks of each table; a chunk is `None` until it is stored.
     chunks: Vec<Vec<Option<ChunkEntry>>>,
     summary: BackupSummary,
 }
 
 impl Assembly {
-    /// Reads the whole snapshot. Returns the manifest, still without chunks.
+    /// Reads the whole snapshot. Returns the manifest, which does not contain the chunks yet.
     fn receive(&mut self, input: impl Read, progress: &Progress, stop: &AtomicBool) -> anyhow::Result<BackupManifest> {
         let mut frames = FrameReader::new(input);
         let header = frames.header()?;
@@ -148,14 +148,14 @@ impl Assembly {
         Ok(())
     }
 
-    /// Passes a chunk of the last table to the writer threads, and records those that they have stored.
+    /// Passes a chunk of the last table to the writer threads, and records the chunks that they have stored.
     fn send(&mut self, content: ChunkContent) -> anyhow::Result<()> {
         let table = self.chunks.len().saturating_sub(1);
         let chunks = self.chunks.last_mut().context("a chunk before the first table")?;
         let position = (table, chunks.len());
         chunks.push(None);
         let jobs = self.jobs.as_ref().context("a chunk after the last one")?;
-        jobs.send((position, content)).map_err(|_| anyhow!("the chunk writer threads have ended"))?;
+        jobs.send((position, content)).map_err(|_| anyhow!("the chunk writer threads have stopped"))?;
         while let Ok(result) = self.stored.try_recv() {
             self.record(result)?;
         }

@@ -14,7 +14,7 @@ use store::{SnapshotTable, TableKey};
 struct BackupTable {
     table: SnapshotTable,
     content: TableContent,
-    /// The end of the last page, so that the next one does not read its chunk again.
+    /// The end of the last page, kept so that the next page does not read the same chunk again.
     last_page: Mutex<Option<PageEnd>>,
 }
 
@@ -27,7 +27,7 @@ struct PageEnd {
 
 pub(super) struct BackupSource {
     repository: Repository,
-    /// By account and case-folded name.
+    /// The tables, by account and case-folded name.
     tables: HashMap<(AccountName, String), BackupTable>,
 }
 

@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 #[derive(Debug)]
 pub(super) struct ListedBackup {
     id: String,
-    /// Its manifest, or a description of the damage.
+    /// The backup's manifest, or a description of the damage.
     manifest: Result<BackupManifest, String>,
-    /// The size of the chunks that no earlier backup has, in bytes.
+    /// The size of the chunks that no earlier backup contains, in bytes.
     added_bytes: u64,
 }
 

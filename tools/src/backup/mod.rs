@@ -1,9 +1,9 @@
-//! `rowhouse backup` and `rowhouse restore`: snapshots of all data in a data folder, kept in a repository that grows
-//! only by what has changed.
+//! `rowhouse backup` and `rowhouse restore`: snapshots of all data in a data folder, kept in a repository to which each
+//! backup adds only the data that has changed.
 //!
 //! `snapshot/` gets a snapshot of the folder. `create.rs` splits it into chunks and stores them in `repository/`.
-//! `read.rs` reads them for `restore.rs`, and `endpoint.rs` for a copy. `docs/backup-format.md` describes the files.
-//! This module must not know how an engine stores its data.
+//! `read.rs` reads the chunks for `restore.rs`, and `endpoint.rs` reads them for a copy. `docs/backup-format.md`
+//! describes the files. This module must not know how an engine stores its data.
 
 mod args;
 mod create;
@@ -60,8 +60,8 @@ pub fn run_backup(args: &BackupArgs) -> anyhow::Result<ExitCode> {
 fn back_up(args: &BackupArgs) -> anyhow::Result<()> {
     ensure!(
         args.data.is_some() || args.store.is_none(),
-        "back up data in a database with the tools of the database: pg_dump takes a snapshot while servers run, and an \
-         archive of the write-ahead log restores any instant (docs/backup.md). To back up a data folder, pass it with --data"
+        "back up data in a database with the tools of the database: pg_dump takes a snapshot while servers run, and with an \
+         archive of the write-ahead log, you can restore any point in time (docs/backup.md). To back up a data folder, pass it with --data"
     );
     let data = args.data.as_deref().unwrap_or(Path::new("rowhouse-data"));
     let to = args.to.as_deref().context("pass the folder for the backups with --to")?;
@@ -78,7 +78,7 @@ fn back_up(args: &BackupArgs) -> anyhow::Result<()> {
         (Some(count), Some(repository)) => repository.remove_old(usize::try_from(count)?, &summary.id),
         _ => Ok(RemovedData::default()),
     };
-    // The backup is complete, even if removing old ones fails.
+    // The backup is complete, even if removing old backups fails.
     let removed = removal.as_ref().copied().unwrap_or_default();
     if args.json {
         print(&format_args!("{}\n", summary_json(&summary, removed, began)))?;
@@ -182,7 +182,7 @@ fn restore_tables(
     let from_name = format!("backup {id}: {}", args.tables.join(" "));
     let restore = TableRestore { into, key_file: args.into_key_file.as_deref(), from_name, tables };
     if !block_on(restore.run(Arc::new(BackupSource::new(repository, manifest)?)))? {
-        // The address may contain a secret.
+        // The URL may contain a secret.
         bail!("after the restore, the target of --into differs from the backup; another client may be writing to it");
     }
     Ok(())
@@ -195,7 +195,7 @@ fn parse_instant(text: &str) -> anyhow::Result<DateTime> {
 /// Returns true if a path is inside a folder. Neither has to exist.
 fn is_inside(path: &Path, folder: &Path) -> bool {
     let Ok(folder) = folder.canonicalize() else { return false };
-    // The ancestors of a relative path end below the current folder.
+    // The ancestors of a relative path do not reach above the current folder.
     let Ok(path) = std::path::absolute(path) else { return false };
     let existing = path.ancestors().find_map(|ancestor| ancestor.canonicalize().ok());
     existing.is_some_and(|path| path.starts_with(&folder))

@@ -8,14 +8,14 @@ use model::DateTime;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-/// The maximum number of chunks that are read ahead.
+/// The maximum number of chunks that are read in advance.
 const CHUNKS_AHEAD_MAX: usize = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BackupChoice {
     Latest,
     Named(String),
-    /// The newest one at or before this instant.
+    /// The newest backup from the given time or earlier.
     At(DateTime),
 }
 
@@ -30,11 +30,11 @@ impl BackupChoice {
                 Ok((id.clone(), repository.manifest(id)?))
             }
             Self::At(instant) => {
-                // The names contain the times, so later backups need not be read and may be damaged.
+                // The names contain the times, so backups after that time need not be read and may be damaged.
                 let last = name_of_time(*instant);
                 let id = ids.iter().rev().find(|id| id.split('-').next().is_some_and(|time| time <= last.as_str()));
                 let id = id.with_context(|| {
-                    format!("there is no backup at or before {instant}; rowhouse backup --list shows the existing ones")
+                    format!("there is no backup from {instant} or earlier; rowhouse backup --list shows the existing ones")
                 })?;
                 Ok((id.clone(), repository.manifest(id)?))
             }
@@ -44,8 +44,8 @@ impl BackupChoice {
 
 /// Reads a table, and passes its entities to the sink in order: the key inside the table, and the record.
 ///
-/// Hashes, key order, each key and each record are checked before the sink sees an entity; counts are checked
-/// afterwards.
+/// The hashes, the key order, each key and each record are checked before the sink sees an entity; the counts are
+/// checked afterwards.
 pub(super) fn each_entity_of_table(
     repository: &Repository,
     table: &TableContent,
@@ -79,7 +79,7 @@ pub(super) fn each_entity_of_table(
     Ok(())
 }
 
-/// Reads the chunks of a table in order, some of them ahead.
+/// Reads the chunks of a table in order, a few of them in advance.
 fn each_chunk(
     repository: &Repository,
     table: &TableContent,
@@ -90,7 +90,7 @@ fn each_chunk(
         scope.spawn(move || {
             for entry in &table.chunks {
                 if ahead.send((entry, repository.chunk(entry))).is_err() {
-                    // The receiver stopped with an error.
+                    // The receiver has stopped because of an error.
                     return;
                 }
             }

@@ -15,7 +15,7 @@ pub(super) struct RestoreSummary {
     pub(super) entities: u64,
 }
 
-/// Restores into a folder. `stop` ends it early with an error; servers then refuse the folder.
+/// Restores into a folder. Setting `stop` cancels this with an error; servers then refuse the folder.
 pub(super) fn restore(
     repository: &Repository,
     manifest: &BackupManifest,
@@ -28,7 +28,7 @@ pub(super) fn restore(
     let last_stamp = manifest.last_stamp()?;
     progress.set_tables(wanted.len());
     let mut restored = RestoredFolder::begin(folder)?;
-    // Service properties are restored only if all tables are.
+    // Service properties are restored only if all tables are restored.
     let accounts = if selection.is_all() { manifest.accounts.as_slice() } else { &[] };
     for entry in accounts {
         let (account, properties) = entry.decode()?;

@@ -1,4 +1,4 @@
-//! The tables of a backup to restore, and their new names.
+//! The tables of a backup that are to be restored, and their new names.
 
 use super::repository::{BackupManifest, TableContent};
 use crate::names::{parse_account, parse_table};
@@ -16,7 +16,7 @@ struct TableRequest {
     new_name: TableName,
 }
 
-/// The values of `--table`; without any, all tables are restored.
+/// The values of `--table`; if there are none, all tables are restored.
 #[derive(Debug, Default)]
 pub(super) struct RestoreSelection(Vec<TableRequest>);
 
@@ -64,7 +64,7 @@ impl RestoreSelection {
             };
             let mut found = tables.iter().filter(|(_, table)| is_requested(table));
             let Some((content, table)) = found.next() else { bail!("the backup has no table '{}'", request.name) };
-            ensure!(found.next().is_none(), "several accounts have a table '{0}': write ACCOUNT/{0}", request.name);
+            ensure!(found.next().is_none(), "several accounts have a table '{0}': pass ACCOUNT/{0}", request.name);
             let mut target = table.clone();
             target.table.name = request.new_name.clone();
             let is_new = names.insert((target.table.account.clone(), target.table.name.folded().to_owned()));

@@ -16,7 +16,7 @@ struct VerificationReport {
     backups: u64,
     /// The number of distinct chunks.
     chunks: u64,
-    /// The size of their files.
+    /// The total size of the chunks' files.
     bytes: u64,
     /// The damaged backups, with the problems of each.
     damaged: BTreeMap<String, Vec<String>>,
@@ -40,7 +40,7 @@ struct Verification<'a> {
     bytes: u64,
 }
 
-/// Verifies all backups in a repository, and prints the problems. Returns true if there are none.
+/// Verifies all backups in a repository, and prints the problems. Returns true if there are no problems.
 pub(crate) fn verify(path: &Path, is_quiet: bool, as_json: bool) -> anyhow::Result<bool> {
     let repository = Repository::open(path)?;
     let report = run_blocking("verifying", is_quiet, move |progress, stop| read_all(&repository, progress, stop))?;
@@ -90,7 +90,7 @@ impl Verification<'_> {
             record(account.decode().map(drop));
         }
         record(manifest.instant().map(drop));
-        // If it is invalid, no entity counts as too late.
+        // If this Timestamp is invalid, no entity counts as too late.
         let last_stamp = manifest.last_stamp();
         let latest = last_stamp.as_ref().map_or(DateTime::MAX, |stamp| *stamp);
         record(last_stamp.map(drop));
@@ -135,7 +135,7 @@ impl Verification<'_> {
     }
 }
 
-/// Checks all of a chunk.
+/// Checks all entities of a chunk.
 fn summarize(content: &[u8]) -> anyhow::Result<ChunkSummary> {
     let mut summary: Option<ChunkSummary> = None;
     each_entity(content, |entity| {

@@ -12,7 +12,7 @@ const ATTEMPTS_MAX: u32 = 3;
 /// The variable that replaces `--endpoint`.
 const ENDPOINT_VARIABLE: &str = "ROWHOUSE_ENDPOINT";
 
-/// Variables that may hold a connection string; the first one that is set is used.
+/// Variables that may contain a connection string; the first one that is set is used.
 const CONNECTION_STRING_VARIABLES: [&str; 2] = ["ROWHOUSE_CONNECTION_STRING", "AZURE_STORAGE_CONNECTION_STRING"];
 
 /// The end of the help of every command.
@@ -30,7 +30,7 @@ or has a different ETag."
 }
 pub(super) use connection_help;
 
-/// The options that all these commands share.
+/// The options that these commands share.
 #[derive(Debug, Args)]
 #[allow(clippy::doc_markdown, reason = "the comments are the help text, which must not contain backticks")]
 pub(super) struct ConnectionArgs {

@@ -9,8 +9,7 @@ use model::name::PARTITION_KEY;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Returns the number of entities that match. Up to `parallel` ranges are read concurrently. Stops at the first
-/// failure.
+/// Returns the number of matching entities. Reads up to `parallel` ranges concurrently, and stops at the first failure.
 pub(super) async fn count(
     service: &TableService,
     table: &str,
@@ -75,7 +74,7 @@ mod tests {
     impl PageReader for Observed {
         async fn page(&self, query: &Query, from: Option<&Continuation>, limit: usize) -> anyhow::Result<Page> {
             let left = self.pages_left.fetch_sub(1, Ordering::Relaxed);
-            anyhow::ensure!(left > 0, "the service is gone");
+            anyhow::ensure!(left > 0, "the service is down");
             let current = self.current.fetch_add(1, Ordering::Relaxed) + 1;
             self.most.fetch_max(current, Ordering::Relaxed);
             // Let all other tasks run until they wait.
@@ -119,7 +118,7 @@ mod tests {
         for pages in [0, 1, pages / 2, pages - 1] {
             observed.pages_left.store(pages, Ordering::Relaxed);
             let error = count_ranges(&reader, None, 4).await.unwrap_err();
-            assert_eq!(error.to_string(), "the service is gone");
+            assert_eq!(error.to_string(), "the service is down");
         }
     }
 }

@@ -23,9 +23,9 @@ Examples:
   rowhouse entity query cars --output jsonl | jq .Weight
   rowhouse entity get cars kestrel 0007
   rowhouse entity put cars kestrel 0007 Model=Kestrel Doors:Int32=4 Weight:Double=981.5
-      replaces or inserts the entity, and prints the new ETag
+      replaces or inserts the entity, and prints its new ETag
   rowhouse entity put cars kestrel 0007 Doors:Int32=5 --merge
-      sets this property and keeps the others
+      sets this property and keeps the other properties
   rowhouse entity put cars --json '{\"PartitionKey\":\"kestrel\",\"RowKey\":\"0008\",\"Doors\":2}' --insert
   rowhouse entity put cars kestrel 0007 Doors:Int32=3 --merge --if-match \"$ETAG\"
       only if the entity has not been changed in the meantime
@@ -110,7 +110,7 @@ enum Action {
         #[command(flatten)]
         address: Address,
 
-        /// Delete it only if it still has this ETag [default: regardless of its ETag]
+        /// Delete the entity only if it still has this ETag [default: regardless of its ETag]
         #[arg(long, value_name = "ETAG", default_value = "*", hide_default_value = true)]
         if_match: String,
 
@@ -147,7 +147,7 @@ struct PutArgs {
     /// Name of the table
     table: String,
 
-    /// Partition key; with --json it may be in the JSON
+    /// Partition key; with --json, it may be in the JSON instead
     #[arg(requires = "row", allow_negative_numbers = true)]
     partition: Option<String>,
 
@@ -167,15 +167,15 @@ struct PutArgs {
     #[arg(long, conflicts_with_all = ["replace", "merge"])]
     insert: bool,
 
-    /// Replace all its properties; this is the default
+    /// Replace all properties of the entity; this is the default
     #[arg(long, conflicts_with = "merge")]
     replace: bool,
 
-    /// Set the given properties, and keep the others
+    /// Set the given properties, and keep the other properties
     #[arg(long)]
     merge: bool,
 
-    /// Write it only if it still has this ETag; * requires only that it exists
+    /// Write the entity only if it still has this ETag; * requires only that it exists
     #[arg(long, value_name = "ETAG", conflicts_with = "insert")]
     if_match: Option<String>,
 }

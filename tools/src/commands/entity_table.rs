@@ -2,8 +2,8 @@
 //!
 //! Each page is laid out separately, so the first entities appear immediately and at most one page is in memory. The
 //! header is repeated when the columns change. The library aligns and truncates cells by the display width of their
-//! characters. This module decides which columns to show, because the library would wrap cells into columns of one
-//! character.
+//! characters. This module decides which columns to show; if it showed too many, the library would wrap cells in
+//! columns that are one character wide.
 
 use crate::formats::{Columns, write_value};
 use crate::terminal::escaped;
@@ -22,7 +22,7 @@ const GAP: u16 = 2;
 pub(super) struct EntityTable {
     /// `None` for unlimited width.
     width: Option<usize>,
-    /// The names in the last header, and the widths of its columns.
+    /// The names of the columns in the last header; `widths` contains their widths.
     header: Vec<String>,
     widths: Vec<usize>,
     /// The names of columns that were left out.
@@ -31,7 +31,7 @@ pub(super) struct EntityTable {
 }
 
 impl EntityTable {
-    /// Returns a table of at most this width.
+    /// Returns a table of at most the given width.
     pub(super) fn new(width: Option<usize>) -> Self {
         Self { width, ..Self::default() }
     }
@@ -47,7 +47,7 @@ impl EntityTable {
         let names = [PARTITION_KEY, ROW_KEY].into_iter().chain(columns.names().iter().map(String::as_str));
         let mut names: Vec<String> = names.chain([TIMESTAMP]).map(|name| escaped(name).into_owned()).collect();
         let mut table = Table::new();
-        // A delimiter that no cell contains, so that cells can be cut inside words.
+        // A word delimiter that no cell contains, so that cells can be cut inside words.
         table.load_style(presets::NOTHING).set_delimiter('\0').add_row(names.clone());
         for entity in entities {
             let mut row = Row::from(cells(entity, &columns));

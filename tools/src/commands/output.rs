@@ -22,7 +22,7 @@ pub(super) enum OutputFormat {
 }
 
 impl OutputFormat {
-    /// Returns the chosen format, or else a table on a terminal and JSON lines elsewhere.
+    /// Returns the chosen format. By default, this is a table on a terminal and JSON Lines elsewhere.
     pub(super) fn or_default(chosen: Option<Self>) -> Self {
         chosen.unwrap_or(if std::io::stdout().is_terminal() { Self::Table } else { Self::Jsonl })
     }
@@ -39,7 +39,7 @@ fn csv_out() -> LinesForPeople<StdoutLock<'static>> {
     LinesForPeople { is_terminal: out.is_terminal(), out: out.lock() }
 }
 
-/// Returns the width of the terminal, if the output is one.
+/// Returns the width of the terminal, if the output is a terminal.
 fn width() -> Option<usize> {
     if !std::io::stdout().is_terminal() {
         return None;
@@ -91,7 +91,7 @@ impl EntityOutput {
         write_out(&text)
     }
 
-    /// Writes the end, after the last page.
+    /// Writes the closing text after the last page.
     pub(super) fn end(self) -> anyhow::Result<()> {
         match self {
             Self::Table(table) => write_out(table.footer().as_bytes()),

@@ -35,14 +35,14 @@ impl ServiceError {
         let Some(refusal) = self.error.refusal() else {
             let is_unreachable = matches!(self.error, Error::Unreachable { .. });
             return is_unreachable.then_some(
-                "is a server running there? Start one with 'rowhouse serve', or choose another one with --endpoint",
+                "is a server running there? Start one with 'rowhouse serve', or choose a different server with --endpoint",
             );
         };
         Some(match refusal.code.as_str() {
             "TableNotFound" => {
                 "create it with 'rowhouse table create', or list the existing tables with 'rowhouse table list'"
             }
-            "AccountRequiresHttps" => "the server uses HTTPS on this port: start the address with https://",
+            "AccountRequiresHttps" => "the server uses HTTPS on this port: start the URL with https://",
             "AuthenticationFailed" => {
                 "the key or signature does not belong to this account or has expired, or the clock of this machine is wrong"
             }
@@ -50,7 +50,7 @@ impl ServiceError {
                 "the shared access signature or the address of this machine does not allow it"
             }
             "EntityAlreadyExists" => "omit --insert to replace it, or use --merge to change it",
-            "UpdateConditionNotSatisfied" => "the entity has changed: read it again to get its new ETag",
+            "UpdateConditionNotSatisfied" => "the entity has changed: read it to get its new ETag",
             _ => return None,
         })
     }

@@ -43,11 +43,11 @@ enum Action {
     /// List the tables of the account
     #[command(after_long_help = TABLE_EXAMPLES)]
     List {
-        /// List only tables whose names begin with this prefix; it may end with an asterisk
+        /// List only tables whose names begin with this prefix, which may end with an asterisk
         #[arg(value_name = "PREFIX")]
         prefix: Option<String>,
 
-        /// Format of the output; table is one name per line
+        /// Format of the output; 'table' prints one name per line
         #[arg(long, short, value_enum, default_value = "table")]
         output: OutputFormat,
     },

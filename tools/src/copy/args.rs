@@ -25,7 +25,7 @@ Where to copy from and to:
   DefaultEndpointsProtocol=...;AccountName=...  a connection string; better in ROWHOUSE_FROM or ROWHOUSE_TO, because
                                                 other users of the machine can read the command line
 
-Credentials: a service needs an account key or a shared access signature (the token, its URL or a connection string) in \
+Credentials: a service needs an account key or a shared access signature (a token, a URL or a connection string) in \
 ROWHOUSE_FROM_KEY or ROWHOUSE_TO_KEY, or in the file given by --from-key-file or --to-key-file. The development account \
 needs none. A signature cannot read or set table policies: add --skip-policies.
 
@@ -74,7 +74,8 @@ pub struct CopyArgs {
     #[arg(long, value_name = "COUNT", default_value_t = PARALLEL_DEFAULT, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(super) parallel: u16,
 
-    /// Write into tables that already have entities: entities with the same keys are replaced, the others are kept
+    /// Write into tables that already contain entities: entities with the same keys are replaced, other entities are
+    /// kept
     #[arg(long)]
     pub(super) overwrite: bool,
 
@@ -86,7 +87,7 @@ pub struct CopyArgs {
     #[arg(long)]
     pub(super) skip_properties: bool,
 
-    /// Do not compare both sides at the end
+    /// Do not compare both sides after the copy
     #[arg(long, conflicts_with = "verify_only")]
     pub(super) no_verify: bool,
 

@@ -1,7 +1,7 @@
 //! `rowhouse copy`: copies all data from one endpoint to another, between engines and services.
 //!
 //! `plan.rs` determines what to copy, `transfer.rs` copies it, `state.rs` records the progress, and `verify.rs`
-//! compares both sides at the end. This module must not know what kind of endpoint it works on.
+//! compares both sides after the copy. This module must not know what kinds of endpoints it works on.
 
 mod args;
 mod plan;
@@ -27,7 +27,7 @@ use tokio::sync::Semaphore;
 use transfer::{Transfer, prepare};
 use verify::{Comparison, Differences};
 
-/// Runs `rowhouse copy`. Returns a failure exit code if the sides differ at the end.
+/// Runs `rowhouse copy`. Returns a failure exit code if the sides differ after the copy.
 pub fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
     let is_equal = block_on(copy(args))?;
     Ok(if is_equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -42,8 +42,8 @@ async fn copy(args: &CopyArgs) -> anyhow::Result<bool> {
     let from = read_location(EndpointOption::From, &args.from, args.from_key_file.as_deref())?;
     let to = read_location(EndpointOption::To, &args.to, args.to_key_file.as_deref())?;
     let endpoints = CopyEndpoints { from: from.to_string(), to: to.to_string() };
-    ensure!(endpoints.from != endpoints.to, "--from and --to are the same place: {}", endpoints.from);
-    // From here on, a signal ends the copy cleanly.
+    ensure!(endpoints.from != endpoints.to, "--from and --to are the same: {}", endpoints.from);
+    // From here on, a signal stops the copy cleanly.
     let stop = stop_signal()?;
     let state = if args.verify_only { None } else { Some(Arc::new(CopyState::open(args.state.clone(), endpoints)?)) };
     let from = open_endpoint(EndpointOption::From, from, true, args.parallel).await?;
@@ -68,7 +68,7 @@ async fn copy(args: &CopyArgs) -> anyhow::Result<bool> {
     Ok(is_equal)
 }
 
-/// A copy of tables and their policies into new or empty tables, compared at the end.
+/// A copy of tables and their policies into new or empty tables. Both sides are compared after the copy.
 #[derive(Debug)]
 pub(crate) struct TableRestore<'a> {
     /// The endpoint to copy into, in the format of `--into`.
@@ -81,7 +81,7 @@ pub(crate) struct TableRestore<'a> {
 }
 
 impl TableRestore<'_> {
-    /// Copies the tables. Returns true if both sides are equal at the end.
+    /// Copies the tables. Returns true if both sides are equal after the copy.
     pub(crate) async fn run(self, from: Arc<dyn Source>) -> anyhow::Result<bool> {
         let to = read_location(EndpointOption::Into, self.into, self.key_file)?;
         let stop = stop_signal()?;
@@ -120,7 +120,7 @@ struct CopyRun {
 }
 
 impl CopyRun {
-    /// Copies and verifies until done or stopped by a signal. Returns true if both sides are equal.
+    /// Copies and verifies until this is done or a signal stops it. Returns true if both sides are equal.
     async fn run(
         &self,
         plan: impl Future<Output = anyhow::Result<Plan>>,

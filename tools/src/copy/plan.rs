@@ -1,4 +1,4 @@
-//! Determines which tables are copied, and where to.
+//! Determines which tables are copied, and to where.
 
 use crate::endpoints::{Source, TableSelection, list_accounts};
 use anyhow::{bail, ensure};
@@ -14,7 +14,7 @@ pub(crate) struct TableCopy {
 }
 
 impl TableCopy {
-    /// Returns the name of the table in the state file: account and table of the source.
+    /// Returns the name of the table in the state file, which consists of the account and the table of the source.
     pub(super) fn name(&self) -> String {
         format!("{}/{}", self.from.account, self.from.name)
     }
@@ -52,7 +52,7 @@ impl Plan {
         Ok(Self { accounts: accounts.into_iter().collect(), tables })
     }
 
-    /// Finds the tables of the source, and where they go in the target.
+    /// Finds the tables of the source, and determines the target of each.
     pub(super) async fn make(from: &dyn Source, to: &dyn Source, selection: &CopySelection) -> anyhow::Result<Self> {
         let accounts = accounts(from, to, selection).await?;
         let mut tables = Vec::new();
@@ -78,7 +78,7 @@ async fn accounts(
 ) -> anyhow::Result<Vec<(AccountName, AccountName)>> {
     let mut accounts = from.accounts().await?;
     if let Some(wanted) = &selection.account {
-        ensure!(accounts.contains(wanted), "--from has no account '{wanted}'; it has {}", list_accounts(&accounts));
+        ensure!(accounts.contains(wanted), "--from has no account '{wanted}'; its accounts are {}", list_accounts(&accounts));
         accounts.retain(|account| account == wanted);
     }
     let target = match (to.only_account(), &selection.to_account) {
@@ -140,7 +140,7 @@ pub(super) mod tests {
             assert_eq!(targets.join(" "), expected);
         }
         for (selection, expected) in [
-            (selection(Some("ghost"), None, &[]), "it has apple, melon"),
+            (selection(Some("ghost"), None, &[]), "its accounts are apple, melon"),
             (selection(None, Some("pear"), &[]), "--account"),
             (selection(None, None, &["cars", "trucks"]), "no table 'trucks'"),
         ] {

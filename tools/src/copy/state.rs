@@ -1,4 +1,4 @@
-//! The progress of a copy, in a file that survives the end of the program.
+//! The progress of a copy, in a file, so that another run can continue it.
 //!
 //! Invariants:
 //!
@@ -12,7 +12,7 @@ use client::Continuation;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-pub(super) const COMMAND: Command = Command { name: "copy", format: 1, advice: "choose another file with --state" };
+pub(super) const COMMAND: Command = Command { name: "copy", format: 1, advice: "choose a different file with --state" };
 
 /// The endpoints of a copy, without secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub(super) struct CopyEndpoints {
 pub(super) struct CopyProgress {
     pub(super) is_done: bool,
     pub(super) entities: u64,
-    /// Where the next page begins; `None` for the first page.
+    /// The position where the next page begins; `None` for the first page.
     next_partition: Option<String>,
     next_row: Option<String>,
 }
@@ -40,14 +40,14 @@ impl CopyProgress {
 pub(super) type CopyState = StateFile<CopyEndpoints, CopyProgress>;
 
 impl CopyState {
-    /// Reads the state file, if it exists: the given one, or the default one for these endpoints.
+    /// Reads the state file, if it exists. Without a given path, uses the default path for these endpoints.
     pub(super) fn open(path: Option<PathBuf>, endpoints: CopyEndpoints) -> anyhow::Result<Self> {
         let path = path.unwrap_or_else(|| COMMAND.default_path(&endpoints.from, &endpoints.to));
         let shown = path.display().to_string();
         Self::read_or_new(COMMAND, Some(path), endpoints, |known, given| {
             ensure!(
                 known == given,
-                "the state file {shown} belongs to a copy from {} to {}; choose another file with --state, or delete \
+                "the state file {shown} belongs to a copy from {} to {}; choose a different file with --state, or delete \
                  this one if that copy is no longer needed",
                 known.from,
                 known.to
@@ -56,7 +56,7 @@ impl CopyState {
         })
     }
 
-    /// Forgets a table, so that it is copied from the beginning.
+    /// Discards the progress of a table, so that it is copied from the beginning.
     pub(super) fn forget(&self, table: &TableCopy) -> anyhow::Result<()> {
         let name = table.name();
         if self.table(&name).is_some() {
@@ -73,7 +73,8 @@ impl CopyState {
         })
     }
 
-    /// Records that a page was written, and where the next one begins. Without a next page, the table is done.
+    /// Records that a page was written, and where the next page begins. If there is no next page, the table is
+    /// complete.
     pub(super) fn advance(&self, table: &TableCopy, entities: u64, next: Option<&Continuation>) -> anyhow::Result<()> {
         self.update(Save::WhenDue, |_, tables| {
             let table = tables.entry(table.name()).or_default();

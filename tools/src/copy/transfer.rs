@@ -1,6 +1,7 @@
 //! Copies tables: several in parallel, page by page, with the transactions of a page in parallel.
 //!
-//! Memory is bounded: each table that is being copied has at most two pages, one being written and one being read.
+//! Memory is bounded: each table that is being copied has at most two pages in memory, one being written and one being
+//! read.
 
 use super::plan::{Plan, TableCopy};
 use super::state::CopyState;
@@ -50,7 +51,7 @@ pub(super) async fn prepare(to: &dyn Endpoint, state: &CopyState, plan: &Plan, o
     for table in &plan.tables {
         let exists = existing.get(&table.to.account).is_some_and(|tables| tables.contains(table.to.name.folded()));
         if !exists {
-            // What an earlier run wrote is gone with the table.
+            // The table no longer exists, and with it the data that an earlier run wrote.
             state.forget(table)?;
         } else if state.table(&table.name()).is_none() && !overwrite && !is_empty(to, &table.to).await? {
             full.push(table.to.name.as_str());
@@ -123,7 +124,7 @@ impl Transfer {
         }
     }
 
-    /// Writes a page. All of it is acknowledged when this returns.
+    /// Writes a page. When this returns, the target has acknowledged the whole page.
     async fn write(self: &Arc<Self>, table: &TableCopy, entities: Vec<PropertyBag>) -> anyhow::Result<()> {
         let mut running = JoinSet::new();
         for transaction in group_into_transactions(entities, |entity| entity) {

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use store::TableKey;
 use tokio::sync::mpsc;
 
-/// The maximum number of differences that are listed. All are counted.
+/// The maximum number of differences that are listed. All differences are counted.
 const LISTED_MAX: usize = 10;
 
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl Differences {
         self.count == 0
     }
 
-    /// Returns a line for each listed difference, and one with the number of the others.
+    /// Returns a line for each listed difference, and a line with the number of other differences.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
         let more = Some(self.count - self.listed.len() as u64).filter(|more| *more > 0);
         self.listed.iter().cloned().chain(more.map(|more| format!("and {more} more")))
@@ -134,7 +134,7 @@ fn describe(key: &EntityKey) -> String {
     format!("partition {:?}, row {:?}", key.partition.as_str(), key.row.as_str())
 }
 
-/// The entities of a table in order, with a page read ahead.
+/// The entities of a table in order. One page is read in advance.
 struct Entities {
     pages: mpsc::Receiver<anyhow::Result<Page>>,
     current: std::vec::IntoIter<PropertyBag>,
@@ -146,7 +146,7 @@ impl Entities {
     fn read(source: &Arc<dyn Source>, table: &TableKey, side: &'static str) -> Self {
         let (sender, pages) = mpsc::channel(1);
         let (source, table) = (Arc::clone(source), table.clone());
-        // Ends when everything has been read, or when the receiver is dropped.
+        // The task stops when everything has been read, or when the receiver is dropped.
         tokio::spawn(async move {
             let all = Query::default();
             let mut from = None;

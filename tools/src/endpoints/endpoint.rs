@@ -24,7 +24,7 @@ pub(crate) enum WriteMode {
     Insert,
     /// All properties are replaced; a missing entity is inserted.
     Replace,
-    /// The given properties are set, the others are kept; a missing entity is inserted.
+    /// The given properties are set, other properties are kept; a missing entity is inserted.
     Merge,
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum WriteMode {
 pub(crate) struct Page {
     /// The entities. A page may be empty even if more pages follow.
     pub(crate) entities: Vec<PropertyBag>,
-    /// Where the next page begins; `None` for the last page.
+    /// The position where the next page begins; `None` for the last page.
     pub(crate) next: Option<Continuation>,
 }
 
@@ -59,7 +59,7 @@ impl PageReader for SourceTable {
 /// An endpoint that tables can be read from.
 #[async_trait]
 pub(crate) trait Source: Send + Sync {
-    /// Returns the only account that the endpoint can have, or `None` if it accepts any.
+    /// Returns the only account that the endpoint can have, or `None` if it accepts any account.
     fn only_account(&self) -> Option<&AccountName>;
     /// Returns the accounts that have tables or service properties.
     async fn accounts(&self) -> anyhow::Result<Vec<AccountName>>;
@@ -78,7 +78,7 @@ pub(crate) trait Source: Send + Sync {
     async fn close(&self) -> anyhow::Result<()>;
 }
 
-/// An endpoint that tables can be read from and written to. Every write can safely be repeated.
+/// An endpoint that tables can be read from and written to. Every write can safely be retried.
 #[async_trait]
 pub(crate) trait Endpoint: Source {
     /// Creates a table if it does not exist.
@@ -98,9 +98,9 @@ pub(crate) trait Endpoint: Source {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteOutcome {
-    /// All have been written.
+    /// All entities have been written.
     Done,
-    /// Some of the entities to insert already exist, perhaps from an earlier attempt. Some of the others may have been
-    /// written.
+    /// Some of the entities to insert already exist, perhaps from an earlier attempt. Some of the other entities may
+    /// have been written.
     SomeExist,
 }

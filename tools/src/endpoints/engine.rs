@@ -15,7 +15,7 @@ use model::{
 use std::time::Duration;
 use store::{CatalogError, CommitError, Engine, EntitySink, Intake, ReadError, Scan, TableKey, TablePages};
 
-/// The time limit for an engine to fill one page; then it returns what it has.
+/// The time limit for filling one page. When it is reached, the engine returns a partial page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) struct EngineEndpoint<E>(pub(crate) E);
@@ -104,7 +104,7 @@ impl<E: Engine> Endpoint for EngineEndpoint<E> {
             Err(CommitError::TableNotFound) => bail!("the table '{}' no longer exists", table.name),
             Err(CommitError::Refused(_, MutationError::AlreadyExists)) => Ok(WriteOutcome::SomeExist),
             Err(CommitError::Refused(_, error)) => {
-                bail!("the engine does not accept an entity of table '{}': {error:?}", table.name)
+                bail!("the engine rejects an entity of table '{}': {error:?}", table.name)
             }
             Err(CommitError::Fault(fault)) => Err(fault.into()),
         }
@@ -172,7 +172,7 @@ pub(crate) fn parse_filter(text: &str) -> anyhow::Result<Option<Filter>> {
 /// Copies the entities of a page.
 struct PageSink {
     entities: Vec<PropertyBag>,
-    /// The size of their stored records, which bounds the memory of the page.
+    /// The total size of the stored records, which bounds the memory of the page.
     bytes: usize,
     select: Vec<String>,
     is_damaged: bool,
@@ -191,8 +191,8 @@ impl EntitySink for PageSink {
     }
 }
 
-/// Copies an entity with the selected properties, or with all if none are selected. Returns `None` if its record is
-/// damaged.
+/// Copies an entity with the selected properties, or with all properties if none are selected. Returns `None` if its
+/// record is damaged.
 pub(crate) fn copy_entity(entity: &EntityView<'_>, select: &[String]) -> Option<PropertyBag> {
     let partition = KeyText::new(&entity.key.partition).ok()?;
     let row = KeyText::new(&entity.key.row).ok()?;

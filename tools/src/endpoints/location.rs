@@ -7,8 +7,8 @@ use client::{ConnectionString, Credential, DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY}
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The beginnings of secrets in addresses. A path that contains one is not accepted as a data folder, whose name would
-/// be shown.
+/// The beginnings of secrets in URLs and connection strings. A path that contains one of them is not accepted as a data
+/// folder, because the name of a data folder is shown.
 const SECRET_OPTIONS: [&str; 4] = ["password=", "accountkey=", "sharedaccesssignature=", "sig="];
 
 /// An option that selects an endpoint.
@@ -25,7 +25,7 @@ pub(crate) enum EndpointOption {
 }
 
 impl EndpointOption {
-    /// Returns the variable that holds the secret for this endpoint. No option contains the secret itself.
+    /// Returns the variable that contains the secret for this endpoint. No option contains the secret itself.
     pub(crate) fn key_variable(self) -> &'static str {
         match self {
             Self::From => "ROWHOUSE_FROM_KEY",
@@ -87,14 +87,14 @@ impl Location {
             }
             Some((scheme, _)) => bail!(
                 "{option} begins with '{scheme}://', which is not supported: pass a data folder, the http or https \
-                 address of a service, or the postgres address of a database"
+                 URL of a service, or the postgres URL of a database"
             ),
             None => {
                 let compact = text.replace(' ', "").to_ascii_lowercase();
                 ensure!(
                     !SECRET_OPTIONS.iter().any(|option| compact.contains(option)),
                     "{option} contains a password or a key in an unknown format: pass a data folder, the http or https \
-                     address of a service, its connection string, or the postgres:// address of a database"
+                     URL of a service, its connection string, or the postgres:// URL of a database"
                 );
                 ensure!(
                     secret.is_none(),
@@ -115,7 +115,7 @@ impl Location {
         in_address: Option<Credential>,
     ) -> anyhow::Result<Self> {
         let endpoint = client::Endpoint::parse(url, account)
-            .map_err(|error| anyhow!("{option} is not a valid service address: {error}"))?;
+            .map_err(|error| anyhow!("{option} is not a valid service URL: {error}"))?;
         let (variable, file) = (option.key_variable(), option.key_file_option());
         let credential = match (secret, in_address) {
             (Some(secret), _) => Credential::parse(secret).with_context(|| {
@@ -156,7 +156,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// Returns the address of an account, given the URL of a signature for one table, which ends with that table.
+/// Returns the URL of an account, given the URL of a signature for one table, which ends with the table's name.
 fn without_table(url: &str) -> String {
     let Some((address, query)) = url.split_once('?') else { return url.to_owned() };
     let table = query.split('&').find_map(|option| option.strip_prefix("tn=")).unwrap_or_default();
@@ -166,9 +166,9 @@ fn without_table(url: &str) -> String {
     }
 }
 
-/// Returns the address of a database without its password, and without its options, which may contain another one.
+/// Returns the URL of a database without its password, and without its options, which may contain another password.
 ///
-/// The address has been checked: only the separator after the user and password can be an `@`.
+/// The URL has been checked: only the separator after the user and password can be an `@`.
 fn without_password(url: &str) -> String {
     let until = |text: &str, end: char| text.split(end).next().unwrap_or_default().to_owned();
     let url = until(url, '?');
@@ -178,7 +178,7 @@ fn without_password(url: &str) -> String {
     }
 }
 
-/// Returns the path from the root with links resolved. It is the same before and after the folder is created.
+/// Returns the absolute path with links resolved. The result is the same before and after the folder is created.
 fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     if let Ok(existing) = std::fs::canonicalize(path) {
         return Ok(existing);

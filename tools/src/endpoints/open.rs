@@ -26,7 +26,7 @@ const KEY_FILE_BYTES_MAX: u64 = 64 * 1024;
 /// The number of database connections for reading, in addition to the connections for transactions.
 const READING_CONNECTIONS: usize = 8;
 
-/// Returns the requested account of an endpoint or, without a request, its only account.
+/// Returns the requested account of an endpoint or, if none is requested, its only account.
 pub(crate) async fn choose_account(
     option: EndpointOption,
     endpoint: &dyn Source,
@@ -37,7 +37,7 @@ pub(crate) async fn choose_account(
         (Some(wanted), _) => {
             ensure!(
                 accounts.contains(wanted),
-                "{option} has no account '{wanted}'; it has {}",
+                "{option} has no account '{wanted}'; its accounts are {}",
                 list_accounts(&accounts)
             );
             Ok(wanted.clone())
@@ -71,7 +71,7 @@ pub(crate) fn read_location(option: EndpointOption, text: &str, key_file: Option
             let content = read_key_file(path).with_context(|| format!("reading {}", option.key_file_option()))?;
             Some(
                 String::from_utf8(content)
-                    .map_err(|_| anyhow!("the file of {} is not valid text", option.key_file_option()))?,
+                    .map_err(|_| anyhow!("the {} file is not valid text", option.key_file_option()))?,
             )
         }
         (variable, None) => variable,
@@ -107,7 +107,7 @@ pub(crate) async fn open_endpoint(
 ) -> anyhow::Result<Arc<dyn Endpoint>> {
     Ok(match location {
         Location::Database { url, password } => {
-            // One connection for each concurrent transaction, and some for reading.
+            // One connection for each concurrent transaction, and additional connections for reading.
             let connections_max = usize::from(parallel) + READING_CONNECTIONS;
             let options = PostgresOptions { url, password, connections_max, distribute: false };
             Arc::new(EngineEndpoint(
@@ -123,13 +123,13 @@ pub(crate) async fn open_endpoint(
 }
 
 fn open_folder(option: EndpointOption, path: &Path, must_exist: bool) -> anyhow::Result<Embedded> {
-    // The engine would create a missing folder, which would hide a misspelled name.
+    // The engine would create a missing folder, so a misspelled name would go unnoticed.
     let exists = std::fs::read_dir(path).is_ok_and(|mut files| files.next().is_some());
     ensure!(!must_exist || exists, "{option}: there is no data folder at {}", path.display());
     let options = EmbeddedOptions { cache_bytes: CACHE_BYTES, ..EmbeddedOptions::default() };
     Embedded::open(path, &options, SystemClock).map_err(|error| match error {
         OpenError::Locked { folder } => anyhow!(
-            "{option}: a server is using the data folder {}; pass the address of that server instead, such as \
+            "{option}: a server is using the data folder {}; pass the URL of that server instead, such as \
              {option} http://127.0.0.1:10002/ACCOUNT",
             folder.display()
         ),

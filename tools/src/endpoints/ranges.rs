@@ -1,12 +1,12 @@
 //! Splits a table into key ranges that can be read in parallel.
 //!
 //! A service reports neither the number of partitions nor the last one. So the algorithm repeatedly requests the first
-//! key at or after a key in the middle of a range, until there are enough ranges. Ranges consist of whole partitions,
-//! or of the rows of one partition, because a service finds their beginnings quickly. Ranges do not reveal the number
-//! of entities, so a table is split into more ranges than are read in parallel.
+//! key at or after a key in the middle of a range, until there are enough ranges. A range consists of whole partitions,
+//! or of a range of row keys in one partition, because a service finds the beginning of such a range quickly. The
+//! number of entities in a range is unknown, so a table is split into more ranges than are read in parallel.
 //!
-//! The middle of a range is found in two steps. Most keys share a prefix; its length is found by bisection. At the
-//! first character in which keys differ, the middle is the middle of the digits or letters that may follow.
+//! The middle of a range is found in two steps. Most keys share a prefix, whose length is found by bisection. At the
+//! first character in which keys differ, the algorithm chooses the middle of the digits or letters that may follow.
 
 use super::endpoint::{PageReader, Query};
 use super::engine::parse_filter;
@@ -21,14 +21,14 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// The maximum number of fruitless queries for one range before it is left as it is.
+/// The maximum number of queries that do not split a range before it is left as it is.
 const TRIES_MAX: usize = 48;
 /// The maximum number of empty pages at the beginning of a query.
 const EMPTY_PAGES_MAX: usize = 16;
 /// The number of ranges for each parallel reader, so that one large range does not hold up the others.
 const RANGES_PER_READER: usize = 4;
 
-/// The entities of a table from one key up to, but not including, another one.
+/// The entities of a table from one key up to, but not including, another key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct EntityRange {
     /// The partition whose row keys are bounded; `None` if partition keys are bounded.
@@ -60,7 +60,7 @@ impl EntityRange {
         }
     }
 
-    /// Returns the smallest range with all keys that a filter can match, or `None` if it matches none.
+    /// Returns the smallest range that contains all keys that a filter can match, or `None` if it can match none.
     fn around(filter: Option<&Filter>) -> Option<Self> {
         let mut ranges = plan(filter).ranges.into_iter();
         let first = ranges.next()?;
@@ -84,7 +84,7 @@ impl EntityRange {
     }
 }
 
-/// Splits key bytes at the first structural byte: the text before it, this byte, and the bytes after it.
+/// Splits key bytes at the first structural byte, and returns the text before it, this byte, and the bytes after it.
 fn cut(bytes: &[u8]) -> Option<(String, Option<u8>, &[u8])> {
     let at = bytes.iter().position(|byte| *byte <= KEY_SEPARATOR + 1).unwrap_or(bytes.len());
     let text = decode_ordinal(bytes.get(..at)?)?.into_owned();
@@ -96,8 +96,8 @@ fn after(key: &str) -> String {
     format!("{key} ")
 }
 
-/// Splits the part of a table that a filter can match into ranges, of which `parallel` are to be read concurrently.
-/// The ranges are in key order and without gaps. A table of one page becomes one range.
+/// Splits the part of a table that a filter can match into ranges, of which `parallel` are to be read concurrently. The
+/// ranges are in key order and have no gaps. A table that fits in one page becomes one range.
 pub(crate) async fn split(
     table: &Arc<dyn PageReader>,
     filter: Option<&str>,
@@ -105,7 +105,7 @@ pub(crate) async fn split(
 ) -> anyhow::Result<Vec<EntityRange>> {
     let whole = || vec![EntityRange::default()];
     let ranges_max = (parallel * RANGES_PER_READER).min(TABLE_RANGES_MAX);
-    // An invalid filter is left to the service, which reports what is wrong with it.
+    // An invalid filter is passed to the service, which reports the error.
     let Ok(filter) = filter.map_or(Ok(None), parse_filter) else { return Ok(whole()) };
     let Some(around) = EntityRange::around(filter.as_ref()).filter(|_| parallel > 1) else { return Ok(whole()) };
     let page = table.page(&keys_in(&around), None, PAGE_RESULTS_MAX).await?;
@@ -129,7 +129,7 @@ pub(crate) async fn split(
         while let Some(answer) = next_result(&mut running).await? {
             answers.push(answer);
         }
-        // Process the last span first, so that new spans do not shift the remaining ones.
+        // Process the last span first, so that new spans do not shift the remaining spans.
         answers.sort_unstable_by_key(|(at, ..)| Reverse(*at));
         for (at, probe, found) in answers {
             if let Some(following) = spans.get_mut(at).and_then(|span| span.learn(probe, found)) {
@@ -140,7 +140,8 @@ pub(crate) async fn split(
     Ok(ranges_of(&spans))
 }
 
-/// Returns probes for the spans that were split least, each with the index of its span and the keys it covers.
+/// Returns probes for the spans that were split least often, each with the index of its span and the range that it
+/// covers.
 fn next_probes(spans: &mut [Span], count: usize) -> Vec<(usize, Probe, EntityRange)> {
     let mut order: Vec<usize> = (0..spans.len()).collect();
     order.sort_by_key(|at| spans.get(*at).map(|span| span.depth));
@@ -183,7 +184,7 @@ fn ranges_of(spans: &[Span]) -> Vec<EntityRange> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Axis {
     Partitions,
-    /// The rows of the only partition of the span.
+    /// The row keys in the only partition of the span.
     RowsOf(String),
 }
 
@@ -208,27 +209,27 @@ impl Axis {
 struct Span {
     axis: Axis,
     low: String,
-    /// The row key of its first entity.
+    /// The row key of the first entity.
     first_row: String,
-    /// An exclusive upper bound: no key lies between it and the next span. `None` if no bound is known.
+    /// An exclusive upper bound: no key lies between this bound and the next span. `None` if no bound is known.
     high: Option<String>,
     depth: u32,
     tries: usize,
     /// The number of leading UTF-16 units of `low` that all keys share: at least `shared.0`, and at most `shared.1`
     /// once another key is known.
     shared: (usize, Option<usize>),
-    /// True if it cannot be split further.
+    /// True if the span cannot be split further.
     is_final: bool,
 }
 
-/// A query for the first key of a span at or after some key.
+/// A query for the first key of a span at or after a given key.
 #[derive(Debug)]
 enum Probe {
     /// Starts at a key where the span may be split.
     Middle(String),
     /// Checks whether there is a second key.
     Second(String),
-    /// Checks whether all keys begin with this many units of the first one.
+    /// Checks whether all keys begin with the given number of units of the first key.
     Shared(usize, String),
 }
 
@@ -244,7 +245,7 @@ impl Probe {
 enum Found {
     Key(EntityKey),
     Nothing,
-    /// The service returned only empty pages and did not reach the end.
+    /// The service returned only empty pages and did not reach the end of the range.
     Unknown,
 }
 
@@ -262,7 +263,7 @@ impl Span {
         EntityRange { partition, from: Some(key.to_owned()), to: self.high.clone() }
     }
 
-    /// Returns the next probe, or `None` if there is none.
+    /// Returns the next probe, or `None` if no probe is useful.
     fn next_probe(&mut self) -> Option<Probe> {
         if self.tries >= TRIES_MAX {
             return None;
@@ -337,7 +338,7 @@ fn shared_units(low: &[u16], high: &[u16]) -> usize {
     common + usize::from(is_following)
 }
 
-/// Returns the first string after all keys with this prefix.
+/// Returns the first string after all keys with the given prefix.
 fn following_prefix(beginning: &[u16]) -> Option<String> {
     let (last, rest) = beginning.split_last()?;
     let following = (last.checked_add(1)?..=u16::MAX).find(|unit| is_key_unit(*unit) || is_surrogate(*unit))?;
@@ -402,7 +403,7 @@ fn between(low: &[u16], high: Option<&[u16]>, shared: usize) -> Option<String> {
             key.push(unit);
             return String::from_utf16(&key).ok();
         }
-        // No key fits before the end here, so look for one that begins with this unit of the low key.
+        // No unit fits between the bounds here, so look for a key that begins with this unit of the low key.
         key.push(begin);
     }
     None
@@ -675,7 +676,7 @@ mod tests {
         }
     }
 
-    /// Keys with few characters, so that many share a prefix.
+    /// Keys that consist of only a few different characters, so that many share a prefix.
     fn few_keys() -> impl Strategy<Value = Vec<Key>> {
         let key = || "[ab \u{1F600}\u{E000}]{0,3}";
         proptest::collection::vec((key(), key()), 1..40)

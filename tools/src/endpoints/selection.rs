@@ -8,7 +8,7 @@ use model::{AccountName, TableName};
 #[derive(Debug, Default)]
 pub(crate) struct TableSelection {
     names: Vec<TableName>,
-    /// Case-folded.
+    /// The prefixes of names, case-folded.
     prefixes: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl TableSelection {
     /// Returns the selected tables of an account. The result may include tables that do not exist.
     pub(crate) async fn find(&self, endpoint: &dyn Source, account: &AccountName) -> anyhow::Result<Vec<TableName>> {
         let names = match endpoint.tables(account).await {
-            // A signature for one table cannot list tables, which is not needed if all tables are named.
+            // A signature for one table cannot list tables. A list is not needed if all tables are named.
             Err(error) if self.has_names_only() && is_forbidden(&error) => self.names.clone(),
             names => names?,
         };

@@ -110,8 +110,8 @@ pub(crate) fn query_of(table: &Table, query: &Query) -> client::Query<PropertyBa
 
 /// Writes distinct entities of one partition, in one transaction.
 ///
-/// A transaction that would be too large is split, so some entities may be stored even if the call fails. A
-/// transaction whose outcome is unknown is repeated, so an insert may fail because its first attempt succeeded.
+/// A transaction that would be too large is split, so some entities may be stored even if the call fails. A transaction
+/// whose outcome is unknown is retried, so an insert may fail because its first attempt succeeded.
 async fn write_all(table: &Table, entities: &[PropertyBag], mode: WriteMode) -> Result<(), Error> {
     let mut pending = vec![entities];
     while let Some(part) = pending.pop() {

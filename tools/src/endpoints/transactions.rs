@@ -4,8 +4,8 @@ use client::PropertyBag;
 use model::KeyText;
 use model::limits::{REQUEST_BODY_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
 
-/// The maximum size of the entities in a transaction, by the size formula. As JSON they may exceed the maximum size of
-/// a request; then the transaction is split.
+/// The maximum size of the entities in a transaction, by the size formula. As JSON, the entities may exceed the maximum
+/// size of a request; then the transaction is split.
 const TRANSACTION_ENTITY_BYTES_MAX: usize = REQUEST_BODY_BYTES_MAX / 2;
 
 /// Groups items in their order, so that the entities of each group can be one transaction. `entity` returns the entity

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub const EXPORT_EXAMPLES: &str = "\
 Examples:
   rowhouse export --from ./rowhouse-data --to ./backup
-      all tables of a data folder as JSON lines: ./backup/cars.jsonl and so on, and ./backup/export.json, \
+      all tables of a data folder as JSON Lines: ./backup/cars.jsonl and so on, and ./backup/export.json, \
       which lists them
   rowhouse export --from http://127.0.0.1:10002/devstoreaccount1 --table cars --to cars.csv
       one table of a running server as CSV, with a column for each property and one for its type
@@ -19,7 +19,7 @@ Examples:
 
 The format of --from is the same as for copy: a data folder that no server is using, the URL of a service with its account, a \
 connection string (preferably in ROWHOUSE_FROM), or a database. The account key or shared access signature is read from \
-ROWHOUSE_FROM_KEY or from the file of --from-key-file. A signature cannot read table policies: add --skip-policies. A \
+ROWHOUSE_FROM_KEY or from the --from-key-file file. A signature cannot read table policies: add --skip-policies. A \
 signature for a single table cannot list tables: add --table NAME.
 
 After Ctrl-C, a crash or a lost connection, the same command continues where it stopped; its state file is next to the \

@@ -14,7 +14,7 @@ pub(super) enum ExportTarget {
 }
 
 impl ExportTarget {
-    /// Parses `--to`, and determines the format of its files.
+    /// Parses `--to`, and determines the format of the exported files.
     pub(super) fn parse(to: &Path, format: Option<FileFormat>) -> anyhow::Result<(Self, FileFormat)> {
         if to == Path::new("-") {
             return Ok((Self::StandardOutput, format.unwrap_or(FileFormat::Jsonl)));

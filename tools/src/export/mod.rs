@@ -144,7 +144,8 @@ impl ExportRun<'_> {
         if let ExportTarget::Folder(folder) = target {
             let manifest = manifest(state, options, &names);
             let text = serde_json::to_string_pretty(&manifest).context("writing the manifest")? + "\n";
-            // It gets the mode of the other files, so that whoever may read them may read it too.
+            // The manifest gets the mode of the other files, so that every user who may read them may also read the
+            // manifest.
             replace_file(&folder.join(MANIFEST_NAME), text.as_bytes())?;
         }
         let all: u64 = names.iter().filter_map(|name| Some(state.table(name.as_str())?.done?.entities)).sum();

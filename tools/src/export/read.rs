@@ -1,6 +1,6 @@
 //! Reads the parts of tables into their files.
 //!
-//! Memory is bounded: each range that is being read has one page, and the encoded text of that page.
+//! Memory is bounded: each range that is being read has one page in memory, and the encoded text of that page.
 
 use super::assemble::{TableFile, assemble};
 use super::layout::{ExportTarget, part_path};
@@ -23,10 +23,10 @@ use store::TableKey;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, block_in_place, spawn_blocking};
 
-/// The minimum interval between two records of a part's progress. Each record syncs the part's file.
+/// The minimum interval between two writes of a part's progress. Each write syncs the part's file.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The weight of a table in the progress. All its ranges count the same, because their sizes are unknown.
+/// The weight of a table in the progress. All ranges of a table have the same weight, because their sizes are unknown.
 pub(super) const TABLE_WORK: u64 = 10_000;
 
 pub(super) struct FileExport {
@@ -82,8 +82,8 @@ impl FileExport {
             };
             self.state.complete(name, exported)?;
         }
-        // An earlier run may have ended after the record above. Removes the last part first, so that the parts left by
-        // a killed run still begin with number 0, where the next run looks for them.
+        // An earlier run may have been interrupted after the progress was recorded above. Removes the last part first,
+        // so that the parts left by a killed run still begin with number 0, where the next run looks for them.
         let mut left = 0;
         while part_path(&file, left).exists() {
             left += 1;
@@ -159,7 +159,7 @@ pub(super) fn write_lines(out: &mut Vec<u8>, entities: &[PropertyBag], with_time
     Ok(())
 }
 
-/// Opens the file of a part, and truncates data that was written after the last record of the state.
+/// Opens the file of a part, and truncates data that was written after the state was last recorded.
 fn continue_file(path: &Path, bytes: u64) -> anyhow::Result<File> {
     let what = || format!("writing {}", path.display());
     let mut file = File::options().create(true).append(true).open(path).with_context(what)?;

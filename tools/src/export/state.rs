@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //!
-//! 1. What the file records about a part is on disk: the part was synced before.
-//! 2. Data beyond that is truncated when the export continues, so no line is incomplete or duplicated.
+//! 1. Everything that the file records about a part is on disk: the part is synced before it is recorded.
+//! 2. Data beyond the recorded length is truncated when the export continues, so no line is incomplete or duplicated.
 
 use crate::endpoints::EntityRange;
 use crate::file::remove_file;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 pub(super) const COMMAND: Command = Command { name: "export", format: 3, advice: "delete it" };
 
-/// What is exported. An export continues only with the same options.
+/// The options that determine what is exported. An export continues only with the same options.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ExportOptions {
     pub(super) from: String,
@@ -32,7 +32,7 @@ pub(super) struct ExportOptions {
 /// The progress of a table.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct ExportProgress {
-    /// Its entry in the manifest, once its file is complete.
+    /// The table's entry in the manifest, once its file is complete.
     pub(super) done: Option<ExportedTable>,
     pub(super) parts: Vec<TablePart>,
 }
@@ -44,7 +44,7 @@ pub(super) struct TablePart {
     pub(super) range: EntityRange,
     next_partition: Option<String>,
     next_row: Option<String>,
-    /// The length of its file.
+    /// The length of the part's file.
     pub(super) bytes: u64,
     pub(super) entities: u64,
     pub(super) is_done: bool,
@@ -56,12 +56,12 @@ impl TablePart {
         Self { range, ..Self::default() }
     }
 
-    /// Returns where the next page begins, or `None` for the first page.
+    /// Returns the position where the next page begins, or `None` for the first page.
     pub(super) fn next(&self) -> Option<Continuation> {
         Some(Continuation { partition: self.next_partition.clone()?, row: self.next_row.clone() })
     }
 
-    /// Records a page: its bytes in the file, its entities, and where the next one begins.
+    /// Records a page: its bytes in the file, its entities, and the position where the next page begins.
     pub(super) fn advance(&mut self, bytes: u64, entities: u64, next: Option<Continuation>) {
         self.bytes += bytes;
         self.entities += entities;
@@ -82,7 +82,7 @@ impl ExportState {
             let skip_policies = given.skip_policies && known.skip_policies;
             ensure!(
                 known == ExportOptions { skip_policies, ..given.clone() },
-                "{shown} belongs to an unfinished export of {} with other options: pass the same --from, --account, \
+                "{shown} belongs to an unfinished export of {} with different options: pass the same --from, --account, \
                  --format, --filter, --select, --with-timestamps and --skip-policies, or delete the file to start over",
                 known.from
             );

@@ -11,7 +11,7 @@ use std::io::Write;
 use store::TableKey;
 use tokio::task::block_in_place;
 
-/// Writes the entities of a table: JSON lines page by page, CSV once all have been read.
+/// Writes the entities of a table: JSON Lines page by page, CSV once all entities have been read.
 pub(super) async fn export(
     source: &dyn Source,
     table: &TableKey,

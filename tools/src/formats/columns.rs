@@ -1,8 +1,8 @@
 //! Entities as CSV records: the columns that an export writes, and the columns in the header of a file.
 //!
 //! This follows the convention of Azure Storage Explorer: the column of a property is followed by a column for its
-//! type, named `NAME@type`. If an entity lacks a property, both fields are empty. An empty string, which has a type,
-//! is therefore distinct.
+//! type, named `NAME@type`. If an entity lacks a property, both fields are empty. An empty string has a type and is
+//! therefore distinct.
 
 use super::LineError;
 use super::csv::{Field, write_field};
@@ -28,7 +28,8 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Adds columns for the properties of an entity that have none yet. Returns false if that makes too many columns.
+    /// Adds columns for those properties of an entity that have no column yet. Returns false if there would be too many
+    /// columns.
     pub(crate) fn add(&mut self, properties: &RecordBuilder) -> bool {
         for name in properties.properties().filter_map(Result::ok).filter_map(|property| property.name().ok()) {
             if !self.positions.contains_key(name) {
@@ -120,7 +121,7 @@ pub(crate) fn too_many_columns() -> String {
 enum Column {
     Partition,
     Row,
-    /// A value that only the service can set, or a type, which is read together with its value.
+    /// A value that only the service can set, or a type, which is read together with the value to which it belongs.
     Ignored,
     Property {
         name: String,
@@ -175,7 +176,7 @@ impl CsvHeader {
         self.columns.iter().any(|column| matches!(column, Column::Property { name, .. } if name == property))
     }
 
-    /// Returns the positions and names of properties that have no column of types.
+    /// Returns the positions and names of properties that have no type column.
     pub(crate) fn untyped(&self) -> impl Iterator<Item = (usize, &str)> {
         self.columns.iter().enumerate().filter_map(|(at, column)| match column {
             Column::Property { name, type_at: None, .. } => Some((at, name.as_str())),

@@ -8,9 +8,9 @@ use std::borrow::Cow;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Field<'a> {
     pub(crate) text: Cow<'a, str>,
-    /// Whether it is quoted. An empty field without quotes may mean a missing value.
+    /// Whether the field is quoted. An empty field without quotes may mean a missing value.
     pub(crate) is_quoted: bool,
-    /// Its offset in the record, in bytes, starting at 1.
+    /// The offset of the field in the record, in bytes, starting at 1.
     pub(crate) column: usize,
 }
 

@@ -12,7 +12,8 @@ const WHAT: &str = "keeping entities in a temporary file";
 /// The size of each write of CSV.
 const FLUSH_BYTES: usize = 64 * 1024;
 
-/// Keeps entities as JSON lines in a temporary file. The file has no name, so it disappears when the process ends.
+/// Keeps entities in a temporary file in JSON Lines format. The file has no name, so it disappears when the process
+/// exits.
 #[derive(Debug)]
 pub(crate) struct CsvSpool {
     file: BufWriter<File>,

@@ -3,14 +3,15 @@
 use super::value::push_value;
 use model::{EdmType, RecordBuilder};
 
-/// A Double keeps this many digits of any decimal number, so that guessing one rounds nothing away.
+/// The number of digits of any decimal number that a Double preserves. Numbers with more digits are not guessed to be
+/// Doubles.
 const DOUBLE_DIGITS_MAX: usize = 15;
-/// The shortest time with its date and zone, such as 2031-04-01T06:30:00Z.
+/// The minimum length of a time with a date and a zone, such as 2031-04-01T06:30:00Z.
 const TIME_CHARACTERS_MIN: usize = 20;
-/// A GUID without braces.
+/// The length of a GUID without braces.
 const GUID_CHARACTERS: usize = 36;
 
-/// The type that has room for all values of a column.
+/// The narrowest type that can represent all values of a column.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct TypeGuess(Option<EdmType>);
 
@@ -76,7 +77,7 @@ mod tests {
             (&["0", "-5", "2147483647"], EdmType::Int32),
             (&["1", "2147483648"], EdmType::Int64),
             (&["-9223372036854775808"], EdmType::Int64),
-            // What no Int64 holds would lose digits as a Double.
+            // A number that does not fit in an Int64 would lose digits as a Double.
             (&["9223372036854775808"], EdmType::String),
             (&["9007199254740993", "1.5"], EdmType::String),
             (&["0.1234567890123456789"], EdmType::String),

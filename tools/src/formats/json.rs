@@ -1,4 +1,4 @@
-//! Entities as lines of JSON, and diagnoses of malformed lines.
+//! Entities in JSON Lines format, and diagnoses of malformed lines.
 
 use super::LineError;
 use client::{ETag, PropertyBag};
@@ -54,7 +54,7 @@ pub(super) fn check(entity: &PropertyBag) -> Result<(), LineError> {
     })
 }
 
-/// Returns the error for a record that is longer than any entity and spans this many lines.
+/// Returns the error for a record that is longer than any entity and spans the given number of lines.
 pub(crate) fn too_long(lines: u64) -> LineError {
     match lines {
         1 => LineError::at(EXPORT_LINE_BYTES_MAX, "the line is longer than any entity"),

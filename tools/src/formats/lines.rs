@@ -28,7 +28,7 @@ enum CsvState {
 const BYTE_ORDER_MARK: &[u8] = "\u{FEFF}".as_bytes();
 
 impl CsvState {
-    /// Returns the state after a piece of a record that begins at this offset of the file.
+    /// Returns the state after a piece of a record that begins at the given offset of the file.
     fn after(self, piece: &[u8], offset: u64) -> Self {
         let mark = usize::try_from(offset).ok().and_then(|offset| BYTE_ORDER_MARK.get(offset..)).unwrap_or_default();
         if mark.is_empty() && memchr(b'"', piece).is_none() {
@@ -53,11 +53,11 @@ impl CsvState {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
     pub(crate) bytes: &'a [u8],
-    /// The number of its first line in the file, starting at 1.
+    /// The number of the first of these lines in the file, starting at 1.
     pub(crate) number: u64,
-    /// The number of file lines that it spans.
+    /// The number of lines of the file that a CSV record spans; otherwise 1.
     pub(crate) lines: u64,
-    /// True if it is longer than any entity; only its beginning was kept.
+    /// True if the line is longer than any entity; in that case, only its beginning is kept.
     pub(crate) is_too_long: bool,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// Reads from this offset of a file, which `number` lines precede.
+    /// Reads from the given offset of a file; `number` lines precede it.
     pub(crate) fn new(reader: R, framing: Framing, offset: u64, number: u64) -> Self {
         Self { reader, framing, offset, number, buffer: Vec::new(), line_bytes_max: EXPORT_LINE_BYTES_MAX }
     }

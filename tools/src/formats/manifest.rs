@@ -35,13 +35,13 @@ pub(crate) struct ExportManifest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ExportedTable {
     pub(crate) name: String,
-    /// The name of its file in the same folder.
+    /// The name of the table's file in the same folder.
     pub(crate) file: String,
     pub(crate) entities: u64,
     pub(crate) bytes: u64,
     /// The hash of the file, in hexadecimal.
     pub(crate) sha256: String,
-    /// `None` if they were skipped.
+    /// The stored access policies; `None` if they were skipped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) policies: Option<Vec<ExportedPolicy>>,
 }

@@ -1,4 +1,4 @@
-//! Entity files: JSON lines and CSV, and the manifest of an export.
+//! Entity files in JSON Lines and CSV format, and the manifest of an export.
 //!
 //! `docs/export.md` describes the formats. This module must not know where entities come from or go to.
 

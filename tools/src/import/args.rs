@@ -16,8 +16,8 @@ Examples:
   ROWHOUSE_TO_KEY='<key>' rowhouse import --from ./backup --to https://orchard.table.core.windows.net --mode replace
       into an account in the cloud, replacing existing entities; the key does not appear in the process list
   rowhouse import --from people.csv --types Age=Edm.Int32,Born=Edm.DateTime --to ./rowhouse-data --table people
-      CSV without type columns: properties that --types does not list become strings, or with --guess-types what their
-      values look like
+      CSV without type columns: properties that --types does not list become strings, or, with --guess-types, the type that
+      their values suggest
   jq -c 'select(.Doors > 4)' cars.jsonl | rowhouse import --from - --to ./rowhouse-data --table cars
       from a pipe
   rowhouse import --from cars.jsonl --to ./rowhouse-data --skip-bad 100 --bad-lines bad.jsonl
@@ -29,12 +29,12 @@ are ignored, because the target sets them.
 
 The format of --to is the same as for copy: a data folder that no server is using, the URL of a service with its account, a \
 connection string (preferably in ROWHOUSE_TO), or a database. The account key or shared access signature is read from \
-ROWHOUSE_TO_KEY or from the file of --to-key-file. A signature cannot set policies: add --skip-policies.
+ROWHOUSE_TO_KEY or from the --to-key-file file. A signature cannot set policies: add --skip-policies.
 
-After Ctrl-C, a crash or a lost connection, the same command continues where it stopped; entities that it writes again are \
+After Ctrl-C, a crash or a lost connection, the same command continues where it stopped. Entities that it writes twice are \
 unchanged. An import from a pipe starts again at the first line.";
 
-/// What happens to existing entities.
+/// The treatment of existing entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ImportMode {
@@ -42,7 +42,7 @@ pub(crate) enum ImportMode {
     Insert,
     /// All properties of an existing entity are replaced
     Replace,
-    /// The properties in the file are set, the others are kept
+    /// The properties in the file are set, other properties are kept
     Merge,
 }
 
@@ -76,7 +76,7 @@ pub struct ImportArgs {
     #[arg(long, value_name = "NAME")]
     pub(super) account: Option<String>,
 
-    /// For a file, its table [default: the name of the file]; for a folder, the tables to import [default: all]
+    /// For a file, the target table [default: the name of the file]; for a folder, the tables to import [default: all]
     #[arg(long = "table", visible_alias = "tables", value_name = "NAMES", value_delimiter = ',')]
     pub(super) tables: Vec<String>,
 
@@ -92,7 +92,7 @@ pub struct ImportArgs {
     #[arg(long, value_name = "NAME=TYPE", value_delimiter = ',')]
     pub(super) types: Vec<String>,
 
-    /// Guess the types of CSV columns that have none in the file or in --types from the first 4000 records
+    /// Guess the types of CSV columns from the first 4000 records, if neither the file nor --types specifies them
     #[arg(long)]
     pub(super) guess_types: bool,
 
@@ -100,7 +100,7 @@ pub struct ImportArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub(super) skip_bad: u64,
 
-    /// File for the skipped lines, byte for byte; only with one table
+    /// File to which skipped lines are copied byte for byte; only for an import of one table
     #[arg(long, value_name = "FILE")]
     pub(super) bad_lines: Option<PathBuf>,
 

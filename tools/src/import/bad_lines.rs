@@ -1,4 +1,4 @@
-//! Malformed lines: how many are skipped, and the file that saves them.
+//! Malformed lines: counts the skipped lines, limits their number, and saves them in a file.
 
 use super::files::{ImportFiles, Input, TableInput};
 use crate::formats::LineError;
@@ -13,19 +13,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The maximum number of lines that are reported individually.
 const REPORTED_MAX: u64 = 20;
 
-/// A skipped line, or a skipped record of several lines.
+/// A skipped line, or a skipped record that spans several lines.
 #[derive(Debug, Clone)]
 pub(super) struct BadLine {
     pub(super) number: u64,
     pub(super) lines: u64,
     pub(super) error: LineError,
-    /// The bytes in the file, if bad lines are saved.
+    /// The bytes of the line, if bad lines are saved.
     pub(super) raw: Option<Box<[u8]>>,
 }
 
 #[derive(Debug)]
 pub(super) struct BadLines {
-    /// `None` if no option can allow bad lines.
+    /// The maximum number of bad lines; `None` if no option can allow bad lines.
     count_max: Option<u64>,
     count: Mutex<u64>,
     file: Option<Mutex<File>>,
@@ -38,7 +38,7 @@ impl BadLines {
         Self { count_max: Some(count_max), count: Mutex::new(known), file: file.map(Mutex::new), progress }
     }
 
-    /// Allows no bad lines, where no option can allow them.
+    /// Allows no bad lines, for a command without an option that allows them.
     pub(super) fn none(progress: Arc<Progress>) -> Self {
         Self { count_max: None, count: Mutex::new(0), file: None, progress }
     }
@@ -63,7 +63,7 @@ impl BadLines {
             match (self.count_max, lines) {
                 (None, _) => bail!("{message}"),
                 (Some(0), _) => bail!("{message} (skip such lines with --skip-bad)"),
-                (Some(most), 1) => bail!("{message} (--skip-bad allows {most} lines, and this is one too many)"),
+                (Some(most), 1) => bail!("{message} (--skip-bad allows only {most} bad lines)"),
                 (Some(most), _) => {
                     bail!("{message} (--skip-bad allows {most} lines, but this record has {lines})")
                 }
@@ -78,7 +78,7 @@ impl BadLines {
         Ok(())
     }
 
-    /// Forgets the lines of a table that is imported again, and empties their file.
+    /// Discards the bad lines of a table that is imported from the beginning again, and empties their file.
     pub(super) fn forget(&self, lines: u64) -> anyhow::Result<()> {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         *count = count.saturating_sub(lines);
@@ -121,9 +121,9 @@ pub(super) fn resolve_path(path: &Path, files: &ImportFiles) -> anyhow::Result<P
         Input::StandardInput => false,
         Input::File(input) => *input == path || bad_lines.is_some() && identity(input) == bad_lines,
     };
-    ensure!(!files.tables.iter().any(is_input), "{} is the file being imported: choose another one", what());
+    ensure!(!files.tables.iter().any(is_input), "{} is the file being imported: choose a different file", what());
     let is_in_folder = path.parent() == Some(Path::new(&files.name));
-    ensure!(!is_in_folder, "{} is in the folder being imported: choose a file elsewhere", what());
+    ensure!(!is_in_folder, "{} is in the folder being imported: choose a file in a different folder", what());
     Ok(path)
 }
 
@@ -132,13 +132,13 @@ pub(super) fn refuse_foreign_file(path: &Path, known: Option<u64>) -> anyhow::Re
     let is_empty = std::fs::metadata(path).map_or(true, |file| file.is_file() && file.len() == 0);
     ensure!(
         known.is_some() || is_empty,
-        "--bad-lines {} already exists and was not written by this import: choose another file, or remove it",
+        "--bad-lines {} already exists and was not written by this import: choose a different file, or remove it",
         path.display()
     );
     Ok(())
 }
 
-/// Opens the file of bad lines, and truncates data that was written after the last record of the state.
+/// Opens the file of bad lines, and truncates data that was written after the state was last recorded.
 pub(super) fn open(path: &Path, bytes: u64) -> anyhow::Result<File> {
     let what = || format!("writing {}", path.display());
     let file = File::options().create(true).read(true).write(true).truncate(false).open(path).with_context(what)?;

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// Where the lines of a table are read from.
+/// The source of a table's lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Input {
     StandardInput,
@@ -22,7 +22,7 @@ pub(super) struct TableInput {
     pub(super) table: TableName,
     pub(super) input: Input,
     pub(super) format: FileFormat,
-    /// `None` if the export has none, or if the file was not written by an export.
+    /// The stored access policies; `None` if the export contains none, or if the file was not written by an export.
     pub(super) policies: Option<StoredAccessPolicies>,
     /// The expected hash of the file, if known.
     sha256: Option<String>,
@@ -64,7 +64,8 @@ impl ImportFiles {
             return Ok(Self { name, account: None, tables });
         }
         let selection = TableSelection::parse(tables)?;
-        // This comes before reading the manifest, which may belong to an export that is being replaced.
+        // This is checked before the manifest is read, because the manifest may belong to an export that is being
+        // replaced.
         ensure!(
             !path.join(STATE_NAME).exists(),
             "the export in {} is incomplete: finish it with the command that started it",
@@ -157,7 +158,7 @@ impl TableInput {
         }
     }
 
-    /// Refuses a file that differs from what the export wrote.
+    /// Refuses a file that has changed since the export wrote it.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         let (Input::File(path), Some(expected)) = (&self.input, &self.sha256) else { return Ok(()) };
         let what = || format!("reading {}", path.display());

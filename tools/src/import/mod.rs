@@ -1,6 +1,6 @@
 //! `rowhouse import`: reads files into tables.
 //!
-//! `files.rs` finds the files, `read.rs` reads lines into windows, `write.rs` writes these, `bad_lines.rs` skips
+//! `files.rs` finds the files, `read.rs` reads lines into windows, `write.rs` writes the windows, `bad_lines.rs` skips
 //! malformed lines, and `state.rs` records the progress. `seed.rs` imports files for a server that is starting. This
 //! module must not know how a line is parsed.
 
@@ -45,7 +45,7 @@ async fn import(args: &ImportArgs) -> anyhow::Result<()> {
     let option = if args.guess_types { "--guess-types" } else { "--types" };
     ensure!(
         (types.is_empty() && !args.guess_types) || files.tables.iter().any(|table| table.format == FileFormat::Csv),
-        "{option} applies only to CSV, but {} contains JSON lines, which include the types",
+        "{option} applies only to CSV, but {} is in JSON Lines format, which includes the types",
         args.from.display()
     );
     ensure!(
@@ -96,7 +96,7 @@ struct ImportRun<'a> {
     files: ImportFiles,
     types: Vec<(String, EdmType)>,
     state: ImportState,
-    /// The file for bad lines, if there is one.
+    /// The file for bad lines, if one is given.
     bad_lines: Option<PathBuf>,
 }
 

@@ -19,15 +19,15 @@ const BUFFER_BYTES: usize = 256 * 1024;
 #[derive(Debug)]
 pub(super) struct EntityLine {
     pub(super) entity: PropertyBag,
-    /// The number of its first line.
+    /// The number of the first line of the record.
     pub(super) number: u64,
-    /// The number of lines that it spans.
+    /// The number of lines that the record spans.
     pub(super) lines: u64,
-    /// The bytes in the file, if bad lines are saved.
+    /// The bytes of the record, if bad lines are saved.
     pub(super) raw: Option<Box<[u8]>>,
 }
 
-/// Consecutive lines.
+/// The entities of consecutive lines.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     pub(super) entities: Vec<EntityLine>,
@@ -43,7 +43,7 @@ pub(super) struct WindowReader {
     /// The bytes of the CSV header.
     header_text: Option<Vec<u8>>,
     keeps_raw: bool,
-    /// An entity with keys that also occur in the last window. The next window begins with it.
+    /// An entity whose keys also occur in the last window. The next window begins with this entity.
     pending: Option<EntityLine>,
 }
 
@@ -93,7 +93,8 @@ impl WindowReader {
         };
         let mut header = read(types)?;
         if guesses_types {
-            // The first type that a list has for a name counts, so the types that were given do.
+            // The first type in the list for a name takes precedence, so the given types take precedence over the
+            // guessed types.
             header = read(&[types, &guess_types(table, &header)?].concat())?;
         }
         self.header_text = Some(bytes.to_vec());
@@ -158,15 +159,15 @@ impl WindowReader {
     }
 }
 
-/// Guesses the types of columns without any from as many records as a window has. The same file always has the same types, so an
-/// import continues with those that it began with.
+/// Guesses the types of columns without a type from as many records as fit in a window. For the same file, the result
+/// is always the same, so an import continues with the types with which it began.
 fn guess_types(table: &TableInput, header: &CsvHeader) -> anyhow::Result<Vec<(String, EdmType)>> {
     let mut guesses: Vec<_> = header.untyped().map(|(at, name)| (at, name, TypeGuess::default())).collect();
     let mut lines = Lines::new(open(table, 0)?, Framing::CsvRecords, 0, 0);
     lines.next()?;
     for _ in 0..IMPORT_WINDOW_ENTITIES_MAX {
         let Some(line) = lines.next()? else { break };
-        // A bad line is reported when it is read again.
+        // A bad line is reported when it is read for the import.
         let Ok(fields) = parse_csv_record(line.bytes) else { continue };
         for (at, _, guess) in &mut guesses {
             if let Some(field) = fields.get(*at).filter(|field| field.is_quoted || !field.text.is_empty()) {

@@ -3,7 +3,7 @@
 //!
 //! Invariants:
 //!
-//! 1. Nothing is written into an account that has a table, so a second start changes nothing.
+//! 1. Nothing is written to an account that has a table, so starting the server a second time changes nothing.
 //! 2. Nothing is written to a persistent engine unless the files can be loaded completely.
 
 use super::args::ImportMode;
@@ -34,8 +34,8 @@ pub struct Seeded {
 }
 
 /// Loads the files in a folder into an account that has no table. Returns `None`, without loading anything, if the
-/// account has one. Also returns the engine, which nothing else may use in the meantime. For a persistent engine, the
-/// files are first loaded into memory as a trial.
+/// account has a table. Also returns the engine, which nothing else may use while the files are loaded. For a
+/// persistent engine, the files are first loaded into memory as a trial.
 ///
 /// Must be called on a multithreaded runtime.
 pub async fn seed<E: Engine>(
@@ -83,7 +83,7 @@ async fn load<E: Engine>(engine: E, folder: &Path, account: &AccountName) -> any
         is_only_table: false,
         with_policies: true,
         bad_lines: BadLines::none(Arc::clone(&progress)),
-        // Without a file: a server does not continue where another one stopped.
+        // There is no state file, because a server does not continue where an earlier server stopped.
         state: ImportState::open(None, options)?,
         progress: Arc::clone(&progress),
         transactions: Arc::new(Semaphore::new(TRANSACTIONS_MAX)),

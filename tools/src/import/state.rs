@@ -1,4 +1,4 @@
-//! The progress of an import, in a file that survives the end of the program.
+//! The progress of an import, in a file, so that another run can continue it.
 //!
 //! Invariants:
 //!
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 pub(super) const COMMAND: Command = Command { name: "import", format: 2, advice: "delete it" };
 
-/// What is imported. An import continues only with the same options.
+/// The options that determine what is imported. An import continues only with the same options.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ImportOptions {
     pub(super) from: String,
@@ -43,9 +43,9 @@ pub(super) struct ImportProgress {
     /// The fingerprint of the file when the import began.
     pub(super) fingerprint: Option<String>,
     pub(super) is_done: bool,
-    /// Where the next line begins.
+    /// The offset at which the next line begins.
     pub(super) offset: u64,
-    /// The number of lines before that.
+    /// The number of lines before that offset.
     pub(super) line: u64,
     pub(super) entities: u64,
     pub(super) bad: u64,
@@ -73,7 +73,7 @@ impl ImportState {
         })
     }
 
-    /// Returns true if a window was written, so that a later run has something to continue.
+    /// Returns true if at least one window was written, so that a later run can continue the import.
     pub(super) fn has_progress(&self) -> bool {
         self.read(|_, tables| tables.values().any(|table| table.is_done || table.offset > 0))
     }

@@ -1,7 +1,7 @@
-//! Writes windows: the transactions of one in parallel, while the next one is read.
+//! Writes windows. The transactions of a window are written in parallel, while the next window is read.
 //!
-//! Memory is bounded: each table that is being imported has at most three windows, one being written, one waiting and
-//! one being read.
+//! Memory is bounded: each table that is being imported has at most three windows in memory: one being written, one
+//! waiting and one being read.
 
 use super::bad_lines::{BadLine, BadLines};
 use super::files::TableInput;
@@ -28,7 +28,7 @@ pub(super) struct FileImport {
     pub(super) mode: WriteMode,
     pub(super) types: Arc<Vec<(String, EdmType)>>,
     pub(super) guesses_types: bool,
-    /// True if there is only one file. Then it must have all properties in `types`.
+    /// True if there is only one file. In that case, the file must have all properties in `types`.
     pub(super) is_only_table: bool,
     pub(super) with_policies: bool,
     pub(super) bad_lines: BadLines,
@@ -46,7 +46,8 @@ impl FileImport {
         let table = TableKey { account: self.account.clone(), name: input.table.clone() };
         let mut progress = block_in_place(|| self.state.begin(&input.table, input.fingerprint()?.as_deref()))?;
         if (progress.is_done || progress.offset > 0) && self.is_gone(&table).await? {
-            // What an earlier run wrote is gone with the table, and its bad lines will be read again.
+            // The table no longer exists, and with it the data that an earlier run wrote. The bad lines will be found
+            // again.
             let known = progress.bad;
             progress = ImportProgress { fingerprint: progress.fingerprint, ..ImportProgress::default() };
             block_in_place(|| {
@@ -97,7 +98,7 @@ impl FileImport {
         Ok(())
     }
 
-    /// Writes a window. All of it is acknowledged and recorded when this returns.
+    /// Writes a window. When this returns, the whole window has been acknowledged and recorded.
     async fn import_window(
         self: &Arc<Self>,
         table: &TableKey,
@@ -191,7 +192,8 @@ impl FileImport {
     }
 }
 
-/// Groups lines by partition. Partitions are in the order of their first lines, and so are the lines of each.
+/// Groups lines by partition. The partitions are in the order of their first lines, and the lines of each partition
+/// keep their order.
 fn by_partition(lines: Vec<EntityLine>) -> Vec<EntityLine> {
     let mut ranks: HashMap<KeyText, usize> = HashMap::new();
     let mut ranked: Vec<(usize, EntityLine)> = Vec::with_capacity(lines.len());
@@ -204,14 +206,14 @@ fn by_partition(lines: Vec<EntityLine>) -> Vec<EntityLine> {
     ranked.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Reads windows on a separate thread, one ahead of the one that is being written.
+/// Reads windows on a separate thread, one window ahead of the window that is being written.
 fn read_ahead(mut reader: WindowReader) -> mpsc::Receiver<anyhow::Result<Window>> {
     let (sender, windows) = mpsc::channel(1);
     spawn_blocking(move || {
         loop {
             let window = reader.window();
             let is_end = window.as_ref().map_or(true, |window| window.is_last);
-            // The receiver is dropped when the import ends early.
+            // The receiver is dropped when the import stops early.
             if sender.blocking_send(window).is_err() || is_end {
                 return;
             }

@@ -1,8 +1,8 @@
 //! The output of commands for people: results to standard output; notices, progress and errors to standard error.
 //!
 //! Invariant: text for people passes through [`escaped`] exactly once, here, so that nothing from a server or a file
-//! can control the terminal. Data for programs (JSON lines, CSV) is written unchanged. This module must not know any
-//! command.
+//! can control the terminal. Data for programs (JSON Lines, CSV) is written unchanged. This module must not depend on
+//! any command.
 
 mod progress;
 
@@ -49,8 +49,8 @@ fn to_standard_error(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Writes text of several lines, such as CSV: unchanged to a file or pipe, but with each line [`escaped`] on a
-/// terminal.
+/// Writes text that consists of several lines, such as CSV: unchanged to a file or pipe, but with each line [`escaped`]
+/// on a terminal.
 #[derive(Debug)]
 pub(crate) struct LinesForPeople<W> {
     pub(crate) out: W,

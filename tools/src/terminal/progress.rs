@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The message is cut to the width of the terminal.
+/// The template of the bar. The message is cut to the width of the terminal.
 const BAR_TEMPLATE: &str = "{prefix} [{bar:20}] {wide_msg}";
 const BAR_INTERVAL: Duration = Duration::from_millis(200);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
@@ -19,14 +19,13 @@ pub(crate) struct Progress {
     action: &'static str,
     tables: AtomicUsize,
     tables_done: AtomicUsize,
-    /// Counts only this run.
+    /// The number of entities in this run.
     entities: AtomicU64,
-    /// The total work of all tables in a unit that the command chooses, and the completed work. 0 if only tables are
-    /// counted.
+    /// The total work of all tables, in a unit that the command chooses; 0 if only tables are counted.
     work: AtomicU64,
     work_done: AtomicU64,
     began: Instant,
-    /// Hidden if standard error is not a terminal.
+    /// The bar; hidden if standard error is not a terminal.
     bar: ProgressBar,
 }
 

@@ -1,6 +1,6 @@
 //! Atom entries and feeds, which the Table service supported before version 2015-12-11 (specification 03 §5).
 //!
-//! This module must not know which requests use Atom.
+//! This module must not depend on which requests use Atom.
 
 mod read;
 mod value;

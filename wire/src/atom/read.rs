@@ -5,9 +5,9 @@
 //! 1. Parsing is a single pass in time linear in the size of the body: depth and attributes are bounded, and only the
 //!    five predefined entities and character references are expanded.
 //! 2. A document type declaration is rejected, so no other internal or external entities exist.
-//! 3. Names are compared by namespace; prefixes do not matter.
+//! 3. Names are compared by their namespace; their prefixes do not matter.
 //!
-//! This module must not know which strings are valid for which type; [`super::value`] does.
+//! This module must not know which strings are valid for which type; that is the task of [`super::value`].
 
 use super::value::push_value;
 use super::{ATOM, DATA, METADATA};
@@ -65,7 +65,7 @@ struct EntryProperty {
 }
 
 impl EntryProperty {
-    /// Returns the declared type, or string if none is declared.
+    /// Returns the declared type, or `Edm.String` if none is declared.
     fn edm_type(&self) -> Result<EdmType, BodyError> {
         match &self.declared {
             None => Ok(EdmType::String),
@@ -177,7 +177,7 @@ impl<'a> EntryReader<'a> {
         let attributes = self.attributes(tag)?;
         let (namespace, name) = self.reader.resolver().resolve_element(tag.name());
         let ResolveResult::Bound(Namespace(namespace)) = namespace else {
-            // An undeclared prefix is an error. An element without a namespace belongs to another vocabulary.
+            // An undeclared prefix is an error. An element without a namespace belongs to a different vocabulary.
             return if namespace == ResolveResult::Unbound { self.unrelated_element() } else { None };
         };
         match (self.open.last()?, namespace, name.into_inner()) {
@@ -206,7 +206,8 @@ impl<'a> EntryReader<'a> {
         }
     }
 
-    /// Accepts an element that is not part of the entity. It may occur anywhere except around the entry and in a value.
+    /// Accepts an element that is not part of the entity. Such an element may occur anywhere except around the entry
+    /// and inside a value.
     fn unrelated_element(&self) -> Option<ElementKind> {
         let may_stand = !matches!(self.open.last()?, ElementKind::Document | ElementKind::Property);
         may_stand.then_some(ElementKind::Other)
@@ -425,7 +426,7 @@ mod tests {
         }
     }
 
-    /// Uses nine levels of entities that each expand to ten others.
+    /// The document has nine levels of XML entities, each of which expands to ten others.
     #[test]
     fn a_billion_laughs_are_refused_at_the_document_type() {
         let mut document_type = String::from("<!DOCTYPE entry [<!ENTITY l0 \"lol\">");

@@ -1,6 +1,6 @@
 //! Text representation of values in Atom (specification 01 §6).
 //!
-//! This module must not know elements: it reads and writes only the text inside one.
+//! This module must not depend on elements: it reads and writes only the text inside an element.
 
 use crate::binary::{read_base64, write_base64};
 use crate::entity_body::{BodyError, datetime, finite_double};
@@ -17,7 +17,7 @@ pub(super) fn is_white_space(c: char) -> bool {
 /// Appends character data.
 ///
 /// UNVERIFIED (03 §5.3): characters that a string may contain but XML 1.0 does not allow are written as references, as
-/// the XML writer of .NET does when its checks are off. Strict readers reject them.
+/// by the XML writer of .NET when its checks are disabled. Strict readers reject them.
 pub(super) fn write_text(out: &mut Vec<u8>, text: &str) {
     let mut plain_from = 0;
     for (at, c) in text.char_indices() {
@@ -37,7 +37,7 @@ pub(super) fn write_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.get(plain_from..).unwrap_or_default().as_bytes());
 }
 
-/// Appends an attribute value, to be placed in double quotes.
+/// Appends the text of an attribute value, which the caller must place in double quotes.
 pub(super) fn write_attribute(out: &mut Vec<u8>, text: &str) {
     let mut escaped = Vec::with_capacity(text.len());
     write_text(&mut escaped, text);
@@ -67,7 +67,7 @@ pub(super) fn write_value(out: &mut Vec<u8>, value: EdmValue<'_>) {
 
 /// Appends a double. NaN and the infinities have the names from XML Schema (01 §6.2).
 ///
-/// UNVERIFIED (01 §6.2): a whole number has no fraction, as in the XML conversion of .NET.
+/// UNVERIFIED (01 §6.2): a whole number is written without a fraction, as in the XML conversion of .NET.
 fn write_atom_double(out: &mut Vec<u8>, double: f64) {
     if double.is_nan() {
         out.extend_from_slice(b"NaN");
@@ -111,8 +111,8 @@ pub(super) fn push_value(
     Ok(())
 }
 
-/// Decodes Base64 that may contain line breaks. Empty text is an empty value. Only strings and binary values can be
-/// empty, so an empty element is an error for all other types (03 §5.2).
+/// Decodes Base64 that may contain line breaks. Empty text represents an empty value. Only strings and binary values
+/// can be empty, so an empty element is an error for all other types (03 §5.2).
 fn decode_binary(text: &str) -> Result<Vec<u8>, BodyError> {
     let joined: String = text.split(is_white_space).collect();
     read_base64(joined).ok_or(BodyError::Malformed)

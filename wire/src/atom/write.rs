@@ -1,6 +1,7 @@
-//! Writes response bodies in the order and spelling of the service (specification 03 §5.3, §5.4).
+//! Writes response bodies with the same order of elements and the same spelling as the service (specification 03 §5.3,
+//! §5.4).
 //!
-//! This module must not know HTTP. It reads only the stored record of an entity.
+//! This module must not depend on HTTP. It reads only the stored record of an entity.
 
 use super::value::{is_white_space, write_attribute, write_text, write_value};
 use super::{ATOM, DATA, METADATA, SCHEME};
@@ -10,7 +11,7 @@ use model::name::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use model::record::DamagedRecord;
 use model::{AccountName, DateTime, EdmType, EdmValue, EntityView};
 
-/// What all documents of a response have in common.
+/// The values that all documents of a response depend on.
 #[derive(Debug, Clone, Copy)]
 pub struct AtomContext<'a> {
     /// Scheme, host and, in path style, the account: `http://127.0.0.1:10002/acct`.
@@ -23,12 +24,12 @@ pub struct AtomContext<'a> {
     pub is_old: bool,
 }
 
-/// What all entities of one table in a response have in common.
+/// The values that all entities of one table in a response depend on.
 #[derive(Debug, Clone, Copy)]
 pub struct AtomEntityContext<'a> {
     /// The context of the response.
     pub response: AtomContext<'a>,
-    /// The table name as spelled in the request.
+    /// The table name as written in the request.
     pub table: &'a str,
     /// The properties to write; `None` writes all.
     pub select: Option<&'a Select>,
@@ -95,7 +96,7 @@ fn start_root(out: &mut Vec<u8>, context: AtomContext<'_>, name: &str) {
     push(out, &["/\" xmlns=\"", ATOM, "\" xmlns:d=\"", DATA, "\" xmlns:m=\"", METADATA, "\""]);
 }
 
-/// UNVERIFIED (03 §5.4): an empty feed has an author, as Atom requires, and at this position.
+/// UNVERIFIED (03 §5.4): an empty feed has an author, as Atom requires, and the author is at this position.
 fn start_feed(out: &mut Vec<u8>, context: AtomContext<'_>, name: &str, is_empty: bool) {
     write_declaration(out, context);
     start_root(out, context, "feed");
@@ -158,7 +159,7 @@ fn end_entry(out: &mut Vec<u8>) {
     out.extend_from_slice(b"</m:properties></content></entry>");
 }
 
-/// Writes the metadata of an entry, up to its properties. Addresses need no XML escaping: their special characters are
+/// Writes the metadata of an entry, up to its properties. URLs need no XML escaping: their special characters are
 /// percent-encoded, and quotes are valid as they are.
 ///
 /// UNVERIFIED (03 §5.3): the order before version 2013-08-15, which follows the documentation.

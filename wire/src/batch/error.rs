@@ -2,7 +2,7 @@
 //!
 //! The messages are for the log and are never sent to a client.
 
-/// The reason a batch cannot be parsed.
+/// The reason why a batch cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchError {
     /// The media type of the request is not `multipart/mixed` with a boundary.

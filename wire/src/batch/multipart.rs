@@ -1,13 +1,13 @@
 //! Multipart bodies: the parts and their header lines.
 //!
-//! This module must not know what the parts of a batch are for.
+//! This module must not depend on what the parts of a batch are for.
 
 use super::BatchError;
 use memchr::{memchr, memmem};
 use model::limits::{BATCH_BOUNDARY_CHARS_MAX, BATCH_PART_HEADER_BYTES_MAX};
 
-/// Returns the boundary of a `multipart/mixed` media type, quoted or not. Returns `None` for other media types or if
-/// the boundary is missing.
+/// Returns the boundary of a `multipart/mixed` media type, whether quoted or not. Returns `None` for other media types,
+/// or if the boundary is missing.
 pub(super) fn boundary(content_type: &str) -> Option<&str> {
     let (media_type, mut parameters) = content_type.split_once(';')?;
     if !media_type.trim().eq_ignore_ascii_case("multipart/mixed") {
@@ -36,7 +36,8 @@ fn parameter_value(text: &str) -> Option<(&str, &str)> {
     Some((value.trim_end(), rest))
 }
 
-/// The parts of a multipart body: the bytes between delimiters, without the line breaks that belong to the delimiters.
+/// Iterates over the parts of a multipart body: the bytes between delimiters, without the line breaks that belong to
+/// the delimiters.
 ///
 /// Bytes before the first delimiter and after the last one are ignored.
 pub(super) struct Parts<'a> {
@@ -70,17 +71,16 @@ impl<'a> Parts<'a> {
     }
 
     fn pass(&mut self, delimiter: &Delimiter) {
-        // White space after a delimiter is not a part: one client ends its batches without the two hyphens.
-        // `any` stops at the first other character; otherwise, long trailing white space would be read for every
-        // delimiter.
+        // White space after a delimiter is not a part: one client ends its batches without the two hyphens. `any` stops
+        // at the first other character. Without that, long trailing white space would be read for every delimiter.
         let rest = self.body.get(delimiter.end..).unwrap_or_default();
         let is_followed = rest.iter().any(|byte| !byte.is_ascii_whitespace());
         self.next = (is_followed && !delimiter.is_last).then_some(delimiter.end);
         self.is_closed = delimiter.is_last;
     }
 
-    /// Returns the first delimiter at or after `from`. It is on its own line, or it follows a JSON object on the same
-    /// line: a C++ client writes no line break between a body and the next delimiter.
+    /// Returns the first delimiter at or after `from`. The delimiter is on a separate line, or it follows a JSON object
+    /// on the same line: a C++ client writes no line break between a body and the next delimiter.
     fn delimiter_from(&self, mut from: usize) -> Option<Delimiter> {
         loop {
             let found = from + self.delimiter.find(self.body.get(from..)?)?;
@@ -102,7 +102,7 @@ impl<'a> Parts<'a> {
     fn end_of_line(&self, from: usize) -> Option<(usize, bool)> {
         let rest = self.body.get(from..)?;
         let (is_last, rest) = rest.strip_prefix(b"--").map_or((false, rest), |rest| (true, rest));
-        // Only white space is read: a long line may contain many delimiter-like strings.
+        // Read only white space, because a long line may contain many strings that look like delimiters.
         let blank = rest.iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\r')).count();
         let length = match rest.get(blank) {
             None => blank,
@@ -141,7 +141,7 @@ impl<'a> Lines<'a> {
         Self { rest: part, left_bytes: BATCH_PART_HEADER_BYTES_MAX }
     }
 
-    /// Returns the next line without its line end, or `None` at the end of the part.
+    /// Returns the next line without its line ending, or `None` at the end of the part.
     pub(super) fn next(&mut self) -> Result<Option<&'a [u8]>, BatchError> {
         if self.rest.is_empty() {
             return Ok(None);

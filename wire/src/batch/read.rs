@@ -1,6 +1,6 @@
 //! Batch request bodies: one changeset or one query (specification 05 §3).
 //!
-//! This module must not know which operations a batch may contain.
+//! This module must not depend on which operations a batch may contain.
 
 use super::BatchError;
 use super::multipart::{Header, Lines, Parts, boundary};
@@ -33,7 +33,7 @@ pub struct Changeset<'a> {
 pub struct PartRequest<'a> {
     /// The HTTP method.
     pub method: &'a str,
-    /// The request target: an absolute address, an absolute path, or a relative path.
+    /// The request target: an absolute URL, an absolute path, or a relative path.
     pub target: &'a str,
     /// The `Accept` header.
     pub accept: Option<&'a str>,
@@ -54,7 +54,7 @@ pub struct PartRequest<'a> {
     /// `Content-ID` among the headers of the HTTP request. A `Content-ID` among the MIME headers is not echoed, so it
     /// is discarded.
     pub content_id: Option<&'a str>,
-    /// The body.
+    /// The body of the request.
     pub body: &'a [u8],
 }
 
@@ -102,7 +102,7 @@ fn read_changeset<'a>(boundary: &str, body: &'a [u8]) -> Result<(Vec<PartRequest
             None => match PartContent::read(part)? {
                 PartContent::Operation(content) => Head::read(part, content)?,
                 PartContent::Changeset { .. } => {
-                    return Err(BatchError::Malformed("a changeset contains another one"));
+                    return Err(BatchError::Malformed("a changeset contains another changeset"));
                 }
             },
         };
@@ -110,7 +110,7 @@ fn read_changeset<'a>(boundary: &str, body: &'a [u8]) -> Result<(Vec<PartRequest
         before = Some(head);
     }
     if !parts.is_closed() {
-        return Err(BatchError::Malformed("a changeset has no end"));
+        return Err(BatchError::Malformed("a changeset has no closing delimiter"));
     }
     Ok((operations, false))
 }
@@ -182,7 +182,7 @@ impl<'a> Head<'a> {
         Ok(Self { bytes, is_complete, request, content_length })
     }
 
-    /// Returns the request of a part that begins with this head. A Java client counts the line break before the next
+    /// Returns the request of a part that begins with this head. One Java client counts the line break before the next
     /// delimiter as part of the body.
     fn request_with_body_of(&self, part: &'a [u8]) -> Result<PartRequest<'a>, BatchError> {
         let rest = part.get(self.bytes.len()..).unwrap_or_default();
@@ -200,7 +200,7 @@ const LINE_BREAK_BYTES: usize = 2;
 
 /// Returns the method and target of a request line, which must contain an HTTP version.
 ///
-/// The target extends from the first to the last space because old clients do not encode spaces in keys.
+/// The target extends from the first space to the last one, because old clients do not encode spaces in keys.
 fn request_line(line: &[u8]) -> Option<(&str, &str)> {
     let line = std::str::from_utf8(line).ok()?;
     let (method, rest) = line.trim().split_once(' ')?;

@@ -1,10 +1,10 @@
 //! Request bodies of entity group transactions, as written by a client (specification 05 §2, §3).
 //!
-//! The boundaries are fixed. They cannot occur inside a part, because neither an address nor JSON written by this crate
+//! The boundaries are fixed. They cannot occur inside a part, because neither a URL nor JSON written by this crate
 //! contains a line break. They start with the same prefixes as in the official clients, because the emulator accepts no
-//! others.
+//! other prefixes.
 //!
-//! This module must not know how operations are encoded: addresses and bodies come from the caller.
+//! This module must not depend on how operations are encoded: URLs and bodies come from the caller.
 
 /// Builds the body of a changeset.
 #[derive(Debug)]
@@ -29,8 +29,8 @@ impl ChangesetWriter {
         self.body.len()
     }
 
-    /// Adds an operation that requests no response body. Takes the method, the `If-Match` condition, the absolute
-    /// address, and JSON without line breaks, or no JSON for a deletion.
+    /// Adds an operation that requests no response body. Takes the method, the `If-Match` condition, the absolute URL,
+    /// and JSON without line breaks (no JSON for a deletion).
     pub fn operation(
         &mut self,
         method: &str,

@@ -1,6 +1,6 @@
 //! Responses to entity group transactions, as parsed by a client (specification 05 §4).
 //!
-//! This module must not know which operation a response belongs to.
+//! This module must not depend on which operation a response belongs to.
 
 use super::BatchError;
 use super::multipart::{Lines, Parts};
@@ -36,10 +36,10 @@ pub fn read_responses<'a>(content_type: &str, body: &'a [u8]) -> Result<Vec<Part
         }
         match PartContent::read(part)? {
             PartContent::Operation(content) => responses.push(read_part(content)?),
-            PartContent::Changeset { .. } => return Err(BatchError::Malformed("a changeset contains another one")),
+            PartContent::Changeset { .. } => return Err(BatchError::Malformed("a changeset contains another changeset")),
         }
     }
-    if parts.is_closed() { Ok(responses) } else { Err(BatchError::Malformed("a changeset has no end")) }
+    if parts.is_closed() { Ok(responses) } else { Err(BatchError::Malformed("a changeset has no closing delimiter")) }
 }
 
 fn read_part(content: &[u8]) -> Result<PartResponse<'_>, BatchError> {

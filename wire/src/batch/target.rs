@@ -2,7 +2,7 @@
 //!
 //! Invariant: a target belongs to the account of the batch.
 //!
-//! This module must not know resources: the path is not decoded.
+//! This module must not depend on resources: the path is not decoded.
 
 use crate::target::account_label;
 use model::AccountName;
@@ -21,13 +21,13 @@ pub struct PartTarget<'a> {
 pub struct AccountMismatch;
 
 impl<'a> PartTarget<'a> {
-    /// Parses an absolute address with any scheme and host, an absolute path with or without the account, or a relative
+    /// Parses an absolute URL with any scheme and host, an absolute path with or without the account, or a relative
     /// path.
     ///
-    /// Behind a proxy, clients may use other host names than the server. Only the account at the beginning of the host
-    /// therefore matters, and only if the path does not contain the account.
+    /// Behind a proxy, clients may use different host names from the server's. Therefore, only the account at the
+    /// beginning of the host matters, and only if the path does not contain the account.
     ///
-    /// An address that ends with the account is the service address if the host does not contain the account.
+    /// A URL that ends with the account is the URL of the service if the host does not contain the account.
     pub fn parse(text: &'a str, account: &AccountName, domains: &[String]) -> Result<Self, AccountMismatch> {
         let (host, rest) = split_host(text);
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -50,7 +50,7 @@ impl<'a> PartTarget<'a> {
     }
 }
 
-/// Splits an absolute address into its host and the rest.
+/// Splits an absolute URL into its host and the rest.
 fn split_host(text: &str) -> (Option<&str>, &str) {
     let Some((scheme, rest)) = text.split_once("://") else { return (None, text) };
     let is_scheme = !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
@@ -95,7 +95,7 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(PartTarget { path: "", query: "" }), "{text}");
         }
-        // A table may have the same name as the account, and a key may look like an address.
+        // A table may have the same name as the account, and a key may look like a URL.
         let host = "https://acct.table.core.example/acct";
         assert_eq!(parse(host), Ok(PartTarget { path: "acct", query: "" }));
         for text in ["/acct", "acct()", "t(PartitionKey='http://x/y',RowKey='acct/')"] {

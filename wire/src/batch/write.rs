@@ -1,10 +1,10 @@
 //! Writes responses to batches with the same framing as the service (specification 05 §4, §5).
 //!
-//! The response to a batch consists of [`start_changeset`], for each operation [`start_part`], [`write_head`], its body
-//! and a line break, then [`end`] for the changeset and [`end`] for the batch. The response to a query is a part of the
-//! batch itself, outside any changeset.
+//! The response to a batch consists of [`start_changeset`], then for each operation [`start_part`], [`write_head`], its
+//! body and a line break, and then [`end`] for the changeset and [`end`] for the batch. The response to a query is a
+//! part of the batch itself, outside any changeset.
 //!
-//! This module must not know how response bodies are encoded.
+//! This module must not depend on how response bodies are encoded.
 
 use crate::negotiation::Preference;
 use model::{DateTime, ETag};
@@ -59,8 +59,8 @@ pub fn end(out: &mut Vec<u8>, boundary: &str) {
 
 /// Writes the status line and headers, and the blank line that ends them.
 ///
-/// Responses with an entity have a different order of headers than all others (05 §4). The position of the continuation
-/// headers of a query is UNVERIFIED (05 §4.1).
+/// Responses that contain an entity have a different order of headers from all other responses (05 §4). The position of
+/// the continuation headers of a query is UNVERIFIED (05 §4.1).
 pub fn write_head(out: &mut Vec<u8>, head: &PartHead<'_>) {
     let mut writer = HeadWriter { out };
     writer.status_line(head.status);
@@ -88,7 +88,8 @@ pub fn write_head(out: &mut Vec<u8>, head: &PartHead<'_>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes an `ETag` header derived from this Timestamp. It is the last header of a response without continuation.
+/// Writes an `ETag` header derived from the given Timestamp. It is the last header of a response without continuation
+/// headers.
 pub fn write_etag(out: &mut Vec<u8>, timestamp: DateTime) {
     out.extend_from_slice(b"ETag: ");
     ETag::from_timestamp(timestamp).write_to(out);
@@ -128,7 +129,7 @@ impl HeadWriter<'_> {
     }
 }
 
-/// Returns the standard reason phrase of a status that an operation can have.
+/// Returns the standard reason phrase of any status that an operation can have.
 fn reason_phrase(status: u16) -> &'static str {
     match status {
         200 => "OK",

@@ -1,6 +1,6 @@
 //! The tokens of a filter expression.
 //!
-//! This module must not know the grammar, that is, which token may follow which.
+//! This module must not depend on the grammar, that is, on which token may follow which.
 
 use super::FilterError;
 
@@ -40,12 +40,12 @@ pub(super) enum LiteralKind {
 pub(super) struct Token<'t> {
     pub(super) kind: TokenKind,
     pub(super) text: &'t str,
-    /// The start, in bytes.
+    /// The start of the token, in bytes.
     pub(super) start: usize,
 }
 
 impl Token<'_> {
-    /// Returns the end, in bytes.
+    /// Returns the end of the token, in bytes.
     pub(super) fn end(&self) -> usize {
         self.start + self.text.len()
     }
@@ -65,7 +65,7 @@ impl<'t> Lexer<'t> {
         self.text
     }
 
-    /// Returns the next token; after the last one, always `End`.
+    /// Returns the next token. After the last token, it always returns `End`.
     pub(super) fn next(&mut self) -> Result<Token<'t>, FilterError> {
         let rest = self.rest().trim_start();
         self.at = self.text.len() - rest.len();
@@ -104,7 +104,7 @@ impl<'t> Lexer<'t> {
         FilterError::syntax(self.text, self.at + length)
     }
 
-    /// Returns the length of a string literal. A quote inside a string is doubled.
+    /// Returns the length of a string literal. A quote inside a string literal is doubled.
     fn string_length(&self, rest: &str) -> Result<usize, FilterError> {
         let mut length = 1;
         loop {

@@ -4,7 +4,7 @@
 //! The first type error is kept until the whole expression has been parsed, and reported if the expression is
 //! well-formed.
 //!
-//! This module must not know characters: it operates on tokens.
+//! This module must not depend on characters: it operates on tokens.
 
 use super::FilterError;
 use super::lex::{INFINITY, Lexer, LiteralKind, NOT_A_NUMBER, Token, TokenKind, boolean};
@@ -17,7 +17,7 @@ enum BinaryOperator {
     Or,
     And,
     Comparison(Operator),
-    /// Arithmetic, which OData has but this service does not support.
+    /// An arithmetic operator, which OData has but this service does not support.
     Additive,
     Multiplicative,
 }
@@ -32,16 +32,16 @@ enum Pending {
     Call,
 }
 
-/// The binding strength of operators: a greater number binds more tightly.
+/// The precedence of an operator: a greater number binds more tightly.
 type Precedence = u8;
-/// The precedence of an open parenthesis, which only its closing parenthesis ends.
+/// The precedence of an open parenthesis. Only the closing parenthesis removes it from the stack.
 const OPEN: Precedence = 0;
 /// Lower than the precedence of every operator.
 const LOOSEST: Precedence = 1;
 
 impl Pending {
     /// UNVERIFIED: `not` binds less tightly than a comparison, so `not a eq 1` means `not (a eq 1)` (04 §2). In OData
-    /// itself, it binds more tightly.
+    /// itself, `not` binds more tightly.
     fn precedence(self) -> Precedence {
         match self {
             Self::Parenthesis | Self::Call => OPEN,
@@ -88,7 +88,7 @@ enum Operand {
     Property(PropertyName),
     Literal(Literal),
     Null,
-    /// A rejected expression; no further error is reported for it.
+    /// A rejected expression. No further error is reported for it.
     Refused,
 }
 
@@ -105,7 +105,7 @@ impl Operand {
 
     /// Converts the operand to a condition, or returns the operand unchanged.
     ///
-    /// UNVERIFIED: a literal `true` or `false` is a condition that is always or never true (04 §2).
+    /// UNVERIFIED: the literal `true` is a condition that is always true, and `false` one that is never true (04 §2).
     fn into_condition(self) -> Result<Filter, Self> {
         match self {
             Self::Condition(filter) => Ok(filter),
@@ -164,7 +164,7 @@ impl<'t> Parser<'t> {
         Operand::Refused
     }
 
-    /// Pops the last operand. It always exists because operators and operands alternate.
+    /// Pops the last operand, which always exists because operators and operands alternate.
     fn pop(&mut self) -> (Operand, Option<BinaryOperator>) {
         self.operands.pop().unwrap_or((Operand::Refused, None))
     }
@@ -322,9 +322,9 @@ impl<'t> Parser<'t> {
         literal.map(Operand::Literal).ok_or_else(|| self.unrecognized(edm_type))
     }
 
-    /// Returns the error for a literal that is out of range for its type. The position counts as in syntax errors.
+    /// Returns the error for a literal that is out of range for its type. The position is counted as in syntax errors.
     ///
-    /// Reported for `Edm.Int32` (04 §7), UNVERIFIED for the other types.
+    /// The message is reported for `Edm.Int32` (04 §7), and UNVERIFIED for the other types.
     fn unrecognized(&self, edm_type: EdmType) -> FilterError {
         let text = self.lexer.text();
         let (name, literal) = (edm_type.name(), self.token.text);
@@ -364,10 +364,10 @@ impl<'t> Parser<'t> {
     }
 
     /// Creates a comparison between a property and a literal (04 §2). If the property's type is known, the literal must
-    /// have it.
+    /// have the same type.
     ///
-    /// UNVERIFIED (04 §3.6): the message for a literal whose type differs from a system property's type, and that a
-    /// Timestamp is rejected this way.
+    /// UNVERIFIED (04 §3.6): the message for a literal whose type differs from a system property's type, and whether a
+    /// Timestamp is rejected in this way.
     fn comparison(&mut self, operator: Operator, left: Operand, right: Operand) -> Operand {
         let types = (left.type_name(), right.type_name());
         let name = operator_name(operator);
@@ -427,7 +427,7 @@ fn not_a_condition() -> FilterError {
     FilterError::because("The $filter expression must evaluate to a single boolean value.")
 }
 
-/// Returns the error for excessive nesting (UNVERIFIED, like the limit itself).
+/// Returns the error for excessive nesting (UNVERIFIED, as is the limit itself).
 fn too_deep() -> FilterError {
     FilterError::because("Recursion depth exceeded allowed limit.")
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a printed filter parses to the same tree.
 //!
-//! This module must not know how a filter is parsed, evaluated or planned.
+//! This module must not depend on how a filter is parsed, evaluated or planned.
 
 use super::lex::{INFINITY, NOT_A_NUMBER};
 use crate::number::write_double;
@@ -13,7 +13,7 @@ use std::fmt::Write;
 /// Returns a filter in the form that every implementation of the service accepts: literals on the right, and
 /// parentheses around the operand of `not`. Other parentheses are written only where the tree needs them.
 ///
-/// An `And` or `Or` of fewer than two operands has no textual form and is printed as its value.
+/// An `And` or `Or` with fewer than two operands has no textual form, so its value is printed instead.
 pub fn print(filter: &Filter) -> String {
     let mut out = String::new();
     write_filter(&mut out, filter);
@@ -64,7 +64,7 @@ fn write_operand(out: &mut String, operand: &Filter) {
     }
 }
 
-/// Writes an operand without parentheses if it binds more tightly than `or`, as `and` does.
+/// Writes an operand of `or`. An operand that binds more tightly than `or`, such as an `and`, gets no parentheses.
 fn write_operand_of_or(out: &mut String, operand: &Filter) {
     match operand {
         Filter::And(_) => write_filter(out, operand),

@@ -1,4 +1,4 @@
-//! Tests of filters, from the grammar to the result of the worked example.
+//! Tests of filters: the grammar, the errors, and the result of the worked example.
 
 use super::*;
 use model::filter::{Comparison, Literal, Operator, PropertyName};

@@ -1,11 +1,11 @@
-//! An entity as one line of text: the JSON of a service at minimal metadata, without any loss of precision.
+//! An entity as one line of text: JSON in the service's format at minimal metadata, without any loss of precision.
 //!
 //! Client libraries can read such a line like an entity of a page. Doubles are annotated, so `5.0` stays a double in
 //! every reader. A negative zero keeps its sign, unlike in responses of the service (01 §6.2).
 //!
-//! Invariant: reading a written entity returns exactly the same bits.
+//! Invariant: reading a line returns exactly the same values that were written, bit by bit.
 //!
-//! This module must not know files.
+//! This module must not depend on files.
 
 use super::write::{close_object, write_name_and_type, write_value};
 use crate::json_string::write_json_string;

@@ -3,9 +3,10 @@
 //! Invariants:
 //!
 //! 1. A value is kept as its JSON text and parsed only where its type is known.
-//! 2. At most [`JSON_MEMBERS_MAX`] members are kept, and parsing takes at most time `n log n` in the size of the body.
+//! 2. At most [`JSON_MEMBERS_MAX`] members are kept, and parsing takes at most `n log n` time, where `n` is the size of
+//!    the body.
 //!
-//! This module must not know the types of values.
+//! This module must not depend on the types of values.
 
 use crate::entity_body::{BodyError, check_name};
 use model::limits::JSON_MEMBERS_MAX;
@@ -26,7 +27,7 @@ const USUAL_MEMBERS: usize = 16;
 /// The members of an object. Values are JSON texts without surrounding white space.
 #[derive(Debug, Default)]
 pub(super) struct Members<'a> {
-    /// The future properties, in the order of the body.
+    /// The members that will become properties, in the order of the body.
     pub(super) properties: Vec<Member<'a>>,
     pub(super) partition: Key<'a>,
     pub(super) row: Key<'a>,
@@ -69,8 +70,8 @@ struct TypeAnnotation<'a> {
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl<'a> Members<'a> {
-    /// Parses an object. If it has too many members, it is still parsed to its end to check that it is well-formed, but
-    /// the members are dropped: each takes many times its size in the body.
+    /// Parses an object. If the object has too many members, it is still parsed to its end to check that it is
+    /// well-formed, but the members are dropped, because each of them takes many times its size in the body.
     pub(super) fn read(body: &'a [u8]) -> Result<Self, BodyError> {
         let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
         let text = std::str::from_utf8(body).map_err(|_| BodyError::Malformed)?;
@@ -103,10 +104,10 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Links each type annotation to its property. The last annotation of a property counts. A duplicate name makes the
-    /// body malformed (03 §2.1).
+    /// Links each type annotation to its property. If a property has several annotations, the last one counts. A
+    /// duplicate name makes the body malformed (03 §2.1).
     ///
-    /// UNVERIFIED (01 §4): the documentation has a separate error code, which was never observed.
+    /// UNVERIFIED (01 §4): the documentation lists a separate error code for this case, which was never observed.
     fn link(&mut self) -> Result<(), BodyError> {
         let mut sorted: Vec<usize> = (0..self.properties.len()).collect();
         sorted.sort_unstable_by_key(|index| self.sort_key(*index));
@@ -130,7 +131,8 @@ impl<'a> Members<'a> {
         Ok(())
     }
 
-    /// Returns the name of a property, preceded by its length. Most names differ in length, which is faster to compare.
+    /// Returns the name of a property, preceded by its length. Most names differ in length, and lengths are faster to
+    /// compare.
     fn sort_key(&self, index: usize) -> Option<(usize, &str)> {
         self.properties.get(index).map(|property| (property.name.len(), &*property.name))
     }

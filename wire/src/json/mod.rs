@@ -2,7 +2,7 @@
 //!
 //! Invariant: bodies are parsed only by `serde_json`.
 //!
-//! This module must not know which requests use JSON.
+//! This module must not depend on which requests use JSON.
 
 mod encoder_cache;
 mod line;

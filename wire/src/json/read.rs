@@ -2,7 +2,7 @@
 //!
 //! Invariant: numbers are parsed from their text, so no digit is lost before the type is known.
 //!
-//! This module must not know how members are found; [`super::members`] does.
+//! This module must not know how members are found; that is the task of [`super::members`].
 
 use super::members::{Key, Members, Text};
 use crate::binary::read_base64;
@@ -59,7 +59,8 @@ pub fn read_table(body: &[u8]) -> Result<Option<String>, BodyError> {
 enum Source {
     /// A request: zero loses its sign (01 §6.2), and an integer too large for Int32 becomes a Double (recorded).
     Request,
-    /// A service or a file, which annotates the type of such an integer: without the annotation it is rejected.
+    /// A service or a file. Both annotate the type of an integer that is too large for Int32; without the annotation,
+    /// it is rejected.
     Stored,
 }
 
@@ -149,7 +150,7 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// Parses a double. NaN and the infinities have names, which are valid only between quotes.
+/// Parses a double. NaN and the infinities are represented by names, which are valid only in quotes.
 fn double(text: &str, quoted: bool) -> Option<f64> {
     match text {
         "NaN" if quoted => Some(f64::NAN),

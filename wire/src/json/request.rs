@@ -1,6 +1,6 @@
 //! Request bodies, as written by a client (specification 03 §2).
 //!
-//! Invariant: a server reads every value with the type with which it was written.
+//! Invariant: a server reads every value with the same type with which it was written.
 
 use super::write::{close_object, write_name_and_type, write_value};
 use crate::json_string::write_json_string;
@@ -10,8 +10,8 @@ use model::{EdmType, EntityKey, RecordBuilder};
 
 /// Appends an entity with its keys.
 ///
-/// All types that JSON does not distinguish are annotated, including doubles: a server then reads the same type whether
-/// a double is written as `5` or `5.0`.
+/// All types that JSON does not distinguish are annotated. This includes doubles, so a server reads the same type
+/// whether a double is written as `5` or as `5.0`.
 pub fn write_entity_request(
     out: &mut Vec<u8>,
     key: &EntityKey,

@@ -1,6 +1,6 @@
 //! Responses with several entities or tables, as parsed by a client (specification 03 §3).
 //!
-//! This module must not know continuation tokens, which are headers.
+//! This module must not depend on continuation tokens, which are headers.
 
 use super::read::read_stored_entity;
 use crate::entity_body::{BodyError, StoredEntity};
@@ -32,7 +32,7 @@ pub fn read_entity_set(body: &[u8]) -> Result<Vec<StoredEntity>, BodyError> {
     set.value.iter().map(|entity| read_stored_entity(entity.get().as_bytes())).collect()
 }
 
-/// Parses the names on a page of tables.
+/// Parses the names in a page of tables.
 pub fn read_table_set(body: &[u8]) -> Result<Vec<String>, BodyError> {
     let set: TableSet<'_> = serde_json::from_slice(body).map_err(|_| BodyError::Malformed)?;
     Ok(set.value.into_iter().map(|entry| entry.name.into_owned()).collect())

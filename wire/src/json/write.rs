@@ -1,6 +1,7 @@
-//! Writes responses, byte for byte in the order and spelling of the service (specification 03 §3).
+//! Writes responses with the same order of members and the same spelling as the service, byte for byte (specification
+//! 03 §3).
 //!
-//! This module must not know HTTP. It reads only the stored record of an entity.
+//! This module must not depend on HTTP. It reads only the stored record of an entity.
 
 use super::encoder_cache::EncoderCache;
 use crate::binary::write_base64;
@@ -30,7 +31,7 @@ pub struct JsonContext<'a> {
 pub struct JsonEntityContext<'a> {
     /// The context of the response.
     pub response: JsonContext<'a>,
-    /// The table name as spelled in the request.
+    /// The table name as written in the request.
     pub table: &'a str,
     /// The properties to write; `None` writes all.
     pub select: Option<&'a Select>,

@@ -1,6 +1,6 @@
 //! The fields of a token as strings, and the strings to sign derived from them (specification 08 §1, §2, §8, §11).
 //!
-//! This module must not know what the fields mean.
+//! This module must not depend on what the fields mean.
 
 use super::user_delegation::KeyTerms;
 use super::{SasError, parse_time};
@@ -36,7 +36,7 @@ pub struct Fields<'a> {
     pub end_row: Cow<'a, str>,
     /// `si`: the identifier of a stored access policy.
     pub policy: Cow<'a, str>,
-    /// `sip`: the addresses from which the token may be used.
+    /// `sip`: the IP addresses from which the token may be used.
     pub sources: Cow<'a, str>,
     /// `spr`: the protocols with which the token may be used.
     pub protocols: Cow<'a, str>,
@@ -78,8 +78,8 @@ pub enum Kind {
 }
 
 impl<'a> Fields<'a> {
-    /// Finds the fields in a raw query string and rejects duplicates. A raw `+` is a space or a plus, depending on
-    /// `plus_is_space`. The second value is true if a signed field contains a raw `+`.
+    /// Finds the fields in a raw query string and rejects duplicates. A raw `+` is interpreted as a space or as a plus,
+    /// depending on `plus_is_space`. The second value is true if a signed field contains a raw `+`.
     ///
     /// UNVERIFIED (08 §1): names are case-insensitive, and a duplicate field is rejected.
     pub(super) fn parse(query: &'a str, plus_is_space: bool) -> Result<(Self, bool), SasError> {
@@ -91,7 +91,7 @@ impl<'a> Fields<'a> {
             }
             found.push(known_as);
             if known_as == "sig" {
-                // Base64 contains no spaces, so a space can only have been a plus.
+                // Base64 contains no spaces, so a space must have been a plus.
                 let decoded = form_decode(value).ok_or(SasError::Field(known_as))?;
                 *slot = Cow::Owned(decoded.replace(' ', "+"));
                 continue;
@@ -104,7 +104,7 @@ impl<'a> Fields<'a> {
         Ok((fields, has_plus))
     }
 
-    /// Rejects control characters in all fields. A line break would start another line of the string to sign, so one
+    /// Rejects control characters in all fields. A line break would start a new line of the string to sign, so one
     /// signature would be valid for two tokens. Neither keys (01 §3) nor the other fields need control characters.
     ///
     /// UNVERIFIED (08 §2.1): how the service handles a control character.
@@ -116,7 +116,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Returns the field with this name, ignoring case, and the usual spelling of the name.
+    /// Returns the field with the given name, ignoring case, and the usual spelling of the name.
     fn slot(&mut self, name: &str) -> Option<(&mut Cow<'a, str>, &'static str)> {
         self.named().into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(known, slot)| (slot, known))
     }
@@ -153,7 +153,7 @@ impl<'a> Fields<'a> {
 
     /// Returns the kind of the token, or `None` if the fields match no kind.
     ///
-    /// UNVERIFIED (08 §1): a token with the fields of an account SAS and of another kind is an account SAS.
+    /// UNVERIFIED (08 §1): a token that has the fields of both an account SAS and another kind is an account SAS.
     pub fn kind(&self) -> Option<Kind> {
         if self.version.is_empty() || self.signature.is_empty() {
             return None;
@@ -171,8 +171,8 @@ impl<'a> Fields<'a> {
         STANDARD.decode(&*self.signature).ok()?.try_into().ok()
     }
 
-    /// Returns the version that determines how the token is signed. A version newer than this server uses the newest
-    /// string to sign.
+    /// Returns the version that determines how the token is signed. For a version newer than any that this server
+    /// knows, the newest string to sign is used.
     ///
     /// UNVERIFIED (08 §9): how the service responds to an unknown version.
     pub(super) fn signed_version(&self, kind: Kind) -> Result<Version, SasError> {
@@ -215,7 +215,7 @@ impl<'a> Fields<'a> {
 
     /// Returns the string to sign of a table SAS (08 §2).
     ///
-    /// UNVERIFIED (08 §2): the form at 2012-02-12.
+    /// UNVERIFIED (08 §2): the form in version 2012-02-12.
     fn table_string(&self, account: &str, version: Version) -> String {
         let prefix = if version >= Version::SERVICE_IN_SAS { "/table" } else { "" };
         let resource = self.resource(prefix, account);

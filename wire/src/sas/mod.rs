@@ -1,16 +1,16 @@
 //! Shared access signatures: parsing, verifying and creating them (specification 08).
 //!
 //! A token is part of the query string. [`verify`] finds its fields there and checks the signature against the account
-//! keys. [`verify_delegated`] also accepts user delegation keys. Both return a [`Sas`]; [`Sas::scope`] returns what it
-//! allows in a request. [`Fields::sign`] creates a token.
+//! keys. [`verify_delegated`] also accepts user delegation keys. Both return a [`Sas`]; [`Sas::scope`] returns what the
+//! token allows in a request. [`Fields::sign`] creates a token.
 //!
 //! Invariants:
 //!
-//! 1. No information about a token's content is disclosed before its signature is verified: all earlier errors look
-//!    alike.
+//! 1. No information about a token's content is disclosed before its signature is verified: all errors before that are
+//!    indistinguishable.
 //! 2. The fields that are interpreted are exactly the decoded fields whose signature was verified.
-//! 3. Account keys and user delegation keys each sign only their own kinds of tokens.
-//! 4. A string to sign belongs to exactly one token: no field contains a control character, so no field extends into
+//! 3. Account keys and user delegation keys each sign only certain kinds of tokens, and no kind is signed by both.
+//! 4. A string to sign belongs to exactly one token: no field contains a control character, so no field can extend into
 //!    the next line.
 
 mod fields;
@@ -26,7 +26,7 @@ use crate::signing::{AccountKey, any_verifies};
 use std::fmt;
 use user_delegation::KeyTerms;
 
-/// The reason a token is rejected. It is for the log and is never sent to the client.
+/// The reason why a token is rejected. It is for the log and is never sent to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SasError {
     /// The parameters are not a token of a kind that this service supports.
@@ -119,7 +119,7 @@ pub fn verify_delegated<'q>(
     for fields in interpretations(query)? {
         let signature = fields.signature().unwrap_or_default();
         let texts = fields.strings_to_sign(account)?;
-        // An unreadable signature is checked too, so the duration does not depend on it.
+        // Even an unreadable signature is checked, so the duration does not depend on whether it is readable.
         let delegated = match fields.kind() {
             Some(Kind::UserDelegation) => {
                 Some(fields.key_terms().map(|terms| delegation_keys(&terms)).unwrap_or_default())
@@ -135,7 +135,7 @@ pub fn verify_delegated<'q>(
     Err(refusal)
 }
 
-/// Returns the index of the key that signed one of the texts. Tries every key.
+/// Returns the index of the key that signed one of the texts. Always tries every key.
 fn signing_key_index(keys: &[AccountKey], texts: &[String], signature: &[u8; 32]) -> Option<usize> {
     keys.iter().enumerate().fold(None, |known, (index, key)| {
         let verified = texts.iter().fold(false, |known, text| any_verifies([key], text, signature) | known);
@@ -143,8 +143,8 @@ fn signing_key_index(keys: &[AccountKey], texts: &[String], signature: &[u8; 32]
     })
 }
 
-/// Returns the possible interpretations of the fields. Some encoders write a space as `+` and others do not encode a
-/// plus; the signature decides.
+/// Returns the possible interpretations of the fields. Some encoders write a space as `+`, and others do not encode a
+/// plus. The signature determines which interpretation is right.
 ///
 /// UNVERIFIED (08 §1): how the service handles a raw `+`.
 fn interpretations(query: &str) -> Result<Vec<Fields<'_>>, SasError> {

@@ -1,6 +1,6 @@
 //! The meaning of a verified token's fields, and the scope that it grants in a request (specification 08 §3 to §9).
 //!
-//! This module must not know signatures.
+//! This module must not depend on signatures.
 
 use super::user_delegation::KeyTerms;
 use super::{Fields, Kind, SasError};
@@ -46,18 +46,18 @@ pub struct Delegation<'a> {
     pub user: Cow<'a, str>,
 }
 
-/// The time, client address and protocol with which a token is used.
+/// The time, the client's IP address and the protocol with which a token is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SasContext {
     /// The current time.
     pub now: DateTime,
-    /// The address of the client.
+    /// The IP address of the client.
     pub source: IpAddr,
     /// Whether the request came over HTTPS.
     pub is_https: bool,
 }
 
-/// An inclusive range of addresses.
+/// An inclusive range of IP addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AddressRange {
     from: IpAddr,
@@ -69,7 +69,7 @@ impl<'a> Sas<'a> {
     pub(super) fn read(fields: Fields<'a>, signer: usize) -> Result<Self, SasError> {
         let kind = fields.kind().ok_or(SasError::Kind)?;
         let version = fields.signed_version(kind)?;
-        // Older versions do not sign these fields, so anyone may have added them.
+        // Tokens of older versions do not sign these fields, so anyone may have added them.
         if version < Version::ACCOUNT_SAS && !(fields.sources.is_empty() && fields.protocols.is_empty()) {
             return Err(SasError::Field(if fields.sources.is_empty() { "spr" } else { "sip" }));
         }
@@ -129,7 +129,7 @@ impl<'a> Sas<'a> {
 
     /// Returns what the token allows in this context, given the policies of its table.
     ///
-    /// The scope of a user delegation SAS has no roles yet, so it allows nothing until it is given the delegator's
+    /// The scope of a user delegation SAS has no roles yet, so it allows nothing until the caller adds the delegator's
     /// roles.
     ///
     /// A genuine token that may not be used in this context allows nothing; the scope contains the reason.
@@ -169,7 +169,7 @@ impl<'a> Sas<'a> {
 /// Maximum number of fractional digits of a second in a time (08 §4).
 const FRACTION_DIGITS_MAX: usize = 7;
 
-/// Parses a time of a token or of a policy (08 §4): a date, or a date and a time with its offset from UTC.
+/// Parses a time in a token or in a policy (08 §4): a date, or a date and a time with its offset from UTC.
 ///
 /// UNVERIFIED (08 §4): a time without an offset is rejected.
 pub fn parse_time(text: &str) -> Option<DateTime> {
@@ -185,7 +185,7 @@ pub fn parse_time(text: &str) -> Option<DateTime> {
     if has_offset { DateTime::parse(text).ok() } else { None }
 }
 
-/// Checks the validity period, which includes both ends.
+/// Checks that a token is valid at the current time.
 ///
 /// UNVERIFIED (08 §4): both ends are included, and no clock skew is allowed.
 fn check_time(start: Option<DateTime>, expiry: DateTime, now: DateTime) -> Result<(), SasError> {
@@ -197,7 +197,7 @@ fn check_time(start: Option<DateTime>, expiry: DateTime, now: DateTime) -> Resul
     Err(SasError::Time { start, expiry: expiry.to_string(), now: now.to_string() })
 }
 
-/// Checks the interval of a user delegation key, which includes both ends, as for a token.
+/// Checks that a user delegation key is valid at the current time.
 ///
 /// UNVERIFIED (08 §11.4): both ends are included.
 fn check_key_time(key: &KeyTerms<'_>, now: DateTime) -> Result<(), SasError> {
@@ -210,7 +210,7 @@ fn check_key_time(key: &KeyTerms<'_>, now: DateTime) -> Result<(), SasError> {
 
 /// Returns the key range of a table SAS (08 §6).
 ///
-/// UNVERIFIED (08 §6): the code for a row key without its partition key.
+/// UNVERIFIED (08 §6): the error code for a row key without its partition key.
 fn key_range(fields: &Fields<'_>) -> Result<KeyRange, SasError> {
     fn bound<'f>(
         partition: &'f str,
@@ -228,7 +228,7 @@ fn key_range(fields: &Fields<'_>) -> Result<KeyRange, SasError> {
     Ok(KeyRange::pairs(from, to))
 }
 
-/// Rejects a policy identifier in kinds of tokens that cannot have one.
+/// Rejects a policy identifier in those kinds of tokens that cannot have one.
 ///
 /// UNVERIFIED (08 §8, §11.2): the service rejects such a token instead of ignoring the identifier.
 fn refuse_policy(fields: &Fields<'_>) -> Result<(), SasError> {
@@ -246,7 +246,7 @@ fn refuse_in_account_sas(fields: &Fields<'_>, version: Version) -> Result<(), Sa
 
 /// Returns whether `spr` requires HTTPS, or `None` for an invalid value.
 ///
-/// UNVERIFIED (08 §5): how the service handles another value.
+/// UNVERIFIED (08 §5): how the service handles other values.
 fn https_only(protocols: &str) -> Option<bool> {
     match protocols {
         "https" => Some(true),
@@ -256,7 +256,7 @@ fn https_only(protocols: &str) -> Option<bool> {
 }
 
 impl AddressRange {
-    /// Parses one address, or two separated by a dash.
+    /// Parses one IP address, or two separated by a dash.
     ///
     /// UNVERIFIED (08 §5): whether the service accepts IPv6 addresses.
     fn parse(text: &str) -> Option<Self> {
@@ -265,7 +265,7 @@ impl AddressRange {
         (from.is_ipv4() == to.is_ipv4()).then_some(Self { from, to })
     }
 
-    /// Returns true if the range contains the address. An IPv4-mapped IPv6 address counts as its IPv4 address.
+    /// Returns true if the range contains the IP address. An IPv4-mapped IPv6 address counts as its IPv4 address.
     fn contains(self, source: IpAddr) -> bool {
         let source = source.to_canonical();
         source.is_ipv4() == self.from.is_ipv4() && self.from <= source && source <= self.to
@@ -281,7 +281,7 @@ fn letters<'t>(name: &'static str, text: &'t str, known: &str) -> Result<&'t str
     if text.chars().all(|letter| known.contains(letter)) { Ok(text) } else { Err(SasError::Field(name)) }
 }
 
-/// Returns a field from the token or from the policy; both having it is an error (08 §7).
+/// Returns a field from the token or from the policy. It is an error if both have the field (08 §7).
 fn merged<T>(name: &'static str, token: Option<T>, policy: Option<T>) -> Result<Option<T>, SasError> {
     match (token, policy) {
         (Some(_), Some(_)) => Err(SasError::PolicyClash(name)),

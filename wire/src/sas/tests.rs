@@ -18,7 +18,7 @@ fn used(now: &str) -> SasContext {
     SasContext { now: parse_time(now).unwrap(), source: "203.0.113.5".parse().unwrap(), is_https: false }
 }
 
-/// Returns the scope of a token on 14 March 2031 with these policies.
+/// Returns the scope of a token on 14 March 2031 with the given policies.
 fn scope(token: &str, policies: Vec<StoredAccessPolicy>) -> Result<Scope, SasError> {
     let policies = StoredAccessPolicies::new(policies).unwrap();
     verify(token, ACCOUNT, &keys())?.scope(&policies, used("2031-03-14"))
@@ -38,8 +38,8 @@ fn policy(id: &str, start: &str, expiry: &str, permissions: &str) -> StoredAcces
     policy
 }
 
-/// Name, token and string to sign. S1 to S7 are from 08 §13 and were created by official clients; S8 to S11 follow from
-/// the documented algorithm.
+/// Name, token and string to sign. S1 to S7 are from 08 §13 and were created by official clients. S8 to S11 were
+/// derived from the documented algorithm.
 const WORKED_EXAMPLES: [(&str, &str, &str); 11] = [
     (
         "S1",
@@ -366,7 +366,8 @@ fn a_time_before_the_first_is_no_time() {
     assert_eq!(parse_time("1601-01-01"), Some(DateTime::MIN));
 }
 
-/// Five lines for four keys: without the rule, one signature would be valid for every distribution of the lines.
+/// The four keys contain five lines. Without the rule, one signature would be valid for every distribution of the lines
+/// among the keys.
 #[test]
 fn one_signature_is_not_for_two_ranges() {
     let lines = "r\n\n2031-04-01\n/table/orchardacct/harvest\n\n\n\n2019-02-02\na\nb\nc\nd\ne";
@@ -397,7 +398,7 @@ fn control_characters_are_refused_in_every_field() {
     }
     let fields = Fields { start_partition: "a\nb".into(), ..Fields::default() };
     assert_eq!(fields.sign(ACCOUNT, &keys()[1]), Err(SasError::ControlCharacter("spk")));
-    // The Unicode line separator does not separate lines of a string to sign.
+    // The Unicode line separator does not separate the lines of a string to sign.
     let shown = token("sv=2019-02-02&tn=Harvest&sp=r&se=2031-04-01&spk=a%E2%80%A8b");
     assert!(verify(&shown, ACCOUNT, &keys()).is_ok());
 }
@@ -462,7 +463,8 @@ fn every_changed_or_added_field_of_a_user_delegation_sas_is_noticed() {
     }
 }
 
-/// The server derives the key from these terms, so each must reach it, and times by their value.
+/// The server derives the key from these terms, so the derivation must depend on each of them. For times, only the
+/// value matters, not the text.
 #[test]
 fn the_terms_of_a_key_are_those_of_the_token() {
     let seen = std::cell::RefCell::new(Vec::new());

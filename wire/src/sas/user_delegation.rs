@@ -5,12 +5,12 @@
 //!
 //! Invariants:
 //!
-//! 1. A key is bound to one account, one principal of one issuer and one interval; changing any of them requires
-//!    another key.
+//! 1. A key is bound to one account, one principal of one issuer and one interval; changing any of them requires a
+//!    different key.
 //! 2. No signature made with an account key for other purposes reveals a user delegation key: the text from which keys
 //!    are derived starts with a character that cannot start a string to sign.
 //!
-//! This module must not know tokens, roles or accounts.
+//! This module must not depend on tokens, roles or accounts.
 
 use super::parse_time;
 use crate::error::ErrorCode;
@@ -22,7 +22,7 @@ use model::{AccountName, DateTime};
 use std::borrow::Cow;
 
 /// The text from which an account key derives the key of all user delegation keys. A string to sign starts with a
-/// method, a date, an account or permissions, so it cannot equal this text.
+/// method, a date, an account or permissions, so no string to sign can equal this text.
 const PURPOSE: &str = "\0user delegation keys, form 1";
 /// The service that keys are valid for.
 const SERVICE: &str = "t";
@@ -34,8 +34,7 @@ pub struct KeyInfo {
     pub start: DateTime,
     /// The expiry of the key, in whole seconds.
     pub expiry: DateTime,
-    /// The tenant of the users to whom signatures may be bound if it differs from the delegator's tenant; otherwise
-    /// empty.
+    /// The tenant of the users to whom signatures may be bound. Empty if it is the delegator's tenant.
     pub delegated_tenant: String,
 }
 
@@ -63,7 +62,7 @@ pub struct KeyTerms<'a> {
 pub struct KeyOwner<'a> {
     /// The account.
     pub account: &'a str,
-    /// The issuer of the delegator's token. The same identifier at another issuer is another principal.
+    /// The issuer of the delegator's token. The same identifier from a different issuer is a different principal.
     pub issuer: &'a str,
     /// The claim that contains the delegator's identifier.
     pub claim: SubjectClaim,
@@ -87,7 +86,7 @@ pub struct Delegator {
 }
 
 impl Delegator {
-    /// Derives the key for a request of this version and writes it as the service does.
+    /// Derives the key for a request with the given version, and writes it as the service does.
     pub fn issue(&self, info: &KeyInfo, version: Version) -> Vec<u8> {
         let owner = KeyOwner { account: self.account.as_str(), issuer: &self.issuer, claim: self.claim };
         let terms = KeyTerms {
@@ -108,7 +107,7 @@ impl Delegator {
 pub enum SubjectClaim {
     /// `oid`
     Oid,
-    /// `sub`, in tokens without `oid`
+    /// `sub`, used for tokens without `oid`
     Sub,
 }
 
@@ -127,8 +126,8 @@ impl SubjectClaim {
 impl KeyInfo {
     /// Parses the request body. `now` is the time of the request.
     ///
-    /// UNVERIFIED (08 §11.1): all error codes except the one for an expiry too far ahead, and that an unknown element
-    /// is rejected.
+    /// UNVERIFIED (08 §11.1): all error codes except the one for an expiry too far in the future, and that an unknown
+    /// element is rejected.
     pub fn read(document: &[u8], now: DateTime) -> Result<Self, ErrorCode> {
         let root = Element::parse(document).map_err(|_| ErrorCode::InvalidXmlDocument)?;
         if &*root.name != "KeyInfo" || !root.text.trim().is_empty() {
@@ -148,8 +147,8 @@ impl KeyInfo {
 
     /// Returns true if the interval is within the limits.
     ///
-    /// UNVERIFIED (08 §11.1): a start more than 7 days ago is rejected. Recorded: so is an expiry more than 7 days
-    /// ahead.
+    /// UNVERIFIED (08 §11.1): a start more than 7 days ago is rejected. Recorded: an expiry more than 7 days in the
+    /// future is rejected.
     fn is_within_limits(&self, now: DateTime) -> bool {
         const TICKS_MAX: i64 = USER_DELEGATION_KEY_SECONDS_MAX.cast_signed() * TICKS_PER_SECOND;
         let from_now = |time: DateTime| time.ticks() - now.ticks();
@@ -185,7 +184,8 @@ impl KeyTerms<'_> {
         account_key.derived(PURPOSE).derived(&self.text(owner))
     }
 
-    /// Returns everything that the key is bound to, one value per line: no field of a signature contains a line break.
+    /// Returns everything that the key is bound to, one value per line. This is unambiguous because no field of a
+    /// signature contains a line break.
     fn text(&self, owner: KeyOwner<'_>) -> String {
         let (start, expiry) = (self.start.to_string(), self.expiry.to_string());
         let lines: [&str; 10] = [
@@ -317,7 +317,7 @@ mod tests {
                  </UserDelegationKey>"
             )
         );
-        // A change of this value invalidates all issued keys.
+        // A change to this value would invalidate all issued keys.
         assert_eq!(value, "RcDJ619Bt32SM9TQs5fRftV4tXKnQsjTPj9L7CoSC3E=");
         // The client receives the key with which the server verifies signatures.
         assert_eq!(AccountKey::parse(&value).unwrap().sign("x"), terms().key(&key, OWNER).sign("x"));

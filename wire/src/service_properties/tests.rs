@@ -12,7 +12,7 @@ fn version(text: &str) -> Version {
     Version::parse(text).unwrap()
 }
 
-/// Returns the properties of a fresh account after a client has set `body`.
+/// Returns the properties of a new account after a client has set `body`.
 fn round_trip(body: &str, at: &str) -> Result<String, ServicePropertiesError> {
     let properties = ServiceProperties::default().updated(read(body.as_bytes(), version(at))?);
     Ok(String::from_utf8(write(&properties, version(at))).unwrap())
@@ -46,7 +46,7 @@ fn a_fresh_account_as_recorded() {
 
 #[test]
 fn a_document_of_2014_as_recorded() {
-    // Children are in any order and Booleans in any case; the response has the order of the service.
+    // The children are in any order and the Booleans in any letter case. The response has the order of the service.
     let body = "<?xml version=\"1.0\" encoding=\"utf-8\"?><StorageServiceProperties><MinuteMetrics><Version>1.0</Version><RetentionPolicy><Enabled>False</Enabled></RetentionPolicy><Enabled>False</Enabled></MinuteMetrics><HourMetrics><Version>1.0</Version><RetentionPolicy><Days>2</Days><Enabled>True</Enabled></RetentionPolicy><IncludeAPIs>true</IncludeAPIs><Enabled>True</Enabled></HourMetrics><Logging><Version>1.0</Version><Delete>False</Delete><RetentionPolicy><Days>5</Days><Enabled>True</Enabled></RetentionPolicy><Read>False</Read><Write>False</Write></Logging></StorageServiceProperties>";
     let expected = format!(
         "{DECLARED}<StorageServiceProperties><Logging><Version>1.0</Version><Read>false</Read><Write>false</Write><Delete>false</Delete><RetentionPolicy><Enabled>true</Enabled><Days>5</Days></RetentionPolicy></Logging><HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs><RetentionPolicy><Enabled>true</Enabled><Days>2</Days></RetentionPolicy></HourMetrics><MinuteMetrics><Version>1.0</Version><Enabled>false</Enabled>{OFF}</MinuteMetrics><Cors /></StorageServiceProperties>"

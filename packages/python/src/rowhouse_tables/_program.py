@@ -12,7 +12,7 @@ _NAME = "rowhouse.exe" if sys.platform == "win32" else "rowhouse"
 def program_path() -> Path:
     """Returns the absolute path of the program: ROWHOUSE_BINARY if set, or else the program of the installed wheel.
 
-    Raises FileNotFoundError if the program is missing. The message says what to do.
+    Raises FileNotFoundError if the program is missing. The message explains what to do.
     """
     chosen = os.environ.get("ROWHOUSE_BINARY")
     if chosen:
@@ -30,7 +30,7 @@ def program_path() -> Path:
 
 
 def _installed() -> Iterator[Path]:
-    """Yields the possible paths of the program, the most likely first."""
+    """Yields the possible paths of the program, starting with the most likely one."""
     # The list of installed files contains the scripts of this environment, whether it is a virtual or a user
     # environment.
     try:

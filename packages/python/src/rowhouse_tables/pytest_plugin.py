@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def rowhouse_server(pytestconfig: pytest.Config) -> Iterator[Server]:
-    """A Rowhouse server that starts at its first use and stops after the last test. Each xdist worker has its own."""
+    """A Rowhouse server, started when first used and stopped after the last test. Each xdist worker has its own server."""
     options = [*pytestconfig.getini("rowhouse_options"), *_split(pytestconfig.getoption("--rowhouse-options"))]
     server = _start(options, pytestconfig.rootpath)
     if isinstance(server, RowhouseError):
@@ -61,7 +61,7 @@ def _start(options: list[str], folder: Path) -> Server | RowhouseError:
 def rowhouse(rowhouse_server: Server) -> Iterator[Account]:
     """An empty account on the server: connection_string, endpoint, account, key, clock, snapshot(), seed().
 
-    It is deleted after the test. If the test changed the clock, the system clock is restored.
+    The account is deleted after the test. If the test changed the clock, the system clock is restored.
     """
     changes = rowhouse_server.clock._changes
     account = rowhouse_server.new_account()

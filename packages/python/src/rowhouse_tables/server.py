@@ -1,9 +1,9 @@
 """A server for tests: the program as a child process, and its accounts, clock and snapshots.
 
-The server keeps everything in memory, listens on a free port of this machine, and ends with the Python process, even if
-that process is killed, because it stops when its standard input ends. Child processes that were forked while the server
-ran hold that pipe too, so after a kill the server ends with the last of them. `stop()` does not wait for them. This
-module does not depend on pytest.
+The server keeps everything in memory and listens on a free port of this machine. It stops when the Python process
+exits, even if that process is killed, because it stops when its standard input is closed. Child processes that were
+forked while the server was running hold that pipe too, so after a kill, the server stops when the last of them exits.
+`stop()` does not wait for them. This module does not depend on pytest.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from typing import IO, Any
 
 from ._program import program_path
 
-# In seconds. The server is ready after a few milliseconds; a busy machine or a large --seed takes longer.
+# In seconds. The server is ready after a few milliseconds; on a busy machine or with a large --seed, it takes longer.
 _START_TIMEOUT = 120
-# In seconds. A stopping server cancels requests in flight after ten seconds.
+# In seconds. A server that is shutting down cancels requests in flight after ten seconds.
 _STOP_TIMEOUT = 20
 _REQUEST_TIMEOUT = 60
 # The server prints this instead of the key of an account from a file.
 _HIDDEN_KEY = "AccountKey=<key>;"
-# The maximum number of log lines kept.
+# The maximum number of log lines that are kept.
 _LOG_LINES = 1000
 
 
 class RowhouseError(Exception):
-    """Raised if the server did not start, has ended, or refused a request. The message gives the reason."""
+    """Raised if the server did not start, has stopped, or refused a request. The message gives the reason."""
 
 
 class Account:
@@ -47,7 +47,7 @@ class Account:
         self.account = account
         #: The key, in Base64.
         self.key = key
-        #: The address of its tables, such as `http://127.0.0.1:40123/orchard`.
+        # : The URL of its tables, such as `http://127.0.0.1:40123/orchard`.
         self.endpoint = endpoint
         #: The connection string for client libraries, which contains all of the above.
         self.connection_string = connection_string
@@ -82,12 +82,12 @@ class Clock:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        # Counts the changes, so that a fixture knows whether to restore the clock.
+        # The number of changes, from which a fixture determines whether to restore the clock.
         self._changes = 0
 
     def now(self) -> datetime:
         """Returns the server's time, in UTC."""
-        # Ticks of 100 ns; a datetime cannot hold the last digit.
+        # The time is in ticks of 100 ns; a datetime cannot hold the last digit.
         text = self._server._request("GET", "/test/clock")["now"]
         return datetime.strptime(text[:26], "%Y-%m-%dT%H:%M:%S.%f").replace(tzinfo=timezone.utc)
 
@@ -121,8 +121,8 @@ class Clock:
 class Snapshot:
     """The content of all accounts on a server at one point in time.
 
-    Taking and restoring it takes milliseconds, regardless of the number of entities. `with server.snapshot():` restores
-    it at the end of the block.
+    Taking or restoring a snapshot takes milliseconds, regardless of the number of entities. `with server.snapshot():`
+    restores the snapshot at the end of the block.
     """
 
     def __init__(self, server: Server, name: str) -> None:
@@ -166,7 +166,7 @@ class Server(Account):
         try:
             self._process = subprocess.Popen(
                 [self._program, "serve", "--in-memory", "--test-controls", "--stop-with-stdin", *options],
-                # An environment variable, so that an option can override the port.
+                # The port is set in an environment variable, so that an option can override it.
                 env={**_environment(), "ROWHOUSE_LISTEN": "127.0.0.1:0"},
                 cwd=folder,
                 stdin=subprocess.PIPE,
@@ -175,7 +175,7 @@ class Server(Account):
                 text=True,
                 encoding="utf-8",
                 errors="replace",
-                # Ctrl-C must reach only the tests, which stop the server when they have ended.
+                # Ctrl-C must reach only the tests, which stop the server when they have finished.
                 **_apart(),
             )
         except OSError as error:
@@ -224,7 +224,7 @@ class Server(Account):
         return "\n".join(self._log)
 
     def stop(self) -> None:
-        """Stops the server and waits for its end. Does nothing if it has already ended."""
+        """Stops the server and waits until it has exited. Does nothing if it has already exited."""
         process = self._process
         if process.stdin is not None:
             process.stdin.close()
@@ -265,7 +265,7 @@ class Server(Account):
         return found
 
     def _end(self) -> str:
-        """Describes the end of a server that closed its standard output or refuses connections."""
+        """Describes how a server that closed its standard output or refuses connections exited."""
         try:
             code = self._process.wait(_STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
@@ -300,7 +300,7 @@ class Server(Account):
         with tempfile.TemporaryDirectory() as state:
             done = subprocess.run(
                 [self._program, "import", "--from", os.path.abspath(folder)],
-                # Not on the command line, where other users of the machine could read the key.
+                # The key is not passed on the command line, where other users of the machine could read it.
                 env={**_environment(), "ROWHOUSE_TO": connection_string},
                 # The command keeps a progress file in its current folder.
                 cwd=state,

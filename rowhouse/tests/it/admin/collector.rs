@@ -13,14 +13,14 @@ pub(crate) struct Export {
     pub(crate) body: Value,
 }
 
-/// A collector on a free port. Its threads end with the test.
+/// A collector on a free port. Its threads stop with the test.
 pub(crate) struct Collector {
     pub(crate) endpoint: String,
     exports: Arc<Mutex<Vec<Export>>>,
 }
 
 impl Collector {
-    /// Starts a collector that responds with this status after this delay.
+    /// Starts a collector that responds with the given status after the given delay.
     pub(crate) fn start(status: &'static str, delay: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());

@@ -12,7 +12,7 @@ fn put(server: &Server, filter: &str) -> (u16, String) {
     (answer.status, text(&answer).to_owned())
 }
 
-/// Returns the request events in some lines of JSON.
+/// Returns the request events in a JSON log.
 fn events(lines: &[String]) -> Vec<Value> {
     let events = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     events.filter(|event| event["target"] == "rowhouse::access").collect()

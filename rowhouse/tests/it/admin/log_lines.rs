@@ -1,4 +1,4 @@
-//! What requests can write into the log: single lines of bounded length, without control characters, and only a few of
+//! What requests can write to the log: single lines of bounded length, without control characters, and only a few of
 //! them if the client has no valid credential.
 
 use super::page::{get, text};

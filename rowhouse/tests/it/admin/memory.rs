@@ -20,8 +20,8 @@ fn status(server: &Server, name: &str) -> u64 {
     line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// Returns the page at a moment when its parts add up to what the system reports, within a tenth. Both are read again
-/// until they agree, because memory may change between the two readings.
+/// Returns the page at a moment when its parts add up to what the system reports, within a tenth. Both are read
+/// repeatedly until they agree, because memory may change between the two readings.
 fn page_that_adds_up(server: &Server) -> Page {
     eventually("parts that add up to the resident memory", || {
         let (before, page, after) = (status(server, "VmRSS"), page(server), status(server, "VmRSS"));

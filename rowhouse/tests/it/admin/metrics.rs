@@ -189,7 +189,7 @@ fn aborted_requests_are_counted_separately() {
     client.send(head("POST", "/Cars", &[("Content-Length", "100"), ("Expect", "100-continue")]).as_bytes()).unwrap();
     assert_eq!(client.receive().unwrap().status, 100);
     assert_eq!(page(&server).count("rowhouse_requests_in_flight"), 1);
-    // The connection over which the table was created closes once the server notices.
+    // The connection over which the table was created is closed once the server notices.
     eventually("one connection", || (page(&server).count("rowhouse_connections_open") == 1).then_some(()));
     drop(client);
     eventually("the end of the request", || {
@@ -213,7 +213,7 @@ fn refused_requests_are_counted_by_the_resource_that_was_missing() {
         eventually("the body", || (page(&server).count("rowhouse_admission_memory_bytes") > 7 << 20).then_some(()));
         client.request("GET", "/Cars()", &[], b"").status
     };
-    // On a slow machine, it may have been given up before the query.
+    // On a slow machine, the body may have been given up before the query.
     assert!((0..10).any(|_| refused() == 503));
     let page = page(&server);
     assert_eq!(page.count(r#"rowhouse_admission_refused_total{resource="memory"}"#), 1);

@@ -64,7 +64,7 @@ impl Page {
         page
     }
 
-    /// Checks that the buckets of each histogram grow, and that the last one equals the count.
+    /// Checks that the buckets of each histogram never decrease, and that the last bucket equals the count.
     fn check_histogram(&self, text: &str, family: &str) {
         let start = format!("{family}_bucket{{");
         let mut last = 0.0;

@@ -123,7 +123,7 @@ fn server_errors_are_span_errors_and_remaining_spans_are_sent_at_the_end() {
     assert_eq!(create["status"], serde_json::json!({"code": 2, "message": "ServerBusy"}));
 }
 
-/// Returns the longest of some requests that include a commit.
+/// Returns the duration of the slowest of several requests that include a commit.
 fn slowest(server: &Server) -> Duration {
     create(server);
     let mut client = server.client();
@@ -140,7 +140,7 @@ fn slowest(server: &Server) -> Duration {
 fn a_missing_or_slow_collector_delays_no_request() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let gone = format!("http://{gone}");
-    // It accepts connections, and never responds.
+    // This collector accepts connections but never responds.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent_address = format!("http://{}", silent.local_addr().unwrap());
     let refusing = Collector::start("400 Bad Request", Duration::ZERO);

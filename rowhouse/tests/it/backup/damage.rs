@@ -39,7 +39,7 @@ fn a_flipped_bit_in_a_repository_is_found_and_not_restored() {
         fs::write(file, &good).unwrap();
         let _not_begun = fs::remove_dir_all(place.folder.path("new"));
     }
-    // A missing chunk is found as well, and a partial one is written again.
+    // A missing chunk is found as well, and a partial chunk is rewritten.
     let chunk = files.iter().find(|file| file.starts_with(root.join("chunks"))).unwrap();
     let good = fs::read(chunk).unwrap();
     fs::remove_file(chunk).unwrap();

@@ -106,7 +106,7 @@ fn after_a_killed_restore_no_server_opens_the_folder_and_the_restore_can_be_repe
         let files = std::fs::read_dir(&data).map_or(0, Iterator::count);
         let is_restoring = Path::new(&data).join("rowhouse.restoring").exists();
         if status.success() || (files > 1 && !is_restoring) {
-            // The restore was faster than the kill; then it is complete.
+            // If the restore was faster than the kill, it is complete.
             assert_eq!(exact_snapshot(&PROGRAM.start(&["--data", &data])), exact_snapshot(&server));
             std::fs::remove_dir_all(&data).unwrap();
         } else if is_restoring {

@@ -49,7 +49,7 @@ impl Writer {
         }
     }
 
-    /// Returns the state after this number of operations.
+    /// Returns the state after the given number of operations.
     fn state(&self, operations: usize) -> BTreeMap<String, (String, u64)> {
         let mut state = BTreeMap::new();
         for (row, outcome) in &self.log[..operations] {
@@ -105,7 +105,7 @@ fn a_backup_under_load_shows_one_instant() {
         for _ in 0..BACKUPS {
             let before = known();
             let backup = place.back_up(&[]);
-            // An operation in flight at the end may be in the snapshot, too.
+            // An operation that was in flight when the snapshot was taken may be in it, too.
             let after: Vec<_> = known().iter().map(|count| count + 1).collect();
             bounds.push((backup["backup"].as_str().unwrap().to_owned(), before, after));
         }
@@ -147,7 +147,7 @@ fn slow_and_malformed_clients_of_the_socket_are_bounded_and_delay_no_others() {
         String::from_utf8_lossy(&answer).into_owned()
     };
     assert!(answer(connect(b"rowhouse control 2 snapshot\n")).contains("does not support the request"));
-    // A client that goes away frees its place.
+    // A client that disconnects frees its slot.
     for _ in 0..8 {
         let mut stream = connect(REQUEST);
         stream.read_exact(&mut [0; 10]).unwrap();
@@ -177,11 +177,11 @@ fn slow_and_malformed_clients_of_the_socket_are_bounded_and_delay_no_others() {
     assert!(answer(connect(REQUEST)).contains("maximum number of concurrent snapshots"));
     let ran = place.try_back_up(&[]);
     assert!(is_one_too_many(&ran), "{ran:?}");
-    // They delay neither writers nor the shutdown of the server.
+    // These clients delay neither writers nor the shutdown of the server.
     test_support::content::put(&mut server.client(), "Cars", "p", "r", &json!({}));
     let began = Instant::now();
     let (status, log) = server.stop();
-    // Clients that do not read are disconnected only after a longer time than that.
+    // Clients that do not read are disconnected only after a longer time than this limit.
     assert!(status.success() && began.elapsed() < TIMEOUT, "{:?}: {log:?}", began.elapsed());
     drop(stalled);
     assert_eq!(place.back_up(&[])["entities"], 20_001);

@@ -13,7 +13,7 @@ use test_support::Random;
 
 const SEED: &str = "ROWHOUSE_BACKUP_SEED";
 
-/// Returns random numbers from a seed that is printed, and can be set to repeat a run.
+/// Returns random numbers from a seed. The seed is printed, and can be set to repeat a run.
 fn random() -> Random {
     Random::from_environment(SEED)
 }

@@ -1,4 +1,4 @@
-//! A place with a data folder and a repository, and commands that use them.
+//! A temporary folder that holds a data folder and a backup repository, and the commands that use them.
 
 use crate::PROGRAM;
 use serde_json::Value;

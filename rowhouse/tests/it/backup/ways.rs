@@ -38,7 +38,7 @@ fn everything_comes_back_exactly_as_it_was() {
     let old = etag(&server);
     put(&mut server.client(), "Harvest", "types", "none", &json!({ "New": 1 }));
     assert!(etag(&server) > old);
-    // A backup of the restored folder finds the chunks of everything else.
+    // A backup of the restored folder reuses the chunks of all other data.
     let data = place.folder.path("new");
     let arguments = ["--data", &data, "--to", &place.repository, "--quiet", "--json"];
     let ran = place.folder.run("backup", &arguments, &[]);
@@ -111,7 +111,7 @@ fn a_backup_is_chosen_by_its_id_or_by_time() {
     }
     for (arguments, told) in [
         (["--backup", "20260101T0000000000000Z-0123456789abcdef"], "there is no backup"),
-        (["--at", "2001-01-01T00:00:00Z"], "there is no backup at or before"),
+        (["--at", "2001-01-01T00:00:00Z"], "there is no backup from"),
         (["--at", "yesterday"], "is not a valid time"),
     ] {
         let ran = place.try_restore("none", &arguments);
@@ -260,13 +260,13 @@ fn harmful_and_useless_commands_are_refused() {
         assert_eq!(ran.code, Some(1), "{ran:?}");
         assert!(ran.stderr.contains(text), "{ran:?}");
     };
-    // A folder that contains data, or anything else, stays unchanged.
+    // A folder that contains data, or any other file, stays unchanged.
     told(place.try_restore("data", &[]), "holds data already");
     fs::create_dir(place.folder.path("other")).unwrap();
     fs::write(place.folder.path("other/notes"), "mine").unwrap();
     told(place.try_restore("other", &[]), "not a Rowhouse data folder");
     assert_eq!(files(Path::new(&place.folder.path("other"))).len(), 1);
-    // Backups are not written to unsuitable places.
+    // Backups are not written to unsuitable folders.
     let back_up = |data: &str, to: &str| place.folder.run("backup", &["--data", data, "--to", to], &[]);
     told(back_up(&place.data, &place.folder.path("other")), "pass a missing or empty folder to start a new one");
     told(back_up(&place.data, &format!("{}/backups", place.data)), "inside the data folder");
@@ -280,7 +280,7 @@ fn harmful_and_useless_commands_are_refused() {
     let ran = place.folder.run("backup", &["--to", &place.repository], &database);
     assert!(!ran.stderr.contains("secret"), "{ran:?}");
     told(ran, "pg_dump");
-    // An empty folder is like a missing one.
+    // An empty folder is treated like a missing folder.
     fs::create_dir(place.folder.path("empty")).unwrap();
     assert_eq!(place.try_restore("empty", &[]).code, Some(0));
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use test_support::TIMEOUT;
 
-const TAKEN: &str = "accounts: read again";
-const KEPT: &str = "accounts: not read again";
+const TAKEN: &str = "accounts: reloaded";
+const KEPT: &str = "accounts: not reloaded";
 
 fn start(folder: &Folder, accounts: &str) -> Server {
     let path = folder.write("accounts", accounts);
@@ -67,7 +67,7 @@ impl Load {
     }
 }
 
-/// Ends the load even if a check fails, so that the failure is reported.
+/// Stops the load even if a check fails, so that the failure is reported.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -91,7 +91,7 @@ fn both_keys_are_replaced_under_load_without_a_failed_request() {
             clients.into_iter().map(|(client, load)| scope.spawn(move || load.run(client, address))).collect();
         load.progress();
         for round in 0..2 {
-            // Clients use the first key; the second one is replaced and they switch to it.
+            // Clients use the first key; the second key is replaced, and they switch to it.
             let (first, second, new) = (1 + 2 * round, 2 + 2 * round, 4 + 2 * round);
             assert_eq!(status(&server, &key(second)), 200);
             change(&server, &folder, &account_file(ACCOUNT, &key(first), &key(new)), TAKEN);
@@ -99,7 +99,7 @@ fn both_keys_are_replaced_under_load_without_a_failed_request() {
             load.progress();
             load.key.store(new, SeqCst);
             load.progress();
-            // The first key is no longer used; it is replaced, and clients switch to the new one.
+            // The first key is no longer used; it is replaced, and clients switch to the new key.
             let newest = 3 + 2 * round;
             change(&server, &folder, &account_file(ACCOUNT, &key(newest), &key(new)), TAKEN);
             assert_eq!(status(&server, &key(first)), 403);
@@ -168,7 +168,7 @@ fn a_file_that_is_written_in_place_is_read_again_and_sighup_reads_at_once() {
     folder.write("accounts", &account_file(ACCOUNT, &key(3), &key(2)));
     server.wait_for_log(start, TAKEN);
     assert_eq!((status(&server, &key(1)), status(&server, &key(3))), (403, 200));
-    // On SIGHUP, an unchanged file is also read, and the log reports it.
+    // On SIGHUP, the file is read even if it has not changed, and the log reports that.
     for _ in 0..2 {
         let start = server.log().len();
         server.signal("HUP");

@@ -20,11 +20,11 @@ pub(super) struct World {
     pub(super) other: Issuer,
     pub(super) rsa: KeyPair,
     pub(super) ec: KeyPair,
-    /// Kept because the server rereads its files: `rowhouse.toml` and `accounts`.
+    /// Kept because the server reloads its files: `rowhouse.toml` and `accounts`.
     pub(super) folder: Folder,
 }
 
-/// Returns the section with these switches, and the issuers and assignments of all tests.
+/// Returns the section with the given switches, and the issuers and assignments of all tests.
 fn section(switches: &str, issuer: &Issuer, other: &Issuer) -> String {
     let (one, two) = (&issuer.name, &other.name);
     let assign = |oid: &str, role: &str, scope: &str| {
@@ -104,10 +104,10 @@ impl World {
         let principal = format!("{{ issuer = \"{name}\", oid = \"{oid}\" }}");
         let text = format!("[[assignments]]\nprincipal = {principal}\nrole = \"{role}\"\nscope = \"orchard\"\n");
         folder.replace(ASSIGNMENTS, &text);
-        self.server.wait_for_log(start, "role assignments: read again");
+        self.server.wait_for_log(start, "role assignments: reloaded");
     }
 
-    /// Returns a token of the first issuer for a principal, with some claims changed.
+    /// Returns a token of the first issuer for a principal, with the given changes to its claims.
     pub(super) fn token(&self, oid: &str, change: &Value) -> String {
         self.rsa.sign(&header("RS256", &self.rsa), &self.issuer.claims(oid, change))
     }
@@ -268,7 +268,7 @@ fn roles() {
     }
     // A role on one table.
     let local = world.good("local");
-    assert_eq!(world.list(&local), denied(), "listing tables needs a role on the account");
+    assert_eq!(world.list(&local), denied(), "listing tables requires a role on the account");
     assert_eq!(world.ask(&local, "PUT", ENTITY, "{}"), fine(204));
     assert_eq!(world.ask(&local, "GET", "/orchard/HARVEST()", ""), fine(200));
     assert_eq!(world.ask(&local, "GET", "/orchard/winter()", ""), denied());
@@ -357,7 +357,7 @@ fn keys_rotate_and_unknown_keys_cost_one_request_a_minute() {
     world.issuer.publish(&[&renamed]);
     let before = world.issuer.key_requests();
     assert_eq!(world.list(&with(&renamed, "RS256")), fine(200));
-    assert_eq!(world.list(&world.good("reader")), refused(), "the old key is gone, even for tokens seen before");
+    assert_eq!(world.list(&world.good("reader")), refused(), "the old key is invalid, even for tokens seen before");
     for number in 0..5 {
         let unknown = KeyPair::rsa(&format!("unknown-{number}"));
         assert_eq!(world.list(&with(&unknown, "RS256")), refused());
@@ -389,7 +389,7 @@ fn an_issuer_that_is_down() {
         assert!(begun.elapsed() < TIMEOUT, "the keys are not fetched: {}", server.log());
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
-    // Known keys and tokens work without the issuer.
+    // With cached keys, tokens are accepted even while the issuer is down.
     issuer.set_down(true);
     assert_eq!(list(), fine(200));
 }
@@ -418,7 +418,7 @@ fn assignments_in_a_file_change_while_the_server_runs() {
     assert_eq!(world.list(&token), fine(200));
     let start = world.server.log().len();
     folder.replace(ASSIGNMENTS, "[[assignments]]\nprincipal = {}\n");
-    world.server.wait_for_log(start, "role assignments: not read again");
+    world.server.wait_for_log(start, "role assignments: not reloaded");
     assert_eq!(world.list(&token), fine(200));
 }
 

@@ -28,8 +28,8 @@ impl Key {
         self.0.children.iter().find(|child| &*child.name == name).map_or("", |child| &child.text)
     }
 
-    /// Creates a signature for the table `harvest` with this key, valid until the key expires, with some fields set by
-    /// the caller.
+    /// Creates a signature for the table `harvest` with this key, valid until the key expires. `set` changes some of
+    /// its fields.
     fn sign(&self, permissions: &str, set: impl FnOnce(&mut Fields<'static>)) -> String {
         let owned = |name: &str| self.text(name).to_owned().into();
         let mut fields = Fields {
@@ -51,7 +51,7 @@ impl Key {
     }
 }
 
-/// Returns a time in the protocol's format, some seconds from now.
+/// Returns the time `seconds_from_now`, in the protocol's format.
 fn time(seconds_from_now: i64) -> String {
     let seconds = now().checked_add_signed(seconds_from_now).unwrap();
     DateTime::from_system_time(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
@@ -72,7 +72,7 @@ fn key_for(world: &World, oid: &str) -> Key {
     key_of(&world.send(&token, VERSION, "POST", PATH, &key_info("")))
 }
 
-/// Sends a request with a signature in its address and optionally a token.
+/// Sends a request with a signature in its URL and, optionally, a token.
 fn send(server: &Server, token: Option<&str>, method: &str, path: &str, signature: &str, body: &str) -> (u16, String) {
     let authorization = token.map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));
     let path = format!("{path}{}{signature}", if path.contains('?') { '&' } else { '?' });
@@ -109,7 +109,7 @@ fn a_key_and_signatures_made_with_it() {
     assert_eq!(ask(&world, "GET", ENTITY, &all, ""), fine(200));
     assert_eq!(ask(&world, "GET", "/orchard/HARVEST()?$top=1", &all, ""), fine(200));
     assert_eq!(ask(&world, "PUT", ENTITY, &all, "{}"), fine(204));
-    // Only its permissions, its table and its range.
+    // A signature allows only its permissions, its table and its range.
     let read = key.sign("r", |_| {});
     assert_eq!(ask(&world, "GET", ENTITY, &read, ""), fine(200));
     assert_eq!(ask(&world, "PUT", ENTITY, &read, "{}"), denied());
@@ -178,7 +178,7 @@ fn who_gets_a_key() {
     for oid in ["reader", "appender", "nobody"] {
         assert_eq!(outcome(&get(oid)), denied(), "{oid}");
     }
-    // An address without a slash, and a token without an object ID.
+    // A URL path without a trailing slash, and a token without an object ID.
     let path = "/orchard?restype=service&comp=userdelegationkey";
     assert_eq!(world.send(&world.good("owner"), VERSION, "POST", path, &key_info("")).status, 200);
     let pathless = world.token("owner", &json!({ "oid": null }));
@@ -251,7 +251,7 @@ fn requests_for_a_key_that_are_refused() {
         assert_eq!(answer.header("content-type"), Some("application/xml"));
     }
     let key = key_of(&get(VERSION, &interval(-900, week - 60)));
-    assert_eq!(key.text("Value").len(), 44, "the key has 32 bytes");
+    assert_eq!(key.text("Value").len(), 44, "the key is 32 bytes long");
     for method in ["GET", "PUT", "DELETE"] {
         let answer = world.send(&token, VERSION, method, PATH, "");
         assert_eq!(answer.header("x-ms-error-code"), Some("UnsupportedHttpVerb"), "{method}");
@@ -271,7 +271,7 @@ fn a_signature_allows_what_the_delegator_may_do() {
     assert_eq!(read("local", "winter"), denied(), "the delegator has no role on this table");
     assert_eq!(read("keymaker", "harvest"), denied(), "a key gives no role");
     world.server.wait_for_log(0, "QueryEntities on orchard is denied to principal \"keymaker\" of");
-    // The same ID at another issuer is a different principal, whose roles are in tokens and therefore not in
+    // The same ID at a different issuer is a different principal, whose roles are in tokens and therefore not in
     // signatures.
     let claims = world.other.claims("writer", &json!({ "realm": { "roles": ["delegate", "tables.write"] } }));
     let token = world.ec.sign(&header("ES256", &world.ec), &claims);
@@ -291,7 +291,7 @@ fn a_delegator_without_an_object_id_is_known_by_its_subject() {
     let signature = key.sign("raud", |_| {});
     assert_eq!(ask(&world, "GET", "/orchard/harvest()", &signature, ""), fine(200));
     assert_eq!(ask(&world, "PUT", ENTITY, &signature, "{}"), denied());
-    // A principal with this object ID has another key, to which the roles of the subject do not apply.
+    // A principal with this object ID has a different key, to which the roles of the subject do not apply.
     let other = world.token("subject", &json!({ "sub": "writer" }));
     assert_eq!(outcome(&get(&other)), denied());
 }
@@ -348,7 +348,7 @@ fn keys_end_with_the_account_key_that_they_are_made_of() {
     let replaced = |first: u8, second: u8| {
         let start = world.server.log().len();
         world.folder.replace("accounts", &account_file("orchard", &account_key(first), &account_key(second)));
-        world.server.wait_for_log(start, "accounts: read again");
+        world.server.wait_for_log(start, "accounts: reloaded");
     };
     assert_eq!(read(), fine(200));
     replaced(1, 3);
@@ -368,7 +368,7 @@ fn another_server_with_the_same_files_knows_the_key() {
     let signature = key_for(&world, "writer").sign("r", |_| {});
     let (config, accounts) = (world.folder.path("rowhouse.toml"), world.folder.path("accounts"));
     let server = Server::start(&["--listen", "127.0.0.1:0", "--config", &config, "--accounts", &accounts], &[]);
-    // It has no tables, which is revealed only to authorized callers.
+    // The account has no tables, which is revealed only to authorized callers.
     let missing = (404, "TableNotFound".to_owned());
     assert_eq!(send(&server, None, "GET", "/orchard/harvest()", &signature, ""), missing);
     let other = key_for(&world, "writer").sign("r", |fields| fields.permissions = "ra".into()) + "x";

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 use test_support::minting::KeyPair;
 
-/// A running issuer. It ends with the test process.
+/// A running issuer. It stops with the test process.
 pub(crate) struct Issuer {
-    /// Its name, which is also its address.
+    /// The issuer's name, which is also its URL.
     pub(crate) name: String,
     state: Arc<Mutex<State>>,
 }
@@ -42,7 +42,7 @@ impl Issuer {
         self.state.lock().unwrap().keys = pairs.iter().map(|pair| pair.jwk()).collect();
     }
 
-    /// Starts or stops responding 503 to everything.
+    /// Makes the issuer respond to all requests with 503, or makes it work again.
     pub(crate) fn set_down(&self, is_down: bool) {
         self.state.lock().unwrap().is_down = is_down;
     }
@@ -57,7 +57,7 @@ impl Issuer {
         self.state.lock().unwrap().key_requests
     }
 
-    /// Returns the claims of a valid token for a principal, with some changed; null removes a claim.
+    /// Returns the claims of a valid token for a principal, with the given changes; null removes a claim.
     pub(crate) fn claims(&self, oid: &str, change: &Value) -> Value {
         let now = now();
         let mut claims = json!({

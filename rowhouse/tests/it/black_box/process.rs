@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use test_support::TIMEOUT;
 
-/// A running server. It is killed at the end.
+/// A running server. It is killed when the value is dropped.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// Its standard output until it was ready.
+    /// The server's standard output until it was ready.
     pub(crate) announcement: String,
     log: Arc<Mutex<String>>,
 }
@@ -56,7 +56,7 @@ impl Server {
         self.log.lock().unwrap().clone()
     }
 
-    /// Waits until the log contains a text at or after `start`.
+    /// Waits until the log contains a string at or after the position `start`.
     pub(crate) fn wait_for_log(&self, start: usize, text: &str) {
         let begun = Instant::now();
         while !self.log().get(start..).is_some_and(|log| log.contains(text)) {
@@ -71,7 +71,7 @@ impl Server {
         assert!(status.success());
     }
 
-    /// Waits until the server has ended. Returns true if it ended successfully.
+    /// Waits until the server has exited. Returns true if it exited successfully.
     pub(crate) fn wait(&mut self) -> bool {
         self.child.wait().unwrap().success()
     }
@@ -79,7 +79,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -102,7 +102,7 @@ pub(crate) fn refusal(arguments: &[&str], environment: &[(&str, &str)]) -> Strin
     child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
     let mut output = String::new();
     child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
-    assert!(matches!(status.code(), Some(1 | 2)), "{arguments:?} ended with {status}: {message}");
+    assert!(matches!(status.code(), Some(1 | 2)), "{arguments:?} exited with {status}: {message}");
     assert_eq!(output, "", "nothing must be announced");
     message
 }

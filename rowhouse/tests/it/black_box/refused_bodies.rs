@@ -9,7 +9,7 @@ use model::limits::REQUEST_BODY_BYTES_MAX;
 use test_support::{ACCOUNT, Client as PlainClient};
 
 const SIZES: [usize; 4] = [100_000, 1_000_000, 4_000_000, 13_000_000];
-/// More bytes of a head than the server reads.
+/// The size of a head that is larger than the server reads.
 const ENDLESS_HEAD_BYTES: usize = 2_000_000;
 
 /// Checks that a refusal closes the connection.

@@ -1,4 +1,4 @@
-//! Tests that unsafe, contradictory or broken settings are refused at the start, with a message that says what to do.
+//! Tests that unsafe, contradictory or broken settings are refused at startup, with a message that explains what to do.
 
 use super::client::{ACCOUNT, Client, Request, account_file, key};
 use super::process::{Folder, Server, refusal};

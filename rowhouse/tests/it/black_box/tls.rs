@@ -10,14 +10,14 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 use test_support::TIMEOUT;
 
-/// The files of a certificate and its key, and what a client trusts.
+/// The files of a certificate and its key, and the certificate that a client trusts.
 pub(crate) struct Pair {
     pub(crate) certificate: String,
     pub(crate) key: String,
     pub(crate) trusted: CertificateDer<'static>,
 }
 
-/// Returns a certificate and its key as PEM, and what a client trusts.
+/// Returns a certificate and its key as PEM, and the certificate that a client trusts.
 fn make_pair() -> (String, String, CertificateDer<'static>) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
     (made.cert.pem(), made.signing_key.serialize_pem(), made.cert.der().clone())
@@ -29,7 +29,7 @@ pub(crate) fn write_pair(folder: &Folder) -> Pair {
     Pair { certificate: folder.write("cert.pem", &certificate), key: folder.write("key.pem", &key), trusted }
 }
 
-/// Starts a server with TLS and one account. Also returns what its clients trust.
+/// Starts a server with TLS and one account. Also returns the certificate that its clients trust.
 pub(crate) fn start(folder: &Folder, more: &[&str]) -> (Server, CertificateDer<'static>) {
     let pair = write_pair(folder);
     let accounts = folder.write("accounts", &account_file("orchard", &key(1), &key(2)));
@@ -106,7 +106,7 @@ fn plain_http_on_a_tls_port_is_told_to_use_https() {
     assert!(Client::tls(server.address, &trusted).is_ok());
     let url = format!("http://{}/orchard", server.address);
     let ran = crate::PROGRAM.folder().run("table", &["list", "--endpoint", &url], &[("ROWHOUSE_KEY", &key(1))]);
-    assert!(ran.code == Some(1) && ran.stderr.contains("start the address with https://"), "{ran:?}");
+    assert!(ran.code == Some(1) && ran.stderr.contains("start the URL with https://"), "{ran:?}");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_slow_handshake_delays_no_others_and_gives_its_place_to_them() {
     unfinished[0].write_all(&[22, 3, 1, 2, 0, 1]).unwrap();
     let mut first = Client::tls(server.address, &trusted).unwrap();
     assert_eq!(first.send(Request::list_tables(&key(1))).status, 200);
-    // All three places are occupied: the next connection replaces a slow one.
+    // All three slots are in use: the next connection replaces a slow one.
     let mut second = Client::tls(server.address, &trusted).unwrap();
     assert_eq!(second.send(Request::list_tables(&key(1))).status, 200);
     assert_eq!(first.send(Request::list_tables(&key(1))).status, 200);
@@ -147,18 +147,18 @@ fn a_new_certificate_is_taken_and_open_connections_go_on() {
     let (certificate, private, new) = make_pair();
     folder.replace("cert.pem", &certificate);
     folder.replace("key.pem", &private);
-    server.wait_for_log(0, "TLS certificate: read again");
+    server.wait_for_log(0, "TLS certificate: reloaded");
     assert!(Client::tls(server.address, &old).is_err());
     let mut renewed = Client::tls(server.address, &new).unwrap();
     assert_eq!(renewed.send(Request::list_tables(&key(1))).status, 200);
     assert_eq!(open.send(Request::list_tables(&key(1))).status, 200);
 
-    // A certificate without its key, then a malformed one: the current one stays in use.
+    // A certificate without its key, and then a malformed certificate: the current certificate stays in use.
     let (certificate, private, newest) = make_pair();
     for broken in [certificate.as_str(), "nonsense"] {
         let start = server.log().len();
         folder.replace("cert.pem", broken);
-        server.wait_for_log(start, "TLS certificate: not read again");
+        server.wait_for_log(start, "TLS certificate: not reloaded");
         assert!(Client::tls(server.address, &new).is_ok());
     }
     let start = server.log().len();
@@ -170,7 +170,7 @@ fn a_new_certificate_is_taken_and_open_connections_go_on() {
     folder.replace("cert.pem", &certificate);
     folder.replace("key.pem", &private);
     server.signal("HUP");
-    server.wait_for_log(start, "TLS certificate: read again");
+    server.wait_for_log(start, "TLS certificate: reloaded");
     assert!(Client::tls(server.address, &newest).is_ok());
     assert!(!server.log().contains(private.lines().nth(1).unwrap()));
     assert_eq!(open.send(Request::list_tables(&key(1))).status, 200);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use test_support::writers::{Tally, Writer, fault};
 use test_support::{Client, Random, Server, eventually, statuses, transact};
 
-/// The number of writers. Each writes one partition, and there are enough for every worker to have some.
+/// The number of writers. Each writer writes one partition. There are enough partitions for every worker to have some.
 const WRITERS: u64 = 12;
 /// The maximum duration of a request, with a small margin.
 const RESPONSE_MS_MAX: u64 = 33_000;
@@ -20,7 +20,7 @@ const STILL_ROWS: usize = 5;
 /// The ETags of entities by partition key and row key.
 type ETags = BTreeMap<(String, String), String>;
 
-/// Servers on one database, and what their clients know about it.
+/// Servers that share one database, and what their clients know about its contents.
 #[derive(Debug)]
 pub(super) struct Load {
     servers: Vec<Server>,
@@ -30,7 +30,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Starts servers on the store at an address, and creates the tables.
+    /// Starts servers on the store at a URL, and creates the tables.
     pub(super) fn new(store: &str, servers: usize, random: &mut Random) -> Self {
         let servers = (0..servers).map(|_| start(store)).collect::<Vec<_>>();
         let mut client = servers[0].client();
@@ -94,7 +94,7 @@ impl Load {
         }
     }
 
-    /// Starts another server, whose address may list other nodes.
+    /// Starts another server, whose store URL may list different nodes.
     pub(super) fn add_server(&mut self, store: &str) {
         self.servers.push(start(store));
     }
@@ -108,7 +108,7 @@ impl Load {
     }
 }
 
-/// Starts a server on the store at an address.
+/// Starts a server on the store at a URL.
 pub(super) fn start(store: &str) -> Server {
     PROGRAM.start(&["--store", store, "--distribute", "--store-connections", "8"])
 }
@@ -135,7 +135,7 @@ impl Watch<'_> {
         self.writers.iter().map(|tally| tally.acknowledged.load(Ordering::SeqCst)).collect()
     }
 
-    /// Waits until every writer has completed a few more writes, and each server another complete scan.
+    /// Waits until every writer has completed a few more writes, and every server has completed another scan.
     pub(super) fn wait_for_everybody(&self) {
         let began = Instant::now();
         let (writes, scans) = (self.acknowledged(), self.scans());
@@ -158,7 +158,7 @@ impl Watch<'_> {
         // A response to one of its writes may have been in flight.
         assert!(
             served().iter().any(|&writes| writes <= 1),
-            "all writers were served, so there is one worker too many: {:?}",
+            "all writers were served, so all workers are still running: {:?}",
             served()
         );
     }
@@ -211,7 +211,7 @@ fn scan_through_faults(address: &str, still: &ETags, is_over: &AtomicBool, scans
     while !is_over.load(Ordering::SeqCst) {
         match scan(&mut client) {
             Some(found) => {
-                assert_eq!(found, *still, "a scan missed or repeated entities");
+                assert_eq!(found, *still, "a scan missed or duplicated entities");
                 scans.fetch_add(1, Ordering::SeqCst);
             }
             None => thread::sleep(Duration::from_millis(20)),
@@ -237,7 +237,7 @@ fn change_tables_through_faults(addresses: &[String], is_over: &AtomicBool, chan
             for client in &mut clients {
                 let Some(status) = without_fault(client, "PUT", &entity, "{}", is_over) else { return };
                 if status != then {
-                    // The contacted node died between the two phases of the commit, and completes the second one
+                    // The contacted node died between the two phases of the commit, and completes the second phase
                     // later.
                     changes.late.fetch_add(1, Ordering::SeqCst);
                     eventually("the end of the commit", || {
@@ -251,7 +251,8 @@ fn change_tables_through_faults(addresses: &[String], is_over: &AtomicBool, chan
     }
 }
 
-/// Repeats a request until its response is not a fault, and returns the status. Returns `None` if the test ends first.
+/// Retries a request until its response is not a fault, and returns the status. Returns `None` if the test ends before
+/// that.
 fn without_fault(client: &mut Client, method: &str, path: &str, body: &str, is_over: &AtomicBool) -> Option<u16> {
     while !is_over.load(Ordering::SeqCst) {
         let answer = client.request(method, path, &[], body.as_bytes());

@@ -1,6 +1,7 @@
-//! Tests of servers on a Citus cluster whose workers they address: nodes die, are cut off, or are added under load.
+//! Tests of servers that use a Citus cluster through its workers, while nodes die, are cut off, or are added under
+//! load.
 //!
-//! No acknowledged write is lost, and every ETag is the acknowledged one. Clients see only errors after which they
+//! No acknowledged write is lost, and every entity has the acknowledged ETag. Clients see only errors after which they
 //! retry. A scan of a table shows every entity once or fails. The servers continue without a restart.
 
 mod load;
@@ -14,7 +15,7 @@ use test_support::{Client, Random, Server, eventually};
 
 const SEED: &str = "ROWHOUSE_CITUS_SEED";
 
-/// Starts a cluster with a database, for servers that address its workers.
+/// Starts a cluster with a database, for servers that connect to its workers.
 fn cluster() -> Option<(CitusCluster, String, String)> {
     let cluster = CitusCluster::start(2)?;
     let database = cluster.database();
@@ -121,7 +122,7 @@ fn shards_move_to_added_workers_under_load() {
         watch.wait_for_everybody();
         assert_eq!(watch.late_changes(), 0);
     });
-    // Another server, whose address includes the new node.
+    // Another server, whose store URL includes the new node.
     load.add_server(&cluster.url_of_several(&[1, 2, third], &database));
     load.work_during(|watch| {
         let fourth = cluster.add_worker(&database);
@@ -129,7 +130,7 @@ fn shards_move_to_added_workers_under_load() {
         cluster.sql(0, &database, "SELECT citus_rebalance_wait()");
         assert!(shards(&cluster, &database, fourth) > 5);
         watch.wait_for_everybody();
-        // A worker that all servers know gives up its shards.
+        // A worker that is known to all servers gives up its shards.
         let drain = format!("SELECT citus_drain_node('127.0.0.1', {}, 'force_logical')", cluster.port(1));
         cluster.sql(0, &database, &drain);
         assert_eq!(shards(&cluster, &database, 1), 0);

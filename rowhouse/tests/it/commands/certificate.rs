@@ -12,7 +12,7 @@ fn server(folder: &Folder, certificate: &str, key: &str) -> Server {
     Server::start(&["--listen", "127.0.0.1:0", "--tls-cert", &certificate, "--tls-key", &key], &[])
 }
 
-/// Sends a request to the server under a host name, with a file of trusted authorities.
+/// Sends a request to the server under a host name, with a file that contains trusted authorities.
 fn ask(folder: &Folder, server: &Server, host: &str, trusted: &str) -> Ran {
     let port = server.address.port();
     let url = format!("https://{host}:{port}/devstoreaccount1");
@@ -34,7 +34,7 @@ fn a_server_with_it_is_trusted_by_clients_that_have_the_file() {
     }
     let made = fs::read(folder.path("key.pem")).unwrap();
     let ran = folder.run("certificate", &["--cert", "other.pem"], &[]);
-    assert!(ran.code == Some(1) && ran.stderr.contains("key.pem already exists: choose another file"), "{ran:?}");
+    assert!(ran.code == Some(1) && ran.stderr.contains("key.pem already exists: choose a different file"), "{ran:?}");
     assert_eq!(fs::read(folder.path("key.pem")).unwrap(), made);
     let ran = folder.run("certificate", &["a b", "--cert", "c", "--key", "k"], &[]);
     assert!(ran.code == Some(1) && ran.stderr.contains("neither a host name nor an IP address"), "{ran:?}");

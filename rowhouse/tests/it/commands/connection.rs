@@ -30,7 +30,7 @@ fn every_way_to_name_a_service() {
         let ran = bench.folder.run("table", &[&["list"], arguments].concat(), environment);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "cars\n"), "{arguments:?} {environment:?}: {ran:?}");
     }
-    // The URL of a signature for one table ends with that table.
+    // The URL of a signature for one table ends with the name of that table.
     let table = bench.folder.run("sas", &["table", "cars", "--permissions", "r", "--expiry", "1h"], &[]);
     let url = table.stdout.lines().find_map(|line| line.strip_prefix("URL: ")).unwrap();
     let url = url.replace("http://127.0.0.1:10002", &format!("http://{}", bench.server.address));

@@ -1,4 +1,4 @@
-//! Tests of services that attack the command that uses them: they write to its terminal, or never end.
+//! Tests of services that attack the command that uses them: they write to its terminal, or their responses never end.
 
 use crate::PROGRAM;
 use std::io::{Read, Write};
@@ -8,12 +8,12 @@ use std::thread;
 /// An escape sequence that clears a terminal, its eight-bit form, an extra line, and text that runs backwards.
 const HOSTILE: &str = "\u{1b}[2J\u{9b}2J\r\nrowhouse: all is well\u{202e}\u{2028}\u{7}";
 
-/// Starts a service that gives every request this response. Returns its endpoint.
+/// Starts a service that gives the same response to every request. Returns its endpoint.
 fn service(status: &str, body: &str) -> String {
     service_for(usize::MAX, status, body)
 }
 
-/// Starts a service that gives this response to a number of requests, and then ends. Returns its endpoint.
+/// Starts a service that gives the same response to the given number of requests, and then stops. Returns its endpoint.
 fn service_for(requests: usize, status: &str, body: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}/devstoreaccount1", listener.local_addr().unwrap());
@@ -21,7 +21,7 @@ fn service_for(requests: usize, status: &str, body: &str) -> String {
     let response = format!(
         "HTTP/1.1 {status}\r\nContent-Type: application/json;odata=minimalmetadata\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
     );
-    // The thread ends with the test process.
+    // The thread stops with the test process.
     thread::spawn(move || {
         for stream in listener.incoming().take(requests) {
             let Ok(mut stream) = stream else { return };
@@ -92,8 +92,8 @@ fn its_names_and_values_do_not_control_the_terminal() {
 fn a_repeated_continuation_token_ends_every_command() {
     let token = "200 OK\r\nx-ms-continuation-NextPartitionKey: p\r\nx-ms-continuation-NextRowKey: r\r\n\
                  x-ms-continuation-NextTableName: t";
-    // The number of responses is limited: otherwise, a command that follows the token would run forever instead of
-    // failing the test.
+    // The number of responses is limited. Otherwise, a command that follows the token would run forever, and the test
+    // would not fail.
     let endpoint = || service_for(100, token, "{\"value\":[]}");
     let folder = PROGRAM.folder();
     for command in [

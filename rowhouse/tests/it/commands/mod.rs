@@ -29,7 +29,7 @@ impl Bench {
         Self { folder: PROGRAM.folder(), server, endpoint }
     }
 
-    /// Runs a command, given as words. It must end with this exit code.
+    /// Runs a command, given as words. It must exit with the given code.
     fn run(&self, code: i32, words: &[&str]) -> Ran {
         let ran = self.folder.run(words[0], &words[1..], &[("ROWHOUSE_ENDPOINT", &self.endpoint)]);
         assert_eq!(ran.code, Some(code), "{words:?}: {ran:?}");

@@ -22,7 +22,8 @@ fn fill_for_a_while(server: &Server) {
     fill(server, "mixed", 20, 60);
 }
 
-/// Kills a copy that waits for a request held by a proxy, so it is killed in the middle on any machine.
+/// Kills a copy while it waits for a request that a proxy holds, so that the copy is killed in the middle on any
+/// machine.
 fn kill_in_the_middle(folder: &Folder, proxy: &Proxy, arguments: &[&str]) {
     let mut child = folder.start(arguments);
     proxy.wait_until_held();
@@ -39,7 +40,7 @@ fn time_of(folder: &Folder, arguments: &[&str]) -> Duration {
     began.elapsed()
 }
 
-/// Kills copies at random points within the duration of a complete one, and lets the last one complete. Returns a
+/// Kills copies at random points within the duration of a complete copy, and lets the last copy complete. Returns a
 /// summary.
 fn kill(folder: &Folder, arguments: &[&str], whole: Duration) -> String {
     let mut random = Random::from_environment(SEED);
@@ -55,7 +56,7 @@ fn kill(folder: &Folder, arguments: &[&str], whole: Duration) -> String {
         while state_file() == earlier && child.try_wait().unwrap().is_none() {
             sleep(Duration::from_millis(1));
         }
-        // The first kill is immediate, so that there is one on most machines.
+        // The first kill is immediate, so that at least one copy is killed on most machines.
         let latest = if kills == 0 { 0 } else { micros / 3 };
         sleep(Duration::from_micros(random.below(latest + 1)));
         if child.try_wait().unwrap().is_some() {
@@ -142,7 +143,7 @@ fn ctrl_c_ends_in_order_and_says_how_to_resume() {
     let [state] = &folder.states("copy")[..] else { panic!("{:?}", folder.states("copy")) };
     let text = std::fs::read_to_string(state).unwrap();
     assert!(text.contains(FIRST_PAGE) && !text.contains(&KEY[..4]), "{text}");
-    // Another copy must not continue with this file.
+    // A different copy must not continue with this file.
     let state = state.to_str().unwrap();
     let told = folder.refused(&["--from", &endpoint(&to.address), "--to", "elsewhere", "--state", state]);
     assert!(told.contains("belongs to a copy from"), "{told}");

@@ -1,4 +1,4 @@
-//! Tests of what the command refuses, and of its advice.
+//! Tests of the copies that the command refuses, and of its advice.
 
 use crate::PROGRAM;
 use serde_json::json;
@@ -21,7 +21,7 @@ fn a_target_with_entities_is_left_alone_without_an_option() {
     assert!(folder.states("copy").is_empty(), "there is nothing to resume");
     let ran = folder.copied(&[&arguments[..], &["--overwrite"]].concat());
     assert!(ran.stdout.contains("copied 2 tables, 20 entities"), "{ran:?}");
-    // Entities that exist only in the target stay, and are reported.
+    // Entities that exist only in the target are kept and reported.
     put(&mut to.client(), "cars", "other", "1", &json!({}));
     let ran = folder.copy(&[&arguments[..], &["--overwrite"]].concat());
     assert_eq!(ran.code, Some(1), "{ran:?}");
@@ -38,12 +38,12 @@ fn mistakes_are_explained_and_change_nothing() {
     let server = PROGRAM.start(&["--data", &folder.path("busy")]);
     let service = endpoint(&server.address);
     for (arguments, told) in [
-        (&["--from", "busy", "--to", "to"][..], "pass the address of that server instead"),
+        (&["--from", "busy", "--to", "to"][..], "pass the URL of that server instead"),
         (&["--from", "nowhere", "--to", "to"], "there is no data folder at"),
         (&["--from", &service, "--to", "nowhere", "--verify-only"], "there is no data folder at"),
-        (&["--from", &service, "--to", &service], "the same place"),
+        (&["--from", &service, "--to", &service], "--from and --to are the same"),
         (&["--from", &service, "--to", "https://orchard.table.example.net"], "ROWHOUSE_TO_KEY"),
-        (&["--from", &service, "--to", "to", "--account", "orchard"], "it has devstoreaccount1"),
+        (&["--from", &service, "--to", "to", "--account", "orchard"], "its accounts are devstoreaccount1"),
         (&["--from", &service, "--to", "to", "--account", "No!"], "not a valid account name"),
         (&["--from", &service, "--to", "to", "--tables", "a-b"], "not a table name"),
         (&["--from", &service, "--to", "to", "--from-key-file", "nowhere"], "--from-key-file"),

@@ -17,7 +17,7 @@ fn everything_is_copied_through_folders_accounts_and_services() {
     let expected = snapshot(&first);
     assert_eq!(expected.entities(), 2 + 81 + 4 + 1200);
     let service = endpoint(&first.address);
-    // One folder, two accounts: the first under its own name.
+    // One folder with two accounts: the first is copied under its own name.
     folder.copied(&["--from", &service, "--to", "one"]);
     folder.copied(&["--from", &service, "--to", "one", "--to-account", "orchard"]);
     let ran = folder.copied(&["--from", "one", "--to", "two"]);

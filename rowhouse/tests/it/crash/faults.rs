@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use test_support::writers::{Until, Writes};
 use test_support::{Random, Server, TIMEOUT, eventually};
 
-/// Large enough to fill a memtable every two seconds.
+/// The size of a ballast entity, large enough that the writers fill a memtable every two seconds.
 const BALLAST_BYTES: usize = 400_000;
 
 pub(crate) const ENOSPC: u32 = 28;
@@ -40,7 +40,7 @@ impl Bench {
         self.start_with(&[])
     }
 
-    /// Starts a server with these options in addition to `--data`.
+    /// Starts a server with the given options in addition to `--data`.
     pub(crate) fn start_with(&self, options: &[&str]) -> Server {
         let environment =
             [("LD_PRELOAD", &self.injector), ("FAULT_FOLDER", &self.data), ("FAULT_CONTROL", &self.control)];
@@ -48,13 +48,13 @@ impl Bench {
         PROGRAM.start_with(&arguments, |command| _ = command.envs(environment))
     }
 
-    /// Makes these kinds of operations fail from now on, as if the disk had this many free bytes.
+    /// Makes the given kinds of operations fail from now on. The disk reports `free` bytes of free space.
     pub(crate) fn fail(&self, kinds: &str, error: u32, free: Option<u64>) {
         let free = free.map_or("-1".to_owned(), |free| free.to_string());
         self.order(&format!("{kinds} {error} {free} 0"));
     }
 
-    /// Makes writes fail from now on, each after this many of its bytes have reached the file.
+    /// Makes writes fail from now on, each after the given number of its bytes has reached the file.
     fn fail_in_part(&self, bytes: usize) {
         self.order(&format!("p {EIO} -1 {bytes}"));
     }
@@ -71,7 +71,7 @@ impl Bench {
     }
 }
 
-/// Returns a random set of operation kinds, at least one.
+/// Returns a random set of at least one kind of operation.
 fn any_kinds(random: &mut Random) -> String {
     loop {
         let kinds: String = "wstc".chars().filter(|_| random.below(2) == 0).collect();
@@ -81,7 +81,7 @@ fn any_kinds(random: &mut Random) -> String {
     }
 }
 
-/// Writes entities so large that the engine soon has to flush its memory.
+/// Writes entities that are so large that the engine soon has to flush a memtable.
 fn write_ballast(address: &str, entities: usize, until: &AtomicBool) {
     let mut client = test_support::Client::connect(address).unwrap();
     let text = "x".repeat(30_000);
@@ -184,7 +184,7 @@ fn acknowledged_writes_survive_a_disk_that_fails_for_a_while() {
     run.report(ROUNDS);
 }
 
-/// After a failed write, the storage library writes its buffer again, after the part that reached the disk.
+/// After a failed write, the storage library rewrites its buffer after the part that reached the disk.
 #[test]
 fn a_write_that_fails_in_part_is_cut_back_and_no_acknowledged_one_is() {
     const PARTS: [usize; 14] = [1, 2, 12, 13, 14, 33, 60, 90, 130, 200, 1000, 8192, 9000, 1_000_000];
@@ -195,7 +195,7 @@ fn a_write_that_fails_in_part_is_cut_back_and_no_acknowledged_one_is() {
     let body = |bytes| format!(r#"{{"Text":"{}"}}"#, "x".repeat(bytes));
     let mut rounds = 0;
     for part in PARTS {
-        // The library buffers 8 KiB, and bypasses its buffer for longer entities.
+        // The library has a buffer of 8 KiB, and bypasses it for longer entities.
         for bytes in [10, 3000, 20_000] {
             rounds += 1;
             let (good, failed) = (path(&format!("{rounds:03}-good")), path(&format!("{rounds:03}-failed")));
@@ -248,7 +248,7 @@ fn a_full_disk_takes_deletions_and_recovers_by_itself() {
     bench.fail("-", 0, Some(200 * 1024 * 1024));
     let began = Instant::now();
     let refused = loop {
-        // However long the response takes: a request sent after a second is refused.
+        // Even if responses take long, a request that is sent after one second is refused.
         let asked = began.elapsed();
         let answer = client.request("PUT", &path(0), &[], b"{}");
         if answer.status != 204 {
@@ -282,14 +282,14 @@ fn a_read_error_is_answered_and_reads_resume() {
     let mut client = server.client();
     assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
     let path = "/crash(PartitionKey='ballast',RowKey='3')";
-    // Enough that some of it is in sorted files.
+    // Enough data that some of it is in sorted files.
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| write_ballast(&server.address, usize::MAX, &is_over));
         wait_for_sorted_file(&bench.data);
         is_over.store(true, Ordering::SeqCst);
     });
-    // Recent writes may be cached; after a start nothing is.
+    // Recent writes may be cached; after a restart, nothing is cached.
     drop((client, server.kill9()));
     let server = bench.start();
     let mut client = server.client();

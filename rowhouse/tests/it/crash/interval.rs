@@ -1,7 +1,8 @@
 //! A test of the durability `interval`: a power loss loses only writes that were not synced.
 //!
-//! Timestamps grow in the order of the commits, so everything up to some Timestamp must remain. The minimum follows
-//! from the record of file operations: whatever was in a journal when it was synced.
+//! Timestamps increase in commit order, so what remains must be everything up to a certain Timestamp. The record of
+//! file operations gives the lower bound for that Timestamp: everything that was in a journal when it was synced must
+//! remain.
 
 use super::power_loss::lose_power;
 use super::{SEED, compile};
@@ -15,15 +16,15 @@ use test_support::{Client, Random, Server};
 const WRITERS: u64 = 6;
 const ROUNDS: u64 = 15;
 
-/// An acknowledged insert: the text in the entity, and its ETag.
+/// An acknowledged insert: the text in the entity, and the entity's ETag.
 type Acknowledged = (String, String);
 
-/// Returns text that occurs nowhere else, neither in another entity nor in another round.
+/// Returns a string that occurs in no other entity and in no other round.
 fn needle(round: u64, writer: u64, number: u64) -> String {
     format!("needle-{round:04}-{writer:02}-{number:06};")
 }
 
-/// Inserts until the server is gone.
+/// Inserts until the server has been killed.
 fn insert(address: &str, round: u64, writer: u64, acknowledged: &Sender<Acknowledged>) {
     let Ok(mut client) = Client::connect(address) else { return };
     for number in 0.. {
@@ -32,7 +33,7 @@ fn insert(address: &str, round: u64, writer: u64, acknowledged: &Sender<Acknowle
         let headers = [("Prefer", "return-no-content")];
         let Ok(answer) = client.try_request("POST", "/crash", &headers, body.as_bytes()) else { return };
         assert_eq!(answer.status, 204, "{answer:?}");
-        // The receiver is gone once the server has been killed.
+        // The receiver is dropped once the server has been killed.
         let _ = acknowledged.send((needle, answer.header("etag").unwrap().to_owned()));
     }
 }
@@ -118,7 +119,7 @@ fn the_interval_loses_only_writes_that_were_not_synced() {
             }
             assert!(
                 last.as_ref().is_none_or(|last| instant(etag) > *last),
-                "{needle} is lost but later ones are not, in round {round}"
+                "{needle} is lost but later writes are not, in round {round}"
             );
             assert!(!synced.contains(needle.as_str()), "{needle} was synced but is lost, in round {round}");
             lost += 1;

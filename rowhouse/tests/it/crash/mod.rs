@@ -2,7 +2,7 @@
 //! is partial.
 //!
 //! Writers keep a model of the acknowledged writes. Each writer owns its keys, so at most one of its operations is
-//! unacknowledged when the server dies. That one may have happened completely, or not at all.
+//! unacknowledged when the server dies. That operation may have happened completely, or not at all.
 
 pub(crate) mod faults;
 mod interval;
@@ -68,7 +68,7 @@ impl Run {
             scope.spawn(move || transactions.write(address, &acknowledged, Until::Crash));
             scope.spawn(move || catalog.write(address, &sender, Until::Crash));
             let counted = acknowledgements.iter().take(usize::try_from(until_crash).unwrap()).count() as u64;
-            // The moment of the crash is independent of the last acknowledgment.
+            // The pause makes the moment of the crash independent of the last acknowledgment.
             thread::sleep(pause);
             let log = server.kill9();
             assert_eq!(counted, until_crash, "every writer gave up before the server was killed: {log:?}");

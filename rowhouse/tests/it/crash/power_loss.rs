@@ -1,8 +1,9 @@
-//! Computes what a power loss leaves of a folder, from the record of what a process did to it.
+//! Computes what a power loss leaves of a folder, from the record of a process's operations on it.
 //!
-//! The rules are as strict as POSIX allows: data written to a file is certain once the file was synced, and a name is
-//! certain once its folder was synced. What was not synced survives partially, at random: names up to some change of a
-//! folder, and data in any selection of writes, each possibly torn. A real file system preserves more.
+//! The rules are as strict as POSIX allows: data written to a file is certain to survive once the file has been synced,
+//! and a name is certain to survive once its folder has been synced. Of everything else, a random part survives: the
+//! names in a folder up to a certain change, and any selection of the writes to a file, each possibly torn. A real file
+//! system preserves more.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -62,7 +63,7 @@ struct Record<'a> {
     data: &'a [u8],
 }
 
-/// Reads records up to the first incomplete one: the process was killed while it was written.
+/// Reads records up to the first incomplete record, which was being written when the process was killed.
 struct Records<'a>(&'a [u8]);
 
 impl<'a> Records<'a> {
@@ -101,14 +102,14 @@ enum Change {
 /// A file, whatever its name.
 #[derive(Debug, Default)]
 struct File {
-    /// The path of its previous content.
+    /// The path of the file's previous content.
     before: Option<PathBuf>,
     certain: Vec<Change>,
-    /// The changes since it was synced.
+    /// The changes since the file was last synced.
     pending: Vec<Change>,
 }
 
-/// What a name refers to.
+/// The file or folder that a name refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Node {
     File(usize),
@@ -127,11 +128,11 @@ struct Naming {
 struct Disk {
     root: PathBuf,
     files: Vec<File>,
-    /// What the process sees.
+    /// The names that the process sees.
     seen: HashMap<PathBuf, Node>,
     /// The names that are certain to survive.
     certain: BTreeMap<PathBuf, Node>,
-    /// The changes of names since their folder was synced.
+    /// The changes to names since their folder was last synced.
     pending: BTreeMap<PathBuf, Vec<Naming>>,
 }
 
@@ -168,7 +169,7 @@ impl Disk {
             Kind::MakeFolder => self.name(None, Some((path, Node::Folder))),
             Kind::Unlink | Kind::RemoveFolder => self.name(Some(path), None),
             Kind::Rename => {
-                // The watcher does not see how a socket is created. What remains of one is a name, like the name of an
+                // The watcher does not see how a socket is created. Only the name of a socket remains, like that of an
                 // empty file.
                 let node = self.seen.get(&path).copied().unwrap_or_else(|| {
                     assert!(path.ends_with("control.sock"), "{} was never created", path.display());
@@ -249,13 +250,13 @@ impl Disk {
         }
     }
 
-    /// Writes what is left to a folder that replaces the watched one.
+    /// Writes what is left to a folder that replaces the watched folder.
     fn write(&self, watched: &Path, after: &Path) {
         assert!(self.root.ends_with(watched.file_name().unwrap()));
         fs::create_dir_all(after).unwrap();
         for (path, node) in &self.certain {
             let target = after.join(path.strip_prefix(&self.root).unwrap());
-            // Without its folder, a name does not exist.
+            // A name whose folder does not exist does not exist, either.
             if !target.parent().unwrap().is_dir() {
                 continue;
             }

@@ -1,8 +1,8 @@
-//! Checks command lines and names of variables in every document.
+//! Checks the command lines and the names of variables in every document.
 
 use super::{commands, files, image, parse, read, shell, variables};
 
-/// Returns the fenced blocks of a document: their language, their first line, and their text.
+/// Returns the fenced blocks of a document, each with its language, the number of its first line, and its text.
 pub(super) fn blocks(document: &str) -> Vec<(String, usize, String)> {
     let (mut found, mut open) = (Vec::new(), None::<(String, usize, String)>);
     for (number, line) in document.lines().enumerate() {

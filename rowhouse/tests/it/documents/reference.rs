@@ -14,36 +14,36 @@ const BEGINNING: &str = "\
 
 This page lists every option of the server and of the other commands, with its environment variable.
 
-You can set an option of `rowhouse serve` in three ways. The first of these that is set wins:
+You can set an option of `rowhouse serve` in three ways. If you set it in more than one, the first of the following wins:
 
 1. on the command line: `--listen 127.0.0.1:10002`
 2. in the environment: `ROWHOUSE_LISTEN=127.0.0.1:10002`
-3. in the TOML file given by `--config`: `listen = \"127.0.0.1:10002\"`
+3. in the TOML file that `--config` names: `listen = \"127.0.0.1:10002\"`
 
-Switches also take a value, so that an earlier way can turn off what a later one turns on: `--in-memory=false`,
-`ROWHOUSE_IN_MEMORY=false`, `in-memory = false`. If the file contains an unknown name, or if a value is invalid, the
-server reports it and does not start.
+Switches also accept a value, so you can turn off on the command line what the environment or the file turns on:
+`--in-memory=false`, `ROWHOUSE_IN_MEMORY=false`, `in-memory = false`. If the file contains an unknown name, or if a value
+is invalid, the server reports it and does not start.
 
 ";
 
 const FURTHER: &str = "
 ## Variables without an option
 
-These hold secrets, which do not belong on a command line, or are set by the environment:
+The following variables contain secrets, which must not be on a command line, or are set by other programs:
 
 | variable | content |
 |---|---|
-| `ROWHOUSE_ACCOUNT_KEYS` | accounts and keys: `name:key1` or `name:key1:key2`, separated by semicolons; instead of `--accounts` |
-| `AZURITE_ACCOUNTS` | the same for `rowhouse azurite` and the emulator's programs that it starts; instead of `ROWHOUSE_ACCOUNT_KEYS` |
-| `PGPASSWORD` | the password of the database of `--store`, if no file contains it |
-| `SSL_CERT_FILE` | a PEM file of the authorities to trust, instead of the system's, when the server fetches keys of token issuers |
-| `NOTIFY_SOCKET` | set by systemd for services of `Type=notify`: the server reports there when it is ready and when it stops |
-| `ROWHOUSE_FROM_KEY`, `ROWHOUSE_TO_KEY`, `ROWHOUSE_INTO_KEY` | for commands that connect to a service: the account key or shared access signature |
+| `ROWHOUSE_ACCOUNT_KEYS` | the accounts and their keys, as `name:key1` or `name:key1:key2`, separated by semicolons; used instead of `--accounts` |
+| `AZURITE_ACCOUNTS` | the same for `rowhouse azurite` and for the emulator's programs that it starts; used instead of `ROWHOUSE_ACCOUNT_KEYS` |
+| `PGPASSWORD` | the password for the database that `--store` names, if neither the URL nor `--store-password-file` provides it |
+| `SSL_CERT_FILE` | a PEM file of the certificate authorities to trust, instead of the system's authorities, when the server fetches the keys of token issuers |
+| `NOTIFY_SOCKET` | set by systemd for services of `Type=notify`: the socket to which the server reports that it is ready or stopping |
+| `ROWHOUSE_FROM_KEY`, `ROWHOUSE_TO_KEY`, `ROWHOUSE_INTO_KEY` | for commands that connect to a service: the account key or a shared access signature |
 | `ROWHOUSE_KEY` | the same for `rowhouse table` and `rowhouse entity` |
-| `ROWHOUSE_CONNECTION_STRING`, `AZURE_STORAGE_CONNECTION_STRING` | for these two commands: a connection string, which contains the address and the credential |
+| `ROWHOUSE_CONNECTION_STRING`, `AZURE_STORAGE_CONNECTION_STRING` | for the same two commands: a connection string, which contains the URL and the credential |
 
-Bearer tokens are configured only in the file, in the section `[oauth]`: see [Bearer tokens](bearer-tokens.md).
-[Security](security.md) describes what the server does with a setting that is unsafe on a network.
+Bearer tokens can be configured only in the file, in the section `[oauth]`; see [Bearer tokens](bearer-tokens.md).
+[Security](security.md) describes how the server handles settings that are unsafe on a network.
 ";
 
 fn render() -> String {
@@ -56,7 +56,9 @@ fn render() -> String {
     }
     text.push_str(FURTHER);
     text.push_str("\n## Other commands\n\n");
-    text.push_str("`rowhouse COMMAND --help` shows examples; `rowhouse man COMMAND` prints the manual page.\n");
+    text.push_str(
+        "`rowhouse COMMAND --help` shows examples; `rowhouse man COMMAND` prints the manual page of a command.\n",
+    );
     for (words, command) in all.iter().filter(|(words, _)| words != "rowhouse" && words != "rowhouse serve") {
         write!(text, "\n### {words}\n\n{}.\n", escape(&command.get_about().unwrap().to_string())).unwrap();
         for arg in command.get_arguments() {
@@ -80,8 +82,11 @@ fn index(sections: &str) -> String {
     }
     let mut index = "| section | content |\n|---|---|\n".to_owned();
     for (section, links) in rows {
-        let content =
-            if links.is_empty() { "secrets and values from the environment".to_owned() } else { links.join(", ") };
+        let content = if links.is_empty() {
+            "secrets, and variables that other programs set".to_owned()
+        } else {
+            links.join(", ")
+        };
         writeln!(index, "| {section} | {content} |").unwrap();
     }
     index.push('\n');

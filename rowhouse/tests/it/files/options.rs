@@ -181,7 +181,7 @@ fn one_of_several_accounts_in_a_folder_is_chosen() {
     let said = refused(&folder, "export", &["--from", "data", "--to", "out"]);
     assert!(said.contains("several accounts (meadow, orchard): choose one with --account"), "{said}");
     let said = refused(&folder, "export", &["--from", "data", "--to", "out", "--account", "desert"]);
-    assert!(said.contains("no account 'desert'; it has meadow, orchard"), "{said}");
+    assert!(said.contains("no account 'desert'; its accounts are meadow, orchard"), "{said}");
     done(&folder, "export", &["--from", "data", "--to", "out", "--account", "meadow"]);
     // An export records its account.
     done(&folder, "import", &["--from", "out", "--to", "other"]);

@@ -73,7 +73,7 @@ fn a_file_of_accounts_is_read_at_the_start_only() {
     std::fs::write(&file, account("meadow")).unwrap();
     for _ in 0..2 {
         server.signal("HUP");
-        server.wait_for_log("only at the start");
+        server.wait_for_log("only at startup");
     }
     let statuses = ["orchard", "meadow"].map(|name| {
         server.client_of(&Account::new(name, test_support::KEY)).request("GET", "/Tables", &[], b"").status

@@ -77,7 +77,8 @@ struct AssignmentScope {
 }
 
 impl Roles {
-    /// Combines the built-in roles with those of the configuration, which map a name to the allowed actions.
+    /// Combines the built-in roles with the configured ones. `own` maps the name of each configured role to the actions
+    /// that it allows.
     pub(crate) fn new(own: &BTreeMap<String, Vec<String>>) -> anyhow::Result<Self> {
         let built_in =
             BUILT_IN.iter().flat_map(|(names, actions)| names.iter().map(|name| ((*name).to_owned(), *actions)));
@@ -92,7 +93,7 @@ impl Roles {
             }
             ensure!(
                 roles.insert(name.clone(), actions).is_none(),
-                "the role '{name}' is built in: give yours another name"
+                "the role '{name}' is built in: give yours a different name"
             );
         }
         Ok(Self(roles))
@@ -134,8 +135,8 @@ impl Assignments {
         Self::new(&file.assignments, roles, issuers)
     }
 
-    /// Makes the roles that an issuer's tokens name valid in the given scopes: those named like built-in roles, and
-    /// those that `values` maps to roles.
+    /// Makes the roles in an issuer's tokens valid in the given scopes. A token may use the names of built-in roles and
+    /// the names that `values` maps to roles.
     pub(crate) fn map_claim(
         &mut self,
         issuer: usize,

@@ -20,7 +20,7 @@ const STORAGE: [&str; 6] = [
 pub(crate) struct Audiences(Vec<String>);
 
 impl Audiences {
-    /// Takes the audiences from the configuration. An empty list means the audiences of the public storage service.
+    /// Creates the set from the configured list. An empty list means the audiences of the public storage service.
     pub(crate) fn new(configured: &[String]) -> Self {
         if configured.is_empty() {
             return Self(STORAGE.map(str::to_owned).to_vec());
@@ -28,7 +28,7 @@ impl Audiences {
         Self(configured.iter().map(|audience| without_slash(audience).to_owned()).collect())
     }
 
-    /// Returns true if a token with these audiences is valid for this account. One matching audience is enough.
+    /// Returns true if a token with the given audiences is valid for `account`. One matching audience is enough.
     pub(crate) fn accept(&self, token: &[String], account: &str) -> bool {
         token.iter().map(|audience| without_slash(audience)).any(|audience| {
             self.0.iter().any(|accepted| {

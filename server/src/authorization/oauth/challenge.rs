@@ -19,7 +19,7 @@ pub(crate) fn challenge(authorization_uri: &str, resource_id: Option<&str>) -> a
             "[oauth] {name} = \"{value}\" cannot be parsed by clients: remove spaces, commas, quotes, backslashes and '='"
         );
     }
-    let uri: http::Uri = authorization_uri.parse().context("[oauth] authorization-uri is not a valid address")?;
+    let uri: http::Uri = authorization_uri.parse().context("[oauth] authorization-uri is not a valid URL")?;
     let first = uri.path().split('/').nth(1).unwrap_or_default();
     // Otherwise the JavaScript library returns the 401 to the application.
     ensure!(
@@ -46,12 +46,12 @@ mod tests {
         );
     }
 
-    /// Reads the challenge like the parsers of the three client libraries, transcribed from their sources.
+    /// Reads the challenge with the parsers of the three client libraries, transcribed from their sources.
     #[test]
     fn it_survives_the_parsers_of_client_libraries() {
         let value = challenge(URI, Some("api://tables")).unwrap();
         let text = value.to_str().unwrap().strip_prefix("Bearer ").unwrap();
-        // JavaScript: splits at spaces, then takes what is between the first and the second equals sign.
+        // JavaScript: splits at spaces, then takes the text between the first and the second equals sign.
         let javascript: Vec<_> = text.split(' ').map(|pair| pair.split('=').nth(1).unwrap()).collect();
         assert_eq!(javascript, [URI, "api://tables"]);
         // Python: splits at commas if there are any, else at spaces; strips quotes.

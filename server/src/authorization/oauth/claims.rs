@@ -77,7 +77,7 @@ impl ClaimRules {
         if !is_listed(&self.clients, client.as_ref()) {
             return Err(TokenError::Client);
         }
-        // A token with too many groups only links to them. They are not fetched and count as unknown.
+        // A token with too many groups contains only a link to them. The groups are not fetched and count as unknown.
         let groups = if claims.contains_key("_claim_names") { Vec::new() } else { texts(claims.get("groups")) };
         let roles = texts(at_path(claims, &self.role_claim));
         let (oid, sub) = (text("oid"), text("sub"));
@@ -120,7 +120,8 @@ impl ClaimRules {
     }
 }
 
-/// Returns a time in seconds since 1970, possibly with a fraction, or `None` if the claim is missing.
+/// Parses a claim that contains a time in seconds since 1970, possibly with a fraction. Returns `None` if the claim is
+/// missing.
 fn time(claims: &ClaimMap, name: &'static str) -> Result<Option<SystemTime>, TokenError> {
     /// The end of the year 9999. A later time is a mistake and would overflow.
     const SECONDS_MAX: f64 = 253_402_300_799.0;

@@ -1,7 +1,7 @@
 //! Fetches documents of issuers over HTTPS, with limits on size, time and redirects.
 //!
-//! Plain HTTP is only for issuers on this machine, and only if the configuration allows it. Uses no proxy and sends no
-//! cookie or credential.
+//! Plain HTTP is used only for issuers on this machine, and only if the configuration allows it. Uses no proxy and
+//! sends no cookie or credential.
 
 use bytes::Bytes;
 use client::http::{HttpClient, HttpError, HttpOptions, bare_host, system_roots, tls_config};
@@ -35,7 +35,7 @@ pub(crate) struct IssuerDocument {
 
 #[derive(Debug)]
 pub(crate) enum FetchError {
-    /// Neither HTTPS nor plain HTTP to this machine with the option that allows it.
+    /// The URL is neither HTTPS nor, with the option that allows it, plain HTTP to this machine.
     Address(Uri),
     Http(HttpError),
     Status(StatusCode),
@@ -48,14 +48,14 @@ impl fmt::Display for FetchError {
         match self {
             Self::Address(uri) => write!(
                 f,
-                "{uri} is not an https address (plain http needs allow-plain-http-issuer-on-loopback = true and a \
+                "{uri} is not an https URL (plain http needs allow-plain-http-issuer-on-loopback = true and a \
                  loopback address)"
             ),
             Self::Http(error) => write!(f, "{error}"),
             Self::Status(status) => write!(f, "the response was {status}"),
             Self::Redirect => write!(
                 f,
-                "the response redirects to another scheme or an invalid address, or there were too many redirects"
+                "the response redirects to a different scheme or an invalid URL, or there were too many redirects"
             ),
             Self::TimedOut => write!(f, "there was no response within {} s", FETCH_TIME.as_secs()),
         }
@@ -87,7 +87,7 @@ impl IssuerClient {
         Ok(Self { http: HttpClient::new(options, tls_config(roots)?), allow_http_on_loopback })
     }
 
-    /// Checks that requests may be sent to an address.
+    /// Checks that requests may be sent to a URL.
     pub(crate) fn check(uri: &Uri, allow_http_on_loopback: bool) -> Result<(), FetchError> {
         let is_https = uri.scheme() == Some(&Scheme::HTTPS);
         let is_http_here = uri.scheme() == Some(&Scheme::HTTP) && allow_http_on_loopback && is_loopback(uri);
@@ -116,7 +116,7 @@ impl IssuerClient {
     async fn request(&self, uri: &Uri) -> Result<FetchStep, FetchError> {
         Self::check(uri, self.allow_http_on_loopback)?;
         let request = Request::get(uri).header(ACCEPT, "application/json").body(Bytes::new());
-        let request = request.expect("the address was parsed and the header is valid");
+        let request = request.expect("the URL was parsed and the header is valid");
         let mut response = self.http.send(request).await.map_err(|error| match error {
             HttpError::Address => FetchError::Address(uri.clone()),
             error => FetchError::Http(error),
@@ -138,7 +138,7 @@ fn is_loopback(uri: &Uri) -> bool {
     host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-/// Returns the target of a redirect: an address, or a path on the same host.
+/// Returns the target of a redirect, given as a URL or as a path on the same host.
 fn redirect_target(uri: &Uri, headers: &HeaderMap) -> Option<Uri> {
     let next: Uri = headers.get(LOCATION)?.to_str().ok()?.parse().ok()?;
     if next.scheme().is_some() {

@@ -91,7 +91,7 @@ impl KeySet {
 }
 
 impl Key {
-    /// Returns true if the key can make signatures with this algorithm.
+    /// Returns true if the key can verify signatures of the given algorithm.
     pub(crate) fn fits(&self, algorithm: Algorithm) -> bool {
         self.material.kind() == algorithm.key_kind() && self.algorithm.is_none_or(|own| own == algorithm)
     }

@@ -4,7 +4,7 @@
 //!
 //! 1. At most one fetch runs at a time, however many requests wait for it.
 //! 2. Requests cause at most one fetch a minute, whatever keys their tokens name.
-//! 3. Keys that could not be refreshed for a day are not used. If fetching fails, tokens are rejected.
+//! 3. Keys that could not be refreshed for a day are not used. While there are no usable keys, tokens are rejected.
 
 use super::algorithm::Algorithm;
 use super::fetch::{FetchError, IssuerClient};
@@ -27,13 +27,14 @@ use tracing::{info, warn};
 const DEMAND_PAUSE: Duration = Duration::from_secs(60);
 /// The maximum age of keys that cannot be refreshed (09 §6).
 const STALE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
-/// The interval between refreshes if the issuer specifies none, and the bounds of the interval (09 §6).
+/// The interval between refreshes if the issuer specifies none, and the bounds of an interval that it specifies (09
+/// §6).
 const REFRESH_TIME_DEFAULT: Duration = Duration::from_secs(3600);
 const REFRESH_TIME_MIN: Duration = Duration::from_secs(5 * 60);
 const REFRESH_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The interval between reads of a key file.
 const FILE_REFRESH_TIME: Duration = Duration::from_secs(60);
-/// The pause before the first retry after a failure. It doubles up to a minute.
+/// The pause before the first retry after a failure. It doubles with each retry, up to a minute.
 const RETRY_TIME_MIN: Duration = Duration::from_secs(2);
 const RETRY_TIME_MAX: Duration = Duration::from_secs(60);
 /// The maximum size of a key file, in bytes: 1 MiB, as for fetched documents.
@@ -123,8 +124,8 @@ impl KeySource {
         }
     }
 
-    /// Returns the key for a token, and its generation. An unknown ID may belong to a new key, so it causes a refresh
-    /// (09 §6 step 5).
+    /// Returns the key for a token, and the generation of the keys. An unknown ID may belong to a new key, so it causes
+    /// a refresh (09 §6 step 5).
     pub(crate) async fn key(
         self: &Arc<Self>,
         id: Option<&str>,
@@ -154,8 +155,8 @@ impl KeySource {
         self.names.first().map_or("", String::as_str)
     }
 
-    /// Refreshes the keys in a separate task. Otherwise a client that disconnects would stop the refresh, and no other
-    /// would follow within the minute.
+    /// Refreshes the keys in a separate task. Otherwise, a client that disconnects would stop the refresh, and no other
+    /// refresh would follow within a minute.
     async fn refresh_on_demand(self: &Arc<Self>, seen: u64) {
         let source = Arc::clone(self);
         let refresh = tokio::spawn(async move {

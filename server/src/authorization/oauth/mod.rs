@@ -12,10 +12,10 @@
 //! 2. Without keys every token is rejected.
 //! 3. No token is ever logged, stored or forwarded.
 //!
-//! For development, [`unverified`] breaks the first two, as the emulator does. Only
+//! For development, [`unverified`] violates the first two invariants, as the emulator does. Only
 //! [`OAuthConfig::without_signatures`] enables it.
 //!
-//! This folder must not know tables, entities or operations.
+//! Code in this folder must not depend on tables, entities or operations.
 
 mod algorithm;
 mod assignments;
@@ -325,7 +325,8 @@ mod tests {
         std::fs::write(path, json!({ "keys": keys }).to_string()).unwrap();
     }
 
-    /// Starts with two issuers: one with an alias and RS256, and one with ES256 and an audience for each account.
+    /// Creates an [`OAuth`] with two issuers: one with an alias and RS256, and one with ES256 and a separate audience
+    /// for each account.
     async fn start(folder: &Path) -> OAuth {
         let (one, two) = (folder.join("one.json"), folder.join("two.json"));
         let text = format!(

@@ -23,7 +23,7 @@ pub struct OAuthSection {
     authorization_uri: Option<String>,
     /// The resource for which clients request tokens, for the challenge [default: `https://storage.azure.com`].
     resource_id: Option<String>,
-    /// Accept tokens over plain HTTP, too: behind a TLS proxy, or for tests.
+    /// Also accept tokens over plain HTTP, for use behind a TLS proxy or in tests.
     allow_bearer_over_plain_http: bool,
     /// Fetch keys over plain HTTP from issuers on this machine, for tests.
     allow_plain_http_issuer_on_loopback: bool,
@@ -31,14 +31,14 @@ pub struct OAuthSection {
     /// Additional roles: a name and the actions it allows.
     roles: BTreeMap<String, Vec<String>>,
     assignments: Vec<AssignmentSection>,
-    /// A file with more `[[assignments]]`, read again when it changes.
+    /// A file with more `[[assignments]]`, reloaded when it changes.
     assignments_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct IssuerSection {
-    /// Exactly the `iss` of its tokens.
+    /// The exact `iss` of the issuer's tokens.
     issuer: String,
     /// Other names of the same issuer, in tokens or in the discovery document.
     #[serde(default)]
@@ -54,7 +54,7 @@ struct IssuerSection {
     algorithms: Option<Vec<String>>,
     leeway_seconds: Option<u64>,
     lifetime_seconds_max: Option<u64>,
-    /// Accept only tokens with one of these in `tid`.
+    /// Accept only tokens whose `tid` is one of these.
     #[serde(default)]
     tenant_ids: Vec<String>,
     /// Accept only tokens that were issued to one of these client applications.
@@ -69,8 +69,7 @@ struct IssuerSection {
 struct RoleClaimSection {
     /// The claim, or a path of members separated by dots [default: roles].
     path: Option<String>,
-    /// The accounts, or tables of accounts, for which these roles are valid. If empty, the roles only serve
-    /// assignments.
+    /// The accounts, or tables of accounts, for which these roles are valid. If empty, only assignments use the roles.
     #[serde(default)]
     scopes: Vec<String>,
     /// The issuer's own role names, in addition to the built-in ones.
@@ -167,8 +166,8 @@ impl OAuthConfig {
         })
     }
 
-    /// Accepts every token whose claims are valid, whoever signed it, like the emulator with `--oauth basic`. It
-    /// protects nothing, because anyone can write such a token.
+    /// Accepts every token whose claims are valid, whoever signed it, like the emulator with `--oauth basic`. Such a
+    /// server protects nothing, because anyone can write such a token.
     pub fn without_signatures() -> Self {
         Self {
             challenge: None,
@@ -187,7 +186,7 @@ impl IssuerConfig {
     fn new(section: &IssuerSection, allow_plain_http: bool) -> anyhow::Result<Self> {
         ensure!(!section.issuer.is_empty(), "the issuer has no name: give the value of iss in its tokens");
         let uri = |text: &str| -> anyhow::Result<Uri> {
-            let uri = text.parse().with_context(|| format!("'{text}' is not a valid address"))?;
+            let uri = text.parse().with_context(|| format!("'{text}' is not a valid URL"))?;
             IssuerClient::check(&uri, allow_plain_http)?;
             Ok(uri)
         };
@@ -299,7 +298,7 @@ mod tests {
             (format!("resource-id = \"r\"\n{}", issuer("")), "without authorization-uri"),
             (format!("authorization-uri = \"https://a/common\"\n{}", issuer("")), "UUID"),
             (issuer("jwks-uri = \"https://a/k\"\njwks-file = \"k\""), "one of discovery-url, jwks-uri and jwks-file"),
-            (issuer("jwks-uri = \"http://a/k\""), "not an https address"),
+            (issuer("jwks-uri = \"http://a/k\""), "not an https URL"),
             (issuer("jwks-uri = \"http://127.0.0.1/k\""), "allow-plain-http-issuer-on-loopback"),
             (issuer("algorithms = [\"HS256\"]"), "HS256"),
             (issuer("algorithms = [\"none\"]"), "none"),

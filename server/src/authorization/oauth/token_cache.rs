@@ -49,7 +49,8 @@ impl TokenCache {
             known.retain(|_, known| now < known.until);
         }
         if known.len() >= TOKENS_MAX {
-            // Only valid tokens reach this point, so this is rare. It costs one extra check of each token.
+            // Only valid tokens reach this point, so this is rare. Clearing the cache costs one extra check of each
+            // token.
             known.clear();
         }
         known.insert(digest, CachedToken { issuer, generation, claims, until });

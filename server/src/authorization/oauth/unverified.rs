@@ -1,8 +1,8 @@
 //! Tokens as the emulator accepts them with `--oauth basic`: their claims are checked, but not their signature.
 //!
 //! Anyone who can reach such a server can write a token that it accepts, so this is only for development. Only
-//! [`OAuthConfig::without_signatures`](super::OAuthConfig::without_signatures) enables it. This module must not know
-//! keys.
+//! [`OAuthConfig::without_signatures`](super::OAuthConfig::without_signatures) enables it. This module must not depend
+//! on keys.
 
 use super::audience::Audiences;
 use super::claims::{ClaimRules, Claims};
@@ -12,7 +12,7 @@ use model::limits::BEARER_TOKEN_BYTES_MAX;
 use serde_json::Value;
 use std::time::{Duration, SystemTime};
 
-/// The prefixes of the issuers that the emulator knows.
+/// The prefixes of the issuers that the emulator accepts.
 const ISSUERS: [&str; 4] = [
     "https://sts.windows.net/",
     "https://sts.microsoftonline.de/",

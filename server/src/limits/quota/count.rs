@@ -1,5 +1,5 @@
-//! Counts the entities and bytes of accounts that have a quota on them: at the start, and again when a count is
-//! uncertain or old.
+//! Counts the entities and bytes of accounts whose quota limits them: at startup, and again when a count is uncertain
+//! or old.
 
 use super::Quotas;
 use super::usage::{AccountUsage, ContentSize, entity_bytes};
@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
 
-/// The log target of counts.
+/// The log target for messages about counts.
 const TARGET: &str = "rowhouse::quota";
 /// The maximum number of entities counted in one scan. The engine has a limited number of readers, so a scan must not
 /// hold one for long.
@@ -56,7 +56,7 @@ pub(crate) async fn run<E: Engine>(engine: Arc<E>, accounts: Arc<Live<Accounts>>
     loop {
         let bounded = quotas.keep_bounded(&accounts.borrow_and_update());
         counts.end_others(&bounded);
-        // Without any limited account there is nothing to do until the accounts change.
+        // If no account is limited, there is nothing to do until the accounts change.
         while !bounded.is_empty() {
             for account in bounded.iter().filter(|account| quotas.is_due(account, clock::instant())) {
                 counts.start(account, count(Arc::clone(&engine), Arc::clone(&quotas), account.clone()));
@@ -72,8 +72,8 @@ pub(crate) async fn run<E: Engine>(engine: Arc<E>, accounts: Arc<Live<Accounts>>
     }
 }
 
-/// The counts in progress. Each has its own task, so a large account does not delay others. Few run at the same time,
-/// so that requests have enough readers of the engine.
+/// The counts in progress. Each has its own task, so a large account does not delay others. Only a few run at the same
+/// time, which leaves enough of the engine's readers for requests.
 #[derive(Debug)]
 struct RunningCounts {
     running: HashMap<AccountName, JoinHandle<()>>,
@@ -99,7 +99,7 @@ impl RunningCounts {
         self.running.insert(account.clone(), running);
     }
 
-    /// Ends the counts of accounts that no longer need one.
+    /// Stops the counts of accounts that no longer need one.
     fn end_others(&mut self, bounded: &HashSet<AccountName>) {
         self.running.retain(|account, running| {
             let is_bounded = bounded.contains(account);
@@ -131,7 +131,7 @@ async fn count<E: Engine>(engine: Arc<E>, quotas: Arc<Quotas>, account: AccountN
     }
 }
 
-/// Returns the contents of each table of an account, by folded name.
+/// Returns the size of each table of an account, by folded name.
 async fn tables(engine: &impl Engine, account: &AccountName) -> Result<Vec<(Box<str>, ContentSize)>, Fault> {
     let mut counted = Vec::new();
     let mut pages = TablePages::new(engine, account, String::new());
@@ -144,7 +144,7 @@ async fn tables(engine: &impl Engine, account: &AccountName) -> Result<Vec<(Box<
     Ok(counted)
 }
 
-/// Returns the content of one table, or nothing if it was deleted in the meantime.
+/// Returns the size of one table, or zero if the table was deleted in the meantime.
 async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -> Result<ContentSize, Fault> {
     let table = TableKey { account: account.clone(), name };
     let (mut size, mut from) = (ContentSize::default(), None);
@@ -214,7 +214,7 @@ mod tests {
         let mut counts = RunningCounts::new();
         let (large_counts, mut ended) = mpsc::channel::<()>(1);
         counts.start(&large, async move {
-            // This count never ends.
+            // This count never finishes.
             let _counting = large_counts;
             pending::<()>().await;
         });

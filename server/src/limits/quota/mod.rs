@@ -1,13 +1,13 @@
 //! The quotas of accounts and tables (`docs/throttling.md`).
 //!
 //! The number of tables is exact. Entities and bytes are counted from time to time (`count.rs`), and certain changes
-//! are added in between (`usage.rs`). So a quota on them is enforced within a margin, and costs a write two lookups in
-//! a map.
+//! are added in between (`usage.rs`). So a quota on entities or bytes is enforced with a margin, and costs two map
+//! lookups per write.
 //!
 //! Invariants:
 //!
 //! 1. Reads and deletions are never refused.
-//! 2. Without a quota nothing is counted, and no request waits.
+//! 2. Without a quota, nothing is counted, and no request waits.
 
 mod count;
 mod usage;
@@ -35,7 +35,7 @@ pub(crate) struct Quotas {
     counted: Mutex<HashMap<AccountName, CountedUsage>>,
     /// The next number of a [`CountedUsage`].
     next: AtomicU64,
-    /// The counts that failed since the account was last counted successfully, so that they are not repeated without a
+    /// The counts that failed since the account was last counted successfully, so that they are not retried without a
     /// pause.
     failed: Mutex<HashMap<AccountName, CountRecord>>,
     /// The locks for creating tables, by account. Only accounts with a quota on tables have one.
@@ -45,8 +45,8 @@ pub(crate) struct Quotas {
 /// The usage of an account that was counted.
 #[derive(Debug)]
 struct CountedUsage {
-    /// Changes whenever the usage is replaced, so that a reservation made in an earlier usage is not released from
-    /// this one.
+    /// Changes whenever the usage is replaced, so that a reservation that was added to an earlier usage is not
+    /// subtracted from this one.
     number: u64,
     usage: AccountUsage,
     count: CountRecord,
@@ -61,8 +61,8 @@ pub(crate) struct AccountQuota<'a> {
 
 /// The part of a quota that is reserved for a transaction.
 ///
-/// It is released only if the transaction certainly changed nothing. If that is not known, for instance because the
-/// client disconnected, it stays reserved until the account is counted again.
+/// The reservation is released only if the transaction certainly changed nothing. If that is not known, for instance
+/// because the client disconnected, it remains until the account is counted again.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct QuotaReservation<'a>(Option<Reserved<'a>>);
@@ -72,7 +72,7 @@ struct Reserved<'a> {
     quotas: &'a Quotas,
     table: &'a TableKey,
     change: UsageChange,
-    /// The number of the usage to which it was added; `None` if the account had not been counted yet.
+    /// The number of the usage to which the reservation was added; `None` if the account had not been counted yet.
     from: Option<u64>,
 }
 
@@ -98,7 +98,7 @@ impl Quotas {
     }
 
     fn counted(&self) -> MutexGuard<'_, HashMap<AccountName, CountedUsage>> {
-        // No change of the map can panic halfway.
+        // No change to the map can panic halfway.
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -136,7 +136,7 @@ impl Quotas {
         self.failed().insert(account.clone(), count);
     }
 
-    /// Returns the accounts whose entities or bytes are limited, and forgets the usage of all others.
+    /// Returns the accounts whose entities or bytes are limited, and discards the usage of all others.
     fn keep_bounded(&self, accounts: &Accounts) -> HashSet<AccountName> {
         let names = accounts.all().map(|(account, _)| account);
         let bounded: HashSet<_> = names.filter(|name| self.quota(accounts, name).is_of_content()).cloned().collect();
@@ -146,7 +146,8 @@ impl Quotas {
         bounded
     }
 
-    /// Reserves what a transaction adds, or refuses it. Nothing is refused before the first count of the account.
+    /// Reserves what a transaction adds, or refuses the transaction. Nothing is refused before the first count of the
+    /// account.
     fn reserve<'a>(&'a self, quota: Quota, table: &'a TableKey, change: UsageChange) -> Result<Reserved<'a>, Failure> {
         let mut counted = self.counted();
         let reserved = |from| Reserved { quotas: self, table, change, from };
@@ -165,7 +166,7 @@ impl Quotas {
         Ok(reserved(Some(*number)))
     }
 
-    /// Forgets the usage of one account or of all accounts, so that they are counted again. Until then nothing is
+    /// Discards the usage of one account or of all accounts, so that they are counted again. Until then nothing is
     /// refused.
     pub(crate) fn forget_usage(&self, account: Option<&AccountName>) {
         let is_kept = |of: &AccountName| account.is_some_and(|account| account != of);
@@ -227,7 +228,7 @@ impl<'a> AccountQuota<'a> {
 }
 
 impl QuotaReservation<'_> {
-    /// Ends the reservation according to the result of the transaction.
+    /// Settles the reservation according to the result of the transaction.
     pub(crate) fn settle<T>(mut self, result: &Result<T, CommitError>) {
         if let Some(reserved) = self.0.take() {
             reserved.settle(match result {
@@ -251,7 +252,7 @@ impl Reserved<'_> {
     fn settle(self, outcome: TransactionOutcome) {
         let Self { quotas, table, change, from } = self;
         if let Some(counted) = quotas.counted().get_mut(&table.account) {
-            // A count in between may or may not have included the transaction.
+            // If the account was counted in between, the count may or may not include the transaction.
             let outcome = if from == Some(counted.number) { outcome } else { TransactionOutcome::Unknown };
             counted.usage.settle(table.name.folded(), &change, outcome);
         }
@@ -260,7 +261,7 @@ impl Reserved<'_> {
 
 /// Returns the failure for an account that is full.
 ///
-/// UNVERIFIED: its code. This is how the service refuses writes to a read-only account (06 §3).
+/// UNVERIFIED: the error code. This is how the service refuses writes to a read-only account (06 §3).
 fn over_quota() -> Failure {
     let message = "Write operations are not allowed.";
     Failure::service(ServiceError::new(ErrorCode::InsufficientAccountPermissions, message))
@@ -318,7 +319,7 @@ mod tests {
         let admitted = std::thread::scope(|scope| {
             let ask = || {
                 let room = take(&quotas, &harvest, inserts(40));
-                // No transaction is done before all have requested space.
+                // No transaction finishes before all have requested space.
                 all_have_asked.wait();
                 room.map(|room| room.settle(&Ok(()))).is_some()
             };

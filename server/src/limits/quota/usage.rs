@@ -1,13 +1,13 @@
 //! The known usage of an account, which determines whether a transaction fits into its quota.
 //!
 //! An exact count would cost a read for each upsert. Therefore everything is counted from time to time, and in between
-//! only certain changes are added: those of inserts and deletions. What upserts and updates may have added is summed
-//! up separately and determines when to count again.
+//! only certain changes are added: those made by inserts and deletions. What upserts and updates may have added is
+//! totaled separately and determines when to count again.
 //!
 //! What a transaction adds is reserved before it is executed, so that concurrent transactions together cannot exceed
 //! the quota.
 //!
-//! This module must not know the engine, nor read a clock.
+//! This module must not depend on the engine or read a clock.
 
 use crate::accounts::{ContentLimit, Quota};
 use model::limits::QUOTA_TABLES_COUNTED_MAX;
@@ -45,11 +45,11 @@ pub(super) fn entity_bytes(partition: &str, row: &str, record_bytes: usize) -> u
 /// The change of the usage if a transaction is committed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct UsageChange {
-    /// The entities and bytes that it certainly adds.
+    /// The entities and bytes that the transaction certainly adds.
     inserted: ContentSize,
-    /// The entities and bytes that it may add.
+    /// The entities and bytes that the transaction may add.
     possible: ContentSize,
-    /// The number of entities it deletes. Their size is not known.
+    /// The number of entities that the transaction deletes. Their size is not known.
     deleted: u64,
 }
 
@@ -80,7 +80,7 @@ impl UsageChange {
 pub(super) enum TransactionOutcome {
     Happened,
     LeftNothing,
-    /// It may have been committed, or the account was counted in the meantime.
+    /// The transaction may have been committed, or the account was counted in the meantime.
     Unknown,
 }
 
@@ -141,13 +141,13 @@ impl Usage {
     }
 }
 
-/// The known usage of an account and of its tables, by their folded names.
+/// The known usage of an account and of each of its tables, by folded name.
 #[derive(Debug, Default)]
 pub(super) struct AccountUsage {
     whole: Usage,
     tables: HashMap<Box<str>, Usage>,
-    /// Whether the real usage may be less than the known one, because something was deleted since the count or may not
-    /// have been written.
+    /// Whether the real usage may be less than the known usage, because something was deleted after the count or may
+    /// not have been written.
     may_be_less: bool,
 }
 
@@ -167,7 +167,7 @@ impl AccountUsage {
         self.whole.known
     }
 
-    /// Decides whether a transaction on a table is allowed. Deletions always are.
+    /// Decides whether a transaction on a table is allowed. Deletions are always allowed.
     pub(super) fn decide(&self, quota: Quota, table: &str, change: &UsageChange) -> QuotaDecision {
         if change.only_deletes() {
             return QuotaDecision::Allowed;
@@ -196,7 +196,7 @@ impl AccountUsage {
         }
     }
 
-    /// Ends a reservation according to the result of its transaction.
+    /// Settles a reservation according to the result of its transaction.
     pub(super) fn settle(&mut self, table: &str, change: &UsageChange, outcome: TransactionOutcome) {
         self.whole.settle(change, outcome);
         if let Some(usage) = self.tables.get_mut(table) {

@@ -1,9 +1,9 @@
 //! Token buckets: how much each account or partition has used recently, in a bounded amount of memory.
 //!
-//! A bucket holds the amount for one second and refills at the rate of its target. Only the instant at which it will
-//! be full again is stored. So a full bucket needs no entry, and its entry is removed.
+//! A bucket holds the amount for one second and refills at the rate of its target. Only the instant at which it will be
+//! full again is stored. So a full bucket needs no entry, and entries of full buckets are removed.
 //!
-//! This module must not know what is counted, nor read a clock.
+//! This module must not know what is counted, and must not read a clock.
 
 use model::limits::{THROTTLE_BUCKETS_MAX, THROTTLE_SHARDS, THROTTLE_SWEEP_SECONDS};
 use std::collections::HashMap;
@@ -11,8 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One second, in nanoseconds: the time in which an empty bucket refills.
 const SECOND: u64 = 1_000_000_000;
-/// The minimum time between two searches for full buckets, in nanoseconds. It prevents a search in every request while
-/// all entries are in use.
+/// The minimum time between two searches for full buckets, in nanoseconds. This prevents a search in every request
+/// while all entries are in use.
 const SWEEP_PAUSE: u64 = SECOND / 10;
 
 /// Buckets of one size, identified by the number of their owner.
@@ -34,7 +34,7 @@ struct Shard {
 }
 
 impl Buckets {
-    /// Creates buckets that regain this many entities per second.
+    /// Creates buckets that regain `entities_per_second`.
     pub(super) fn new(entities_per_second: u64) -> Self {
         let entity_nanos = SECOND / entities_per_second.clamp(1, SECOND);
         Self { entity_nanos, shards: (0..THROTTLE_SHARDS).map(|_| Mutex::default()).collect() }
@@ -42,7 +42,8 @@ impl Buckets {
 
     /// Takes entities from a bucket. If it has too few, returns false and takes nothing.
     ///
-    /// A full bucket allows taking more than it can hold, and then takes correspondingly longer to refill.
+    /// From a full bucket, even more entities can be taken than it holds; the bucket then takes correspondingly longer
+    /// to refill.
     pub(super) fn take(&self, owner: u64, entities: u64, now: u64) -> bool {
         let cost = entities.saturating_mul(self.entity_nanos);
         let mut shard = self.shard(owner);
@@ -54,7 +55,7 @@ impl Buckets {
         true
     }
 
-    /// Returns what was just taken to the bucket.
+    /// Puts back into the bucket what was just taken from it.
     pub(super) fn give_back(&self, owner: u64, entities: u64) {
         let cost = entities.saturating_mul(self.entity_nanos);
         if let Some(full_at) = self.shard(owner).full_at.get_mut(&owner) {
@@ -74,7 +75,7 @@ impl Buckets {
     fn shard(&self, owner: u64) -> MutexGuard<'_, Shard> {
         let index = usize::try_from(owner % THROTTLE_SHARDS as u64).unwrap_or_default();
         let shard = self.shards.get(index).expect("there are as many shards as remainders");
-        // No change of the map can panic halfway.
+        // No change to the map can panic halfway.
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,7 +96,7 @@ impl Shard {
             self.full_at.retain(|_, full_at| *full_at > now);
             self.full_at.shrink_to(2 * self.full_at.len());
         }
-        // While all entries are in use, new owners are not counted, so that no existing owner is forgotten.
+        // While all entries are in use, new owners are not counted, so that the entry of no existing owner is dropped.
         if !is_full || self.full_at.len() < Self::BUCKETS_MAX {
             self.full_at.insert(owner, full_at);
         }

@@ -1,13 +1,13 @@
-//! The targets of the real service. Requests beyond them are refused as "server busy".
+//! The scalability targets of the real service. Requests beyond them are refused as "server busy".
 //!
-//! Each entity counts that is written, deleted, or examined by a query (`docs/throttling.md`). An entity that is
-//! written or read by its keys counts once for each started KiB, so that large entities are limited, too. Each server
-//! counts only its own requests, even if several share a database.
+//! Each entity that is written, deleted, or examined by a query is counted (`docs/throttling.md`). An entity that is
+//! written or read by its keys counts once for each KiB or part of a KiB, so that large entities are limited, too. Each
+//! server counts only its own requests, even if several share a database.
 //!
 //! Invariants:
 //!
 //! 1. A refused request has done nothing and is not counted.
-//! 2. Nothing waits here: a lock is held for one lookup in a map.
+//! 2. Nothing waits here: a lock is held only for one map lookup.
 
 mod buckets;
 
@@ -50,7 +50,7 @@ pub(crate) struct Throttle {
     started: Instant,
 }
 
-/// The buckets against which a request counts.
+/// The buckets from which a request takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ThrottleKeys {
     account: u64,
@@ -95,7 +95,7 @@ impl Throttle {
         Ok(())
     }
 
-    /// Counts more entities of a request that has already been admitted.
+    /// Counts additional entities of a request that has already been admitted.
     fn add(&self, keys: ThrottleKeys, entities: u64, now: Instant) {
         let now = self.nanos(now);
         self.accounts.overdraw(keys.account, entities, now);
@@ -109,7 +109,7 @@ impl Throttle {
         self.admit(self.keys(account, None), 1, clock::instant())
     }
 
-    /// Counts the entities that a transaction writes, by the size of what was sent for each.
+    /// Counts the entities that a transaction writes, by the size of the data sent for each.
     pub(crate) fn admit_mutations(&self, table: &TableKey, mutations: &[Mutation]) -> Result<(), Failure> {
         let Some(first) = mutations.first() else { return Ok(()) };
         let record_bytes = |mutation: &Mutation| mutation.properties().map_or(0, RecordBuilder::record_bytes);
@@ -117,7 +117,7 @@ impl Throttle {
         self.admit(self.entity_keys(table, first.key()), entities, clock::instant())
     }
 
-    /// Admits the read of one entity. It counts once; the rest of its size is added later.
+    /// Admits the read of one entity, which counts once for now; the rest of its size is added later.
     pub(crate) fn admit_get(&self, table: &TableKey, key: &EntityKey) -> Result<AdmittedRead<'_>, Failure> {
         let keys = self.entity_keys(table, key);
         self.admit(keys, 1, clock::instant())?;
@@ -131,7 +131,8 @@ impl Throttle {
         self.keys(&table.account, Some((table, &key)))
     }
 
-    /// Admits a query of these ranges. At least one entity is counted; the rest of those it examines are added later.
+    /// Admits a query of the given ranges, which counts as one entity for now; the other entities that it examines are
+    /// added later.
     pub(crate) fn admit_query(&self, table: &TableKey, ranges: &[KeyRange]) -> Result<AdmittedRead<'_>, Failure> {
         let keys = self.keys(&table.account, common_partition(ranges).map(|key| (table, key)));
         self.admit(keys, 1, clock::instant())?;
@@ -157,7 +158,7 @@ impl AdmittedRead<'_> {
     }
 }
 
-/// Returns the number of entities for which one of this size counts.
+/// Returns the number of entities as which an entity of the given size counts.
 fn entities_of_size(record_bytes: usize) -> u64 {
     u64::try_from(record_bytes.div_ceil(THROTTLE_ENTITY_BYTES)).unwrap_or(u64::MAX).max(1)
 }

@@ -22,7 +22,7 @@ enum ChangesetFailure {
     Fault(Failure),
 }
 
-/// The operation that fails its changeset.
+/// The operation that makes its changeset fail.
 struct RefusedOperation {
     index: usize,
     failure: Failure,
@@ -41,7 +41,7 @@ enum Stage {
 }
 
 impl RefusedOperation {
-    /// Creates the refusal of an operation that could not be decoded or that has no table.
+    /// Creates the refusal of an operation that could not be decoded or has no table.
     fn early(index: usize, failure: Failure) -> Self {
         // The length of a key is checked with the operation, but counts as an error of the transaction (05 §5.1).
         let refused_by = if is_of_execution(failure.error.code) { Stage::Transaction } else { Stage::Decoding };
@@ -110,12 +110,12 @@ fn respond_refused(
 
 /// Executes a changeset as one transaction, and writes the responses if it was committed.
 ///
-/// The order of the checks follows 06 §6: the count; for each operation its head and body, its table, its partition,
-/// and whether its entity occurred before; the table; the entities.
+/// The order of the checks follows 06 §6: the number of operations; then for each operation its head and body, its
+/// table, its partition, and whether its entity occurred before; then the existence of the table; then the entities.
 ///
-/// UNVERIFIED (05 §5.2, 06 §6): that the count comes before the partitions, that partitions and duplicates are checked
-/// operation by operation, and that the headers of the hundredth operation determine the form of the response to a
-/// longer changeset.
+/// UNVERIFIED (05 §5.2, 06 §6): that the number of operations is checked before the partitions, that partitions and
+/// duplicates are checked operation by operation, and that the headers of the hundredth operation determine the form of
+/// the response to a longer changeset.
 async fn execute<'a, E: Engine>(
     tables: &AccountTables<'_, E>,
     batch: &OperationContext<'a>,
@@ -133,7 +133,7 @@ async fn execute<'a, E: Engine>(
     }
     let options: Vec<QueryOptions<'_>> = parts.iter().map(|part| options(batch, part)).collect();
     let DecodedOperations { operations, mutations, refused: undecodable } = decode_all(batch, parts, &options);
-    // An operation after one that breaks a rule is not checked, so the rules are checked on the decoded operations.
+    // Operations after one that breaks a rule are not checked, so the rules are checked on the decoded operations.
     let transaction = match Transaction::new(mutations) {
         Ok(transaction) => Some(transaction),
         Err(TransactionError::Empty) => None,
@@ -181,8 +181,8 @@ struct DecodedOperation<'a> {
 }
 
 impl DecodedOperation<'_> {
-    /// Returns the maximum length of its part of the response. Copies of request data in such a part are charged to
-    /// the memory for the body.
+    /// Returns the maximum length of the operation's part of the response. Copies of request data in such a part are
+    /// charged to the memory for the body.
     fn response_bytes_max(&self) -> usize {
         self.inserted.as_ref().map_or(0, |inserted| inserted.response_bytes_max(&self.context)) + EMPTY_PART_BYTES
     }
@@ -199,7 +199,7 @@ impl DecodedOperation<'_> {
     }
 }
 
-/// The operations of a changeset up to the first that is refused.
+/// The operations of a changeset up to the first one that is refused.
 struct DecodedOperations<'a> {
     operations: Vec<DecodedOperation<'a>>,
     mutations: Vec<Mutation>,
@@ -207,9 +207,9 @@ struct DecodedOperations<'a> {
     refused: Option<RefusedOperation>,
 }
 
-/// Decodes operations up to the first that is refused.
+/// Decodes operations up to the first one that is refused.
 ///
-/// UNVERIFIED (05 §5.2): the code for operations on different tables.
+/// UNVERIFIED (05 §5.2): the error code for operations on different tables.
 fn decode_all<'a>(
     batch: &OperationContext<'a>,
     parts: &'a [PartRequest<'a>],
@@ -253,7 +253,7 @@ fn decode(context: OperationContext<'_>) -> Result<(DecodedOperation<'_>, Mutati
         | OperationKind::InsertOrReplaceEntity
         | OperationKind::InsertOrMergeEntity => (update_entity::decode(&context)?, None),
         OperationKind::DeleteEntity => (delete_entity::decode(&context)?, None),
-        // UNVERIFIED (05 §5.2): the code for a query in a changeset.
+        // UNVERIFIED (05 §5.2): the error code for a query in a changeset.
         _ => return Err(Failure::query(ErrorCode::InvalidInput)),
     };
     context.allow(Action::from_mutation(&mutation, context.table()))?;

@@ -1,8 +1,8 @@
 //! Entity group transactions, and queries in a batch (specification 05).
 //!
-//! The functions of single operations also decode the operations of a changeset. They become one transaction, which is
-//! committed as a whole. If an operation has an error, the transaction fails, and the response has one part, which
-//! contains the index of that operation. An error of the server fails the whole request.
+//! The functions for single operations also decode the operations of a changeset. The decoded operations become one
+//! transaction, which is committed as a whole. If an operation has an error, the transaction fails, and the response
+//! has one part, which contains the index of that operation. An error in the server makes the whole request fail.
 
 mod changeset;
 mod part;
@@ -31,8 +31,8 @@ pub(super) async fn run<E: Engine>(
 
 /// Reads a batch and executes its parts.
 ///
-/// UNVERIFIED (05 §2, §5.3): the error for a media type other than the batch media type, which is not framed as a
-/// part.
+/// UNVERIFIED (05 §2, §5.3): the error for a media type other than the batch media type, and that this error is not
+/// framed as a part.
 async fn execute<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -64,7 +64,7 @@ async fn execute<E: Engine>(
 
 /// Refuses parts that a batch must not combine with others; they are not executed.
 ///
-/// UNVERIFIED (05 §5.2): the code and the form, and that of two changesets the first is executed.
+/// UNVERIFIED (05 §5.2): the error code and the form of the response, and that the first of two changesets is executed.
 fn refuse(context: &OperationContext<'_>, response: &mut BatchResponse<'_>) {
     let error = ServiceError::from(ErrorCode::InvalidInput).at_index(0);
     let form = FailureForm { format: Some(context.format), ..FailureForm::default() };
@@ -104,7 +104,7 @@ async fn query<'a, E: Engine>(
     let response = match part.kind {
         OperationKind::QueryEntity => get_entity::run(tables, &part).await?,
         OperationKind::QueryEntities => query_entities::run(tables, &part).await?,
-        // UNVERIFIED (05 §1): the code for a write outside a changeset.
+        // UNVERIFIED (05 §1): the error code for a write outside a changeset.
         _ => return Err(Failure::query(ErrorCode::InvalidInput)),
     };
     Ok((part.data_service_version, response))

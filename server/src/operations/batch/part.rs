@@ -1,4 +1,4 @@
-//! The parts of a batch. Each becomes an operation like one outside a batch.
+//! The parts of a batch. Each becomes an operation, as a request outside a batch does.
 
 use crate::authorization::authorize_part;
 use crate::request::{Failure, OperationContext, OperationKind, effective_method, route, table_of};
@@ -9,8 +9,8 @@ use wire::batch::{AccountMismatch, PartRequest, PartTarget};
 use wire::target::Resource;
 use wire::{ErrorCode, QueryOptions, ServiceError};
 
-/// Returns the operation of a part with these query options. Its checks have the order of those for a single request
-/// (06 §6).
+/// Returns the operation of a part that has the given query options. The checks have the same order as for a single
+/// request (06 §6).
 pub(super) fn open<'a>(
     batch: &OperationContext<'a>,
     request: &'a PartRequest<'a>,
@@ -34,7 +34,7 @@ pub(super) fn note_table<E: Engine>(
     }
 }
 
-/// Returns the query options of a part, as far as its target can be parsed.
+/// Returns the query options of a part, as far as the part's target can be parsed.
 pub(super) fn options<'p>(batch: &OperationContext<'_>, request: &PartRequest<'p>) -> QueryOptions<'p> {
     let target = PartTarget::parse(request.target, batch.account(), batch.domains);
     QueryOptions::parse(target.map_or("", |target| target.query))
@@ -42,8 +42,8 @@ pub(super) fn options<'p>(batch: &OperationContext<'_>, request: &PartRequest<'p
 
 /// Returns the operation, which must be an operation on entities.
 ///
-/// UNVERIFIED (05 §5.2): the code for operations on tables and on other resources of an account, except for a POST to
-/// the root of the service (recorded).
+/// UNVERIFIED (05 §5.2): the error code for operations on tables and on other resources of an account, except for a
+/// POST to the root of the service (recorded).
 fn operation<'p>(
     batch: &OperationContext<'_>,
     request: &PartRequest<'p>,

@@ -10,7 +10,7 @@ use wire::error::write_error_body;
 use wire::negotiation::{ContentKind, DataServiceVersion, Preference};
 use wire::{ErrorBodyFormat, ErrorCode, Format, ServiceError};
 
-/// Segments larger than this are not copied, in bytes.
+/// The maximum size of a segment that is copied, in bytes.
 const COPIED_BYTES_MAX: usize = 16 * 1024;
 
 /// The approximate length of a part without a body, in bytes.
@@ -42,7 +42,7 @@ pub(super) struct FailureForm<'a> {
 }
 
 impl<'a> FailureForm<'a> {
-    /// Returns the form that a part requests.
+    /// Returns the form of errors that a part requests.
     pub(super) fn new(batch: &OperationContext<'_>, part: &PartRequest<'a>) -> Self {
         Self {
             content_id: part.content_id,
@@ -97,7 +97,8 @@ impl<'a> BatchResponse<'a> {
         version: DataServiceVersion,
         response: OperationResponse,
     ) {
-        // Updates and deletions keep the version of the first release, unless they follow a preference (05 §4).
+        // Responses to updates and deletions keep the version of the first release, unless they honor a preference (05
+        // §4).
         let is_of_version = response.content.is_some() || response.location.is_some() || response.preference.is_some();
         let continuation: Vec<_> =
             response.continuation.into_iter().map(|(name, token)| (spelled(name), token)).collect();
@@ -186,7 +187,7 @@ fn spelled(name: &'static str) -> &'static str {
     }
 }
 
-/// Returns true for a failure of the server itself. It fails the whole batch, and the client may retry.
+/// Returns true for a failure of the server itself, which makes the whole batch fail. The client may retry the batch.
 pub(super) fn is_fault(failure: &Failure) -> bool {
     matches!(failure.error.code, ErrorCode::InternalError | ErrorCode::ServerBusy | ErrorCode::OperationTimedOut)
 }

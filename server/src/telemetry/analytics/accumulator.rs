@@ -1,7 +1,7 @@
 //! The metrics of hours and minutes that are not over yet, in memory: totals for each table and interval.
 //!
-//! Its state is a pure function of the samples and times that are passed in. Its size depends on the number of
-//! accounts, not of requests.
+//! The state of the accumulator is a pure function of the samples and times that are passed in. The size of the state
+//! depends on the number of accounts, not on the number of requests.
 
 use super::request_totals::{RequestFigures, RequestTotals};
 use crate::request::OperationKind;
@@ -49,7 +49,7 @@ pub(super) struct Sample<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Accumulator {
     totals: BTreeMap<IntervalKey, IntervalTotals>,
-    /// Intervals that were over at this time have been taken.
+    /// The totals of intervals that were over at this time have been taken.
     taken_until: Option<DateTime>,
 }
 
@@ -134,7 +134,7 @@ fn measured(properties: &ServiceProperties, is_secondary: bool) -> impl Iterator
 }
 
 impl Accumulator {
-    /// Counts a request that ended at this time.
+    /// Counts a request that finished at the given time.
     pub(super) fn record(&mut self, sample: &Sample<'_>, properties: &ServiceProperties, at: DateTime) {
         for (table, level) in measured(properties, sample.is_secondary) {
             let key = IntervalKey { account: sample.account.clone(), table, interval: Interval::containing(table, at) };
@@ -152,7 +152,7 @@ impl Accumulator {
     ) {
         for (table, _) in measured(properties, is_secondary) {
             let interval = Interval::containing(table, now).before();
-            // Otherwise it was already taken, or ended before this server started.
+            // Otherwise, its totals have already been taken, or it was over before this server started.
             if self.taken_until.is_some_and(|until| !interval.is_over(until)) {
                 self.totals.entry(IntervalKey { account: account.clone(), table, interval }).or_default();
             }

@@ -1,5 +1,5 @@
 //! Storage Analytics (specification 10 §8): metrics about the requests of each account, in tables of the account that
-//! any client can read. `docs/analytics.md` describes them.
+//! any client can read. `docs/analytics.md` describes these metrics.
 //!
 //! Requests are counted in memory. The totals of an hour or a minute are written when it is over and when the server
 //! stops. They are added to the totals that the table already has for that interval.
@@ -32,8 +32,8 @@ use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 use writer::WriteError;
 
-/// The delay after a full minute, or after a test moved the clock, before metrics are written, so that they include
-/// the requests of the last moment.
+/// The delay after a full minute, or after a test moved the clock, before metrics are written. It ensures that they
+/// include the requests of the last moment.
 const AFTER_MINUTE: Duration = Duration::from_millis(500);
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -42,9 +42,9 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) struct Analytics {
     accumulator: Mutex<Accumulator>,
     clock: Arc<dyn Clock>,
-    /// Receives a message whenever a test has moved the clock; `None` if no test can.
+    /// Receives a message whenever a test has moved the clock; `None` if no test can move it.
     clock_moves: Option<watch::Receiver<()>>,
-    /// Whether requests to the secondary endpoint are served, which have their own metrics tables.
+    /// Whether the secondary endpoint, whose requests have their own metrics tables, is served.
     pub(crate) has_secondary: bool,
     stopping: Notify,
 }
@@ -57,7 +57,7 @@ impl Analytics {
     }
 
     fn accumulator(&self) -> MutexGuard<'_, Accumulator> {
-        // No change of it can panic halfway.
+        // No change to the accumulator can panic halfway.
         self.accumulator.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -147,7 +147,7 @@ pub(crate) async fn run<E: Engine>(writer: AnalyticsWriter<E>) {
     }
 }
 
-/// Waits until a test has moved the clock; forever if no test can.
+/// Waits until a test has moved the clock, or forever if no test can move it.
 async fn after_move(clock_moves: &mut Option<watch::Receiver<()>>) {
     if let Some(moves) = clock_moves
         && moves.changed().await.is_ok()
@@ -211,7 +211,7 @@ async fn write(engine: &impl Engine, analytics: &Analytics, key: IntervalKey, to
             warn!(%account, partition, is_kept, "metrics could not be written: {why}");
         }
         Err(WriteError::Unknown(why)) => {
-            warn!(%account, partition, "metrics may not have been written, and are not written again: {why}");
+            warn!(%account, partition, "metrics may not have been written, and the write is not retried: {why}");
         }
     }
 }
@@ -221,7 +221,7 @@ async fn delete_old<E: Engine>(writer: &AnalyticsWriter<E>, now: DateTime) {
     let AnalyticsWriter { engine, accounts, .. } = writer;
     for (account, _) in accounts.current().all() {
         let Ok(properties) = engine.service_properties(account) else { return };
-        // Includes the tables of the secondary endpoint, which may have been served earlier.
+        // Includes the tables of the secondary endpoint, because that endpoint may have been served earlier.
         for table in MetricsTable::ALL {
             let Metrics { retention, .. } =
                 if table.is_hourly() { properties.hour_metrics } else { properties.minute_metrics };

@@ -21,8 +21,8 @@ impl RequestFigures {
 
 /// Returns how a request ended.
 ///
-/// UNVERIFIED (10 §8): that a batch with refused operations counts by the error of the failed operation, since its own
-/// status is always 202; that a refused preflight request does not count as an authorization error.
+/// UNVERIFIED (10 §8): that a batch with refused operations counts by the error of the failed operation, because the
+/// status of a batch is always 202; that a refused preflight request does not count as an authorization error.
 fn result(outcome: Outcome, operation: OperationKind, has_own_timeout: bool) -> ResultKind {
     let Outcome::Responded { status, code } = outcome else { return ResultKind::NetworkError };
     match (code.map_or(status, ErrorCode::status), code) {
@@ -38,7 +38,7 @@ fn result(outcome: Outcome, operation: OperationKind, has_own_timeout: bool) -> 
 
 /// Returns the kind of caller.
 ///
-/// UNVERIFIED (10 §8): that requests with a token count like those that are signed with a key.
+/// UNVERIFIED (10 §8): that requests with a token count like requests that are signed with a key.
 fn caller(credential: CredentialKind) -> CallerKind {
     match credential {
         CredentialKind::Anonymous => CallerKind::Anonymous,

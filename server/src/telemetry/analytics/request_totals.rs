@@ -1,9 +1,9 @@
 //! Sums over requests, and the properties that are computed from them (specification 10 §8).
 //!
-//! Totals contain only sums, so two of them can be added: those of several servers, or those from before and after a
-//! restart. They can be computed back from the properties.
+//! Totals contain only sums, so they can be added up: the totals of several servers, or the totals from before and
+//! after a restart. They can be reconstructed from the properties.
 //!
-//! This module must not know where totals are stored, nor read a clock.
+//! This module must not depend on where totals are stored, and must not read a clock.
 
 use model::record::DamagedRecord;
 use model::{EdmValue, RecordBuilder, RecordView};
@@ -37,15 +37,15 @@ pub(super) struct RequestFigures {
     pub(super) caller: CallerKind,
     pub(super) ingress_bytes: u64,
     pub(super) egress_bytes: u64,
-    /// From the head of the request to the response.
+    /// The time from reading the head of the request until the response is ready.
     pub(super) end_to_end_milliseconds: f64,
-    /// The same without waiting for the body of the request.
+    /// The same time, excluding the wait for the body of the request.
     pub(super) server_milliseconds: f64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct RequestTotals {
-    /// By result and caller.
+    /// The number of requests, by result and caller.
     counts: [[u64; 3]; 8],
     ingress_bytes: u64,
     egress_bytes: u64,
@@ -67,7 +67,7 @@ impl ResultKind {
         Self::NetworkError,
     ];
 
-    /// Returns the property names for requests with this result, by caller.
+    /// Returns the names of the properties that count requests with this result, by caller.
     fn columns(self) -> [&'static str; 3] {
         match self {
             Self::Success => ["Success", "AnonymousSuccess", "SASSuccess"],
@@ -176,8 +176,8 @@ impl RequestTotals {
         properties
     }
 
-    /// Returns the sums from which properties were computed. A property that is missing, or of another type, counts as
-    /// zero.
+    /// Returns the sums from which properties were computed. A property that is missing, or has a different type,
+    /// counts as zero.
     pub(super) fn from_record(record: &RecordView<'_>) -> Result<Self, DamagedRecord> {
         let count = |name| {
             Ok(match record.get(name)? {
@@ -216,7 +216,7 @@ fn percent(part: u64, whole: u64) -> f64 {
 
 /// Returns the availability.
 ///
-/// UNVERIFIED (10 §8): its value while there are no requests.
+/// UNVERIFIED (10 §8): the value while there are no requests.
 fn availability(billable: u64, counting: u64) -> f64 {
     if counting == 0 { 100.0 } else { percent(billable, counting) }
 }

@@ -1,8 +1,8 @@
-//! Writes totals to the metrics tables, and deletes old ones.
+//! Writes totals to the metrics tables, and deletes old metrics.
 //!
 //! Other servers may write the same entities at the same time, and this server may have written a part of an hour
-//! before a restart. So totals are added to the stored ones, on the condition that these have not changed; if they
-//! have, everything is repeated.
+//! before a restart. So totals are added to the stored totals, on the condition that the stored totals have not
+//! changed; if they have, everything is retried.
 
 use super::accumulator::{IntervalKey, IntervalTotals, partition_of};
 use super::request_totals::RequestTotals;
@@ -27,9 +27,9 @@ const SCAN_TIME: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) enum WriteError {
-    /// Nothing was written, so the totals may be written again.
+    /// Nothing was written, so the write may be retried.
     NotYet(String),
-    /// It is not known whether the totals were written, so they must not be written again.
+    /// It is not known whether the totals were written, so the write must not be retried.
     Unknown(String),
 }
 
@@ -69,7 +69,7 @@ pub(super) async fn write(engine: &impl Engine, key: &IntervalKey, totals: &Inte
     Err(WriteError::NotYet("other servers kept changing the same entities".to_owned()))
 }
 
-/// Returns the mutations that add totals to the stored ones.
+/// Returns the mutations that add totals to the stored totals.
 fn mutations(
     totals: &IntervalTotals,
     partition: &str,
@@ -158,7 +158,8 @@ impl EntitySink for KeysByPartition {
     }
 }
 
-/// Deletes metrics older than the days to keep. If there are very many, the next call deletes the rest.
+/// Deletes metrics that are older than the given number of days. If there are very many, the next call deletes the
+/// rest.
 pub(super) async fn delete_old(
     engine: &impl Engine,
     account: &AccountName,

@@ -1,9 +1,9 @@
 //! Counters for each account and each table, bounded in number.
 //!
-//! Accounts and tables beyond the bounds are counted under [`OTHER`], tables only by their successful requests. A
-//! table gets its counters with its first successful request, and loses them when it is deleted or has not been used
-//! for a day. Nonexistent tables, and accounts that this server does not have, get none, so no client can fill the
-//! page with made-up names.
+//! Accounts and tables beyond the bounds are counted under [`OTHER`]; for tables, only successful requests are counted
+//! there. A table gets its counters with its first successful request, and loses them when it is deleted or has not
+//! been used for a day. Nonexistent tables, and accounts that this server does not have, get no counters, so no client
+//! can fill the page with made-up names.
 //!
 //! Each thread has a small cache of counters. Only tables that are not in the cache are looked up under a lock.
 
@@ -45,12 +45,12 @@ impl RequestCounters {
 pub(super) struct TableCounters {
     owner: u64,
     pub(super) account: AccountName,
-    /// In lower case, because table names are case-insensitive.
+    /// The name in lower case, because table names are case-insensitive.
     pub(super) table: Box<str>,
     pub(super) counters: RequestCounters,
     account_counters: Arc<RequestCounters>,
     is_gone: AtomicBool,
-    /// In seconds of Unix time.
+    /// The time of the last use, in seconds of Unix time.
     used_at: AtomicU64,
 }
 
@@ -137,7 +137,7 @@ impl ByTable {
         }
     }
 
-    /// Forgets the tables that have not been used for a day.
+    /// Removes the counters of tables that have not been used for a day.
     pub(super) fn age(&self, now: SystemTime) {
         let oldest = seconds(now).saturating_sub(METRICS_TABLE_IDLE_SECONDS_MAX);
         let mut known = self.write();
@@ -153,7 +153,7 @@ impl ByTable {
         }
     }
 
-    /// Returns the counters of the accounts; accounts beyond the bound come last, as one.
+    /// Returns the counters of the accounts. The last entry combines the accounts beyond the bound.
     pub(super) fn accounts(&self) -> Vec<(String, Arc<RequestCounters>)> {
         let known = self.read();
         let named = known.accounts.iter().map(|(name, counters)| (name.to_string(), Arc::clone(counters)));
@@ -211,7 +211,7 @@ impl CountersByName {
         self.entries.get(account)?.get(folded).cloned()
     }
 
-    /// Returns true if there is room for one more table. For an account there always is.
+    /// Returns true if there is room for one more table. There is always room for an account.
     fn has_room(&self, folded: &str) -> bool {
         folded.is_empty() || self.tables < METRICS_TABLES_MAX
     }

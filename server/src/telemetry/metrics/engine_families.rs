@@ -56,7 +56,7 @@ fn committer(page: &mut MetricsPage<'_, '_>, figures: &CommitterFigures) -> fmt:
     })?;
     let help = "Time to write a group to the journal and, with --durability sync, to sync it to the disk";
     page.histogram("commit_write_seconds", help, |family| family.times(&[], &figures.write_nanoseconds))?;
-    let help = "Time that the committer spent on groups, by phase; close to one second per second, it is the bottleneck for writes";
+    let help = "Time that the committer spent on groups, by phase; if it is close to one second per second, the committer is the bottleneck for writes";
     page.counter("commit_busy_seconds", help, |family| {
         let phases = figures.busy_nanoseconds.iter();
         phases.copied().try_for_each(|(phase, nanoseconds)| {
@@ -82,7 +82,7 @@ fn tree(page: &mut MetricsPage<'_, '_>, figures: &TreeFigures) -> fmt::Result {
         "Memory of data that is in the journals but not yet in a sorted file",
         figures.memtable_bytes,
     )?;
-    let help = "Memtables waiting to be written to sorted files; at 3, writers wait";
+    let help = "Memtables waiting to be flushed to sorted files; at 3, writers wait";
     gauge("tree_flushes_waiting", help, figures.flushes_waiting)?;
     gauge("tree_cache_bytes", "Memory of cached blocks", figures.cache_bytes)?;
     gauge("tree_cache_limit_bytes", "Maximum memory for cached blocks (--cache-mib)", figures.cache_capacity_bytes)?;
@@ -96,7 +96,7 @@ fn tree(page: &mut MetricsPage<'_, '_>, figures: &TreeFigures) -> fmt::Result {
         "Query pages being read; the maximum is one per processor, but at least two",
         figures.scans_running,
     )?;
-    gauge("scans_waiting", "Query pages waiting until others have had their turn", figures.scans_waiting)?;
+    gauge("scans_waiting", "Query pages that were suspended and are waiting for their next turn", figures.scans_waiting)?;
     let help = "Block lookups in the cache, by result: hit (found in the cache) or miss (read from a file)";
     page.counter("tree_block_reads", help, |family| {
         family.count(&[("result", "hit")], figures.cache_hits)?;
@@ -125,10 +125,10 @@ fn database(page: &mut MetricsPage<'_, '_>, figures: &DatabaseFigures) -> fmt::R
         "Maximum number of connections to the database (--store-connections)",
         |family| family.value(&[], figures.connections_max),
     )?;
-    page.gauge("store_connections_waiting", "Requests waiting for a connection to a node of the database", |family| {
+    page.gauge("store_connections_waiting", "Requests waiting for a connection to a database node", |family| {
         nodes().try_for_each(|(name, node)| family.value(&[name], node.waiting))
     })?;
-    let help = "1 if the node of the database responded to the last attempt to reach it, otherwise 0";
+    let help = "1 if the database node responded to the last attempt to reach it, otherwise 0";
     page.gauge("store_node_up", help, |family| {
         nodes().try_for_each(|(name, node)| family.value(&[name], u64::from(node.is_up)))
     })?;
@@ -136,12 +136,12 @@ fn database(page: &mut MetricsPage<'_, '_>, figures: &DatabaseFigures) -> fmt::R
     page.histogram("store_connection_wait_seconds", help, |family| {
         nodes().try_for_each(|(name, node)| family.times(&[name], &node.wait_nanoseconds))
     })?;
-    let help = "Response time of a node of the database for one step of an operation: one round trip, plus one for \
+    let help = "Response time of a database node for one step of an operation: one round trip, plus one for \
                 each statement that the connection had not prepared yet";
     page.histogram("store_step_seconds", help, |family| {
         nodes().try_for_each(|(name, node)| family.times(&[name], &node.step_nanoseconds))
     })?;
-    let help = "Attempts that were repeated, by reason: conflict (with a concurrent change), timeout, or connection";
+    let help = "Attempts that were retried, by reason: conflict (with a concurrent change), timeout, or connection";
     page.counter("store_retries", help, |family| {
         figures.retries.iter().try_for_each(|(reason, count)| family.count(&[("reason", *reason)], *count))
     })

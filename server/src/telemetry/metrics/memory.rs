@@ -1,8 +1,8 @@
 //! The memory of the process, by use.
 //!
-//! The system reports how much memory is resident, and how much of it is backed by files. Of the rest, the server
-//! knows the parts that it counts. The remainder is memory that the allocator has freed but keeps, and memory that is
-//! not counted. So the parts add up to the resident memory, unless the counted parts exceed it.
+//! The system reports how much memory is resident, and how much of it is backed by files. The server itself counts some
+//! parts of the rest. The remainder is freed memory that the allocator keeps, and memory that is not counted. So the
+//! parts add up to the resident memory, unless the counted parts exceed it.
 //!
 //! Invariant: the value for bodies is limited to the memory that bodies can actually use, because it is reserved
 //! before it is used.

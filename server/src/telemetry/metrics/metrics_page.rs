@@ -81,7 +81,7 @@ pub(super) struct Family<'f> {
 }
 
 impl MetricsPage<'_, '_> {
-    /// Writes a family of counters. The name ends with its unit; the library appends `_total`.
+    /// Writes a family of counters. The name ends with the unit; the library appends `_total`.
     pub(super) fn counter(
         &mut self,
         name: &str,

@@ -1,8 +1,8 @@
 //! The counters of requests and connections, and the page `/metrics` that shows them.
 //!
-//! A request costs a few additions in arrays at computed indices, but no lock and no allocation. Only the first
-//! request of a thread for a table looks it up under a lock (`by_table.rs`). This folder must not know how a request
-//! is served.
+//! A request costs a few additions in arrays at computed indices, but no lock and no allocation. Only the first request
+//! of a thread for a table looks up the table under a lock (`by_table.rs`). This folder must not know how a request is
+//! served.
 
 mod by_table;
 mod engine_families;
@@ -45,11 +45,11 @@ const REQUEST_TIME_BOUNDS: &[u64] = &[
 
 const OPERATIONS: usize = OperationKind::ALL.len();
 const CODES: usize = ErrorCode::ALL.len();
-/// The statuses of responses without an error code: of successful operations, and of the explorer. Any other status
-/// counts as the last one.
+/// The statuses of responses without an error code, which are those of successful operations and of the explorer. Any
+/// other status counts as the last one in the list.
 const SUCCESSES: [u16; 9] = [200, 201, 202, 204, 304, 308, 404, 405, 0];
-/// The number of ways in which a request may end: with an error, as a success, as a batch failed by an error, or
-/// without a response.
+/// The number of ways in which a request may end: with an error, as a success, as a batch that failed because of an
+/// error, or without a response.
 const ENDS: usize = CODES + SUCCESSES.len() + CODES + 1;
 
 /// The counters of requests.
@@ -71,7 +71,7 @@ pub struct Metrics {
     by_table: ByTable,
 }
 
-/// The sums over all completed requests since the start.
+/// The sums over all completed requests since the server was started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestTotals {
@@ -81,7 +81,7 @@ pub struct RequestTotals {
     pub request_bytes: u64,
     /// Bytes in response bodies.
     pub response_bytes: u64,
-    /// Entities that operations examined, whether they match a filter or not.
+    /// Entities that operations examined, whether or not they match a filter.
     pub entities_examined: u64,
     /// Entities in responses to gets and queries.
     pub entities_returned: u64,
@@ -97,7 +97,7 @@ pub(crate) struct InFlight<'m> {
 }
 
 impl Metrics {
-    /// Creates counters at zero. `has_tables` determines whether tables have their own.
+    /// Creates counters at zero. `has_tables` determines whether tables have their own counters.
     pub(crate) fn new(has_tables: bool) -> Self {
         let counters = |count| std::iter::repeat_with(AtomicU64::default).take(count).collect();
         Self {
@@ -120,7 +120,7 @@ impl Metrics {
         Self { revision, ..self }
     }
 
-    /// Returns the sums over all operations. They include a request before its client has the response.
+    /// Returns the sums over all operations. A request is included even before its client has received the response.
     pub fn totals(&self) -> RequestTotals {
         let sum = |counters: &[AtomicU64]| counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
         RequestTotals {
@@ -182,7 +182,7 @@ fn add(counter: Option<&AtomicU64>, value: u64) {
 /// Returns true if the request failed because its credential is invalid or missing.
 fn is_authentication_failure(summary: &RequestSummary<'_>) -> bool {
     let code = summary.outcome.code();
-    // A batch without a credential is not found (07 §9).
+    // The error for a batch without a credential is "not found" (07 §9).
     let codes = [
         ErrorCode::AuthenticationFailed,
         ErrorCode::AuthenticationNeeded,

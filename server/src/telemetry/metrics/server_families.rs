@@ -51,7 +51,7 @@ fn requests(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
         }
         Ok(())
     })?;
-    let help = "Time from the head of a request until its response is ready, by operation; it includes waiting for the \
+    let help = "Time from reading the headers of a request until its response is ready, by operation; it includes waiting for the \
                 client's body, but not sending the response";
     page.histogram("request_duration_seconds", help, |family| {
         for (operation, times) in OperationKind::ALL.iter().zip(&metrics.durations) {
@@ -68,11 +68,11 @@ fn requests(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
         }
         Ok(())
     };
-    let help = "Bytes of request bodies that were read, without the heads";
+    let help = "Bytes read from request bodies, excluding headers";
     page.counter("request_bytes", help, |family| by_operation(family, &metrics.request_bytes))?;
-    let help = "Bytes of response bodies, without the heads";
+    let help = "Bytes of response bodies, excluding headers";
     page.counter("response_bytes", help, |family| by_operation(family, &metrics.response_bytes))?;
-    let help = "Entities that operations examined, whether they match a filter or not";
+    let help = "Entities that operations examined, whether or not they match a filter";
     page.counter("entities_examined", help, |family| by_operation(family, &metrics.entities_examined))?;
     page.counter("entities_returned", "Entities in responses to gets and queries", |family| {
         by_operation(family, &metrics.entities_returned)
@@ -82,12 +82,12 @@ fn requests(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
     })?;
     page.gauge(
         "requests_in_flight",
-        "Requests whose head has been read but whose response is not ready yet",
+        "Requests whose headers have been read but whose response is not ready yet",
         |family| family.value(&[], read(&metrics.in_flight)),
     )?;
     let help = "Requests whose client disconnected before the response was ready; no other counter includes them";
     page.counter("requests_abandoned", help, |family| family.count(&[], read(&metrics.abandoned)))?;
-    let help = "Requests refused because of their credential, by its kind; anonymous means without a credential";
+    let help = "Requests refused because of their credential, by the kind of credential; anonymous means without a credential";
     page.counter("authentication_failures", help, |family| {
         let counts = CredentialKind::ALL.iter().zip(&metrics.authentication_failures);
         counts.into_iter().try_for_each(|(kind, count)| family.count(&[("kind", kind.name())], read(count)))
@@ -108,7 +108,7 @@ fn connections(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fm
         "Connections that were closed because the client did not read its response",
         |family| family.count(&[], read(&counts.slow_readers)),
     )?;
-    let help = "Idle connections that were closed because another one needed their place or their memory";
+    let help = "Idle connections that were closed to free a slot or memory for another connection";
     page.counter("connections_displaced", help, |family| family.count(&[], read(&counts.displaced)))?;
     let help = "Connections that were refused because their address had reached --max-connections-per-address";
     page.counter("connections_refused", help, |family| family.count(&[], read(&counts.refused)))

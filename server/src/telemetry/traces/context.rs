@@ -24,7 +24,7 @@ impl ClientSpan {
     }
 }
 
-/// Parses version, trace, span and flags, all in lowercase hexadecimal digits. Later versions may append more.
+/// Parses version, trace, span and flags, all in lowercase hexadecimal digits. Later versions may append more parts.
 fn parse(text: &str) -> Option<(u128, u64, bool)> {
     let mut parts = text.trim().split('-');
     let mut hex = |digits: usize| {

@@ -1,7 +1,8 @@
 //! The task that sends spans to the collector, in batches.
 //!
-//! A batch that the collector cannot accept at the moment is sent again a few times. While this happens, the queue
-//! fills, and spans beyond it are dropped and counted. An error is logged only once, until a batch succeeds again.
+//! A batch that the collector cannot accept at the moment is retried a few times. During the retries, the queue may
+//! fill up; spans that do not fit are dropped and counted. After an error, no further errors are logged until a batch
+//! succeeds.
 
 use super::settings::TraceSettings;
 use super::{Span, SpanCounts, otlp};
@@ -139,12 +140,12 @@ impl Exporter {
         let mut request = Request::post(&self.settings.endpoint)
             .header(CONTENT_TYPE, "application/json")
             .body(body)
-            .expect("the address was parsed and the header is valid");
+            .expect("the URL was parsed and the header is valid");
         for (name, value) in &self.settings.headers {
             request.headers_mut().insert(name, value.clone());
         }
         let mut response = self.http.send(request).await.map_err(|error| match error {
-            HttpError::Address => ExportError::Final(Error::new(error).context("the address of the collector")),
+            HttpError::Address => ExportError::Final(Error::new(error).context("the URL of the collector")),
             _ => ExportError::Passing(error.into()),
         })?;
         let status = response.status;

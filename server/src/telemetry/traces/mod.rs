@@ -1,5 +1,5 @@
-//! OpenTelemetry traces: a span for each request, which contains spans for the client's body and for the engine. They
-//! are sent to a collector with OTLP over HTTP in JSON.
+//! OpenTelemetry traces: a span for each request, which contains spans for the client's body and for the engine. The
+//! spans are sent to a collector with OTLP over HTTP, as JSON.
 //!
 //! Traces are on only if the environment names a collector (`settings.rs`). A request that is not sampled costs only
 //! that decision. Spans go through a bounded queue to a task that sends them. So if a collector is slow or
@@ -33,7 +33,7 @@ use tokio::sync::oneshot;
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
 tokio::task_local! {
-    /// The trace of the request for which the current task works, if it is traced.
+    /// The trace of the request that the current task is processing, if the request is traced.
     static CURRENT: Arc<Trace>;
 }
 
@@ -117,7 +117,7 @@ impl Tracer {
     pub(crate) async fn stop(&self, timeout: Duration) {
         let take = |stop: &Mutex<Option<_>>| stop.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(stop) = take(&self.stop) {
-            // If the task has ended, nothing is queued.
+            // If the task has stopped, nothing is queued.
             let _ended = stop.send(());
         }
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -130,8 +130,8 @@ impl Tracer {
 impl Trace {
     /// Runs the work for a request, so that its steps become spans within the request's span.
     ///
-    /// The work is passed pinned: a future that takes another one by value reserves space for it twice, and the future
-    /// of a request is large.
+    /// The work is passed pinned: a future that takes another future by value reserves space for it twice, and the
+    /// future of a request is large.
     pub(crate) async fn follow<F: Future>(trace: Option<&Arc<Self>>, mut work: Pin<&mut F>) -> F::Output {
         match trace {
             Some(trace) => poll_fn(|cx| CURRENT.sync_scope(Arc::clone(trace), || work.as_mut().poll(cx))).await,

@@ -98,7 +98,8 @@ pub(super) fn batch(resource: &[(String, String)], spans: Vec<Span>) -> Vec<u8> 
     json!({"resourceSpans": [{"resource": {"attributes": resource}, "scopeSpans": scopes}]}).to_string().into_bytes()
 }
 
-/// Returns beginning and end in nanoseconds of Unix time, as strings, because JSON has no numbers of this size.
+/// Returns the beginning and the end in nanoseconds of Unix time, as strings, because JSON numbers are not precise
+/// enough.
 fn times(start: SystemTime, duration: Duration) -> (String, String) {
     let start = start.duration_since(UNIX_EPOCH).unwrap_or_default();
     (start.as_nanos().to_string(), (start + duration).as_nanos().to_string())
@@ -118,7 +119,8 @@ fn number(name: &str, value: u64) -> Value {
     json!({"key": name, "value": {"intValue": value.to_string()}})
 }
 
-/// Returns the attributes of a request: those of the OpenTelemetry conventions, and additional ones of this server.
+/// Returns the attributes of a request: those defined by the OpenTelemetry conventions, and additional attributes of
+/// this server.
 fn attributes(summary: &RequestSummary<'_>) -> Vec<Value> {
     let mut attributes = vec![
         client_text("http.request.method", summary.method),

@@ -20,7 +20,7 @@ pub(crate) struct TraceSettings {
     /// The attributes of this server in each batch: names and values.
     pub(super) resource: Vec<(String, String)>,
     pub(super) sampler: Sampler,
-    /// The time that a span waits for others before it is sent.
+    /// The time that a span waits for other spans before it is sent.
     pub(super) delay: Duration,
     pub(super) queue_spans_max: usize,
     pub(super) batch_spans_max: usize,
@@ -35,14 +35,14 @@ impl fmt::Debug for TraceSettings {
 /// Decides which requests are traced.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sampler {
-    /// Whether a client that has begun a trace decides for its requests.
+    /// Whether a client that has begun a trace decides if its requests are traced.
     follows_parent: bool,
     /// The share of the other requests, from 0 to 1.
     share: f64,
 }
 
 impl Sampler {
-    /// Returns true if the request with this trace ID is traced. All servers make the same decision for one trace.
+    /// Returns true if the request with the given trace ID is traced. All servers make the same decision for one trace.
     pub(super) fn samples(self, trace_id: u128, parent: Option<bool>) -> bool {
         match parent {
             Some(is_sampled) if self.follows_parent => is_sampled,
@@ -153,14 +153,14 @@ impl TraceSettings {
 fn address(text: &str) -> anyhow::Result<Uri> {
     let uri: Option<Uri> = text.parse().ok();
     let has_user = uri.as_ref().and_then(Uri::authority).is_some_and(|authority| authority.as_str().contains('@'));
-    // A credential in the URL would not be sent. The URL is not shown, because it may contain one.
+    // A credential in the URL would not be sent. The error does not show the URL, because it may contain a credential.
     ensure!(
         !has_user,
-        "the address of the OpenTelemetry collector contains a user name or a password: put the credential into \
+        "the URL of the OpenTelemetry collector contains a user name or a password: put the credential into \
          OTEL_EXPORTER_OTLP_HEADERS"
     );
     let uri = uri.filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some());
-    uri.context("the address of the OpenTelemetry collector is invalid: give one such as http://127.0.0.1:4318")
+    uri.context("the URL of the OpenTelemetry collector is invalid: give one such as http://127.0.0.1:4318")
 }
 
 /// Parses pairs such as `a=b,c=d`, whose values are percent-encoded.

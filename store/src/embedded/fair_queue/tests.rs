@@ -40,7 +40,7 @@ fn request(of: usize, number: usize, bytes: usize) -> TestRequest {
     TestRequest { account: account(of), number, bytes, is_last: false }
 }
 
-/// Returns a queue with this many requests of account 0.
+/// Returns a queue that contains the given number of requests of account 0.
 fn queue_of_one(requests: usize, bytes: usize) -> FairQueue<TestRequest> {
     let queue = FairQueue::new(LIMITS);
     for number in 0..requests {
@@ -159,7 +159,7 @@ enum Step {
         of: usize,
         bytes: usize,
     },
-    /// Takes a group whose request at this index fills the batch.
+    /// Takes a group in which the request at this index fills the batch.
     Take {
         filled_at: Option<usize>,
     },
@@ -181,7 +181,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The waiting requests of an account, and the amount that others got since the first of them became the next one.
+/// The waiting requests of an account, and the amount that each other account has received since the first of these
+/// requests became the account's next one.
 #[derive(Debug, Default, Clone)]
 struct Waiting {
     requests: VecDeque<TestRequest>,
@@ -191,7 +192,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Returns the amount that each other account may get before the next request is served.
+    /// Returns the maximum amount that each other account may receive before this account's next request is served.
     fn bound(&self) -> usize {
         let turns = self.requests[0].bytes.div_ceil(SMALL.turn_bytes);
         (turns + 1) * SMALL.turn_bytes + BYTES_MAX + self.put_back * (SMALL.turn_bytes + BYTES_MAX)

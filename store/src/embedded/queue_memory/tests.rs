@@ -9,13 +9,13 @@ fn account(number: usize) -> AccountName {
     AccountName::new(&format!("account{number}")).unwrap()
 }
 
-/// Requests memory. The task ends when the memory has been acquired.
+/// Requests memory. The task finishes when the memory has been acquired.
 fn ask(memory: &Arc<QueueMemory>, number: usize, bytes: usize) -> JoinHandle<MemoryShare> {
     let memory = Arc::clone(memory);
     tokio::spawn(async move { memory.acquire(&account(number), bytes).await })
 }
 
-/// Runs all tasks until they wait. They run on the test's thread.
+/// Lets all other tasks run until they wait. They run on the test's thread.
 async fn settle() {
     for _ in 0..100 {
         yield_now().await;
@@ -92,7 +92,7 @@ async fn accounts_that_wait_take_turns() {
 async fn a_request_that_was_abandoned_gets_nothing() {
     let memory = QueueMemory::new(BYTES);
     let all = memory.acquire(&account(1), 2 * BYTES).await;
-    assert_eq!((all.bytes(), memory.held()), (BYTES, BYTES), "a request for more than exists gets all of it");
+    assert_eq!((all.bytes(), memory.held()), (BYTES, BYTES), "a request for more than the total memory gets all of it");
     let abandoned = ask(&memory, 2, BYTES);
     let next = ask(&memory, 3, 10);
     settle().await;

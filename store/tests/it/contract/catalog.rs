@@ -78,8 +78,8 @@ pub(crate) async fn accounts_are_known_by_their_tables_and_properties<E: Engine>
         engine.create_table(&table_of(account, name)).await.unwrap();
     }
     let melon = AccountName::new("melon").unwrap();
-    // Getting the properties of an account does not create the account; setting them does, even if it already has
-    // tables.
+    // Getting the service properties of an account does not add the account to the list. Setting them does; an account
+    // that already has tables is still listed once.
     engine.service_properties(&AccountName::new("ghost").unwrap()).unwrap();
     engine.update_service_properties(&melon, cors_update("*")).await.unwrap();
     engine.update_service_properties(&AccountName::new("zebra").unwrap(), cors_update("*")).await.unwrap();
@@ -147,7 +147,7 @@ pub(crate) async fn deleting_a_large_table_takes_no_time<E: Engine>(engine: Arc<
     }
     // The machine may delay one of the deletions.
     assert!(deletions.iter().min().unwrap() < &Duration::from_millis(500), "{deletions:?}");
-    // While the entities are being removed, other tables can be used, and nothing of the deleted table is visible.
+    // While the entities are being removed, other tables can be used, and no part of the deleted table is visible.
     let began = Instant::now();
     for n in 0..20 {
         engine.commit(&other, Transaction::single(insert("p", &n.to_string(), n))).await.unwrap();

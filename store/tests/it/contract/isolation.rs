@@ -77,7 +77,7 @@ pub(crate) async fn a_get_never_goes_back<E: Engine>(engine: Arc<E>, _: ManualCl
     let writers = writers(&engine, &table, &done);
     let mut last = 0;
     for _ in 0..500 {
-        // Read in both directions: whichever entity became visible first would be detected.
+        // Read in both directions, so that a partial transaction is detected whichever entity becomes visible first.
         for member in ["00", "19", "10", "00"] {
             let record = engine.get(&table, &key("1", member)).await.unwrap().unwrap();
             assert!(value(&record) >= last, "an entity shows an older transaction than an entity read earlier");
@@ -102,7 +102,7 @@ impl<E: Engine> EntitySink for ChangesTable<E> {
     fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
         if self.kept.entities.is_empty() {
             let (engine, table) = (Arc::clone(&self.engine), self.table.clone());
-            // Do not wait for this: an engine may make writers wait for readers.
+            // Do not wait for the commit: an engine may make writers wait for readers.
             tokio::spawn(async move { engine.commit(&table, set_all("p", 2)).await.unwrap() });
             std::thread::sleep(std::time::Duration::from_millis(50));
         }

@@ -17,7 +17,7 @@ use rowhouse_store::{Embedded, EmbeddedOptions, Memory, Postgres, PostgresOption
 use test_support::cluster::{CitusCluster, Cluster};
 
 /// Creates one test for each case and engine. `$open` opens an engine and returns it with everything that must outlive
-/// it. If the machine lacks a requirement, it prints a message and returns `None`.
+/// it. If the machine lacks a requirement, `$open` prints a message and returns `None`.
 macro_rules! suite {
     ($engine:ident, $open:expr, [$($module:ident: $($case:ident),+;)+]) => {
         mod $engine {

@@ -150,7 +150,7 @@ pub(crate) async fn timestamps_grow_when_the_clock_goes_back<E: Engine>(engine: 
     let mut last = stamp(commit_one(&*engine, &table, upsert("p", "r", 0)).await.unwrap());
     for (n, offset) in [0, 0, 100, -1_000_000, -500_000, 200, 200].into_iter().enumerate() {
         clock.set(START_TICKS + offset);
-        // Write to the same entity and to others: the order holds for the whole engine.
+        // Write to the same entity and to different ones, because the order must hold for the whole engine.
         for row in ["r".to_owned(), format!("new{n}")] {
             let next = stamp(commit_one(&*engine, &table, upsert("p", &row, 1)).await.unwrap());
             assert!(next > last, "{next:?} after {last:?}");

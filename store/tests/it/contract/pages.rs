@@ -8,7 +8,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Creates a table with these entities, given as `partition/row`. The value of each is its index in the list.
+/// Creates a table with the given entities, written as `partition/row`. The value of each entity is its index in the
+/// list.
 async fn with_entities<E: Engine>(engine: &E, entities: &[&str]) -> TableKey {
     let table = table("Entities");
     engine.create_table(&table).await.unwrap();
@@ -253,7 +254,7 @@ pub(crate) async fn a_deadline_ends_a_long_scan_before_its_end<E: Engine>(engine
         };
         engine.commit(&table, Transaction::new((0..100).map(entity).collect()).unwrap()).await.unwrap();
     }
-    // A filter that is slow on each entity.
+    // This filter is slow on each entity.
     let slow = Filter::Or((0..2000).map(|n| value_is(n + 2)).collect());
     let deadline = Instant::now() + Duration::from_millis(3);
     let scan = Scan { deadline, filter: Some(slow), ..scan_all() };

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// An engine that supports snapshots, and of which a new instance can be filled from one.
+/// An engine that supports snapshots, and whose new instances can be filled from one.
 pub(crate) trait HasSnapshots: Engine {
     /// The resources that must exist as long as a filled engine.
     type Place;

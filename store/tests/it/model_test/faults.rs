@@ -1,7 +1,8 @@
 //! Periods in which the embedded engine cannot write, because the process may not extend any file.
 //!
-//! When the limit is exceeded, the operating system sends a signal that ends the process unless it ignores the signal.
-//! A program inherits this from the shell that starts it, so the test runs as a child of a shell.
+//! When the limit is exceeded, the operating system sends a signal that kills the process unless the process ignores
+//! it. A program inherits the set of ignored signals from the shell that starts it, so the test runs as a child of a
+//! shell.
 
 use super::{Choices, Opens, Pair, all_of, aside};
 use crate::support::*;
@@ -47,7 +48,7 @@ fn limit_files(bytes: Option<u64>) {
     setrlimit(Resource::Fsize, Rlimit { current: bytes.or(maximum), maximum }).unwrap();
 }
 
-/// Tests a write that fails after client data that look like a complete batch of the journal.
+/// Tests a write that fails after client data that looks like a complete batch of the journal.
 pub(crate) async fn outage_in_a_value_that_holds_a_batch() {
     const VALUE_BYTES: usize = 60_000;
     let folder = tempfile::tempdir().unwrap();
@@ -77,7 +78,7 @@ pub(crate) async fn outage_in_a_value_that_holds_a_batch() {
 }
 
 impl<O: Opens> Pair<O> {
-    /// Runs a period in which nothing, or only a little, can be written.
+    /// Runs a period in which nothing or very little can be written.
     pub(crate) async fn fault(&mut self, random: &mut Choices) -> String {
         self.faults.times += 1;
         limit_files(Some(random.below(4096) as u64));
@@ -91,7 +92,7 @@ impl<O: Opens> Pair<O> {
                     in_doubt = Some((table, transaction));
                 }
                 answer => {
-                    // The request was refused, or the outage ended between two checks of the limit.
+                    // The request was refused, or the limit on file sizes did not affect it.
                     let memory = self.commit_in_memory(&table, transaction).await;
                     assert_eq!(format!("{memory:?}"), format!("{answer:?}"), "while nothing could be written");
                 }
@@ -106,7 +107,7 @@ impl<O: Opens> Pair<O> {
     /// Waits until a write succeeds, and determines the outcome of the write in doubt.
     async fn wait_for_service(&mut self, in_doubt: Option<(TableKey, Transaction)>) {
         let began = Instant::now();
-        // Skip stamps that were issued for failed writes.
+        // Skip the stamps that were issued for failed writes.
         let last = self.stamps.iter().max().copied().unwrap_or(DateTime::MIN).ticks();
         let resumed_at = last.max(START_TICKS) + 1_000_000;
         let transaction = || Transaction::single(upsert("p", "r", 1));
@@ -134,7 +135,7 @@ impl<O: Opens> Pair<O> {
         !matches!(self.durable().commit(&aside(), nothing).await, Err(CommitError::Fault(_)))
     }
 
-    /// Determines whether a transaction in doubt took effect, by comparing its whole table.
+    /// Determines whether a transaction in doubt took effect by comparing the whole table.
     async fn resolve(&mut self, in_doubt: Option<(TableKey, Transaction)>) {
         let Some((table, transaction)) = in_doubt else { return };
         self.faults.interrupted += 1;

@@ -17,12 +17,12 @@ use rowhouse_store::{
 use std::time::Duration;
 use test_support::cluster::{CitusCluster, Cluster};
 
-/// One restart in this many uses the durability that waits for the disk. More would make the test wait for the disk all
-/// the time.
+/// One in this many restarts uses the durability that waits for the disk. If there were more, the test would spend most
+/// of its time waiting for the disk.
 const SYNC_SHARE: usize = 16;
-/// A server on PostgreSQL issues one stamp in this many: those with the number of its slot.
+/// A server on PostgreSQL issues only one in this many stamps: those with the number of its slot.
 const SLOTS: i64 = 64;
-/// One step in this many is a period in which nothing can be written.
+/// One in this many steps is a period in which nothing can be written.
 const FAULT_SHARE: usize = 4000;
 
 /// Opens the durable engine, repeatedly.
@@ -60,7 +60,8 @@ struct InDatabase {
 impl Opens for InDatabase {
     type Engine = Postgres<ManualClock>;
     const STEPS_DEFAULT: u64 = 3000;
-    // A server knows the stamps of another server, or of its own predecessor, only if its writes encounter them.
+    // A server knows the stamps of another server, or of the previous holder of its slot, only if its writes encounter
+    // them.
     const HAS_ORDER_OF_STAMPS: bool = false;
     const HAS_FAULTS: bool = false;
 
@@ -138,7 +139,8 @@ impl<O: Opens> Pair<O> {
         answer
     }
 
-    /// Compares a query with the ranges of its plan, as the server runs it, with a full scan.
+    /// Compares the results of a query over the ranges of its plan, as the server runs it, with the results of a full
+    /// scan.
     async fn planned_query(&mut self, table: &TableKey, random: &mut Choices) -> String {
         let filter = random.filter(3);
         let planned = Scan { ranges: model::plan::plan(Some(&filter)).ranges, filter: Some(filter), ..scan_all() };

@@ -1,6 +1,6 @@
 //! Chunks: how the entities of a table are split, and the file format of a chunk.
 //!
-//! The end of a chunk depends only on its entities, so entities that have not changed since the last backup result in
+//! Where a chunk ends depends only on its entities, so entities that have not changed since the last backup result in
 //! chunks that already exist. `docs/backup-format.md` describes the format.
 
 use super::entity_bytes::{ENTITY_BYTES_MAX, push_entity};
@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// The minimum size of a chunk, except for the last one of a table.
 const CHUNK_BYTES_MIN: usize = 64 * 1024;
-/// How much larger than the minimum an average chunk is.
+/// The difference between the average and the minimum size of a chunk.
 const CHUNK_BYTES_AVERAGE: usize = 192 * 1024;
 /// A chunk ends after the entity with which it reaches this size.
 const CHUNK_BYTES_MAX: usize = 1024 * 1024;
@@ -32,14 +32,14 @@ pub(in crate::backup) struct ChunkContent {
     pub(super) entities: u64,
 }
 
-/// Splits the entities of one table into chunks.
+/// Divides the entities of one table into chunks.
 #[derive(Debug, Default)]
 pub(in crate::backup) struct Chunker {
     content: ChunkContent,
 }
 
 impl Chunker {
-    /// Adds the next entity. Returns a chunk if one ends after it.
+    /// Adds the next entity. Returns a chunk if one ends after this entity.
     pub(in crate::backup) fn push(&mut self, key: &[u8], record: &[u8]) -> anyhow::Result<Option<ChunkContent>> {
         let before = self.content.bytes.len();
         push_entity(&mut self.content.bytes, key, record).context("an entity is too large")?;
@@ -110,10 +110,10 @@ impl ChunkHeader {
     }
 }
 
-/// Reads the file of the chunk with this name, and verifies all of it.
+/// Reads the file of the chunk with the given name, and verifies all of the file.
 pub(super) fn decode(name: &str, file: &[u8]) -> anyhow::Result<Vec<u8>> {
     let header = ChunkHeader::decode(file).context("it is not a chunk that this version of Rowhouse can read")?;
-    ensure!(header.file_bytes == file.len() as u64, "it has {} bytes instead of {}", file.len(), header.file_bytes);
+    ensure!(header.file_bytes == file.len() as u64, "it is {} bytes long instead of {}", file.len(), header.file_bytes);
     let payload = file.get(HEADER_BYTES..).unwrap_or_default();
     ensure!(xxh3_64(payload) == header.checksum, "its checksum is wrong");
     let content_bytes = usize::try_from(header.content_bytes)?;
@@ -220,7 +220,7 @@ mod tests {
         let expected = b"RHCHUNK1\0\0\0\0\0\0\0\x0A\0\0\0\x0A\xa7a\xa3\x98\"\xce\x0fI\0\x03p\0r\0\0\0\x01x";
         assert_eq!(encode(&content).unwrap().escape_ascii().to_string(), expected.escape_ascii().to_string());
         assert_eq!(name(&content), "a2517c4ecf16483ae54aa8d66cd0d03493e24865ed2856468eebad171a0b49a9");
-        // The same letter nine times in LZ4: a literal, and a match that overlaps it.
+        // The same letter nine times in LZ4: a literal, and a match that overlaps the literal.
         let payload = b"\x13a\x01\0\x10a";
         let mut file = [&MAGIC[..], b"\x01\0\0\0\0\0\0\x09\0\0\0\x06"].concat();
         file.extend_from_slice(&xxh3_64(payload).to_be_bytes());

@@ -4,7 +4,7 @@
 //! length of the key (2 bytes), key bytes inside the table, length of the record (4 bytes), record bytes
 //! ```
 //!
-//! Numbers are big endian. The bytes come from a disk or a socket and may be damaged, so reading can fail but never
+//! Numbers are big-endian. The bytes come from a disk or a socket and may be damaged, so reading can fail but never
 //! panics.
 
 use anyhow::{Context, anyhow, ensure};
@@ -13,8 +13,8 @@ use model::{DateTime, EntityView, KeyText};
 
 /// The maximum size of a key: three bytes of UTF-8 for each unit of both keys, and the separator.
 const KEY_BYTES_MAX: usize = 2 * 3 * KEY_UTF16_UNITS_MAX + 1;
-/// The maximum size of a record. An entity has at most 1 MiB by the size formula, in which each UTF-16 unit counts as
-/// two bytes; in UTF-8 a unit may take three.
+/// The maximum size of a record. The size of an entity is at most 1 MiB by the size formula, in which each UTF-16 unit
+/// counts as two bytes; in UTF-8, a unit may take three.
 const RECORD_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The size of an entity without its key and its record.
@@ -22,9 +22,9 @@ pub(in crate::backup) const ENTITY_OVERHEAD_BYTES: usize = 6;
 /// The maximum size of an entity.
 pub(in crate::backup) const ENTITY_BYTES_MAX: usize = ENTITY_OVERHEAD_BYTES + KEY_BYTES_MAX + RECORD_BYTES_MAX;
 
-const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize, "the length of a key is two bytes");
+const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize, "the length of a key fits in two bytes");
 
-/// Appends an entity. Returns `None`, without appending anything, if it is larger than any entity can be.
+/// Appends an entity. Returns `None`, without appending anything, if the entity is larger than the maximum.
 pub(in crate::backup) fn push_entity(out: &mut Vec<u8>, key: &[u8], record: &[u8]) -> Option<()> {
     if key.len() > KEY_BYTES_MAX || record.len() > RECORD_BYTES_MAX {
         return None;
@@ -39,7 +39,7 @@ pub(in crate::backup) fn push_entity(out: &mut Vec<u8>, key: &[u8], record: &[u8
 /// The bytes of an entity: its key inside the table, and its record.
 pub(in crate::backup) type EntityBytes<'a> = (&'a [u8], &'a [u8]);
 
-/// Splits the first entity off the bytes. Returns `None` if they do not begin with one.
+/// Splits the first entity off the bytes. Returns `None` if the bytes do not begin with an entity.
 fn split_entity<'a>(rest: &mut &'a [u8]) -> Option<EntityBytes<'a>> {
     let (length, following) = rest.split_first_chunk()?;
     let (key, following) = following.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
@@ -49,7 +49,7 @@ fn split_entity<'a>(rest: &mut &'a [u8]) -> Option<EntityBytes<'a>> {
     Some((key, record))
 }
 
-/// Passes the entities in some bytes to the sink, in order.
+/// Decodes consecutive entities and passes them to the sink, in order.
 pub(in crate::backup) fn each_entity(
     bytes: &[u8],
     mut sink: impl FnMut(EntityBytes<'_>) -> anyhow::Result<()>,

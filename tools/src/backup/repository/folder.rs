@@ -1,7 +1,7 @@
 //! The files of a repository, accessed by their names in open folders.
 //!
-//! Others may write to a repository, and their links must not make a command read, replace or remove anything else.
-//! Invariants, of which [`platform::folder`] enforces the first and the third:
+//! Other users may write to a repository. Links that they create must not make a command read, replace or remove
+//! anything outside the repository. Invariants, of which [`platform::folder`] enforces the first and the third:
 //!
 //! 1. Below the folder given by the user, no symbolic link is followed.
 //! 2. Only regular files are read, and only up to a limit; only regular files are removed.
@@ -20,13 +20,13 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder given by the user.
+    /// Opens the folder that the user has given.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let folder = platform::folder::Folder::open(path).with_context(|| format!("opening {}", path.display()))?;
         Ok(Self { folder, path: path.to_owned() })
     }
 
-    /// Returns the path of a file with this name, for messages.
+    /// Returns the path of a file with the given name, for messages.
     pub(super) fn path_of(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
@@ -37,7 +37,7 @@ impl Folder {
         match self.folder.folder(name) {
             Ok(folder) => Ok(folder.map(|folder| Self { folder, path })),
             Err(error) if error.kind() == ErrorKind::NotADirectory => {
-                bail!("{} is not a folder; check where it comes from, and remove it", path.display())
+                bail!("{} is not a folder; find out where it comes from, then remove it", path.display())
             }
             Err(error) => Err(error).with_context(|| format!("opening {}", path.display())),
         }
@@ -58,8 +58,8 @@ impl Folder {
         self.folder(name)?.with_context(|| format!("{} has just been removed by another process", path.display()))
     }
 
-    /// Returns the names of everything in the folder. Names that are not UTF-8 are skipped: no file of a repository
-    /// has one.
+    /// Returns the names of everything in the folder. Names that are not UTF-8 are skipped: no file of a repository has
+    /// such a name.
     pub(super) fn names(&self) -> anyhow::Result<Vec<String>> {
         self.folder.names().with_context(|| format!("reading {}", self.path.display()))
     }
@@ -141,7 +141,7 @@ mod tests {
                 assert!(error.contains("not a regular file"), "{name}: {error}");
             }
         }
-        // A written file replaces the link.
+        // A file that is written replaces the link.
         symlink(outside.join("file"), root.join("new")).unwrap();
         assert!(folder.write("file", "new", b"ours").is_err(), "something else uses the temporary name");
         folder.write("file", "other", b"ours").unwrap();

@@ -13,20 +13,21 @@ use std::collections::HashSet;
 use store::{SnapshotTable, TableKey, snapshot};
 
 const FORMAT: u32 = 1;
-/// The maximum size of a manifest. It takes about 200 bytes per chunk, so this is enough for two tebibytes of data.
+/// The maximum size of a manifest. A manifest contains about 200 bytes per chunk, so this is enough for two tebibytes
+/// of data.
 pub(super) const MANIFEST_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
-/// The number of characters of its SHA-256 in the name of a manifest.
+/// The number of characters of a manifest's SHA-256 that are part of its name.
 const HASH_CHARS: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::backup) struct BackupManifest {
     pub(in crate::backup) format: u32,
-    /// When the snapshot was taken, in UTC.
+    /// The time at which the snapshot was taken, in UTC.
     pub(in crate::backup) time: String,
-    /// The version of the program that took it.
+    /// The version of the program that took the snapshot.
     pub(in crate::backup) version: String,
-    /// An upper bound of all Timestamps in the backup: ticks of 100 ns since 1601, as a string, because they do not
-    /// fit a JSON number.
+    /// An upper bound of all Timestamps in the backup: ticks of 100 ns since 1601, as a string, because the number is
+    /// too large for a JSON number.
     pub(in crate::backup) last_stamp: String,
     pub(in crate::backup) accounts: Vec<AccountEntry>,
     pub(in crate::backup) tables: Vec<TableContent>,
@@ -43,7 +44,7 @@ pub(in crate::backup) struct AccountEntry {
 pub(in crate::backup) struct TableEntry {
     account: String,
     name: String,
-    /// In ticks, as a string.
+    /// The time of creation in ticks, as a string.
     created: String,
     /// In Base64.
     policies: String,
@@ -55,7 +56,7 @@ pub(in crate::backup) struct TableContent {
     #[serde(flatten)]
     pub(in crate::backup) table: TableEntry,
     pub(in crate::backup) entities: u64,
-    /// The size of its chunks before compression.
+    /// The size of the table's chunks before compression.
     pub(in crate::backup) bytes: u64,
     pub(in crate::backup) chunks: Vec<ChunkEntry>,
 }
@@ -65,7 +66,7 @@ pub(in crate::backup) struct ChunkEntry {
     /// The name of the chunk: the hash of its content, in hexadecimal.
     pub(in crate::backup) sha256: String,
     pub(in crate::backup) bytes: u64,
-    /// The length of its file.
+    /// The length of the chunk's file.
     pub(in crate::backup) stored: u64,
     pub(in crate::backup) entities: u64,
 }
@@ -83,7 +84,7 @@ impl BackupManifest {
         bytes.push(b'\n');
         ensure!(
             bytes.len() as u64 <= MANIFEST_BYTES_MAX,
-            "the manifest of the backup has {} bytes, but the maximum is {MANIFEST_BYTES_MAX}: the data is too large for a \
+            "the manifest of the backup is {} bytes long, but the maximum is {MANIFEST_BYTES_MAX}: the data is too large for a \
              backup in one repository",
             bytes.len()
         );
@@ -105,12 +106,12 @@ impl BackupManifest {
         );
         manifest
             .check(bytes, id)
-            .with_context(|| format!("the manifest of backup {id} was not written by Rowhouse; use another backup"))?;
+            .with_context(|| format!("the manifest of backup {id} was not written by Rowhouse; use a different backup"))?;
         Ok(manifest)
     }
 
-    /// Checks everything that would be trusted later. The hash in its name shows that a manifest is intact, but not
-    /// who wrote it.
+    /// Checks everything that later code trusts. The hash in its name shows that a manifest is intact, but not who
+    /// wrote it.
     fn check(&self, bytes: &[u8], id: &str) -> anyhow::Result<()> {
         ensure!(self.id(bytes)? == id, "its time differs from its name");
         let mut names = HashSet::new();
@@ -211,8 +212,8 @@ impl std::fmt::Display for TableEntry {
     }
 }
 
-/// Returns the beginning of the name of a backup. It has no punctuation, so it is a valid file name on every system,
-/// and a fixed number of digits, so names sort by time.
+/// Returns the beginning of the name of a backup. It has no punctuation, so it is a valid file name on every system. It
+/// has a fixed number of digits, so names sort by time.
 pub(in crate::backup) fn name_of_time(instant: DateTime) -> String {
     seven_digits(instant).chars().filter(char::is_ascii_alphanumeric).collect()
 }

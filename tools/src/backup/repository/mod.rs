@@ -1,14 +1,14 @@
 //! A repository: the folder that stores backups, with their manifests and the chunks that they share.
-//! `docs/backup-format.md` describes it. This module must not know where snapshots come from.
+//! `docs/backup-format.md` describes the format. This module must not know where snapshots come from.
 //!
 //! Invariants:
 //!
 //! 1. A manifest is written after all its chunks are on disk. So an interrupted backup never looks complete, and the
-//!    next one reuses its chunks.
+//!    next backup reuses its chunks.
 //! 2. A chunk is removed after every manifest that references it, and only by a process that holds the exclusive lock.
 //! 3. Only the owner may read the files.
-//! 4. Others may have written anything into a repository: names are checked before they are used, and files are
-//!    accessed through `folder.rs`. Files without a name that Rowhouse assigns are neither read nor removed.
+//! 4. Other users may have written anything to a repository: names are checked before they are used, and files are
+//!    accessed through `folder.rs`. Files whose names Rowhouse does not assign are neither read nor removed.
 
 mod chunk;
 mod entity_bytes;
@@ -59,14 +59,14 @@ pub(super) struct Repository {
     chunks: Folder,
     manifests: Folder,
     lock: File,
-    /// The number of the next unfinished file, to keep their names distinct.
+    /// The number of the next unfinished file, which keeps the names of these files distinct.
     unfinished: AtomicU64,
 }
 
 #[derive(Debug)]
 pub(super) struct StoredChunk {
     pub(super) entry: ChunkEntry,
-    /// Whether this call stored it.
+    /// Whether this call stored the chunk.
     pub(super) is_new: bool,
 }
 
@@ -89,7 +89,7 @@ impl Repository {
         if is_empty || was_begun {
             create(path).with_context(|| format!("creating a repository in {}", path.display()))?;
         }
-        Self::open_or_advise(path, "pass a missing or empty folder to start a new one")
+        Self::open_or_advise(path, "pass a missing or empty folder to start a new repository")
     }
 
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
@@ -122,7 +122,7 @@ impl Repository {
         Ok(Self { root, chunks, manifests, lock, unfinished: AtomicU64::new(0) })
     }
 
-    /// Stores a chunk, unless it already exists. It is durable once [`Self::add`] has returned.
+    /// Stores a chunk, unless it already exists. The chunk is durable once [`Self::add`] has returned.
     pub(super) fn store(&self, content: &ChunkContent) -> anyhow::Result<StoredChunk> {
         let name = chunk::name(&content.bytes);
         let folder = self.chunks.folder_or_new(chunk_folder(&name))?;
@@ -158,8 +158,8 @@ impl Repository {
     pub(super) fn add(&self, manifest: &BackupManifest) -> anyhow::Result<String> {
         let what = || format!("adding the backup to {}", self.root.path_of("").display());
         let folders: HashSet<&str> = manifest.chunks().map(|entry| chunk_folder(&entry.sha256)).collect();
-        // Includes folders of chunks that already existed: the process that wrote them may have ended before it
-        // synced.
+        // Includes folders of chunks that already existed: the process that wrote these chunks may have exited before
+        // it synced the folders.
         for name in folders {
             if let Some(folder) = self.chunks.folder(name)? {
                 folder.sync().with_context(what)?;
@@ -199,11 +199,11 @@ impl Repository {
 
     /// Keeps the newest `count` backups, and removes the others and the chunks that no kept backup needs.
     ///
-    /// It may be interrupted at any point: the next call removes the rest. Returns an error, without removing
-    /// anything, if it would remove the new backup, or if a kept one cannot be read.
+    /// This may be interrupted at any point: the next call removes the rest. Returns an error, without removing
+    /// anything, if the new backup would be removed, or if a backup to be kept cannot be read.
     pub(super) fn remove_old(self, count: usize, made: &str) -> anyhow::Result<RemovedData> {
-        // Both locks are on the same file, so the shared one is released first. Another process in between is
-        // harmless.
+        // Both locks are on the same file, so the shared lock is released first. It is harmless if another process gets
+        // the lock in between.
         self.lock.unlock().context("unlocking the repository")?;
         wait_for(|| self.lock.try_lock()).with_context(|| {
             format!(
@@ -217,12 +217,12 @@ impl Repository {
         let old: Vec<String> = backups.drain(..old).collect();
         ensure!(
             backups.iter().any(|id| id == made),
-            "old backups were not removed: the new backup {made} is not among the newest {count}, because others \
+            "old backups were not removed: the new backup {made} is not among the newest {count}, because other backups \
              have later times. Perhaps the clock was set back; remove the others manually"
         );
         let mut needed = HashSet::new();
         for id in &backups {
-            // A backup that cannot be read may need any chunk, and cannot replace an old one.
+            // A backup that cannot be read may need any chunk, and cannot replace an older backup.
             let manifest = self.manifest(id).context("old backups were not removed")?;
             needed.extend(manifest.chunks().map(|entry| entry.sha256.clone()));
         }
@@ -337,7 +337,7 @@ mod tests {
         let error = repository.remove_old(2, &made).unwrap_err().to_string();
         assert!(error.contains(&made), "{error}");
         assert_eq!(open().backups().unwrap().len(), 3);
-        // A kept backup cannot be read: none is removed; otherwise, the damaged one would be the only one left.
+        // A backup to be kept cannot be read, so none is removed; otherwise, only the damaged backup would be left.
         let damaged = folder.path().join(MANIFESTS).join(format!("{}.json", later[0]));
         let intact = fs::read(&damaged).unwrap();
         fs::write(&damaged, "{}").unwrap();

@@ -1,4 +1,5 @@
-//! The names of the files in a repository. A name from a folder or a manifest is used only if it is one of these.
+//! The names of the files in a repository. A name from a folder or a manifest is used only if it matches one of these
+//! patterns.
 
 const UNFINISHED: &str = ".new";
 /// The length of a chunk name: the hexadecimal digits of its SHA-256.
@@ -23,13 +24,13 @@ pub(super) fn is_backup(id: &str) -> bool {
     id.len() == BACKUP.len() && id.bytes().zip(BACKUP).all(fits)
 }
 
-/// Returns the name of the incomplete file that will get this name.
+/// Returns the name for a file that is incomplete and will get the given name once it is complete.
 pub(super) fn unfinished(name: &str) -> String {
     format!("{name}{UNFINISHED}")
 }
 
-/// Returns true if this is the name of an incomplete file that was to get such a name. Between the name and the
-/// suffix, the writing process inserted its process ID and the number of the file.
+/// Returns true if this is the name of an incomplete file whose final name satisfies `is_finished`. Between the final
+/// name and the suffix, the writing process inserted its process ID and the number of the file.
 pub(super) fn is_unfinished(name: &str, is_finished: impl Fn(&str) -> bool) -> bool {
     let Some(name) = name.strip_suffix(UNFINISHED) else { return false };
     let is_numbers = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');

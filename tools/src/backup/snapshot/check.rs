@@ -31,8 +31,8 @@ pub(crate) fn check_snapshot(folder: &Path, is_quiet: bool) -> anyhow::Result<Sn
     run_blocking("checking", is_quiet, move |progress, stop| check(input, progress, stop))
 }
 
-/// Reads all of a snapshot. If the server cannot read its data, the snapshot ends, and the problem is reported in the
-/// server's words.
+/// Reads all of a snapshot. If the server cannot read its data, the snapshot ends early, and the problem is reported in
+/// the server's words.
 fn check(input: impl Read, progress: &Progress, stop: &AtomicBool) -> anyhow::Result<SnapshotCheck> {
     let mut checked = SnapshotCheck::default();
     match read(input, progress, stop, &mut checked) {

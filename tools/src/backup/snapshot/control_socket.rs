@@ -1,7 +1,7 @@
 //! The control socket in the data folder, for commands that need the process that has the folder open.
 //!
-//! The socket is a [`platform::local_socket`]: it belongs to the owner of the server, and only that user can connect.
-//! A request is one line. Currently, there is only one:
+//! The socket is a [`platform::local_socket`]: it belongs to the user who runs the server, and only that user can
+//! connect. A request is one line. Currently, there is only one kind of request:
 //!
 //! ```text
 //! rowhouse control 1 snapshot      answered by a snapshot, as `frames.rs` describes
@@ -10,7 +10,7 @@
 //! Invariants:
 //!
 //! 1. The process that holds the lock of the folder owns the socket. It replaces the socket of an earlier process.
-//! 2. A client that stops reading or goes away is disconnected, and its snapshot is released.
+//! 2. A client that stops reading is disconnected. When a client is disconnected, its snapshot is released.
 //! 3. The number of clients is bounded, and so is the length of a request.
 
 use super::frames::{send_failure, send_refusal, send_snapshot};
@@ -56,7 +56,7 @@ pub struct ControlSocket {
 /// The connected clients, each with a thread.
 #[derive(Debug, Default)]
 struct Clients {
-    /// Tells the threads to stop.
+    /// Set to make the threads stop.
     stop: AtomicBool,
     threads: Mutex<Threads>,
 }
@@ -65,7 +65,7 @@ struct Clients {
 struct Threads {
     /// Threads that send snapshots.
     serving: Vec<JoinHandle<()>>,
-    /// Threads that refuse a client because there are too many.
+    /// Threads that refuse a client because there are too many clients.
     refusing: Vec<JoinHandle<()>>,
 }
 
@@ -101,7 +101,8 @@ impl Clients {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Serves a client, refuses it if there are too many, or disconnects it if too many are being refused.
+    /// Serves a client, refuses it if there are too many clients, or disconnects it if too many clients are being
+    /// refused.
     fn add(self: &Arc<Self>, incoming: Incoming, snapshots: &Arc<dyn Snapshots>) -> io::Result<()> {
         let mut threads = self.threads();
         let Threads { serving, refusing } = &mut *threads;
@@ -156,8 +157,8 @@ fn serve(incoming: Incoming, snapshots: &dyn Snapshots, stop: &AtomicBool, is_re
             send_snapshot(&mut out, &*snapshot).map_err(|error| (error, out.into_parts().1.unwrap_or_default()))
         });
         if let Err((error, rest)) = sent {
-            // The buffered data comes first, so that the client finds the beginning of the message. A client that is
-            // gone does not get it.
+            // The buffered data is sent first, so that the client can find the beginning of the message. A client that
+            // has disconnected does not receive the message.
             let _ = plain().write_all(&rest).and_then(|()| send_failure(&mut plain(), &error));
             return Err(error.into());
         }
@@ -180,7 +181,7 @@ impl Write for ClientWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let began = clock::instant();
         loop {
-            // A client that reads slowly but steadily must not hold the snapshot, either.
+            // Even a client that reads slowly but steadily must not hold the snapshot for too long.
             if let Some(snapshot) = self.snapshot {
                 snapshot.check().map_err(io::Error::other)?;
             }

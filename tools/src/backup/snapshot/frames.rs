@@ -23,16 +23,16 @@ use std::fmt;
 use std::io::{self, Read, Write};
 use store::{Fault, Snapshot, SnapshotError};
 
-/// Entities are sent as soon as they reach this size, in bytes.
+/// Collected entities are sent as soon as their size reaches this number of bytes.
 const ENTITIES_BYTES: usize = 256 * 1024;
 /// The maximum size of a frame, which may exceed `ENTITIES_BYTES` by one entity.
 const FRAME_BYTES_MAX: usize = ENTITIES_BYTES + ENTITY_BYTES_MAX;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::backup) struct SnapshotHeader {
-    /// When it was taken, by the server's clock.
+    /// The time at which the snapshot was taken, by the server's clock.
     pub(in crate::backup) time: String,
-    /// The version of the program that took it.
+    /// The version of the program that took the snapshot.
     pub(in crate::backup) version: String,
     /// See [`store::SnapshotContents`], in ticks of 100 ns since 1601.
     pub(in crate::backup) last_stamp: i64,
@@ -148,7 +148,7 @@ impl<R: Read> FrameReader<R> {
         }
     }
 
-    /// Returns the next frame, or `None` after the end.
+    /// Returns the next frame, or `None` after the end of the snapshot.
     pub(in crate::backup) fn next(&mut self) -> anyhow::Result<Option<Frame>> {
         if self.is_at_end {
             return Ok(None);
@@ -170,7 +170,7 @@ impl<R: Read> FrameReader<R> {
             b'D' => return Err(DamagedData(String::from_utf8_lossy(&bytes).into_owned()).into()),
             b'X' => bail!("the server cannot provide a snapshot: {}", String::from_utf8_lossy(&bytes)),
             other => bail!(
-                "the server sent a frame of an unknown kind ({other}); its version may differ from the version of this command"
+                "the server sent a frame of an unknown kind ({other}); the versions of the server and of this command may differ"
             ),
         }))
     }

@@ -13,7 +13,7 @@ use store::{Embedded, EmbeddedOptions, OpenError, SnapshotError};
 
 /// Memory for cached blocks of the data folder, in bytes. It is small because a snapshot reads each block only once.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
-/// The timeout for the socket of a server that has locked the folder and is starting.
+/// How long to wait for the socket of a server that has locked the folder and is starting.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 const START_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -30,7 +30,8 @@ pub(in crate::backup) enum SnapshotSender {
 }
 
 impl SnapshotSender {
-    /// Ends the sender after its frames were processed with this result. An error of the sender makes the whole fail.
+    /// Finishes the sender after its frames were processed with the given result. An error of the sender is returned as
+    /// the result.
     pub(in crate::backup) fn finish<T>(self, result: anyhow::Result<T>) -> anyhow::Result<T> {
         match self {
             Self::Server => result,
@@ -45,7 +46,7 @@ impl SnapshotSender {
 
 /// Opens a snapshot of a data folder, whether or not a server has it open.
 pub(in crate::backup) fn open_snapshot(folder: &Path) -> anyhow::Result<IncomingSnapshot> {
-    // The engine would create a missing folder, which would hide a misspelled name.
+    // The engine would create a missing folder, so a misspelled name would go unnoticed.
     let exists = std::fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some());
     if !exists {
         bail!("there is no data folder at {}", folder.display());
@@ -71,7 +72,8 @@ pub(in crate::backup) fn open_snapshot(folder: &Path) -> anyhow::Result<Incoming
     }
 }
 
-/// Creates a snapshot of an engine in this process. It is sent through a pipe, as a server sends it through a socket.
+/// Creates a snapshot of an engine in this process. The snapshot is sent through a pipe, as a server sends it through a
+/// socket.
 fn from_engine(engine: Embedded) -> anyhow::Result<IncomingSnapshot> {
     let (input, output) = std::io::pipe().context("creating a pipe")?;
     let send = move || {

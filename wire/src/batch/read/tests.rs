@@ -1,4 +1,4 @@
-//! Parses batches as real clients send them, and malformed batches; nothing may panic.
+//! Tests the parsing of batches as real clients send them, and of malformed batches. No input may cause a panic.
 
 use super::*;
 use proptest::prelude::*;
@@ -255,8 +255,8 @@ proptest! {
         let _ = read("multipart/mixed; boundary=b", pieces.concat().as_bytes());
     }
 
-    /// The body of an operation is returned unchanged if it contains no delimiter, whatever line ends surround it. Only
-    /// a trailing CR is indistinguishable from the line break of the delimiter.
+    /// The body of an operation is returned unchanged if it contains no delimiter, whatever line endings surround it.
+    /// The only exception is a trailing CR, which is indistinguishable from the line break of the delimiter.
     #[test]
     fn bodies_come_out_as_they_went_in(bodies in proptest::collection::vec("[ -~\n\r\u{e9}]{0,30}", 1..5), line_end in "\r?\n") {
         prop_assume!(bodies.iter().all(|body| !body.contains("--c") && !body.contains("--b")));
@@ -276,7 +276,7 @@ proptest! {
     }
 }
 
-/// Creates a changeset of these parts, each starting at its first MIME header.
+/// Creates a changeset from the given parts, each of which starts at its first MIME header.
 fn batch_of(parts: &[&str]) -> String {
     let parts: Vec<_> = parts.iter().map(|part| ["--c\r\n", part, "\r\n"].concat()).collect();
     let parts = parts.concat();

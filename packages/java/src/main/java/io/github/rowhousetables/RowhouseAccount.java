@@ -26,7 +26,7 @@ public final class RowhouseAccount implements AutoCloseable {
         return key;
     }
 
-    /** Returns the address of the account's tables. */
+    /** Returns the URL of the account's tables. */
     public String endpoint() {
         return endpoint;
     }

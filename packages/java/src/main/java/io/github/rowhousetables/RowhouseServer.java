@@ -27,7 +27,7 @@ import java.util.regex.Pattern;
  * A server for tests that keeps everything in memory and listens on a free port of this machine.
  *
  * <p>The program is the file that the environment variable ROWHOUSE_BINARY names, or else {@code rowhouse} in PATH. It
- * stops when its standard input ends, so it never outlives this process.
+ * stops when its standard input is closed, so it never outlives this process.
  */
 public final class RowhouseServer implements AutoCloseable {
     private static final int LOG_LINES_MAX = 1000;
@@ -63,7 +63,7 @@ public final class RowhouseServer implements AutoCloseable {
     }
 
     /**
-     * Starts a separate server with these options for {@code rowhouse serve}.
+     * Starts a separate server with the given options for {@code rowhouse serve}.
      *
      * @throws IllegalStateException if the server cannot be started; the message contains the reason
      */
@@ -78,7 +78,7 @@ public final class RowhouseServer implements AutoCloseable {
         ProcessBuilder builder = new ProcessBuilder(command);
         // ROWHOUSE_ variables may be set for a developer's other server.
         builder.environment().keySet().removeIf(name -> name.startsWith("ROWHOUSE_"));
-        // Not an option, so that an option can override the port.
+        // The port is set in a variable instead of an option, so that an option can override it.
         builder.environment().put("ROWHOUSE_LISTEN", "127.0.0.1:0");
         try {
             process = builder.start();
@@ -128,7 +128,7 @@ public final class RowhouseServer implements AutoCloseable {
      * Sends a request to the test controls (docs/test-controls.md), such as PUT /test/clock, and returns the response
      * body.
      *
-     * @throws IllegalStateException if the server refuses the request or has ended
+     * @throws IllegalStateException if the server refuses the request or has stopped
      */
     public String control(String method, String path, String body) {
         HttpResponse<String> response = send(method, path, body);
@@ -138,7 +138,7 @@ public final class RowhouseServer implements AutoCloseable {
         return response.body();
     }
 
-    /** Returns the end of the server's log. */
+    /** Returns the last part of the server's log. */
     public String log() {
         synchronized (log) {
             return String.join("\n", log);

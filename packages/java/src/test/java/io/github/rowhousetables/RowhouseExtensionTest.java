@@ -37,7 +37,7 @@ class RowhouseExtensionTest {
         assertEquals(root + name, account.endpoint());
         assertTrue(account.connectionString().contains("AccountName=" + name + ";AccountKey=" + account.key() + ";"));
         assertTrue(assertThrows(IllegalStateException.class, () -> make(server, name)).getMessage().contains("was refused"));
-        // The accounts of earlier tests were deleted, so their names are free.
+        // The accounts of earlier tests were deleted, so their names are available.
         SEEN.forEach(earlier -> make(server, earlier));
         SEEN.forEach(earlier -> server.control("DELETE", "/test/accounts/" + earlier, ""));
         assertTrue(SEEN.add(name));
@@ -74,12 +74,12 @@ class RowhouseExtensionTest {
         String wrong = "ROWHOUSE_BINARY names a file that does not exist: /nonexistent/program";
         for (Map.Entry<String, String> binary : Map.of("", missing, "/nonexistent/program", wrong).entrySet()) {
             String printed = runWithout(folder, binary.getKey());
-            // It ends JUnit's message, once for each test.
+            // The text ends JUnit's message, once for each test.
             assertEquals(2, printed.split("\\]: " + binary.getValue() + "\\R", -1).length - 1, printed);
         }
     }
 
-    /** Runs another class without the program and returns the output. */
+    /** Runs a class in a process that has no access to the program, and returns the output. */
     private static String runWithout(Path folder, String binary) throws Exception {
         Path output = folder.resolve("output");
         String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
@@ -93,7 +93,7 @@ class RowhouseExtensionTest {
         return printed;
     }
 
-    /** Fails in a separate process; surefire does not run nested classes. */
+    /** Fails in the separate process. Surefire itself does not run nested classes. */
     @ExtendWith(RowhouseExtension.class)
     static class WithoutProgram {
         @RepeatedTest(2)
