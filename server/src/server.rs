@@ -118,7 +118,7 @@ impl<E: Engine> Server<E> {
             Some(oauth) => Some(OAuth::start(oauth).await?),
         };
         let analytics = settings.has_analytics.then(|| {
-            engine.set_fresh_properties(ServiceProperties::with_hourly_metrics());
+            engine.set_default_properties(ServiceProperties::with_hourly_metrics());
             let clock_moves = settings.test_clock.as_ref().map(TestClock::moves);
             let has_secondary = settings.secondary == Secondary::Mirror;
             Arc::new(Analytics::new(has_secondary, Arc::clone(&settings.clock), clock_moves))

@@ -45,13 +45,13 @@ impl States {
 
     pub(crate) fn restore(&self, snapshot: &Snapshot) -> Result<(), Error> {
         let (data, _) = self.memory()?;
-        data.return_to(&snapshot.0);
+        data.restore(&snapshot.0);
         Ok(())
     }
 
     pub(crate) fn reset(&self) -> Result<(), Error> {
         let (data, Snapshot(initial)) = self.memory()?;
-        data.begin_again(initial);
+        data.reset_to(initial);
         Ok(())
     }
 

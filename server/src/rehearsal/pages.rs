@@ -12,7 +12,7 @@ use super::{LOG, Rehearsal};
 use model::limits::REHEARSAL_EMPTY_PAGES_MAX;
 use model::{EntityView, KeyRange, Position};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use store::{Engine, EntitySink, Intake, ReadError, Scan, ScanEnd, TableKey};
+use store::{Engine, EntitySink, ReadError, Scan, ScanEnd, SinkDecision, TableKey};
 use tracing::debug;
 
 /// The maximum number of times a page is halved: the shortest of 1,000 entities is a page of one.
@@ -51,7 +51,7 @@ impl Rehearsal {
         };
         debug!(
             target: LOG,
-            table = %table.name, is_empty, taken = end.taken, has_token = next.is_some(), "the page is a rehearsed one"
+            table = %table.name, is_empty, taken = end.accepted, has_token = next.is_some(), "the page is a rehearsed one"
         );
         Ok((sink.inner, ScanEnd { next, ..end }))
     }
@@ -155,14 +155,14 @@ impl LastTaken {
 }
 
 impl<S: EntitySink> EntitySink for PageSink<S> {
-    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
         let partition = &*entity.key.partition;
         let is_other = self.last_taken.as_ref().is_some_and(|last| last.partition != partition);
         if self.is_closed || (is_other && self.boundaries.begins(partition)) {
-            return Intake::Refused;
+            return SinkDecision::Refused;
         }
         let intake = self.inner.entity(entity);
-        if intake != Intake::Refused {
+        if intake != SinkDecision::Refused {
             let last = self.last_taken.get_or_insert_default();
             if last.partition != partition {
                 last.partition.replace_range(.., partition);

@@ -242,14 +242,14 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         };
         // A metrics table may not exist yet.
         if table.name.is_metrics_table() && self.engine.table(&table).await?.is_none() {
-            return Ok((sink, ScanEnd { next: None, examined: 0, taken: 0 }));
+            return Ok((sink, ScanEnd { next: None, examined: 0, accepted: 0 }));
         }
         let (sink, end) = match self.rehearsal {
             None => step("scan", pin!(self.engine.scan(&table, scan, sink))).await?,
             // Boxed, so that the future of every request does not reserve space for it.
             Some(rehearsal) => step("scan", Box::pin(rehearsal.scan(self.engine, &table, scan, sink)).as_mut()).await?,
         };
-        self.count_read(end.examined, end.taken);
+        self.count_read(end.examined, end.accepted);
         if let Some(admitted) = admitted {
             admitted.examined(end.examined);
         }

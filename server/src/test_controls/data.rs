@@ -35,16 +35,16 @@ impl TestData {
     }
 
     /// Returns to a checkpoint. The clock does not change, and request counting continues.
-    pub fn return_to(&self, checkpoint: &MemoryCheckpoint) {
-        self.engine.return_to(checkpoint);
+    pub fn restore(&self, checkpoint: &MemoryCheckpoint) {
+        self.engine.restore(checkpoint);
         self.forget_changes(None);
     }
 
     /// Returns to a checkpoint as if nothing had happened since, and resets the clock to the operating system's.
-    pub fn begin_again(&self, checkpoint: &MemoryCheckpoint) {
+    pub fn reset_to(&self, checkpoint: &MemoryCheckpoint) {
         // The clock is reset first, so that writes after the return have the right time.
         self.clock.reset();
-        self.engine.begin_again(checkpoint);
+        self.engine.reset_to(checkpoint);
         self.forget_changes(None);
         self.forget_requests(None);
     }

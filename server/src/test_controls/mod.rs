@@ -200,7 +200,7 @@ impl TestControls {
     pub(crate) fn restore(&self, snapshot: &str) -> Result<(), ControlError> {
         let made = self.made();
         let kept = number_of(snapshot).and_then(|number| made.snapshots.get(&number));
-        self.data.return_to(kept.ok_or_else(|| no_snapshot(snapshot))?);
+        self.data.restore(kept.ok_or_else(|| no_snapshot(snapshot))?);
         Ok(())
     }
 
@@ -215,7 +215,7 @@ impl TestControls {
         let (state, accounts) = &self.initial;
         // The accounts are reset first, so that no request writes to an account that no longer exists.
         self.accounts.replace(Accounts::clone(accounts));
-        self.data.begin_again(state);
+        self.data.reset_to(state);
         made.accounts.clear();
         let snapshots = std::mem::take(&mut made.snapshots);
         drop(made);

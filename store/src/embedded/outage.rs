@@ -51,7 +51,7 @@ impl Outage {
         // Also set this before the attempt, so that the next one is due after a pause even if this one panics.
         self.next_attempt = monotonic::now() + ATTEMPT_PAUSE;
         let attempt = match shared.folder().probe() {
-            Ok(()) => shared.open_again(&mut self.acknowledged).map_err(|error| error.to_string()),
+            Ok(()) => shared.reopen(&mut self.acknowledged).map_err(|error| error.to_string()),
             Err(error) => Err(format!("the disk does not accept writes: {error}")),
         };
         self.next_attempt = monotonic::now() + ATTEMPT_PAUSE;

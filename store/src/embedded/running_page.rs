@@ -1,7 +1,7 @@
 //! A page of entities that is being read: the state that a scan keeps while it waits for its next turn.
 
 use super::layout::{self, TableId};
-use super::scans::Place;
+use super::scans::ScanSlot;
 use super::state::{EmbeddedState, View, read_fault};
 use super::storage::Storage;
 use crate::cancellation::Cancellation;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use std::vec;
 
-/// The number of entities read between two checks whether the place must be given up.
+/// The number of entities read between two checks whether the slot must be given up.
 const ENTITIES_BETWEEN_CHECKS: u32 = 64;
 
 pub(super) struct RunningPage<S> {
@@ -33,7 +33,7 @@ pub(super) struct RunningPage<S> {
     shared: Arc<EmbeddedState>,
 }
 
-/// The state of a page when it gives up its place.
+/// The state of a page when it gives up its slot.
 pub(super) enum Step<S> {
     Finished(S, ScanEnd),
     /// Others wait; the page resumes later.
@@ -59,13 +59,13 @@ impl<S: EntitySink> RunningPage<S> {
         Ok(Self { page, deadline, id, ranges, held, last_key, entries, snapshot, storage, shared })
     }
 
-    /// Reads until the page is finished or its place must be given up. It must not run on a thread that also runs other
+    /// Reads until the page is finished or its slot must be given up. It must not run on a thread that also runs other
     /// tasks.
-    pub(super) fn run(mut self, place: &Place) -> Result<Step<S>, ReadError> {
+    pub(super) fn run(mut self, slot: &ScanSlot) -> Result<Step<S>, ReadError> {
         let mut until_check = ENTITIES_BETWEEN_CHECKS;
         while let Some((full_key, record)) = self.next()? {
             if until_check == 0 {
-                if place.is_over() {
+                if slot.must_yield() {
                     self.held = Some((full_key, record));
                     return Ok(Step::Paused(Box::new(self)));
                 }

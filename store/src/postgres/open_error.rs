@@ -120,7 +120,7 @@ impl StoreError {
     }
 
     /// Returns whether retrying may help: the database may still be starting, or not all its nodes may have been added.
-    pub(super) fn may_pass(&self) -> bool {
+    pub(super) fn is_transient(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::NoWorkers { .. })
     }
 }

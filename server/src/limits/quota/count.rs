@@ -14,7 +14,7 @@ use model::{AccountName, EntityView, KeyRange, TableName};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Engine, EntitySink, Fault, Intake, ReadError, Scan, TableKey, TablePages};
+use store::{Engine, EntitySink, Fault, ReadError, Scan, SinkDecision, TableKey, TablePages};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
@@ -175,10 +175,10 @@ async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -
 struct ContentSum(ContentSize);
 
 impl EntitySink for ContentSum {
-    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
         let bytes = entity_bytes(&entity.key.partition, &entity.key.row, entity.record.record_bytes());
         self.0.add(ContentSize { entities: 1, bytes });
-        Intake::Taken
+        SinkDecision::Accepted
     }
 }
 
