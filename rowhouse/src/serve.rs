@@ -236,7 +236,7 @@ async fn asked_to_stop(signal: impl Future<Output = ()>, input: Option<StandardI
 
 /// Loads the initial tables, and returns the engine.
 async fn seed<E: Engine>(engine: E, folder: &Path, config: &Config) -> anyhow::Result<E> {
-    let account = config.accounts.first().context("there is no account to load --seed into")?;
+    let account = config.accounts.first_by_name().context("there is no account to load --seed into")?;
     let is_kept = !matches!(config.storage, Storage::Memory);
     let (engine, seeded) = import::seed(engine, folder, account, is_kept).await?;
     let folder = folder.display();

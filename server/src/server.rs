@@ -107,7 +107,7 @@ impl<E: Engine> Server<E> {
         if let Some(files) = settings.account_file {
             if settings.test_controls.is_some() {
                 // A reset by a test restores the accounts from the start.
-                reload::keep("accounts", &files)?;
+                reload::ignore_changes("accounts", &files)?;
             } else {
                 follow_accounts(files, settings.check_accounts, Arc::clone(&accounts))?;
             }
@@ -153,7 +153,7 @@ impl<E: Engine> Server<E> {
                 TestControls::new(endpoint, test_data(&service, clock, engine), Arc::clone(&service.accounts))
             };
             let test_controls = settings.test_controls.map(controls);
-            admin.serve(Arc::clone(&service) as Arc<dyn ObservedService>, test_controls);
+            admin.set_serving(Arc::clone(&service) as Arc<dyn ObservedService>, test_controls);
         }
         let (connections_max, per_address_max) = (settings.connections_max, settings.connections_per_address_max);
         let connections = ConnectionRegistry::new(connections_max, per_address_max, Arc::clone(&observers.connections));
@@ -200,7 +200,7 @@ impl<E: Engine> Server<E> {
             tracer.stop(Duration::from_secs(TRACE_SHUTDOWN_SECONDS_MAX)).await;
         }
         closed?;
-        service.failure_log.count_left_out();
+        service.failure_log.log_suppressed();
         info!("stopped");
         Ok(())
     }

@@ -43,7 +43,7 @@ struct Environment {
 /// Runs the server and the programs until SIGTERM, Ctrl-C, or the end of one of the programs.
 pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::parse_from(["rowhouse azurite"]);
-    let Translation { serve, blob, queue, location, log_file, takes_unverified_tokens, mut remarks } =
+    let Translation { serve, blob, queue, location, log_file, accepts_unverified_tokens, mut remarks } =
         Translation::new(args, environment.serve)?;
     let of_emulator = std::env::var(ACCOUNTS_VARIABLE).ok().filter(|text| !text.is_empty());
     let accounts = of_emulator.clone().or_else(config::account_keys);
@@ -55,7 +55,7 @@ pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
     let mut config = Config::new(serve, keys)?.with_password();
     config.log_file = log_file;
     config.names_emulator_version = true;
-    if takes_unverified_tokens {
+    if accepts_unverified_tokens {
         ensure!(
             config.oauth.is_none(),
             "--oauth basic accepts tokens from any issuer and cannot be combined with [oauth] in the file: remove one of them"

@@ -20,7 +20,7 @@ pub(super) struct Translation {
     /// The data folder for all services, which must exist; `None` for the current folder, or without any data on disk.
     pub(super) location: Option<PathBuf>,
     pub(super) log_file: Option<PathBuf>,
-    pub(super) takes_unverified_tokens: bool,
+    pub(super) accepts_unverified_tokens: bool,
     pub(super) remarks: Vec<Remark>,
 }
 
@@ -62,7 +62,7 @@ impl Translation {
             blob: blob(&args),
             queue: queue(&args),
             log_file: args.debug.clone(),
-            takes_unverified_tokens: args.oauth.is_some(),
+            accepts_unverified_tokens: args.oauth.is_some(),
             remarks: without_effect(&args).into_iter().collect(),
             location: args.location,
         })
@@ -229,7 +229,7 @@ mod tests {
             joined(&secure.blob),
             "--blobPort 0 --blobKeepAliveTimeout 3 --debug log --oauth basic --cert c.pem --key k.pem --silent --loose"
         );
-        assert!(secure.takes_unverified_tokens && secure.log_file.is_some());
+        assert!(secure.accepts_unverified_tokens && secure.log_file.is_some());
         assert_eq!(secure.remarks, [Remark::Information("no effect on tables: --loose".into())]);
     }
 

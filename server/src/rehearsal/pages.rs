@@ -45,7 +45,7 @@ impl Rehearsal {
         };
         let (sink, end) = engine.scan(table, scan, sink).await?;
         let next = if is_empty {
-            end.next.map(|next| from.as_ref().and_then(following).unwrap_or(next))
+            end.next.map(|next| from.as_ref().and_then(position_after).unwrap_or(next))
         } else {
             self.next_of_page(end.next, sink.last_taken.as_ref(), last.as_ref())
         };
@@ -60,11 +60,11 @@ impl Rehearsal {
     fn next_of_page(
         &self,
         next: Option<Position>,
-        last_taken: Option<&LastTaken>,
+        last_taken: Option<&LastAccepted>,
         last: Option<&KeyRange>,
     ) -> Option<Position> {
         let share = self.settings.empty_pages;
-        let after = last_taken.filter(|_| !share.is_none()).map(LastTaken::following);
+        let after = last_taken.filter(|_| !share.is_none()).map(LastAccepted::position_after);
         match (next, after) {
             (Some(next), None) => Some(next),
             (Some(_), Some(after)) => Some(after),
@@ -107,7 +107,7 @@ fn marks(position: &Position) -> usize {
 }
 
 /// Returns the position after this one and before the next entity, or `None` if this may be the position of an entity.
-fn following(position: &Position) -> Option<Position> {
+fn position_after(position: &Position) -> Option<Position> {
     let keys = position.keys().filter(|_| marks(position) > 0)?;
     Some(Position::new(&keys.partition, &format!("{}{AFTER}", keys.row)))
 }
@@ -138,18 +138,18 @@ struct PageSink<S> {
     /// Whether the page accepts no entity.
     is_closed: bool,
     boundaries: PartitionBoundaries,
-    last_taken: Option<LastTaken>,
+    last_taken: Option<LastAccepted>,
 }
 
 /// The keys of the entity that was accepted last.
 #[derive(Debug, Default)]
-struct LastTaken {
+struct LastAccepted {
     partition: String,
     row: String,
 }
 
-impl LastTaken {
-    fn following(&self) -> Position {
+impl LastAccepted {
+    fn position_after(&self) -> Position {
         Position::new(&self.partition, &format!("{}{AFTER}", self.row))
     }
 }
