@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 const PATH: &str = "docs/configuration.md";
 
-const BEGINNING: &str = "\
+const INTRODUCTION: &str = "\
 # Configuration
 
 <!-- Written by a test from the options of the program: UPDATE_DOCS=1 cargo test -p rowhouse-tables reference -->
@@ -26,7 +26,7 @@ server reports it and does not start.
 
 ";
 
-const FURTHER: &str = "
+const VARIABLES_SECTION: &str = "
 ## Variables without an option
 
 These hold secrets, which do not belong on a command line, or are set by the environment:
@@ -54,7 +54,7 @@ fn render() -> String {
     for arg in serve.get_arguments() {
         option(&mut text, arg, true);
     }
-    text.push_str(FURTHER);
+    text.push_str(VARIABLES_SECTION);
     text.push_str("\n## Other commands\n\n");
     text.push_str("`rowhouse COMMAND --help` shows examples; `rowhouse man COMMAND` prints the manual page.\n");
     for (words, command) in all.iter().filter(|(words, _)| words != "rowhouse" && words != "rowhouse serve") {
@@ -63,7 +63,7 @@ fn render() -> String {
             option(&mut text, arg, false);
         }
     }
-    format!("{BEGINNING}{}{text}", index(&text))
+    format!("{INTRODUCTION}{}{text}", index(&text))
 }
 
 /// Returns a table of links: one row for each section, with its options or commands.
