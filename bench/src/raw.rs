@@ -129,7 +129,7 @@ impl EngineRun {
                 loop {
                     let began = Instant::now();
                     let entities = bench.operation(workload, &mut random, &mut from).await?;
-                    tally.succeeded(entities, began.elapsed());
+                    tally.count_success(entities, began.elapsed());
                     if Instant::now() >= until {
                         return anyhow::Ok(tally);
                     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory, MemoryCheckpoints, Postgres};
 use tokio::net::TcpListener;
 use tools::backup::ControlSocket;
-use tools::import::{self, Seeded};
+use tools::import::{self, SeedSummary};
 use tools::stop_signal;
 use tracing::{info, warn};
 
@@ -239,7 +239,7 @@ async fn seed<E: Engine>(engine: E, folder: &Path, config: &Config) -> anyhow::R
     let folder = folder.display();
     match seeded {
         None => info!("nothing was loaded from {folder} (--seed), because the account '{account}' already has tables"),
-        Some(Seeded { tables, entities }) => {
+        Some(SeedSummary { tables, entities }) => {
             info!(tables, entities, "the account '{account}' starts with the tables from {folder} (--seed)");
         }
     }
