@@ -132,7 +132,7 @@ mod tests {
         let engine = Memory::new(SystemClock);
         let (key, account) = (AccountKey::parse(KEY).unwrap(), AccountName::new("orchardacct").unwrap());
         let table = TableKey { account, name: TableName::new("harvest").unwrap() };
-        let unknown = "the table has no stored access policy with the id of the signature";
+        let unknown = "the table has no stored access policy with the identifier in the signature";
         assert_eq!(scope(&engine, "orchardacct", &key, "pol").await, Err(unknown.to_owned()), "there is no table");
         engine.create_table(&table).await.unwrap();
         assert_eq!(scope(&engine, "orchardacct", &key, "pol").await, Err(unknown.to_owned()));
