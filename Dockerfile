@@ -15,7 +15,8 @@ FROM scratch
 # Required for HTTPS connections to the issuers of bearer tokens and to other services.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /source/target/dist/rowhouse /usr/bin/rowhouse
-# Tools that start the emulator run a program with this name. It behaves like `rowhouse azurite`, which serves only tables here.
+# Tools that start the emulator run a program with this name. It behaves like `rowhouse azurite`; in this image, it
+# serves only tables.
 COPY --from=build /links/ /usr/bin/
 # A volume inherits the owner of the folder that it covers.
 COPY --from=build --chown=10002:10002 /empty /data
@@ -25,9 +26,9 @@ USER 10002:10002
 # Without --store, the data is in /data/rowhouse-data.
 WORKDIR /data
 VOLUME /data
-# A container's loopback address is unreachable from outside, so the server listens on all addresses. It then starts only with
-# configured accounts, and with TLS or an explicit flag; nothing in this image weakens this protection.
-# The admin listener, which the health check uses, stays inside the container by default.
+# A container's loopback address is unreachable from outside, so the server listens on all addresses. It then starts
+# only with configured accounts, and with TLS or an explicit flag; nothing in this image weakens this protection. The
+# admin listener, which the health check uses, stays inside the container by default.
 ENV ROWHOUSE_LISTEN=0.0.0.0:10002 ROWHOUSE_ADMIN=127.0.0.1:10003
 EXPOSE 10002
 STOPSIGNAL SIGTERM

@@ -201,6 +201,36 @@ cargo fmt --all -- --check
 cargo fmt --manifest-path fuzz/Cargo.toml -- --check
 cargo fmt --manifest-path conformance/rust/Cargo.toml -- --check
 
+begin "commit subjects"
+scripts/commits.sh
+mkdir -p "$scratch/history/scripts"
+cp scripts/commits.sh "$scratch/history/scripts"
+git init --quiet "$scratch/history"
+for subject in "Added a rule" "A rule is there" "Add a rule." "Add a rule that no client can read in a list, since its subject is too long"; do
+    git -C "$scratch/history" -c user.name=test -c user.email=test@example.com commit --quiet --allow-empty -m "$subject"
+    if "$scratch/history/scripts/commits.sh" -1 >/dev/null; then echo "accepted as a subject: $subject"; exit 1; fi
+done
+passed=$((passed + 5))
+
+begin "prose"
+if has go; then
+    scripts/prose.sh
+    # In two pieces, so that the rules do not find it here.
+    echo "// The loop begins a""new." >"$scratch/phrases.rs"
+    if scripts/prose.sh "$scratch/phrases.rs" >/dev/null; then echo "the rules found nothing in a bad sentence"; exit 1; fi
+    passed=$((passed + 2))
+else
+    skip "Go, to build Vale, which checks the prose"
+fi
+
+begin "documentation as a site"
+if has python3; then
+    scripts/docs.sh
+    passed=$((passed + 1))
+else
+    skip "python3"
+fi
+
 begin "lints"
 cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 

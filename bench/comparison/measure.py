@@ -26,7 +26,7 @@ from collections import Counter
 from pathlib import Path
 
 from machine import LOAD_PER_PROCESSOR_MAX, load_average, processors, wait_until_quiet
-from programs import Connection, Ended, Server, emulator, folder_mib, rowhouse
+from programs import Connection, ProgramFailed, Server, emulator, folder_mib, rowhouse
 
 # Reads precede writes, and the filter precedes inserts, because inserts change the number of entities that the filter
 # selects.
@@ -67,8 +67,8 @@ class Comparison:
             run = subprocess.run(command, capture_output=True, text=True, timeout=limit)
         except subprocess.TimeoutExpired:
             return {"outcome": f"timed out after {limit:.0f} s"}
-        if server.end() is not None:
-            return {"outcome": f"the program exited with {server.end()}"}
+        if server.exit_status() is not None:
+            return {"outcome": f"the program exited with {server.exit_status()}"}
         if not run.stdout:
             return {"outcome": run.stderr.strip()[:300]}
         report = json.loads(run.stdout)
@@ -94,7 +94,7 @@ class Comparison:
             return
         lines = (self.folder / f"{server.program.name}.log").read_text(errors="replace").splitlines()
         words = next((line.strip() for line in reversed(lines) if "error" in line.lower()), "")
-        phase["outcome"] += f", then it exited with {server.end()}" + (f" ({words[:120]})" if words else "")
+        phase["outcome"] += f", then it exited with {server.exit_status()}" + (f" ({words[:120]})" if words else "")
 
     def load(self, server, entities, run):
         """Fills the table. Returns True if all entities were written."""
@@ -115,7 +115,7 @@ class Comparison:
         for _ in range(self.args.rounds):
             for run, server in loaded:
                 measured = rounds[run["program"]]
-                if server.end() is None and not any("outcome" in one for one in measured):
+                if server.exit_status() is None and not any("outcome" in one for one in measured):
                     measured.append(self.bench(server, run["entities"], workload, connections, self.args.seconds))
         for run, _ in loaded:
             if measured := rounds[run["program"]]:
@@ -136,7 +136,7 @@ class Comparison:
             for workload, connections in READS + WRITES:
                 self.phase(loaded, workload, connections)
             for run, server, folder, is_loaded in runs:
-                if is_loaded and server.end() is None:
+                if is_loaded and server.exit_status() is None:
                     run["peak_mib"] = server.memory_mib()[1]
                     if folder is not None:
                         self.restart(run, server, folder)
@@ -154,7 +154,7 @@ class Comparison:
         try:
             with self.start(server.program, folder) as again:
                 run["start_ms"] = round(again.start_seconds * 1000)
-        except Ended as ended:
+        except ProgramFailed as ended:
             run["start_outcome"] = str(ended)
 
     def empty(self, program):
@@ -174,7 +174,7 @@ class Comparison:
         with self.start(program, folder) as server:
             status, _, body = Connection(server.port).request("POST", "/Tables", body={"TableName": "Kept"})
             if status != 204:
-                raise Ended(f"creating a table returned {status}: {body[:300]}")
+                raise ProgramFailed(f"creating a table returned {status}: {body[:300]}")
             threads = [
                 threading.Thread(target=insert_until_killed, args=(server.port, f"p{number}", keys))
                 for number, keys in enumerate(acknowledged)
@@ -202,7 +202,7 @@ class Comparison:
         for index in range(self.args.kills):
             try:
                 results.append(self.kill(program, index))
-            except Ended as ended:
+            except ProgramFailed as ended:
                 results.append({"outcome": str(ended)})
             note(f"{program.name}: kill -9: {results[-1]}")
         return results

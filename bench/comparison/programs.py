@@ -28,7 +28,7 @@ REST_SHARE = 0.05
 REST_SAMPLE_SECONDS = 0.5
 
 
-class Ended(Exception):
+class ProgramFailed(Exception):
     """The program has exited or does not respond."""
 
 
@@ -99,7 +99,7 @@ class Connection:
             if status == 404:
                 return None
             if status != 200:
-                raise Ended(f"a query returned {status}")
+                raise ProgramFailed(f"a query returned {status}")
             found.update((entity["PartitionKey"], entity["RowKey"]) for entity in json.loads(body)["value"])
             names = ("NextPartitionKey", "NextRowKey")
             tokens = [(name, headers.get(f"x-ms-continuation-{name}")) for name in names]
@@ -143,18 +143,18 @@ class Server:
                 status, _, body = Connection(self.port).request("GET", "/Tables")
             except OSError:
                 if time.monotonic() - began > START_SECONDS_MAX:
-                    raise Ended(f"it did not respond within {START_SECONDS_MAX} s") from None
+                    raise ProgramFailed(f"it did not respond within {START_SECONDS_MAX} s") from None
                 time.sleep(0.002)
                 continue
             if status != 200:
-                raise Ended(f"listing the tables returned {status}: {body[:300]}")
+                raise ProgramFailed(f"listing the tables returned {status}: {body[:300]}")
             return
 
     @property
     def endpoint(self):
         return f"http://127.0.0.1:{self.port}/{ACCOUNT}"
 
-    def end(self):
+    def exit_status(self):
         """Returns how the program exited, or None while it runs."""
         code = self.child.poll()
         if code is None:
@@ -162,8 +162,8 @@ class Server:
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
 
     def check(self):
-        if self.end() is not None:
-            raise Ended(f"the program exited with {self.end()}")
+        if self.exit_status() is not None:
+            raise ProgramFailed(f"the program exited with {self.exit_status()}")
 
     def kill(self):
         self.child.kill()

@@ -196,13 +196,13 @@ async fn run(
     let mut tasks = JoinSet::new();
     let opening = Arc::new(Semaphore::new(OPENED_AT_A_TIME));
     for seed in 1..=background.idle as u64 {
-        tasks.spawn(idle(signer.clone(), Arc::clone(&opening), Arc::clone(&counts), seed));
+        tasks.spawn(keep_idle(signer.clone(), Arc::clone(&opening), Arc::clone(&counts), seed));
     }
     for _ in 0..background.slow_readers {
         tasks.spawn(read_slowly(signer.clone(), table.clone(), Arc::clone(&counts)));
     }
     for _ in 0..background.scans {
-        tasks.spawn(scan(signer.clone(), table.clone(), Arc::clone(&counts)));
+        tasks.spawn(scan_repeatedly(signer.clone(), table.clone(), Arc::clone(&counts)));
     }
     while !is_stopping.load(Ordering::Relaxed) {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -211,7 +211,7 @@ async fn run(
 }
 
 /// Keeps a connection open. A lost connection is not reopened, so it shows in the report.
-async fn idle(mut signer: Signer, opening: Arc<Semaphore>, counts: Arc<Counts>, seed: u64) {
+async fn keep_idle(mut signer: Signer, opening: Arc<Semaphore>, counts: Arc<Counts>, seed: u64) {
     let mut random = Rng::with_seed(seed);
     let mut request = Vec::new();
     let permit = opening.acquire().await;
@@ -255,7 +255,7 @@ async fn read_slowly(mut signer: Signer, table: String, counts: Arc<Counts>) {
 }
 
 /// Repeatedly scans a table, page by page, with a filter that matches nothing.
-async fn scan(mut signer: Signer, table: String, counts: Arc<Counts>) {
+async fn scan_repeatedly(mut signer: Signer, table: String, counts: Arc<Counts>) {
     let path = format!("/{table}()");
     let filter = format!("?$filter={}", utf8_percent_encode(EMPTY_FILTER, NON_ALPHANUMERIC));
     let (mut open, mut is_known, mut request) = (None, false, Vec::new());

@@ -14,7 +14,7 @@ pub(crate) enum Budget {
 
 impl Budget {
     /// Returns true if a ratio is within the budget, or `None` if there is no budget.
-    pub(crate) fn is_kept(self, ratio: f64) -> Option<bool> {
+    pub(crate) fn is_met(self, ratio: f64) -> Option<bool> {
         match self {
             Self::AtMost(bound) => Some(ratio <= bound),
             Self::AtLeast(bound) => Some(ratio >= bound),
@@ -63,7 +63,7 @@ mod tests {
             (Budget::AtLeast(0.5), 0.4, Some(false)),
             (Budget::None, 9.0, None),
         ] {
-            assert_eq!(budget.is_kept(ratio), kept, "{budget} {ratio}");
+            assert_eq!(budget.is_met(ratio), kept, "{budget} {ratio}");
         }
     }
 }

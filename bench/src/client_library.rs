@@ -13,13 +13,13 @@ mod sample;
 use crate::budget::{Budget, median};
 use crate::child::{Server, serve, server_binary, temporary_folder};
 use crate::dataset::{Dataset, PER_PARTITION_DEFAULT};
-use crate::process::{Process, Resident};
+use crate::process::{Process, ResidentMemory};
 use crate::report::{as_f64, mebibytes};
 use crate::request::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 use crate::row::{Row, show, show_heading};
 use crate::workload::BATCH_ENTITIES;
 use anyhow::{Context, ensure};
-use bare::Bare;
+use bare::BareClient;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use client::{Credential, Endpoint, Table, TableService};
@@ -126,7 +126,7 @@ async fn bulk_load(table: &Table, entities: u64) -> anyhow::Result<Vec<Row>> {
     let report = bulk.finish().await;
     let (cpu, time, late) = (process.cpu()?.saturating_sub(cpu), began.elapsed(), process.resident()?);
     ensure!(report.written == entities, "{} entities were not written: {:?}", report.failed, report.failures.first());
-    let early: Resident = early.context("the load was too short to measure its early memory")?;
+    let early: ResidentMemory = early.context("the load was too short to measure its early memory")?;
     let line = format!("bulk load of {entities}");
     let row = |figure, reference, values, budget| Row::new((&line, figure, reference), values, budget);
     Ok(vec![
@@ -150,7 +150,7 @@ async fn bulk_load(table: &Table, entities: u64) -> anyhow::Result<Vec<Row>> {
 /// The library and the bare client, on one table.
 struct Comparison {
     table: Table,
-    bare: Bare,
+    bare: BareClient,
     sample: Sample,
     numbers: Arc<AtomicU64>,
     time: Duration,
@@ -167,7 +167,7 @@ impl Comparison {
         let mut read = sample.clone();
         ROW.clone_into(&mut read.row);
         table.insert(&read).await?;
-        let bare = Bare::new(server.target.endpoint.clone(), &dataset)?;
+        let bare = BareClient::new(server.target.endpoint.clone(), &dataset)?;
         Ok(Self { table, bare, sample, numbers: Arc::default(), time, rounds })
     }
 

@@ -41,13 +41,13 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn succeeded(&mut self, entities: u64, latency: Duration) {
+    pub(crate) fn count_success(&mut self, entities: u64, latency: Duration) {
         self.operations += 1;
         self.entities += entities;
         self.latencies.record(latency);
     }
 
-    fn failed(&mut self, failure: &Failure) {
+    fn count_failure(&mut self, failure: &Failure) {
         let kind = match failure {
             Failure::Status(status, _) => status.to_string(),
             Failure::Busy => "503 with Retry-After".to_owned(),
@@ -156,13 +156,13 @@ async fn work(
         match result {
             Ok(Some(entities)) => {
                 failures_in_a_row = 0;
-                count(&|tally| tally.succeeded(entities, latency));
+                count(&|tally| tally.count_success(entities, latency));
             }
             Ok(None) => break,
             Err(failure) => {
                 // A server that reports that it is busy is alive, so the request is retried.
                 failures_in_a_row = if matches!(failure, Failure::Busy) { 0 } else { failures_in_a_row + 1 };
-                count(&|tally| tally.failed(&failure));
+                count(&|tally| tally.count_failure(&failure));
                 if matches!(failure, Failure::Connection(_)) {
                     tokio::time::sleep(RECONNECT_PAUSE).await;
                 }
@@ -193,12 +193,12 @@ mod tests {
     #[test]
     fn tallies_add_up() {
         let mut one = Tally::default();
-        one.succeeded(1000, Duration::from_millis(2));
-        one.failed(&Failure::Status(503, "busy".to_owned()));
+        one.count_success(1000, Duration::from_millis(2));
+        one.count_failure(&Failure::Status(503, "busy".to_owned()));
         let mut other = Tally::default();
-        other.succeeded(500, Duration::from_millis(7));
-        other.failed(&Failure::Status(503, "still busy".to_owned()));
-        other.failed(&Failure::Content("an empty page".to_owned()));
+        other.count_success(500, Duration::from_millis(7));
+        other.count_failure(&Failure::Status(503, "still busy".to_owned()));
+        other.count_failure(&Failure::Content("an empty page".to_owned()));
         one.merge(other);
         assert_eq!((one.operations, one.entities), (2, 1500));
         assert_eq!(one.errors, BTreeMap::from([("503".to_owned(), 2), ("content".to_owned(), 1)]));

@@ -32,7 +32,7 @@ impl Node {
 
 /// The resident memory of a process, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Resident {
+pub(crate) struct ResidentMemory {
     pub(crate) now: u64,
     pub(crate) peak: u64,
 }
@@ -74,7 +74,7 @@ impl Process {
         Ok(total)
     }
 
-    pub(crate) fn resident(self) -> anyhow::Result<Resident> {
+    pub(crate) fn resident(self) -> anyhow::Result<ResidentMemory> {
         let text = self.read("status")?;
         parse_resident(&text).with_context(|| format!("/proc/{}/status has an unknown format", self.id))
     }
@@ -139,12 +139,12 @@ fn parse_family(stat: &str) -> Option<(u32, Duration)> {
 }
 
 /// Parses `/proc/PID/status`.
-fn parse_resident(status: &str) -> Option<Resident> {
+fn parse_resident(status: &str) -> Option<ResidentMemory> {
     let kibibytes = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
     };
-    Some(Resident { now: kibibytes("VmRSS:")? * 1024, peak: kibibytes("VmHWM:")? * 1024 })
+    Some(ResidentMemory { now: kibibytes("VmRSS:")? * 1024, peak: kibibytes("VmHWM:")? * 1024 })
 }
 
 #[cfg(test)]
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn resident_memory() {
         let status = "Name:\trowhouse\nVmPeak:\t  900 kB\nVmHWM:\t     512 kB\nVmRSS:\t     256 kB\nThreads:\t4\n";
-        assert_eq!(parse_resident(status), Some(Resident { now: 256 * 1024, peak: 512 * 1024 }));
+        assert_eq!(parse_resident(status), Some(ResidentMemory { now: 256 * 1024, peak: 512 * 1024 }));
         assert_eq!(parse_resident("Name:\tzombie\n"), None);
     }
 

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use store::{CatalogError, Embedded, EmbeddedOptions, Engine, EntitySink, Intake, Scan, TableKey};
+use store::{CatalogError, Embedded, EmbeddedOptions, Engine, EntitySink, Scan, SinkDecision, TableKey};
 use tokio::task::JoinSet;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -129,7 +129,7 @@ impl EngineRun {
                 loop {
                     let began = Instant::now();
                     let entities = bench.operation(workload, &mut random, &mut from).await?;
-                    tally.succeeded(entities, began.elapsed());
+                    tally.count_success(entities, began.elapsed());
                     if Instant::now() >= until {
                         return anyhow::Ok(tally);
                     }
@@ -245,9 +245,9 @@ fn whole_table() -> Scan {
 struct Ignore;
 
 impl EntitySink for Ignore {
-    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
         black_box(entity);
-        Intake::Taken
+        SinkDecision::Accepted
     }
 }
 
@@ -257,12 +257,12 @@ struct ReadValues {
 }
 
 impl EntitySink for ReadValues {
-    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
         self.entities += 1;
         for property in entity.record.properties().flatten() {
             black_box(property.value().is_ok());
         }
-        Intake::Taken
+        SinkDecision::Accepted
     }
 }
 

@@ -65,8 +65,8 @@ pub(crate) fn run(args: &RecoveryArgs) -> anyhow::Result<ExitCode> {
         ))
     };
     runtime.block_on(write_rounds(&folder, args.overwritten, 0..=args.rounds, show))?;
-    let is_kept = clean <= CLEAN_START_SECONDS_MAX && killed <= KILLED_START_SECONDS_MAX;
-    Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_met = clean <= CLEAN_START_SECONDS_MAX && killed <= KILLED_START_SECONDS_MAX;
+    Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Prints the time of each startup and returns the median.

@@ -2,7 +2,7 @@
 
 use crate::background::BackgroundReport;
 use crate::load::Tally;
-use crate::process::{Node, Process, Resident};
+use crate::process::{Node, Process, ResidentMemory};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -97,11 +97,11 @@ pub(crate) struct Gauge {
 }
 
 /// Returns the total resident memory of the processes, or `None` if there are none.
-pub(crate) fn resident(processes: &[Process]) -> anyhow::Result<Option<Resident>> {
-    let mut sum = None::<Resident>;
+pub(crate) fn resident(processes: &[Process]) -> anyhow::Result<Option<ResidentMemory>> {
+    let mut sum = None::<ResidentMemory>;
     for process in processes {
-        let (one, before) = (process.resident()?, sum.unwrap_or(Resident { now: 0, peak: 0 }));
-        sum = Some(Resident { now: before.now + one.now, peak: before.peak + one.peak });
+        let (one, before) = (process.resident()?, sum.unwrap_or(ResidentMemory { now: 0, peak: 0 }));
+        sum = Some(ResidentMemory { now: before.now + one.now, peak: before.peak + one.peak });
     }
     Ok(sum)
 }
@@ -262,8 +262,8 @@ mod tests {
     #[test]
     fn a_report_is_text_and_json() {
         let mut tally = Tally::default();
-        tally.succeeded(1000, Duration::from_micros(250));
-        tally.succeeded(1000, Duration::from_micros(350));
+        tally.count_success(1000, Duration::from_micros(250));
+        tally.count_success(1000, Duration::from_micros(350));
         tally.errors.insert("503".to_owned(), 3);
         let gauge = Gauge::start(&[Process::current()], None).unwrap();
         let report = gauge.report("query-page".to_owned(), 5000, 4, tally, Duration::from_millis(500)).unwrap();
@@ -283,7 +283,7 @@ mod tests {
     fn times_of_two_measurements_add_up() {
         let report = |operations: u64| {
             let mut tally = Tally::default();
-            (0..operations).for_each(|_| tally.succeeded(1, Duration::from_micros(1)));
+            (0..operations).for_each(|_| tally.count_success(1, Duration::from_micros(1)));
             let gauge = Gauge::start(&[Process::current()], None).unwrap();
             let mut report = gauge.report("get".to_owned(), 1, 1, tally, Duration::from_secs(1)).unwrap();
             report.cpu = Some(Cpu { us_per_operation: 2.0, us_per_entity: 1.0, cores_busy: 1.0 });
@@ -311,7 +311,7 @@ mod tests {
         while Process::current().family_cpu().unwrap() < Duration::from_millis(50) {}
         let report = |names: &[Option<&str>]| {
             let mut tally = Tally::default();
-            tally.succeeded(1, Duration::from_micros(1));
+            tally.count_success(1, Duration::from_micros(1));
             gauge(names).report("get".to_owned(), 1, 1, tally, Duration::from_secs(1)).unwrap()
         };
         let cluster = report(&[Some("coordinator"), Some("worker 1")]);

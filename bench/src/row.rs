@@ -14,7 +14,7 @@ pub(crate) struct Row {
     pub(crate) value: Option<f64>,
     pub(crate) ratio: Option<f64>,
     pub(crate) budget: Budget,
-    pub(crate) is_kept: Option<bool>,
+    pub(crate) is_met: Option<bool>,
     /// The same figure for the other server, if there is one.
     pub(crate) other_value: Option<f64>,
     /// The reason why a value is missing or wrong.
@@ -37,7 +37,7 @@ impl Row {
             value,
             ratio,
             budget,
-            is_kept: ratio.and_then(|ratio| budget.is_kept(ratio)),
+            is_met: ratio.and_then(|ratio| budget.is_met(ratio)),
             other_value: None,
             note: None,
         }
@@ -64,7 +64,7 @@ pub(crate) fn show(as_json: bool, row: Row, rows: &mut Vec<Row>) -> anyhow::Resu
 }
 
 pub(crate) fn print(row: &Row) -> anyhow::Result<()> {
-    let kept = match (&row.note, row.is_kept) {
+    let kept = match (&row.note, row.is_met) {
         (Some(note), _) => note.replace(['\n', '|'], " "),
         (None, Some(true)) => "yes".to_owned(),
         (None, Some(false)) => "NO".to_owned(),

@@ -110,7 +110,7 @@ fn new(args: &NewArgs) -> anyhow::Result<String> {
     let text = read(file)?;
     let changed = account_file::add(text.as_deref().unwrap_or_default(), &name, [&key1, &key2]);
     replace(file, &changed.with_context(|| format!("changing {}", file.display()))?, text.is_some())?;
-    Ok(format!("added account '{name}' to {}\n{NEXT}\n", file.display()))
+    Ok(format!("added account '{name}' to {}\n{RELOAD_HINT}\n", file.display()))
 }
 
 fn rotate(args: &RotateArgs) -> anyhow::Result<String> {
@@ -122,7 +122,7 @@ fn rotate(args: &RotateArgs) -> anyhow::Result<String> {
     let text = read(file)?.with_context(|| format!("the file {} does not exist", file.display()))?;
     let changed = account_file::replace_key(&text, &name, slot, &random_key()?);
     replace(file, &changed.with_context(|| format!("changing {}", file.display()))?, true)?;
-    Ok(format!("'{name}' has a new {slot} in {}; its {other} is unchanged\n{NEXT}\n", file.display()))
+    Ok(format!("'{name}' has a new {slot} in {}; its {other} is unchanged\n{RELOAD_HINT}\n", file.display()))
 }
 
 fn list(args: &ListArgs) -> anyhow::Result<String> {
@@ -134,7 +134,7 @@ fn list(args: &ListArgs) -> anyhow::Result<String> {
 }
 
 /// The next step after a change.
-const NEXT: &str =
+const RELOAD_HINT: &str =
     "a running server that uses this file with --accounts reloads it within a second, or immediately on SIGHUP";
 
 fn account_name(text: &str) -> anyhow::Result<AccountName> {

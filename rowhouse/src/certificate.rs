@@ -78,12 +78,12 @@ pub(crate) fn run(args: CertificateArgs) -> anyhow::Result<String> {
 }
 
 /// A certificate and its key, in PEM format.
-struct Made {
+struct GeneratedCertificate {
     certificate: String,
     key: String,
 }
 
-fn make(names: &[String], now: SystemTime, valid: Duration) -> anyhow::Result<Made> {
+fn make(names: &[String], now: SystemTime, valid: Duration) -> anyhow::Result<GeneratedCertificate> {
     let mut params = CertificateParams::new(names).context("reading the host names")?;
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, "Rowhouse");
@@ -95,7 +95,7 @@ fn make(names: &[String], now: SystemTime, valid: Duration) -> anyhow::Result<Ma
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let key = KeyPair::generate().context("generating a key")?;
     let certificate = params.self_signed(&key).context("signing the certificate")?;
-    Ok(Made { certificate: certificate.pem(), key: key.serialize_pem() })
+    Ok(GeneratedCertificate { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
 fn write_new(path: &Path, text: &str, is_public: bool) -> anyhow::Result<()> {

@@ -76,13 +76,13 @@ pub(crate) fn run(args: HealthArgs) -> anyhow::Result<String> {
         }
     };
     if let Some(admin) = args.admin.or(file.admin) {
-        let response = ask(&admin, "http", "/readyz", timeout)?;
+        let response = request(&admin, "http", "/readyz", timeout)?;
         ensure!(response.status == 200, "not ready: {} {}", response.status, response.body.trim());
         return Ok(format!("ready: reported by {admin}\n"));
     }
     let listen = args.listen.or(file.listen).unwrap_or_else(|| "127.0.0.1:10002".to_owned());
     let scheme = if args.tls_cert.or(file.tls_cert).is_some() { "https" } else { "http" };
-    let response = ask(&listen, scheme, "/", timeout)?;
+    let response = request(&listen, scheme, "/", timeout)?;
     ensure!(!response.requires_https, "{listen} requires HTTPS: pass the same --tls-cert as to the server");
     // The request has no credential, so a working server refuses it.
     ensure!(response.status < 500, "not ready: {} {}", response.status, response.body.trim());
@@ -98,7 +98,7 @@ struct HealthResponse {
 }
 
 /// Sends a request to a listener. Uses an IP address as the host, because the admin listener refuses names.
-fn ask(listener: &str, scheme: &str, path: &str, timeout: Duration) -> anyhow::Result<HealthResponse> {
+fn request(listener: &str, scheme: &str, path: &str, timeout: Duration) -> anyhow::Result<HealthResponse> {
     let plain = listener.strip_prefix("http://").unwrap_or(listener).trim_end_matches('/');
     let addresses = plain.to_socket_addrs().with_context(|| format!("'{listener}' is not an address and port"))?;
     let options = HttpOptions {

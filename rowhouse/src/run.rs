@@ -47,7 +47,7 @@ fn run_command(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Serve(args) => Config::from_environment(*args).and_then(serve::run_alone).map(|()| ExitCode::SUCCESS),
         Command::Azurite(args) => azurite::run(*args),
-        Command::Sas(args) => sign(*args),
+        Command::Sas(args) => create_sas(*args),
         Command::Accounts(args) => accounts::run(*args).and_then(|text| printed(&text)),
         Command::Certificate(args) => certificate::run(*args).and_then(|text| printed(&text)),
         Command::Health(args) => health::run(*args).and_then(|text| printed(&text)),
@@ -77,7 +77,7 @@ fn with_log(levels: &str, command: impl FnOnce() -> anyhow::Result<ExitCode>) ->
 }
 
 /// Creates a shared access signature with the keys that the server would use.
-fn sign(args: SasArgs) -> anyhow::Result<ExitCode> {
+fn create_sas(args: SasArgs) -> anyhow::Result<ExitCode> {
     let (accounts, _) = config::accounts(
         args.account_file(),
         config::account_keys().as_deref().map(AccountKeys::from_server_variable),

@@ -1,6 +1,6 @@
 //! The lifecycle of the server: listen, open the data, announce the address, serve, shut down cleanly.
 //!
-//! [`Surroundings`] determines how the server is announced, and what runs next to it.
+//! [`ServerHost`] determines how the server is announced, and what runs next to it.
 
 use crate::cli::DurabilityArg;
 use crate::config::{Config, Storage};
@@ -19,7 +19,7 @@ use std::time::Duration;
 use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory, MemoryCheckpoints, Postgres};
 use tokio::net::TcpListener;
 use tools::backup::ControlSocket;
-use tools::import::{self, Seeded};
+use tools::import::{self, SeedSummary};
 use tools::stop_signal;
 use tracing::{info, warn};
 
@@ -38,7 +38,7 @@ pub(crate) struct Ready {
 }
 
 /// How a server is announced, and what runs next to it.
-pub(crate) trait Surroundings {
+pub(crate) trait ServerHost {
     /// Returns the option and the value that make the system choose the server's port.
     fn listen_option(&self) -> &'static str;
     /// Announces the server once it is ready.
@@ -52,9 +52,9 @@ pub(crate) trait Surroundings {
 }
 
 /// A server with nothing running next to it.
-struct Alone;
+struct Standalone;
 
-impl Surroundings for Alone {
+impl ServerHost for Standalone {
     fn listen_option(&self) -> &'static str {
         "--listen 127.0.0.1:0"
     }
@@ -74,12 +74,12 @@ impl Surroundings for Alone {
 
 /// Runs only the server until SIGTERM or Ctrl-C, or until standard input is closed if the configuration requests that.
 pub(crate) fn run_alone(config: Config) -> anyhow::Result<()> {
-    run(config, &mut Alone)
+    run(config, &mut Standalone)
 }
 
 /// Runs the server until SIGTERM or Ctrl-C, until its surroundings request a stop, or until standard input is closed if
 /// the configuration requests that.
-pub(crate) fn run(config: Config, surroundings: &mut impl Surroundings) -> anyhow::Result<()> {
+pub(crate) fn run(config: Config, server_host: &mut impl ServerHost) -> anyhow::Result<()> {
     server::begin_process();
     let log = server::start_log(config.log_format, &config.log, config.log_file.as_deref())?;
     for warning in config.secret_files.iter().filter_map(|path| exposure_warning(path)) {
@@ -87,18 +87,14 @@ pub(crate) fn run(config: Config, surroundings: &mut impl Surroundings) -> anyho
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
     runtime.block_on(async {
-        let ran = run_until_stopped(config, log, surroundings).await;
-        surroundings.stopped().await;
+        let ran = run_until_stopped(config, log, server_host).await;
+        server_host.stopped().await;
         ran
     })
 }
 
-async fn run_until_stopped(
-    config: Config,
-    log: LogControl,
-    surroundings: &mut impl Surroundings,
-) -> anyhow::Result<()> {
-    let listener = bind(config.exposure.listen, surroundings.listen_option()).await?;
+async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut impl ServerHost) -> anyhow::Result<()> {
+    let listener = bind(config.exposure.listen, server_host.listen_option()).await?;
     // Started before the data is opened, which may take a while.
     let admin = match config.admin {
         None => None,
@@ -115,11 +111,11 @@ async fn run_until_stopped(
             let clock = TestClock::new();
             let engine = Memory::for_tests(clock.clone());
             let controls = (clock, engine.checkpoints());
-            serve(listener, config, observers, engine, Some(controls), (input, surroundings)).await
+            serve(listener, config, observers, engine, Some(controls), (input, server_host)).await
         }
         Storage::Memory => {
             warn!("all data is in memory and will be lost when the server stops");
-            serve(listener, config, observers, Memory::new(SystemClock), None, (input, surroundings)).await
+            serve(listener, config, observers, Memory::new(SystemClock), None, (input, server_host)).await
         }
         Storage::Folder { path, durability, cache_bytes, min_free_bytes } => {
             let options = embedded_options(*durability, *cache_bytes, *min_free_bytes);
@@ -130,7 +126,7 @@ async fn run_until_stopped(
             if let Err(error) = &control {
                 warn!(%error, "failed to create the control socket in {}, so the data cannot be backed up while the server runs", path.display());
             }
-            let served = serve(listener, config, observers, engine, None, (input, surroundings)).await;
+            let served = serve(listener, config, observers, engine, None, (input, server_host)).await;
             drop(control);
             served
         }
@@ -141,9 +137,10 @@ async fn run_until_stopped(
                          a file and name that with --store-password-file, or put the address into ROWHOUSE_STORE"
                 );
             }
-            let engine = unless_ended(input.clone(), async { Ok(Postgres::open(options, SystemClock).await?) }).await?;
+            let engine =
+                or_input_ended(input.clone(), async { Ok(Postgres::open(options, SystemClock).await?) }).await?;
             info!("data is kept in the database {}", engine.place());
-            serve(listener, config, observers, engine, None, (input, surroundings)).await
+            serve(listener, config, observers, engine, None, (input, server_host)).await
         }
     }
 }
@@ -177,11 +174,11 @@ async fn serve<E: Engine>(
     observers: Observers,
     engine: E,
     test_controls: Option<(TestClock, MemoryCheckpoints<TestClock>)>,
-    (input, surroundings): (Option<StandardInput>, &mut impl Surroundings),
+    (input, server_host): (Option<StandardInput>, &mut impl ServerHost),
 ) -> anyhow::Result<()> {
     let engine = match &config.seed {
         None => engine,
-        Some(folder) => unless_ended(input.clone(), seed(engine, folder, &config)).await?,
+        Some(folder) => or_input_ended(input.clone(), seed(engine, folder, &config)).await?,
     };
     let address = listener.local_addr().context("reading the bound address")?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
@@ -195,26 +192,26 @@ async fn serve<E: Engine>(
     let ready = Ready { endpoint, connection_string, explorer, admin: observers.admin_address() };
     let server = Server::start(settings(config, test_controls), observers, engine).await?;
     // From here on, a signal shuts the server down cleanly.
-    let mut stop = pin!(asked_to_stop(stop_signal()?, input));
+    let mut stop = pin!(stop_requested(stop_signal()?, input));
     tokio::select! {
-        announced = surroundings.announce(&ready) => announced?,
+        announced = server_host.announce(&ready) => announced?,
         () = &mut stop => return Ok(()),
     }
     notify::ready(&ready.endpoint);
-    tokio::spawn(memory::give_back());
+    tokio::spawn(memory::return_freed_memory());
     let stop = async {
         tokio::select! {
             () = stop => {}
-            () = surroundings.ended() => {}
+            () = server_host.ended() => {}
         }
         notify::stopping();
-        surroundings.stopping();
+        server_host.stopping();
     };
     server.run(listener, stop).await
 }
 
 /// Returns the result of a step that precedes readiness, or an error as soon as standard input is closed.
-async fn unless_ended<T>(
+async fn or_input_ended<T>(
     input: Option<StandardInput>,
     work: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<T> {
@@ -226,7 +223,7 @@ async fn unless_ended<T>(
 }
 
 /// Completes when a signal requests a stop, or when the input is closed.
-async fn asked_to_stop(signal: impl Future<Output = ()>, input: Option<StandardInput>) {
+async fn stop_requested(signal: impl Future<Output = ()>, input: Option<StandardInput>) {
     let Some(input) = input else { return signal.await };
     tokio::select! {
         () = signal => {}
@@ -236,13 +233,13 @@ async fn asked_to_stop(signal: impl Future<Output = ()>, input: Option<StandardI
 
 /// Loads the initial tables, and returns the engine.
 async fn seed<E: Engine>(engine: E, folder: &Path, config: &Config) -> anyhow::Result<E> {
-    let account = config.accounts.first().context("there is no account to load --seed into")?;
+    let account = config.accounts.first_by_name().context("there is no account to load --seed into")?;
     let is_kept = !matches!(config.storage, Storage::Memory);
     let (engine, seeded) = import::seed(engine, folder, account, is_kept).await?;
     let folder = folder.display();
     match seeded {
         None => info!("nothing was loaded from {folder} (--seed), because the account '{account}' already has tables"),
-        Some(Seeded { tables, entities }) => {
+        Some(SeedSummary { tables, entities }) => {
             info!(tables, entities, "the account '{account}' starts with the tables from {folder} (--seed)");
         }
     }
@@ -269,7 +266,7 @@ fn settings(config: Config, test_controls: Option<TestControlSettings>) -> Setti
         secondary: config.secondary,
         stats_on_primary: config.stats_on_primary,
         explorer: config.explorer,
-        connections_max: open_files::room_for_connections(config.connections_max),
+        connections_max: open_files::connection_capacity(config.connections_max),
         connections_per_address_max: config.connections_per_address_max,
         requests_max: config.requests_max,
         body_bytes: config.body_bytes,
@@ -291,11 +288,11 @@ fn announce(ready: &Ready) -> anyhow::Result<()> {
     let explorer = ready.explorer.as_ref().map_or(String::new(), |address| format!("explorer: {address}\n"));
     let admin = ready.admin.map_or(String::new(), |address| format!("admin on http://{address}\n"));
     let lines = format!("listening on {endpoint}\nconnection string: {connection_string}\n{admin}{explorer}");
-    print_at_once(&lines)
+    print_and_flush(&lines)
 }
 
 /// Writes to standard output and flushes. A missing reader is not an error.
-pub(crate) fn print_at_once(text: &str) -> anyhow::Result<()> {
+pub(crate) fn print_and_flush(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("writing to standard output"),

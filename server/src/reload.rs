@@ -125,7 +125,7 @@ pub(crate) fn follow<T: Send + Sync + 'static, const N: usize>(
 }
 
 /// Keeps a value unchanged for as long as the server runs. Each SIGHUP is logged instead of terminating the process.
-pub(crate) fn keep<const N: usize>(what: &'static str, files: &Files<N>) -> anyhow::Result<()> {
+pub(crate) fn ignore_changes<const N: usize>(what: &'static str, files: &Files<N>) -> anyhow::Result<()> {
     let mut hangups = Hangups::listen().context("listening for SIGHUP")?;
     warn_if_exposed(files);
     let names = files.names();

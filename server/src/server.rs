@@ -107,7 +107,7 @@ impl<E: Engine> Server<E> {
         if let Some(files) = settings.account_file {
             if settings.test_controls.is_some() {
                 // The file is not reloaded, because a reset by a test restores the initial accounts.
-                reload::keep("accounts", &files)?;
+                reload::ignore_changes("accounts", &files)?;
             } else {
                 follow_accounts(files, settings.check_accounts, Arc::clone(&accounts))?;
             }
@@ -118,7 +118,7 @@ impl<E: Engine> Server<E> {
             Some(oauth) => Some(OAuth::start(oauth).await?),
         };
         let analytics = settings.has_analytics.then(|| {
-            engine.set_fresh_properties(ServiceProperties::with_hourly_metrics());
+            engine.set_default_properties(ServiceProperties::with_hourly_metrics());
             let clock_moves = settings.test_clock.as_ref().map(TestClock::moves);
             let has_secondary = settings.secondary == Secondary::Mirror;
             Arc::new(Analytics::new(has_secondary, Arc::clone(&settings.clock), clock_moves))
@@ -153,7 +153,7 @@ impl<E: Engine> Server<E> {
                 TestControls::new(endpoint, test_data(&service, clock, engine), Arc::clone(&service.accounts))
             };
             let test_controls = settings.test_controls.map(controls);
-            admin.serve(Arc::clone(&service) as Arc<dyn ObservedService>, test_controls);
+            admin.set_serving(Arc::clone(&service) as Arc<dyn ObservedService>, test_controls);
         }
         let (connections_max, per_address_max) = (settings.connections_max, settings.connections_per_address_max);
         let connections = ConnectionRegistry::new(connections_max, per_address_max, Arc::clone(&observers.connections));
@@ -200,7 +200,7 @@ impl<E: Engine> Server<E> {
             tracer.stop(Duration::from_secs(TRACE_SHUTDOWN_SECONDS_MAX)).await;
         }
         closed?;
-        service.failure_log.count_left_out();
+        service.failure_log.log_suppressed();
         info!("stopped");
         Ok(())
     }

@@ -26,7 +26,7 @@ use crate::tables::AccountTables;
 use crate::telemetry::access_log;
 use crate::telemetry::analytics::Analytics;
 use crate::telemetry::failure_log::FailureLog;
-use crate::telemetry::metrics::{InFlight, Metrics};
+use crate::telemetry::metrics::{Metrics, RequestInFlight};
 use crate::telemetry::summary::{Outcome, RequestSummary};
 use crate::telemetry::traces::{self, Trace, Tracer};
 use bytes::Bytes;
@@ -139,11 +139,11 @@ impl<E: Engine> Service<E> {
             in_progress.authenticate();
         }
         let result = match result {
-            Ok(_) if self.loses_answer(&context) => Err(BodyFailure::Aborted),
+            Ok(_) if self.loses_response(&context) => Err(BodyFailure::Aborted),
             result => result,
         };
         let is_last = match &result {
-            Err(BodyFailure::FailedForGood(_)) => true,
+            Err(BodyFailure::FailedAndClose(_)) => true,
             Ok(_) if context.operation != OperationKind::Explorer || body.is_end_stream() => false,
             Ok(_) | Err(BodyFailure::Failed(_)) => {
                 let waiting = clock::instant();
@@ -153,7 +153,7 @@ impl<E: Engine> Service<E> {
                     // reserve space for it.
                     Box::pin(body::discard(&mut body)).await;
                 }
-                context.receiving += clock::elapsed_since(waiting);
+                context.body_wait += clock::elapsed_since(waiting);
                 // The HTTP library closes the connection if a part of the body is left unread.
                 !body.is_end_stream()
             }
@@ -167,7 +167,7 @@ impl<E: Engine> Service<E> {
                 let outcome = Outcome::Responded { status: response.status, code: response.failed_by };
                 (Some(response::success(response, memory, &context)), outcome)
             }
-            Err(BodyFailure::Failed(failure) | BodyFailure::FailedForGood(failure)) => {
+            Err(BodyFailure::Failed(failure) | BodyFailure::FailedAndClose(failure)) => {
                 self.failure_log.write(&failure, &context);
                 let code = failure.error.code;
                 let now = self.clock.now();
@@ -208,10 +208,10 @@ impl<E: Engine> Service<E> {
 
     /// Returns true if the response to a successful operation is to be lost. A batch counts as successful even if none
     /// of it was committed.
-    fn loses_answer(&self, context: &RequestContext<'_>) -> bool {
+    fn loses_response(&self, context: &RequestContext<'_>) -> bool {
         self.rehearsal.as_deref().is_some_and(|rehearsal| {
             let info = context.operation.info();
-            (info.is_write || context.entities.written > 0) && rehearsal.loses_answer(info.name)
+            (info.is_write || context.entities.written > 0) && rehearsal.loses_response(info.name)
         })
     }
 
@@ -221,7 +221,7 @@ impl<E: Engine> Service<E> {
     }
 
     /// Records a completed request in the log, metrics, traces and analytics.
-    fn record(&self, summary: &RequestSummary<'_>, in_flight: Option<InFlight<'_>>, trace: Option<&Trace>) {
+    fn record(&self, summary: &RequestSummary<'_>, in_flight: Option<RequestInFlight<'_>>, trace: Option<&Trace>) {
         access_log::write(summary);
         if let Some(in_flight) = in_flight {
             in_flight.complete(summary);
@@ -350,7 +350,7 @@ impl<E: Engine> Service<E> {
         let (body, body_format) =
             self.read_body(kind, context, (body, &memory), headers.content_type, &preferences).await?;
         // Acquired after the body was read, so that a client that sends slowly does not hold a permit.
-        let _permit = self.admission.request(kind.may_take_long().then_some(&grant.account)).await?;
+        let _permit = self.admission.request(kind.is_long_running().then_some(&grant.account)).await?;
         if let Some(rehearsal) = &self.rehearsal {
             rehearsal.admit()?;
         }
@@ -414,7 +414,7 @@ impl<E: Engine> Service<E> {
         }
         let waiting = self.records_every_request().then(clock::instant);
         let body = traces::step("receive body", pin!(body::read(body, memory))).await;
-        context.receiving = waiting.map(clock::elapsed_since).unwrap_or_default();
+        context.body_wait = waiting.map(clock::elapsed_since).unwrap_or_default();
         let body = body?;
         context.request_bytes = body.len();
         if info.request == PayloadKind::Xml && body.len() > XML_BODY_BYTES_MAX {

@@ -15,10 +15,10 @@ pub fn parse_toml<T: DeserializeOwned>(text: &str, names: &[&str]) -> anyhow::Re
         let unknown = unknown_field(error.message());
         let fault = match &unknown {
             Some((name, expected)) => describe_unknown(name, if expected.is_empty() { names } else { expected }),
-            None => without_text(error.message()),
+            None => redact(error.message()),
         };
         // With flattened fields, the error for an unknown field covers the whole file.
-        let span = unknown.and_then(|(name, _)| place_of_field(text, name)).or_else(|| error.span());
+        let span = unknown.and_then(|(name, _)| field_position(text, name)).or_else(|| error.span());
         match span {
             Some(span) => {
                 let before = text.get(..span.start).unwrap_or(text);
@@ -38,7 +38,7 @@ fn unknown_field(message: &str) -> Option<(&str, Vec<&str>)> {
 }
 
 /// Returns the position of a field at the top level of the file, or `None` if it is in a section.
-fn place_of_field(text: &str, name: &str) -> Option<std::ops::Range<usize>> {
+fn field_position(text: &str, name: &str) -> Option<std::ops::Range<usize>> {
     let fields: BTreeMap<Spanned<String>, toml::Value> = toml::from_str(text).ok()?;
     fields.into_keys().find(|field| field.get_ref() == name).map(|field| field.span())
 }
@@ -68,7 +68,7 @@ const LISTED_MAX: usize = 12;
 
 /// Returns a message without the parts that it quotes from the file: `invalid type: string "x", expected a number`
 /// quotes `x`. The part after the last `, expected` comes from this program or from the library.
-fn without_text(message: &str) -> String {
+fn redact(message: &str) -> String {
     // The message names a field that this program expects.
     if ["missing field", "duplicate field"].iter().any(|start| message.starts_with(start)) {
         return message.to_owned();

@@ -11,12 +11,12 @@ use std::ops::Bound;
 /// The tables of all accounts. Each has an engine-specific value.
 #[derive(Debug, Clone)]
 pub(crate) struct Catalog<T> {
-    accounts: BTreeMap<AccountName, BTreeMap<Box<str>, Listed<T>>>,
+    accounts: BTreeMap<AccountName, BTreeMap<Box<str>, CatalogTable<T>>>,
 }
 
 /// A table in the catalog.
 #[derive(Debug, Clone)]
-pub(crate) struct Listed<T> {
+pub(crate) struct CatalogTable<T> {
     /// The name, in the letter case in which the table was created.
     pub(crate) name: TableName,
     pub(crate) policies: StoredAccessPolicies,
@@ -32,12 +32,12 @@ impl<T> Default for Catalog<T> {
 
 impl<T> Catalog<T> {
     /// Returns the table with the given name. Letter case is ignored.
-    pub(crate) fn get(&self, key: &TableKey) -> Option<&Listed<T>> {
+    pub(crate) fn get(&self, key: &TableKey) -> Option<&CatalogTable<T>> {
         self.accounts.get(&key.account)?.get(key.name.folded())
     }
 
     /// Returns the table with the given name for modification.
-    pub(crate) fn get_mut(&mut self, key: &TableKey) -> Option<&mut Listed<T>> {
+    pub(crate) fn get_mut(&mut self, key: &TableKey) -> Option<&mut CatalogTable<T>> {
         self.accounts.get_mut(&key.account)?.get_mut(key.name.folded())
     }
 
@@ -45,7 +45,7 @@ impl<T> Catalog<T> {
     pub(crate) fn insert(&mut self, key: &TableKey, table: T) {
         let tables = self.accounts.entry(key.account.clone()).or_default();
         let policies = StoredAccessPolicies::default();
-        tables.insert(Box::from(key.name.folded()), Listed { name: key.name.clone(), policies, table });
+        tables.insert(Box::from(key.name.folded()), CatalogTable { name: key.name.clone(), policies, table });
     }
 
     /// Replaces the policies of a table, if the table exists.
@@ -73,7 +73,7 @@ impl<T> Catalog<T> {
     }
 
     /// Returns all tables, ordered by account and folded name.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&AccountName, &Listed<T>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&AccountName, &CatalogTable<T>)> {
         self.accounts.iter().flat_map(|(account, tables)| tables.values().map(move |listed| (account, listed)))
     }
 

@@ -149,22 +149,22 @@ pub struct ScanEnd {
     /// The number of entities examined, whether or not they matched.
     pub examined: u64,
     /// The number of entities in the page, that is, of entities that the sink accepted.
-    pub taken: u64,
+    pub accepted: u64,
 }
 
 /// Receives the entities of a page in order, borrowed from the engine.
 pub trait EntitySink: Send + 'static {
     /// Offers an entity to the sink.
-    fn entity(&mut self, entity: &EntityView<'_>) -> Intake;
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision;
 }
 
 /// The sink's decision about an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Intake {
+pub enum SinkDecision {
     /// The sink accepted the entity and accepts more entities.
-    Taken,
+    Accepted,
     /// The sink accepted the entity, and the page ends after it.
-    TakenLast,
+    AcceptedLast,
     /// The sink did not accept the entity: the page ends before it, and the next page begins with it. A sink that
     /// refuses the first entity that it is offered makes no progress.
     Refused,
@@ -231,7 +231,7 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Sets the service properties that apply to all accounts that have never set any. Until this is called, these
     /// accounts have everything switched off.
-    fn set_fresh_properties(&self, fresh: ServiceProperties);
+    fn set_default_properties(&self, defaults: ServiceProperties);
 
     /// Replaces those sections of an account's service properties that the update contains.
     fn update_service_properties(

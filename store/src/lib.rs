@@ -25,7 +25,9 @@ mod table_pages;
 
 pub use check::{CheckReport, CheckedTable, Problem, check_snapshot};
 pub use embedded::{Durability, Embedded, EmbeddedOptions, OpenError, RestoredFolder, check_folder};
-pub use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, Intake, ReadError, Scan, ScanEnd, TableKey};
+pub use engine::{
+    CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, SinkDecision, TableKey,
+};
 pub use figures::Figures;
 pub use memory::{Memory, MemoryCheckpoint, MemoryCheckpoints, RestoredMemory};
 pub use postgres::{Postgres, PostgresOptions};

@@ -9,7 +9,7 @@
 //! This module must not know where the entities are stored.
 
 use crate::cancellation::Cancellation;
-use crate::engine::{EntitySink, Fault, Intake, Scan, ScanEnd};
+use crate::engine::{EntitySink, Fault, Scan, ScanEnd, SinkDecision};
 use crate::monotonic;
 use model::{EntityView, Filter, KeyRange, Position};
 use std::ops::ControlFlow;
@@ -33,7 +33,7 @@ pub(crate) struct PageBuilder<S> {
     limit: usize,
     deadline: Instant,
     cancellations: Vec<Cancellation>,
-    taken: usize,
+    accepted: usize,
     examined: u64,
     /// Whether the page is full and the scan only looks for the next match.
     full: bool,
@@ -49,7 +49,7 @@ impl<S: EntitySink> PageBuilder<S> {
             limit: scan.limit,
             deadline: scan.deadline,
             cancellations,
-            taken: 0,
+            accepted: 0,
             examined: 0,
             full: scan.limit == 0,
             next: None,
@@ -72,16 +72,16 @@ impl<S: EntitySink> PageBuilder<S> {
             return Ok(self.end_before(key));
         }
         let intake = self.sink.entity(&entity);
-        if intake == Intake::Refused {
+        if intake == SinkDecision::Refused {
             return Ok(self.end_before(key));
         }
-        self.taken += 1;
-        self.full = intake == Intake::TakenLast || self.taken >= self.limit;
+        self.accepted += 1;
+        self.full = intake == SinkDecision::AcceptedLast || self.accepted >= self.limit;
         Ok(ControlFlow::Continue(()))
     }
 
     pub(crate) fn finish(self) -> (S, ScanEnd) {
-        (self.sink, ScanEnd { next: self.next, examined: self.examined, taken: self.taken as u64 })
+        (self.sink, ScanEnd { next: self.next, examined: self.examined, accepted: self.accepted as u64 })
     }
 
     /// Ends the page before this entity, which has not been examined. Returns `Break`, as [`Self::visit`] does.

@@ -8,25 +8,25 @@ use std::sync::Arc;
 
 /// The service properties of the accounts that have set any.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct PropertiesOfAccounts {
+pub(crate) struct AccountProperties {
     accounts: HashMap<AccountName, Arc<ServiceProperties>>,
     /// The properties of all accounts that have not set any.
-    fresh: Arc<ServiceProperties>,
+    defaults: Arc<ServiceProperties>,
 }
 
-impl PropertiesOfAccounts {
+impl AccountProperties {
     pub(crate) fn get(&self, account: &AccountName) -> Arc<ServiceProperties> {
-        Arc::clone(self.accounts.get(account).unwrap_or(&self.fresh))
+        Arc::clone(self.accounts.get(account).unwrap_or(&self.defaults))
     }
 
     /// Sets the properties of accounts that have never set any.
-    pub(crate) fn set_fresh(&mut self, fresh: Arc<ServiceProperties>) {
-        self.fresh = fresh;
+    pub(crate) fn set_defaults(&mut self, defaults: Arc<ServiceProperties>) {
+        self.defaults = defaults;
     }
 
     /// Returns the properties of accounts that have never set any.
-    pub(crate) fn fresh(&self) -> Arc<ServiceProperties> {
-        Arc::clone(&self.fresh)
+    pub(crate) fn defaults(&self) -> Arc<ServiceProperties> {
+        Arc::clone(&self.defaults)
     }
 
     pub(crate) fn replace_all(&mut self, other: Self) {

@@ -23,7 +23,7 @@ impl<C: Clock> Stamps<C> {
     }
 
     /// Issues a proposed stamp. A refused transaction's stamp is proposed but never issued.
-    pub(crate) fn give_out(&mut self, stamp: DateTime) {
+    pub(crate) fn issue(&mut self, stamp: DateTime) {
         debug_assert!(stamp > self.last, "stamps increase");
         self.last = stamp;
     }

@@ -28,9 +28,9 @@ pub fn open_bank(client: &mut Client) {
 }
 
 /// Compares the stored count of every clerk with its acknowledged transactions.
-pub fn learn(clerks: &mut [Clerk], client: &mut Client) {
+pub fn reconcile_all(clerks: &mut [Clerk], client: &mut Client) {
     for clerk in clerks {
-        clerk.learn(client);
+        clerk.reconcile(client);
     }
 }
 
@@ -102,7 +102,7 @@ impl Clerk {
     /// Moves amounts until the server is down.
     pub fn work(&mut self, address: &str) {
         match self.try_work(address, &AtomicBool::new(false)) {
-            Err(Trouble::Gone) => {}
+            Err(ClerkError::Gone) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -110,20 +110,20 @@ impl Clerk {
     /// Moves amounts until `is_over` is set, whatever happens to the database. After a fault, determines whether the
     /// last transaction was committed, and continues. The server itself must keep running.
     pub fn work_through_faults(&mut self, address: &str, is_over: &AtomicBool) {
-        while let Err(trouble) = self.try_work(address, is_over) {
-            assert!(matches!(trouble, Trouble::Fault(_)), "{trouble:?}");
+        while let Err(error) = self.try_work(address, is_over) {
+            assert!(matches!(error, ClerkError::Fault(_)), "{error:?}");
             self.faults += 1;
             let mut client = Client::connect(address).unwrap();
             let began = Instant::now();
             // While the database is unreachable, the server responds with an error.
-            while let Err(trouble) = self.try_learn(&mut client) {
-                assert!(began.elapsed() < TIMEOUT, "{trouble:?}");
+            while let Err(error) = self.try_reconcile(&mut client) {
+                assert!(began.elapsed() < TIMEOUT, "{error:?}");
                 thread::sleep(Duration::from_millis(20));
             }
         }
     }
 
-    fn try_work(&mut self, address: &str, is_over: &AtomicBool) -> Result<(), Trouble> {
+    fn try_work(&mut self, address: &str, is_over: &AtomicBool) -> Result<(), ClerkError> {
         let mut client = Client::connect(address)?;
         while !is_over.load(Ordering::SeqCst) {
             let first = self.random.below(DRAWERS);
@@ -139,7 +139,7 @@ impl Clerk {
                 all if *all == vec![204; operations.len()] => self.done += 1,
                 // Another clerk was faster.
                 [404 | 409 | 412] => self.refused += 1,
-                [500 | 503] => return Err(Trouble::Fault(answer)),
+                [500 | 503] => return Err(ClerkError::Fault(answer)),
                 other => panic!("{other:?}: {}", String::from_utf8_lossy(&answer.body)),
             }
             self.is_in_doubt = false;
@@ -164,11 +164,11 @@ impl Clerk {
     }
 
     /// Compares the stored count with the acknowledged transactions.
-    pub fn learn(&mut self, client: &mut Client) {
-        self.try_learn(client).unwrap();
+    pub fn reconcile(&mut self, client: &mut Client) {
+        self.try_reconcile(client).unwrap();
     }
 
-    fn try_learn(&mut self, client: &mut Client) -> Result<(), Trouble> {
+    fn try_reconcile(&mut self, client: &mut Client) -> Result<(), ClerkError> {
         let answer = client.try_request("GET", &format!("/bank{}", address_of(&self.name)), &[], b"")?;
         no_fault(&answer)?;
         let stored = if answer.status == 404 { 0 } else { answer.json()["Count"].as_u64().unwrap() };
@@ -183,28 +183,28 @@ impl Clerk {
 /// The reason why a clerk could not continue.
 #[derive(Debug)]
 #[allow(dead_code, reason = "printed when a test fails")]
-enum Trouble {
+enum ClerkError {
     /// The server is down.
     Gone,
     /// The server returned an error because it could not process the request.
     Fault(Response),
 }
 
-impl From<std::io::Error> for Trouble {
+impl From<std::io::Error> for ClerkError {
     fn from(_: std::io::Error) -> Self {
         Self::Gone
     }
 }
 
-fn no_fault(answer: &Response) -> Result<(), Trouble> {
+fn no_fault(answer: &Response) -> Result<(), ClerkError> {
     if matches!(answer.status, 500 | 503) {
         let Response { status, headers, body } = answer;
-        return Err(Trouble::Fault(Response { status: *status, headers: headers.clone(), body: body.clone() }));
+        return Err(ClerkError::Fault(Response { status: *status, headers: headers.clone(), body: body.clone() }));
     }
     Ok(())
 }
 
-fn look(client: &mut Client, number: u64) -> Result<Drawer, Trouble> {
+fn look(client: &mut Client, number: u64) -> Result<Drawer, ClerkError> {
     let answer = client.try_request("GET", &format!("/bank{}", address_of(&drawer_name(number))), &[], b"")?;
     no_fault(&answer)?;
     let content = match answer.status {

@@ -13,7 +13,7 @@ pub struct Folder {
 
 /// The result of a command.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandResult {
     /// The exit code; `None` if a signal terminated the command.
     pub code: Option<i32>,
     /// The standard output.
@@ -61,17 +61,17 @@ impl Folder {
     }
 
     /// Runs a subcommand to completion.
-    pub fn run(&self, subcommand: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Ran {
-        ended(self.command(subcommand, arguments, environment).spawn().unwrap())
+    pub fn run(&self, subcommand: &str, arguments: &[&str], environment: &[(&str, &str)]) -> CommandResult {
+        wait_for_exit(self.command(subcommand, arguments, environment).spawn().unwrap())
     }
 
     /// Runs the subcommand `copy` to completion.
-    pub fn copy(&self, arguments: &[&str]) -> Ran {
+    pub fn copy(&self, arguments: &[&str]) -> CommandResult {
         self.run("copy", arguments, &[])
     }
 
     /// Runs a copy that must succeed, report that both sides are equal, and leave no state file.
-    pub fn copied(&self, arguments: &[&str]) -> Ran {
+    pub fn copy_successfully(&self, arguments: &[&str]) -> CommandResult {
         let ran = self.copy(arguments);
         assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
         assert!(ran.stdout.contains("both sides are equal"), "{arguments:?}: {ran:?}");
@@ -80,7 +80,7 @@ impl Folder {
     }
 
     /// Runs a copy that must fail, and returns its error message.
-    pub fn refused(&self, arguments: &[&str]) -> String {
+    pub fn copy_error(&self, arguments: &[&str]) -> String {
         let ran = self.copy(arguments);
         assert_eq!(ran.code, Some(1), "{arguments:?}: {ran:?}");
         ran.stderr
@@ -88,17 +88,17 @@ impl Folder {
 }
 
 /// Waits for a command to exit.
-pub fn ended(child: Child) -> Ran {
+pub fn wait_for_exit(child: Child) -> CommandResult {
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    CommandResult { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
 /// Interrupts a command, as Ctrl-C does, and waits for it to exit.
-pub fn stopped(child: Child) -> Ran {
+pub fn interrupt_and_wait(child: Child) -> CommandResult {
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
-    ended(child)
+    wait_for_exit(child)
 }
 
 /// Returns the endpoint of the development account on a server.

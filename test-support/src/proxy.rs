@@ -45,7 +45,7 @@ impl Gate {
 
     /// Waits while a request is held back. Returns true if the request may be passed to the server. A request that was
     /// held back may not be, because it must not arrive after its sender has stopped.
-    fn lets_through(&self, request: &[u8]) -> bool {
+    fn allows(&self, request: &[u8]) -> bool {
         if !String::from_utf8_lossy(request).contains(&self.text) {
             return true;
         }
@@ -110,7 +110,7 @@ impl Proxy {
     }
 
     /// Stops holding requests back. The connections of requests that were held back are closed.
-    pub fn go_on(&self) {
+    pub fn release(&self) {
         *self.gate.state.lock().unwrap() = GateState::Open;
         self.gate.changed.notify_all();
     }
@@ -130,7 +130,7 @@ fn serve(
     let (mut client, mut server) = (BufReader::new(stream), BufReader::new(upstream));
     let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
     while let Some(request) = message(&mut client)? {
-        if !gate.lets_through(&request) {
+        if !gate.allows(&request) {
             return Ok(());
         }
         let number = count(&counts.requests);

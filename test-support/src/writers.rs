@@ -20,21 +20,21 @@ pub enum Until<'a> {
     /// When the server is down. All writes succeed until then.
     Crash,
     /// When the flag is set, or when the server cannot determine whether it wrote. Writes may be rejected.
-    Told(&'a AtomicBool),
+    Flag(&'a AtomicBool),
 }
 
 impl Until<'_> {
     fn is_disk_faulty(self) -> bool {
-        matches!(self, Self::Told(_))
+        matches!(self, Self::Flag(_))
     }
 
     fn is_over(self) -> bool {
-        matches!(self, Self::Told(told) if told.load(Ordering::SeqCst))
+        matches!(self, Self::Flag(told) if told.load(Ordering::SeqCst))
     }
 }
 
 /// The failure of a write to a server whose disk fails.
-enum Faulty {
+enum WriteFailure {
     /// The write did not take effect.
     Refused,
     /// The write took effect completely or not at all.
@@ -42,21 +42,21 @@ enum Faulty {
 }
 
 /// Classifies a response of a server whose disk may fail. If the disk is healthy, only a crash may prevent a write.
-fn faulty(answer: &Response, until: Until<'_>) -> Option<Faulty> {
+fn write_failure(answer: &Response, until: Until<'_>) -> Option<WriteFailure> {
     match answer.status {
         503 if until.is_disk_faulty() => {
             assert_eq!(answer.header("x-ms-error-code"), Some("ServerBusy"), "{answer:?}");
             assert_eq!(answer.header("retry-after"), Some("1"), "{answer:?}");
             std::thread::sleep(BUSY_PAUSE);
-            Some(Faulty::Refused)
+            Some(WriteFailure::Refused)
         }
-        500 if until.is_disk_faulty() => Some(Faulty::Unknown),
+        500 if until.is_disk_faulty() => Some(WriteFailure::Unknown),
         _ => None,
     }
 }
 
 /// A writer that writes sequentially, so that only the last write can be in doubt.
-pub trait Writes {
+pub trait Writer {
     /// The data that `send` passes to `acknowledge`.
     type Sent;
 
@@ -64,7 +64,7 @@ pub trait Writes {
     fn send(&mut self, client: &mut Client) -> std::io::Result<(Self::Sent, Response)>;
 
     /// Records that the write in doubt did not take effect.
-    fn take_back(&mut self);
+    fn roll_back(&mut self);
 
     /// Records that the write in doubt took effect, according to the response.
     fn acknowledge(&mut self, sent: Self::Sent, answer: &Response);
@@ -79,13 +79,13 @@ pub trait Writes {
         let Ok(mut client) = Client::connect_as(address, account) else { return };
         while !until.is_over() {
             let Ok((sent, answer)) = self.send(&mut client) else { return };
-            match faulty(&answer, until) {
-                Some(Faulty::Refused) => {
-                    self.take_back();
+            match write_failure(&answer, until) {
+                Some(WriteFailure::Refused) => {
+                    self.roll_back();
                     continue;
                 }
                 // A later check shows whether the write took effect.
-                Some(Faulty::Unknown) => return,
+                Some(WriteFailure::Unknown) => return,
                 None => {}
             }
             self.acknowledge(sent, &answer);
@@ -99,28 +99,28 @@ type Properties = BTreeMap<String, Value>;
 
 /// The known state of a stored entity.
 #[derive(Debug, Clone, PartialEq)]
-struct Stored {
+struct StoredEntity {
     properties: Properties,
     /// The ETag; `None` for a write that was never acknowledged.
     etag: Option<String>,
 }
 
-type Rows<T = Stored> = BTreeMap<String, T>;
+type Rows<T = StoredEntity> = BTreeMap<String, T>;
 
 /// A writer of the entities of one partition.
 #[derive(Debug)]
-pub struct Writer {
+pub struct EntityWriter {
     partition: String,
     random: Random,
     rows: Rows,
     /// The row key of the operation in doubt, and the resulting state if the operation took effect.
-    doubt: Option<(String, Option<Stored>)>,
+    doubt: Option<(String, Option<StoredEntity>)>,
     /// The same for operations whose response reported an unknown outcome. The entities of these operations are not
     /// written again.
-    postponed: Rows<Option<Stored>>,
+    postponed: Rows<Option<StoredEntity>>,
 }
 
-impl Writer {
+impl EntityWriter {
     /// Creates a writer with a number and a random seed.
     pub fn new(number: u64, seed: u64) -> Self {
         let (partition, random) = (format!("writer{number}"), Random::new(seed));
@@ -169,12 +169,12 @@ impl Writer {
             }
         }
         for (row, after) in std::mem::take(&mut self.postponed) {
-            self.ask(&mut client, &row, after.as_ref());
+            self.resolve_doubt(&mut client, &row, after.as_ref());
         }
     }
 
     /// Reads an entity to determine whether the operation in doubt took effect.
-    fn ask(&mut self, client: &mut Client, row: &str, after: Option<&Stored>) {
+    fn resolve_doubt(&mut self, client: &mut Client, row: &str, after: Option<&StoredEntity>) {
         let path = format!("/crash(PartitionKey='{}',RowKey='{row}')", self.partition);
         let answer = eventually("an answer", || {
             let answer = client.request("GET", &path, &[], b"");
@@ -195,7 +195,7 @@ impl Writer {
     }
 
     /// Chooses the next operation, which is in doubt from then on.
-    fn plan(&mut self) -> Planned {
+    fn plan(&mut self) -> PlannedOperation {
         let row = loop {
             let row = format!("{:03}", self.random.below(ROWS));
             if !self.postponed.contains_key(&row) {
@@ -205,9 +205,9 @@ impl Writer {
         let operation = Operation::any(&mut self.random);
         let before = self.rows.get(&row);
         let (expected, after) = operation.outcome(before.map(|stored| &stored.properties));
-        let after = after.map(|properties| Stored { properties, etag: None });
+        let after = after.map(|properties| StoredEntity { properties, etag: None });
         self.doubt = Some((row.clone(), after.clone()));
-        Planned { row, operation, expected, after }
+        PlannedOperation { row, operation, expected, after }
     }
 
     fn learn(&mut self, stored: Rows, round: u64) {
@@ -229,27 +229,27 @@ impl Writer {
     }
 }
 
-impl Writes for Writer {
-    type Sent = Planned;
+impl Writer for EntityWriter {
+    type Sent = PlannedOperation;
 
-    fn send(&mut self, client: &mut Client) -> std::io::Result<(Planned, Response)> {
+    fn send(&mut self, client: &mut Client) -> std::io::Result<(PlannedOperation, Response)> {
         let write = self.plan();
         let answer = write.operation.send(client, &self.partition, &write.row)?;
         Ok((write, answer))
     }
 
-    fn take_back(&mut self) {
+    fn roll_back(&mut self) {
         self.doubt = None;
     }
 
-    fn acknowledge(&mut self, write: Planned, answer: &Response) {
-        let Planned { row, operation, expected, after } = write;
+    fn acknowledge(&mut self, write: PlannedOperation, answer: &Response) {
+        let PlannedOperation { row, operation, expected, after } = write;
         assert_eq!(answer.status, expected, "{operation:?} of {row} {:?}: {answer:?}", self.rows.get(&row));
         self.doubt = None;
         if expected < 400 {
             let etag = answer.header("etag").map(str::to_owned);
             match after {
-                Some(after) => self.rows.insert(row, Stored { etag, ..after }),
+                Some(after) => self.rows.insert(row, StoredEntity { etag, ..after }),
                 None => self.rows.remove(&row),
             };
         }
@@ -258,11 +258,11 @@ impl Writes for Writer {
 
 /// An operation, its expected status, and the expected resulting state.
 #[derive(Debug)]
-pub struct Planned {
+pub struct PlannedOperation {
     row: String,
     operation: Operation,
     expected: u16,
-    after: Option<Stored>,
+    after: Option<StoredEntity>,
 }
 
 /// The numbers of responses that a writer received.
@@ -291,7 +291,7 @@ pub fn fault(answer: &Response) -> Option<&'static str> {
 }
 
 /// Reads all entities of a writer's partition.
-fn stored_rows(client: &mut Client, writer: &Writer) -> Rows {
+fn stored_rows(client: &mut Client, writer: &EntityWriter) -> Rows {
     let path = format!("/crash()?$filter=PartitionKey%20eq%20'{}'", writer.partition);
     let answer = client.request("GET", &path, &[], b"");
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -305,14 +305,14 @@ fn stored_rows(client: &mut Client, writer: &Writer) -> Rows {
 }
 
 /// Splits an entity of a partition into its row key and the rest.
-fn stored(partition: &str, entity: &Value) -> (String, Stored) {
+fn stored(partition: &str, entity: &Value) -> (String, StoredEntity) {
     let mut properties: Properties = entity.as_object().unwrap().clone().into_iter().collect();
     assert_eq!(properties.remove("PartitionKey"), Some(Value::from(partition)));
     properties.remove("odata.metadata");
     let mut text = |name| properties.remove(name).unwrap().as_str().unwrap().to_owned();
     let (row, etag) = (text("RowKey"), text("odata.etag"));
     text("Timestamp");
-    (row, Stored { properties, etag: Some(etag) })
+    (row, StoredEntity { properties, etag: Some(etag) })
 }
 
 #[derive(Debug)]
@@ -442,7 +442,7 @@ impl Transactions {
     }
 }
 
-impl Writes for Transactions {
+impl Writer for Transactions {
     /// True if the transaction can succeed.
     type Sent = bool;
 
@@ -456,7 +456,7 @@ impl Writes for Transactions {
         Ok((is_possible, transact(client, &operations)?))
     }
 
-    fn take_back(&mut self) {
+    fn roll_back(&mut self) {
         self.is_in_doubt = false;
     }
 
@@ -499,7 +499,7 @@ impl Catalog {
     }
 }
 
-impl Writes for Catalog {
+impl Writer for Catalog {
     /// The table, and whether it existed before the operation.
     type Sent = (String, bool);
 
@@ -515,7 +515,7 @@ impl Writes for Catalog {
         Ok(((table, exists), answer?))
     }
 
-    fn take_back(&mut self) {
+    fn roll_back(&mut self) {
         self.doubt = None;
     }
 

@@ -2,8 +2,8 @@
 
 use crate::costs::Costs;
 use crate::error::Error;
-use crate::snapshot::{Snapshot, States};
-use crate::thread::{Options, ServerThread, Started, Storage};
+use crate::snapshot::{Snapshot, SnapshotStore};
+use crate::thread::{Options, ServerThread, StartReport, Storage};
 use crate::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, TestClock};
 use anyhow::bail;
 use server::{Metrics, Targets};
@@ -35,7 +35,7 @@ pub struct TestServer {
     accounts: Vec<(String, String)>,
     clock: TestClock,
     metrics: Arc<Metrics>,
-    states: States,
+    states: SnapshotStore,
     /// `None` after the server was stopped.
     thread: Option<ServerThread>,
 }
@@ -261,12 +261,12 @@ impl TestServer {
         accounts: Vec<(String, String)>,
         clock: TestClock,
         thread: ServerThread,
-        started: Option<Started>,
+        started: Option<StartReport>,
     ) -> Result<Self, Error> {
-        let Some(Started { address, metrics, data }) = started else {
+        let Some(StartReport { address, metrics, data }) = started else {
             return thread.stop().and_then(|()| bail!("the server stopped before it had started")).map_err(Error::new);
         };
-        Ok(Self { address, accounts, clock, metrics, states: States::new(data), thread: Some(thread) })
+        Ok(Self { address, accounts, clock, metrics, states: SnapshotStore::new(data), thread: Some(thread) })
     }
 }
 
@@ -471,8 +471,8 @@ impl TestServerBuilder {
     /// Starts the thread of a server. Returns a function that creates the server from the thread's report.
     fn spawn(
         self,
-        report: impl FnOnce(Started) + Send + 'static,
-    ) -> Result<impl FnOnce(Option<Started>) -> Result<TestServer, Error>, Error> {
+        report: impl FnOnce(StartReport) + Send + 'static,
+    ) -> Result<impl FnOnce(Option<StartReport>) -> Result<TestServer, Error>, Error> {
         let (accounts, clock) = (self.options.accounts.clone(), self.options.clock.clone());
         let thread = ServerThread::start(self.options, report).map_err(Error::new)?;
         Ok(|started| TestServer::new(accounts, clock, thread, started))

@@ -23,12 +23,12 @@ pub struct Snapshot(MemoryCheckpoint);
 
 /// Saves and restores the states of a server.
 #[derive(Debug)]
-pub(crate) struct States {
+pub(crate) struct SnapshotStore {
     /// `None` if the data is on disk.
     memory: Option<(TestData, Snapshot)>,
 }
 
-impl States {
+impl SnapshotStore {
     /// Creates the states of a server that is about to start.
     pub(crate) fn new(data: Option<TestData>) -> Self {
         let memory = data.map(|data| {
@@ -45,13 +45,13 @@ impl States {
 
     pub(crate) fn restore(&self, snapshot: &Snapshot) -> Result<(), Error> {
         let (data, _) = self.memory()?;
-        data.return_to(&snapshot.0);
+        data.restore(&snapshot.0);
         Ok(())
     }
 
     pub(crate) fn reset(&self) -> Result<(), Error> {
         let (data, Snapshot(initial)) = self.memory()?;
-        data.begin_again(initial);
+        data.reset_to(initial);
         Ok(())
     }
 

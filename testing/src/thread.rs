@@ -59,7 +59,7 @@ pub(crate) struct ServerThread {
 
 /// The report of a server's thread once the server accepts requests.
 #[derive(Debug)]
-pub(crate) struct Started {
+pub(crate) struct StartReport {
     pub(crate) address: SocketAddr,
     pub(crate) metrics: Arc<Metrics>,
     /// `None` if the data is on disk.
@@ -69,7 +69,7 @@ pub(crate) struct Started {
 impl ServerThread {
     /// Starts a server, which reports its address once it accepts requests. If it cannot start, its thread exits
     /// without a report.
-    pub(crate) fn start(options: Options, report: impl FnOnce(Started) + Send + 'static) -> anyhow::Result<Self> {
+    pub(crate) fn start(options: Options, report: impl FnOnce(StartReport) + Send + 'static) -> anyhow::Result<Self> {
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("rowhouse-testing".to_owned());
         let thread = thread.spawn(move || run(options, report, stopped)).context("starting a thread")?;
@@ -85,7 +85,7 @@ impl ServerThread {
 }
 
 /// Runs a server until it is stopped.
-fn run(options: Options, report: impl FnOnce(Started), stopped: oneshot::Receiver<()>) -> anyhow::Result<()> {
+fn run(options: Options, report: impl FnOnce(StartReport), stopped: oneshot::Receiver<()>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting a runtime")?;
     runtime.block_on(async {
         let Options { accounts, storage, clock, query_time, targets, rehearsal } = options;
@@ -134,7 +134,7 @@ async fn serve(
     settings: Settings,
     engine: impl Engine,
     states: Option<(TestClock, MemoryCheckpoints<TestClock>)>,
-    report: impl FnOnce(Started),
+    report: impl FnOnce(StartReport),
     stopped: oneshot::Receiver<()>,
 ) -> anyhow::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("listening on a free port")?;
@@ -142,7 +142,7 @@ async fn serve(
     let (observers, metrics) = Observers::counting();
     let server = Server::start(settings, observers, engine).await?;
     let data = states.map(|(clock, engine)| server.test_data(clock, engine));
-    report(Started { address, metrics, data });
+    report(StartReport { address, metrics, data });
     // The server also stops when the sender is dropped.
     server.run(listener, async { drop(stopped.await) }).await
 }

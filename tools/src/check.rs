@@ -31,7 +31,7 @@ checksums of the data read. Files are checked only when no server is running.
 The exit code is 0 if nothing is damaged, 1 if there is damage, and 2 if the folder could not be checked.";
 
 /// The exit code if nothing could be checked.
-const NOT_CHECKED: u8 = 2;
+const EXIT_NOT_CHECKED: u8 = 2;
 
 /// The options of `check` as given, without validation or defaults.
 #[derive(Debug, Args)]
@@ -69,7 +69,7 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             report_error(&error);
-            ExitCode::from(NOT_CHECKED)
+            ExitCode::from(EXIT_NOT_CHECKED)
         }
     })
 }

@@ -1,7 +1,7 @@
 //! The history of a table that is deleted, created again and filled again, next to another table.
 
 use super::stage::{Group, Moment, Observer, Writes};
-use super::{Churn, OnStage, client, once};
+use super::{Churn, OnStage, block_on, client};
 use crate::child::Server;
 use crate::dataset::Usage;
 use crate::run;
@@ -24,7 +24,7 @@ pub(super) fn measure(churn: &Churn, server: &Server, on_stage: OnStage<'_>) -> 
     observer.stage(server, Moment::Fresh, (2 * stored, 2 * stored), None, read)?;
     observer.begin(server)?;
     let mut client = client(&server.target, &deleted_plan)?;
-    let writes = once(async {
+    let writes = block_on(async {
         let began = Instant::now();
         client.delete_table().await?;
         let deletion = began.elapsed();

@@ -182,7 +182,7 @@ fn write(load: &mut Load, task: Task) -> anyhow::Result<Writes> {
 }
 
 /// Runs a future that sends single requests to completion.
-fn once<T>(work: impl Future<Output = Result<T, Failure>>) -> anyhow::Result<T> {
+fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(work).map_err(|failure| anyhow::anyhow!("{failure}"))
 }

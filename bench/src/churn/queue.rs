@@ -1,7 +1,7 @@
 //! The history of a partition that is used as a queue: entities are inserted at its end and deleted at its beginning.
 
 use super::stage::{Group, Moment, Observer};
-use super::{CONNECTIONS, Churn, OnStage, client, once, write};
+use super::{CONNECTIONS, Churn, OnStage, block_on, client, write};
 use crate::child::Server;
 use crate::dataset::Usage;
 use crate::load::Load;
@@ -27,7 +27,7 @@ pub(super) fn measure(churn: &Churn, server: &Server, on_stage: OnStage<'_>) -> 
     };
 
     observer.begin(server)?;
-    once(client(&server.target, &plan)?.create_table())?;
+    block_on(client(&server.target, &plan)?.create_table())?;
     let mut load = Load::new(run::clients(&server.target, &plan, CONNECTIONS))?;
     write(&mut load, Task::Churn(workload::Churn::Queue { until: LIVE, kept }))?;
     churn.wait();

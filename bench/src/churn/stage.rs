@@ -348,7 +348,7 @@ mod tests {
 
     fn row(rows: &[Row], figure: &str) -> (Option<f64>, Option<bool>) {
         let row = rows.iter().find(|row| row.figure == figure).expect(figure);
-        (row.ratio, row.is_kept)
+        (row.ratio, row.is_met)
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) const TABLE: &str = "Compared";
 
 /// A plain HTTP client. Clones share their connections.
 #[derive(Debug, Clone)]
-pub(crate) struct Bare {
+pub(crate) struct BareClient {
     http: Client<HttpConnector, Full<Bytes>>,
     endpoint: Endpoint,
     key: AccountKey,
@@ -32,7 +32,7 @@ pub(crate) struct Bare {
     members: Arc<str>,
 }
 
-impl Bare {
+impl BareClient {
     pub(crate) fn new(endpoint: Endpoint, dataset: &Dataset) -> anyhow::Result<Self> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);

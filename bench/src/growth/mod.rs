@@ -79,7 +79,7 @@ pub(crate) fn run(args: &GrowthArgs) -> anyhow::Result<ExitCode> {
         let compared: Vec<_> = points.iter().map(|point| Compared { point, growth: point.growth(&points) }).collect();
         writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&compared)?)?;
     }
-    let is_good = |point: &Point| point.errors == 0 && point.growth(&points).is_kept != Some(false);
+    let is_good = |point: &Point| point.errors == 0 && point.growth(&points).is_met != Some(false);
     Ok(if points.iter().all(is_good) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -17,10 +17,10 @@ mod translation;
 
 use crate::cli::{AzuriteArgs, ServeArgs};
 use crate::config::{self, AccountKeys, Config, Storage};
-use crate::serve::{self, Ready, Surroundings, print_at_once};
+use crate::serve::{self, Ready, ServerHost, print_and_flush};
 use anyhow::{Context, anyhow, ensure};
 use clap::Parser;
-use programs::{Ended, Program, Programs};
+use programs::{EndedProgram, Program, Programs};
 use server::OAuthConfig;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -43,7 +43,7 @@ struct Environment {
 /// Runs the server and the programs until SIGTERM or Ctrl-C, or until one of the programs exits.
 pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::parse_from(["rowhouse azurite"]);
-    let Translation { serve, blob, queue, location, log_file, takes_unverified_tokens, mut remarks } =
+    let Translation { serve, blob, queue, location, log_file, accepts_unverified_tokens, mut remarks } =
         Translation::new(args, environment.serve)?;
     let of_emulator = std::env::var(ACCOUNTS_VARIABLE).ok().filter(|text| !text.is_empty());
     let accounts = of_emulator.clone().or_else(config::account_keys);
@@ -55,7 +55,7 @@ pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
     let mut config = Config::new(serve, keys)?.with_password();
     config.log_file = log_file;
     config.names_emulator_version = true;
-    if takes_unverified_tokens {
+    if accepts_unverified_tokens {
         ensure!(
             config.oauth.is_none(),
             "--oauth basic accepts tokens from any issuer and cannot be combined with [oauth] in the file: remove one of them"
@@ -75,33 +75,36 @@ pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
         [Program::blob(blob), Program::queue(queue)].into_iter().partition(Program::is_installed);
     remarks.extend(missing_programs_warning(&missing));
     let scheme = if config.tls.is_some() { "https" } else { "http" };
-    let mut emulator =
-        Emulator { asked: format!("{scheme}://{asked}"), remarks, programs: Programs::new(found, scheme, accounts) };
+    let mut emulator = EmulatorHost {
+        asked: format!("{scheme}://{asked}"),
+        remarks,
+        programs: Programs::new(found, scheme, accounts),
+    };
     let ran = serve::run(config, &mut emulator);
     exit_code(ran, emulator.programs.ended())
 }
 
 /// Returns the exit code of this process: the exit code of a program that exited unexpectedly, if there is one.
-fn exit_code(ran: anyhow::Result<()>, ended: Option<Ended>) -> anyhow::Result<ExitCode> {
+fn exit_code(ran: anyhow::Result<()>, ended: Option<EndedProgram>) -> anyhow::Result<ExitCode> {
     match (ran, ended) {
-        (Err(error), Some(Ended { code, .. })) => {
+        (Err(error), Some(EndedProgram { code, .. })) => {
             report_error(&error);
             Ok(ExitCode::from(code))
         }
         (Err(error), None) => Err(error),
-        (Ok(()), Some(Ended { service, code })) => {
+        (Ok(()), Some(EndedProgram { service, code })) => {
             report_error(&anyhow!("the emulator's program for {service} has exited, so this server stops as well"));
             Ok(ExitCode::from(code))
         }
         (Ok(()), None) => {
-            print_at_once("Azurite Table service successfully closed\n")?;
+            print_and_flush("Azurite Table service successfully closed\n")?;
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
 /// The announcements, and the programs that run next to the server.
-struct Emulator {
+struct EmulatorHost {
     /// The requested address.
     asked: String,
     remarks: Vec<Remark>,
@@ -117,7 +120,7 @@ enum Remark {
     Information(String),
 }
 
-impl Surroundings for Emulator {
+impl ServerHost for EmulatorHost {
     fn listen_option(&self) -> &'static str {
         "--tablePort 0"
     }
@@ -142,7 +145,7 @@ impl Surroundings for Emulator {
                 lines.extend([what, &address, "\n"]);
             }
         }
-        print_at_once(&lines)
+        print_and_flush(&lines)
     }
 
     async fn ended(&mut self) {
@@ -152,7 +155,7 @@ impl Surroundings for Emulator {
     fn stopping(&mut self) {
         self.programs.stop();
         // The reader may have closed the output.
-        let _printed = print_at_once("Azurite Table service is closing...\n");
+        let _printed = print_and_flush("Azurite Table service is closing...\n");
     }
 
     async fn stopped(&mut self) {

@@ -8,7 +8,7 @@
 //! This module must not know what the programs' options mean.
 
 use super::ACCOUNTS_VARIABLE;
-use crate::serve::print_at_once;
+use crate::serve::print_and_flush;
 use anyhow::{Context, bail};
 use platform::files::script;
 use platform::process::start_in_own_group;
@@ -28,7 +28,7 @@ const NODE_OPTIONS: &str = "NODE_OPTIONS";
 /// Shuts down the service when standard input is closed, as SIGTERM does; if there is no service yet, exits
 /// immediately. If the reader of its output is gone, the program must still write its data, so errors of standard
 /// output are ignored. The code has no spaces, because a space would end the option.
-const STOP_WITH_INPUT: &str = "--import=data:text/javascript,process.stdout.on('error',()=>0);\
+const STOP_WITH_STDIN_OPTION: &str = "--import=data:text/javascript,process.stdout.on('error',()=>0);\
     process.stdin.on('end',()=>process.emit('SIGTERM')||process.exit()).resume()";
 /// The timeout for a program to start listening.
 const START_TIME_MAX: Duration = Duration::from_secs(120);
@@ -72,13 +72,13 @@ impl Program {
         self.name
     }
 
-    fn start(&self, accounts: Option<&str>) -> anyhow::Result<Running> {
+    fn start(&self, accounts: Option<&str>) -> anyhow::Result<RunningProgram> {
         let path = self.path.as_deref().context("the program is not installed")?;
         let mut options = env::var_os(NODE_OPTIONS).unwrap_or_default();
         if !options.is_empty() {
             options.push(" ");
         }
-        options.push(STOP_WITH_INPUT);
+        options.push(STOP_WITH_STDIN_OPTION);
         let mut command = Command::new(path);
         command
             .args(&self.args)
@@ -91,7 +91,13 @@ impl Program {
         let mut child = command.spawn().with_context(|| format!("starting {}", path.display()))?;
         let input = child.stdin.take();
         let output = child.stdout.take().context("the program has no standard output")?;
-        Ok(Running { title: self.title, service: self.service, child, input, lines: BufReader::new(output).lines() })
+        Ok(RunningProgram {
+            title: self.title,
+            service: self.service,
+            child,
+            input,
+            lines: BufReader::new(output).lines(),
+        })
     }
 }
 
@@ -104,7 +110,7 @@ fn find(name: &str) -> Option<PathBuf> {
     in_path.into_iter().chain(in_packages).find_map(|folder| script(&folder, name))
 }
 
-struct Running {
+struct RunningProgram {
     title: &'static str,
     service: &'static str,
     child: Child,
@@ -115,12 +121,12 @@ struct Running {
 
 /// A program that exited unexpectedly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ended {
+pub(super) struct EndedProgram {
     pub(super) service: &'static str,
     pub(super) code: u8,
 }
 
-impl Ended {
+impl EndedProgram {
     fn new(service: &'static str, status: Option<ExitStatus>) -> Self {
         let code = status.and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok());
         Self { service, code: code.filter(|code| *code != 0).unwrap_or(1) }
@@ -136,8 +142,8 @@ pub(super) struct Programs {
     accounts: Option<String>,
     inputs: Vec<ChildStdin>,
     /// Receives the exits of started programs; closed after the last exit.
-    ends: Option<mpsc::Receiver<Ended>>,
-    ended: Option<Ended>,
+    ends: Option<mpsc::Receiver<EndedProgram>>,
+    ended: Option<EndedProgram>,
 }
 
 impl Programs {
@@ -192,15 +198,15 @@ impl Programs {
     }
 
     /// Returns the program that exited unexpectedly.
-    pub(super) fn ended(&self) -> Option<Ended> {
+    pub(super) fn ended(&self) -> Option<EndedProgram> {
         self.ended
     }
 }
 
-impl Running {
+impl RunningProgram {
     /// Prints the program's lines up to the one that announces its service. The inner error means that the program
     /// exited.
-    async fn until_listening(&mut self, scheme: &str, latest: Instant) -> anyhow::Result<Result<(), Ended>> {
+    async fn until_listening(&mut self, scheme: &str, latest: Instant) -> anyhow::Result<Result<(), EndedProgram>> {
         loop {
             let line = timeout_at(latest, self.lines.next_line()).await;
             let line = line.with_context(|| {
@@ -214,10 +220,10 @@ impl Running {
             let Ok(Some(line)) = line else {
                 self.input = None;
                 let status = timeout(STOP_TIME_MAX, self.child.wait()).await;
-                return Ok(Err(Ended::new(self.service, status.ok().and_then(Result::ok))));
+                return Ok(Err(EndedProgram::new(self.service, status.ok().and_then(Result::ok))));
             };
-            let (line, listens) = as_of_the_emulator(self.title, scheme, line);
-            print_at_once(&format!("{line}\n"))?;
+            let (line, listens) = to_emulator_line(self.title, scheme, line);
+            print_and_flush(&format!("{line}\n"))?;
             if listens {
                 return Ok(Ok(()));
             }
@@ -225,15 +231,15 @@ impl Running {
     }
 
     /// Prints the program's lines, and reports its exit.
-    async fn until_end(mut self, ends: mpsc::Sender<Ended>) {
+    async fn until_end(mut self, ends: mpsc::Sender<EndedProgram>) {
         while let Ok(Some(line)) = self.lines.next_line().await {
             // Not on a thread that serves requests, which a slow reader of standard output would block. A missing
             // reader does not matter.
-            let _printed = spawn_blocking(move || print_at_once(&format!("{line}\n"))).await;
+            let _printed = spawn_blocking(move || print_and_flush(&format!("{line}\n"))).await;
         }
         let status = self.child.wait().await.ok();
         // If there is no receiver, this process is exiting too.
-        let _sent = ends.send(Ended::new(self.service, status)).await;
+        let _sent = ends.send(EndedProgram::new(self.service, status)).await;
     }
 }
 
@@ -241,7 +247,7 @@ impl Running {
 /// returns whether the service is now listening.
 ///
 /// A separate program prints "is starting on HOST:PORT" and "successfully listens on URL".
-fn as_of_the_emulator(title: &str, scheme: &str, line: String) -> (String, bool) {
+fn to_emulator_line(title: &str, scheme: &str, line: String) -> (String, bool) {
     let rest = line.strip_prefix(&format!("Azurite {title} service "));
     if let Some(address) = rest.and_then(|rest| rest.strip_prefix("is starting on ")) {
         return (format!("Azurite {title} service is starting at {scheme}://{address}"), false);
@@ -276,7 +282,7 @@ mod tests {
             ("In-memory extent storage is enabled", "", false),
         ] {
             let expected = if expected.is_empty() { line } else { expected };
-            assert_eq!(as_of_the_emulator("Blob", "https", line.to_owned()), (expected.to_owned(), listens));
+            assert_eq!(to_emulator_line("Blob", "https", line.to_owned()), (expected.to_owned(), listens));
         }
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct Translation {
     /// The data folder for all services, which must exist; `None` for the current folder, or without any data on disk.
     pub(super) location: Option<PathBuf>,
     pub(super) log_file: Option<PathBuf>,
-    pub(super) takes_unverified_tokens: bool,
+    pub(super) accepts_unverified_tokens: bool,
     pub(super) remarks: Vec<Remark>,
 }
 
@@ -62,7 +62,7 @@ impl Translation {
             blob: blob(&args),
             queue: queue(&args),
             log_file: args.debug.clone(),
-            takes_unverified_tokens: args.oauth.is_some(),
+            accepts_unverified_tokens: args.oauth.is_some(),
             remarks: without_effect(&args).into_iter().collect(),
             location: args.location,
         })
@@ -116,26 +116,26 @@ fn without_effect(args: &AzuriteArgs) -> Option<Remark> {
 }
 
 fn blob(args: &AzuriteArgs) -> Vec<OsString> {
-    let mut words = Words::default();
-    words.value("--blobHost", args.blob_host.as_ref());
-    words.value("--blobPort", args.blob_port.map(|port| port.to_string()));
-    words.value("--blobKeepAliveTimeout", args.blob_keep_alive_timeout.map(|seconds| seconds.to_string()));
-    words.add_common_options(args);
-    words.0
+    let mut command_line = CommandLine::default();
+    command_line.value("--blobHost", args.blob_host.as_ref());
+    command_line.value("--blobPort", args.blob_port.map(|port| port.to_string()));
+    command_line.value("--blobKeepAliveTimeout", args.blob_keep_alive_timeout.map(|seconds| seconds.to_string()));
+    command_line.add_common_options(args);
+    command_line.0
 }
 
 fn queue(args: &AzuriteArgs) -> Vec<OsString> {
-    let mut words = Words::default();
-    words.value("--queueHost", args.queue_host.as_ref());
-    words.value("--queuePort", args.queue_port.map(|port| port.to_string()));
-    words.add_common_options(args);
-    words.0
+    let mut command_line = CommandLine::default();
+    command_line.value("--queueHost", args.queue_host.as_ref());
+    command_line.value("--queuePort", args.queue_port.map(|port| port.to_string()));
+    command_line.add_common_options(args);
+    command_line.0
 }
 
 #[derive(Default)]
-struct Words(Vec<OsString>);
+struct CommandLine(Vec<OsString>);
 
-impl Words {
+impl CommandLine {
     fn value(&mut self, name: &str, value: Option<impl Into<OsString>>) {
         if let Some(value) = value {
             self.0.extend([name.into(), value.into()]);
@@ -183,8 +183,8 @@ mod tests {
     use clap::Parser;
 
     fn args(line: &str) -> AzuriteArgs {
-        let words = ["rowhouse", "azurite"].into_iter().chain(line.split_whitespace());
-        let Command::Azurite(args) = Cli::try_parse_from(words).unwrap().command else {
+        let command_line = ["rowhouse", "azurite"].into_iter().chain(line.split_whitespace());
+        let Command::Azurite(args) = Cli::try_parse_from(command_line).unwrap().command else {
             panic!("expected the azurite command")
         };
         *args
@@ -194,8 +194,8 @@ mod tests {
         Translation::new(args(line), ServeArgs::default()).unwrap()
     }
 
-    fn joined(words: &[OsString]) -> String {
-        words.join(" ".as_ref()).into_string().unwrap()
+    fn joined(command_line: &[OsString]) -> String {
+        command_line.join(" ".as_ref()).into_string().unwrap()
     }
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
             joined(&secure.blob),
             "--blobPort 0 --blobKeepAliveTimeout 3 --debug log --oauth basic --cert c.pem --key k.pem --silent --loose"
         );
-        assert!(secure.takes_unverified_tokens && secure.log_file.is_some());
+        assert!(secure.accepts_unverified_tokens && secure.log_file.is_some());
         assert_eq!(secure.remarks, [Remark::Information("no effect on tables: --loose".into())]);
     }
 
@@ -275,8 +275,8 @@ mod tests {
             assert!(error.contains(part) && !error.contains(" p "), "{line}: {error}");
         }
         for line in ["--nonsense", "--oauth full", "--tablePort 70000", "extra"] {
-            let words = ["rowhouse", "azurite"].into_iter().chain(line.split_whitespace());
-            assert!(Cli::try_parse_from(words).is_err(), "{line}");
+            let command_line = ["rowhouse", "azurite"].into_iter().chain(line.split_whitespace());
+            assert!(Cli::try_parse_from(command_line).is_err(), "{line}");
         }
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn configure_allocator() {
 }
 
 /// Makes the allocator return freed memory periodically.
-pub(crate) async fn give_back() {
+pub(crate) async fn return_freed_memory() {
     let mut calls = interval(CALL_INTERVAL);
     calls.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

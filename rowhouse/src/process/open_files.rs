@@ -15,7 +15,7 @@ const OTHER_FILES: u64 = 1100;
 /// connections are possible.
 ///
 /// Many systems start a program with a limit of 1,024 files, but let it request far more.
-pub(crate) fn room_for_connections(asked: usize) -> usize {
+pub(crate) fn connection_capacity(asked: usize) -> usize {
     let OpenFilesLimit { current, maximum } = open_files_limit();
     let needed = (asked as u64).saturating_add(OTHER_FILES);
     let mut files = current.unwrap_or(u64::MAX);
@@ -26,7 +26,7 @@ pub(crate) fn room_for_connections(asked: usize) -> usize {
             Err(error) => warn!(%error, "failed to raise the limit on open files"),
         }
     }
-    let room = room_in(files, asked);
+    let room = capacity_for(files, asked);
     if room < asked {
         warn!(
             files,
@@ -39,7 +39,7 @@ pub(crate) fn room_for_connections(asked: usize) -> usize {
 
 /// Returns how many connections fit into a number of files. If there are not even enough files for the engine, the
 /// result is a quarter of the files.
-fn room_in(files: u64, asked: usize) -> usize {
+fn capacity_for(files: u64, asked: usize) -> usize {
     let room = files.saturating_sub(OTHER_FILES).max(files / 4).max(1);
     usize::try_from(room).unwrap_or(usize::MAX).min(asked)
 }
@@ -60,14 +60,14 @@ mod tests {
             (1024, 10, 10),
             (1, 10, 1),
         ] {
-            assert_eq!(room_in(files, asked), room, "{asked} with {files} files");
+            assert_eq!(capacity_for(files, asked), room, "{asked} with {files} files");
         }
     }
 
     #[test]
     fn the_limit_is_raised_when_it_may_be() {
         let before = open_files_limit();
-        let room = room_for_connections(3000);
+        let room = connection_capacity(3000);
         let after = open_files_limit();
         assert_eq!(after.maximum, before.maximum);
         assert!(room == 3000 || after.current == after.maximum, "{room} with {after:?}");

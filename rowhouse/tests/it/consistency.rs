@@ -5,7 +5,7 @@ use crate::PROGRAM;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
-use test_support::bank::{AUDITS, Clerk, audit, check_sums, learn, open_bank};
+use test_support::bank::{AUDITS, Clerk, audit, check_sums, open_bank, reconcile_all};
 use test_support::{Random, Server};
 
 const ROUNDS: u64 = 4;
@@ -30,13 +30,13 @@ fn no_page_shows_a_part_of_a_transaction() {
             open_bank(&mut client);
         }
         check_sums(&mut client);
-        learn(&mut clerks, &mut client);
+        reconcile_all(&mut clerks, &mut client);
         work_and_crash(server, &mut clerks, &pages, WORK_MILLISECONDS + random.below(WORK_MILLISECONDS));
     }
     let server = PROGRAM.start(&arguments);
     let mut client = server.client();
     check_sums(&mut client);
-    learn(&mut clerks, &mut client);
+    reconcile_all(&mut clerks, &mut client);
     let done: u64 = clerks.iter().map(|clerk| clerk.done).sum();
     let refused: u64 = clerks.iter().map(|clerk| clerk.refused).sum();
     let pages = pages.into_inner();

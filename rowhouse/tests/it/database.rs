@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use test_support::bank::{AUDITS, Clerk, audit, audit_through_faults, check_sums, learn, open_bank};
+use test_support::bank::{AUDITS, Clerk, audit, audit_through_faults, check_sums, open_bank, reconcile_all};
 use test_support::cluster::Cluster;
 use test_support::{Client, Random, Server, TIMEOUT, eventually};
 
@@ -163,7 +163,7 @@ fn the_sum_holds_while_three_servers_are_killed_in_turn() {
         for server in &servers {
             check_sums(&mut server.client());
         }
-        learn(&mut clerks, &mut servers[victim].client());
+        reconcile_all(&mut clerks, &mut servers[victim].client());
     }
     let done: u64 = clerks.iter().map(|clerk| clerk.done).sum();
     let refused: u64 = clerks.iter().map(|clerk| clerk.refused).sum();
@@ -220,7 +220,7 @@ fn nothing_acknowledged_is_lost_when_connections_and_the_database_die() {
     for server in &servers {
         check_sums(&mut server.client());
     }
-    learn(&mut clerks, &mut servers[1].client());
+    reconcile_all(&mut clerks, &mut servers[1].client());
     let done: u64 = clerks.iter().map(|clerk| clerk.done).sum();
     let faults: u64 = clerks.iter().map(|clerk| clerk.faults).sum();
     println!("{done} transactions, {faults} faults, {} pages", pages.load(Ordering::Relaxed));

@@ -9,12 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 use test_support::Random;
 use test_support::cluster::Cluster;
-use test_support::writers::{Tally, Writer};
+use test_support::writers::{EntityWriter, Tally};
 
 const SEED: &str = "ROWHOUSE_FAILOVER_SEED";
 const WRITERS: u64 = 8;
 /// The maximum duration of a request, with a small margin, in milliseconds.
-const ANSWER_MS_MAX: u64 = 33_000;
+const RESPONSE_MS_MAX: u64 = 33_000;
 /// The time after which every writer must be served again.
 const RESUMED_WITHIN: Duration = Duration::from_secs(30);
 
@@ -26,7 +26,7 @@ fn a_failover_to_a_synchronous_replica_loses_nothing_and_service_resumes_by_itse
     let servers = [(); 2].map(|()| PROGRAM.start(&["--store", &address, "--store-connections", "6"]));
     let created = servers[0].client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#);
     assert_eq!(created.status, 201);
-    let mut writers: Vec<_> = (0..WRITERS).map(|number| Writer::new(number, random.number())).collect();
+    let mut writers: Vec<_> = (0..WRITERS).map(|number| EntityWriter::new(number, random.number())).collect();
     let tallies: Vec<_> = writers.iter().map(|_| Tally::default()).collect();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -70,7 +70,7 @@ fn a_failover_to_a_synchronous_replica_loses_nothing_and_service_resumes_by_itse
         sum(|tally| tally.unknown.load(Ordering::SeqCst)),
     );
     assert!(sum(|tally| tally.busy.load(Ordering::SeqCst)) > 0, "writes without a primary must fail with ServerBusy");
-    assert!(longest < ANSWER_MS_MAX, "a response took {longest} ms, longer than the request timeout");
+    assert!(longest < RESPONSE_MS_MAX, "a response took {longest} ms, longer than the request timeout");
     for server in servers {
         let (status, log) = server.stop();
         assert!(status.success() && !log.iter().any(|line| line.contains("panicked")), "{log:?}");

@@ -137,7 +137,7 @@ impl Accounts {
     }
 
     /// Returns the first account in name order. The server displays the connection string of this account.
-    pub fn first(&self) -> Option<&AccountName> {
+    pub fn first_by_name(&self) -> Option<&AccountName> {
         self.keys.keys().min()
     }
 
@@ -162,7 +162,7 @@ impl Accounts {
     /// Returns the connection string for client libraries. The string contains a key only if that is the well-known key
     /// of the development account.
     pub fn connection_string(&self, endpoint: &str) -> String {
-        let name = self.first().map_or("", AccountName::as_str);
+        let name = self.first_by_name().map_or("", AccountName::as_str);
         let key = if self.is_development { DEVELOPMENT_KEY } else { "<key>" };
         connection_string(name, key, &format!("{endpoint}/{name}"))
     }
@@ -224,8 +224,8 @@ mod tests {
              [[account]]\nname = \"two\"\nkey1 = \"{KEY}\"\n"
         ));
         let held = held.unwrap();
-        assert!(!held.quota(&AccountName::new("one").unwrap()).is_none());
-        assert!(held.quota(&AccountName::new("two").unwrap()).is_none());
+        assert!(!held.quota(&AccountName::new("one").unwrap()).is_unlimited());
+        assert!(held.quota(&AccountName::new("two").unwrap()).is_unlimited());
         for bad in [
             format!("[[account]]\nname = \"one\"\nkey1 = \"{KEY}\"\nquota.max-oranges = 3\n"),
             format!("[[account]]\nname = \"one\"\nkey1 = {KEY}\n"),

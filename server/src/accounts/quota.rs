@@ -40,7 +40,7 @@ pub(crate) struct ContentLimit {
 }
 
 impl ContentLimit {
-    pub(crate) fn is_none(self) -> bool {
+    pub(crate) fn is_unlimited(self) -> bool {
         self.entities.is_none() && self.bytes.is_none()
     }
 
@@ -59,13 +59,13 @@ impl Quota {
         }
     }
 
-    pub(crate) fn is_none(self) -> bool {
-        self.tables.is_none() && !self.is_of_content()
+    pub(crate) fn is_unlimited(self) -> bool {
+        self.tables.is_none() && !self.limits_content()
     }
 
     /// Returns true if entities or bytes are limited and must therefore be counted.
-    pub(crate) fn is_of_content(self) -> bool {
-        !(self.account.is_none() && self.table.is_none())
+    pub(crate) fn limits_content(self) -> bool {
+        !(self.account.is_unlimited() && self.table.is_unlimited())
     }
 }
 

@@ -17,7 +17,7 @@ use tracing::{debug, warn};
 
 const IDLE_TIME: Duration = Duration::from_secs(ADMIN_IDLE_SECONDS_MAX);
 /// The interval between checks of a connection. A client has one to two intervals to send the head of a request.
-const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The pause before accepting again when the system is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -51,7 +51,7 @@ async fn serve_one(stream: TcpStream, place: OpenConnection, admin: Arc<Admin>, 
         }
     });
     let (connection, mut watch) = serve_watched(stream, place.state(), (IDLE_TIME, ADMIN_HEAD_BYTES_MAX), handler);
-    match poll_in_intervals(connection, LOOK_INTERVAL, || watch.look()).await {
+    match poll_in_intervals(connection, CHECK_INTERVAL, || watch.check()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => debug!("an admin connection failed: {error}"),
         Err(reason) => debug!("an admin connection was closed: {reason}"),

@@ -98,7 +98,7 @@ impl Admin {
     }
 
     /// Records that the server now serves requests.
-    pub(crate) fn serve(&self, service: Arc<dyn ObservedService>, test_controls: Option<TestControls>) {
+    pub(crate) fn set_serving(&self, service: Arc<dyn ObservedService>, test_controls: Option<TestControls>) {
         // This function is called only once.
         if let Some(controls) = test_controls {
             let _first = self.test_controls.set(Arc::new(controls));

@@ -10,14 +10,14 @@ use tokio::time::timeout;
 pub(super) struct ReadinessCheck {
     name: &'static str,
     /// The problem that was found; `None` if the check passed.
-    trouble: Option<String>,
+    problem: Option<String>,
     /// True if a failure of this check makes the server not ready.
-    decides: bool,
+    affects_readiness: bool,
 }
 
 impl ReadinessCheck {
-    fn trouble(&self) -> Option<&str> {
-        self.trouble.as_deref()
+    fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
     }
 }
 
@@ -29,7 +29,7 @@ impl ReadinessReport {
     pub(super) async fn collect(admin: &Admin) -> Self {
         let stage = admin.stage();
         let stage_problem = (stage != ServerStage::Serving).then(|| format!("the server is {}", stage.name()));
-        let mut checks = vec![ReadinessCheck { name: "stage", trouble: stage_problem, decides: true }];
+        let mut checks = vec![ReadinessCheck { name: "stage", problem: stage_problem, affects_readiness: true }];
         if let Some(service) = admin.service.get() {
             let (probed, figures) = tokio::join!(timeout(STORAGE_TIME_MAX, service.probe()), admin.figures());
             let no_response = || format!("the storage did not respond within {} s", STORAGE_TIME_MAX.as_secs());
@@ -45,25 +45,29 @@ impl ReadinessReport {
             };
             let is_full = refusal == Some(Refusal::DiskFull);
             let disk_problem = is_full.then(|| "too little free space: only deletions are accepted".to_owned());
-            checks.push(ReadinessCheck { name: "storage", trouble: storage_problem, decides: true });
+            checks.push(ReadinessCheck { name: "storage", problem: storage_problem, affects_readiness: true });
             // Reads still work, and only deletions can make room, so the server must stay reachable.
-            checks.push(ReadinessCheck { name: "disk", trouble: disk_problem, decides: false });
+            checks.push(ReadinessCheck { name: "disk", problem: disk_problem, affects_readiness: false });
         }
         Self(checks)
     }
 
     /// Returns true if no check that affects readiness failed.
     pub(super) fn is_ready(&self) -> bool {
-        self.0.iter().all(|check| check.trouble.is_none() || !check.decides)
+        self.0.iter().all(|check| check.problem.is_none() || !check.affects_readiness)
     }
 
     /// Returns one line: `ok` or the first failure. Failures that affect readiness come first.
     pub(super) fn brief(&self) -> String {
-        let first =
-            |decides| self.0.iter().filter(move |check| check.decides == decides).find_map(ReadinessCheck::trouble);
+        let first = |affects_readiness| {
+            self.0
+                .iter()
+                .filter(move |check| check.affects_readiness == affects_readiness)
+                .find_map(ReadinessCheck::problem)
+        };
         match (first(true), first(false)) {
-            (Some(trouble), _) => format!("not ready: {trouble}\n"),
-            (None, Some(trouble)) => format!("ready, but: {trouble}\n"),
+            (Some(problem), _) => format!("not ready: {problem}\n"),
+            (None, Some(problem)) => format!("ready, but: {problem}\n"),
             (None, None) => "ok\n".to_owned(),
         }
     }
@@ -71,10 +75,10 @@ impl ReadinessReport {
     /// Returns one line for each check.
     pub(super) fn verbose(&self) -> String {
         let mut text = String::new();
-        for ReadinessCheck { name, trouble, .. } in &self.0 {
-            let written = match trouble {
+        for ReadinessCheck { name, problem, .. } in &self.0 {
+            let written = match problem {
                 None => writeln!(text, "[+] {name}: ok"),
-                Some(trouble) => writeln!(text, "[-] {name}: {trouble}"),
+                Some(problem) => writeln!(text, "[-] {name}: {problem}"),
             };
             written.expect("writing to a string does not fail");
         }
@@ -82,7 +86,7 @@ impl ReadinessReport {
     }
 
     pub(super) fn json(&self) -> Value {
-        let check = |check: &ReadinessCheck| json!({"name": check.name, "ok": check.trouble.is_none(), "trouble": check.trouble});
+        let check = |check: &ReadinessCheck| json!({"name": check.name, "ok": check.problem.is_none(), "trouble": check.problem});
         json!({"ready": self.is_ready(), "checks": self.0.iter().map(check).collect::<Vec<_>>()})
     }
 }
@@ -101,12 +105,12 @@ mod tests {
     use store::Figures;
 
     /// A service that reads from memory, and whose disk hangs while the other end of the channel exists.
-    struct Hanging {
+    struct HangingService {
         disk: Mutex<mpsc::Receiver<()>>,
         asked: AtomicUsize,
     }
 
-    impl ObservedService for Hanging {
+    impl ObservedService for HangingService {
         fn figures(&self) -> (Figures, LimitFigures) {
             self.asked.fetch_add(1, Ordering::Relaxed);
             let _works_again = self.disk.lock().unwrap().recv();
@@ -125,9 +129,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_disk_that_hangs_is_reported_and_blocks_one_thread() {
         let (works_again, disk) = mpsc::channel();
-        let hanging = Arc::new(Hanging { disk: Mutex::new(disk), asked: AtomicUsize::new(0) });
+        let hanging = Arc::new(HangingService { disk: Mutex::new(disk), asked: AtomicUsize::new(0) });
         let admin = Admin::new(LogControl::disabled(), Arc::new(Metrics::new(false)), Arc::default(), None);
-        admin.serve(Arc::clone(&hanging) as Arc<dyn ObservedService>, None);
+        admin.set_serving(Arc::clone(&hanging) as Arc<dyn ObservedService>, None);
         for _ in 0..3 {
             let later = tokio::time::advance(STORAGE_TIME_MAX + Duration::from_millis(1));
             let (one, other, ()) =

@@ -42,7 +42,7 @@ enum Control<'p> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct EmptyBody {}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -114,7 +114,7 @@ async fn respond(
         }
         Control::Snapshots if is_read => json(StatusCode::OK, &json!({ "snapshots": controls.snapshots() })),
         Control::Snapshots if method == Method::POST => {
-            let Nothing {} = body(request).await?;
+            let EmptyBody {} = body(request).await?;
             let snapshot = run(controls, TestControls::take_snapshot).await?;
             json(StatusCode::CREATED, &json!({ "snapshot": snapshot }))
         }
@@ -124,13 +124,13 @@ async fn respond(
             no_content()
         }
         Control::Restore(id) if method == Method::POST => {
-            let Nothing {} = body(request).await?;
+            let EmptyBody {} = body(request).await?;
             let id = id.to_owned();
             run(controls, move |controls| controls.restore(&id)).await?;
             no_content()
         }
         Control::Reset if method == Method::POST => {
-            let Nothing {} = body(request).await?;
+            let EmptyBody {} = body(request).await?;
             run(controls, |controls| {
                 controls.reset();
                 Ok(())

@@ -87,7 +87,7 @@ fn is_signed(
     incoming: &IncomingRequest<'_>,
 ) -> bool {
     let is_known = keys.is_some() && authorization.signature.is_some();
-    let (keys, signature) = (keys.unwrap_or(nobodys_keys()), authorization.signature.unwrap_or_default());
+    let (keys, signature) = (keys.unwrap_or(placeholder_keys()), authorization.signature.unwrap_or_default());
     incoming.target.signed_paths().any(|path| {
         let text = signed(&path, date, incoming).string_to_sign(authorization.scheme);
         any_verifies(keys, &text, &signature) && is_known
@@ -95,7 +95,7 @@ fn is_signed(
 }
 
 /// Returns the keys that replace the two keys of an unknown account. Signatures made with them are rejected, too.
-pub(crate) fn nobodys_keys() -> &'static [AccountKey; 2] {
+pub(crate) fn placeholder_keys() -> &'static [AccountKey; 2] {
     static KEYS: LazyLock<[AccountKey; 2]> = LazyLock::new(|| {
         let key = AccountKey::parse("AAAAAAAAAAAAAAAAAAAAAA==").expect("sixteen zero bytes in Base64");
         [key.clone(), key]

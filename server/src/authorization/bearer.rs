@@ -28,7 +28,7 @@ pub(crate) async fn authenticate(
     // Checked after the token, so that only the owner of a valid token learns whether an account exists.
     let account = incoming.target.account.as_ref().filter(|account| accounts.keys(account).is_some());
     let account = account.ok_or_else(|| Failure::authentication("there is no such account"))?;
-    if oauth.takes_unverified_tokens() && incoming.options.comp.as_deref() == Some("acl") {
+    if oauth.accepts_unverified_tokens() && incoming.options.comp.as_deref() == Some("acl") {
         // The emulator accepts no token here. The service checks the roles and therefore names the permission.
         return Err(Failure::at(Layer::Authentication, ErrorCode::AuthorizationFailure));
     }
@@ -66,10 +66,10 @@ pub(crate) fn anonymous(oauth: Option<&OAuth>, context: &mut RequestContext<'_>)
         // Here the front end responds as it does to an authenticated request: with the version, and always in XML
         // (recorded).
         context.version = Some(version).filter(|version| *version >= Version::VERSION_HEADER);
-        return Failure::at(Layer::FrontEnd, ErrorCode::ResourceNotFound).because(REASON);
+        return Failure::at(Layer::FrontEnd, ErrorCode::ResourceNotFound).with_reason(REASON);
     }
     match oauth {
-        Some(_) => challenged(incoming, REASON),
+        Some(_) => challenge_failure(incoming, REASON),
         None => Failure::authentication(REASON),
     }
 }
@@ -86,20 +86,20 @@ fn malformed() -> Failure {
 }
 
 fn refusal(oauth: &OAuth, error: TokenError, incoming: &IncomingRequest<'_>) -> Failure {
-    if oauth.takes_unverified_tokens() {
+    if oauth.accepts_unverified_tokens() {
         return refused_for(oauth, error.emulator_detail());
     }
     if error == TokenError::KeysUnavailable {
         return Failure { source: Some(Box::new(error)), ..Failure::at(Layer::Authentication, ErrorCode::ServerBusy) };
     }
-    challenged(incoming, error.to_string())
+    challenge_failure(incoming, error.to_string())
 }
 
 /// Returns a 403 with a reason for the log. The emulator also sends the reason to the client, because its credentials
 /// protect nothing.
 fn refused_for(oauth: &OAuth, reason: &str) -> Failure {
     let failure = Failure::authentication(reason);
-    if !oauth.takes_unverified_tokens() {
+    if !oauth.accepts_unverified_tokens() {
         return failure;
     }
     let message = format!("{} {reason}", failure.error.message);
@@ -109,7 +109,7 @@ fn refused_for(oauth: &OAuth, reason: &str) -> Failure {
 /// Returns a 401 in versions that have the challenge, and a 403 in earlier ones.
 ///
 /// UNVERIFIED (09 §9): that in old versions an invalid token causes the same error as a missing one.
-fn challenged(incoming: &IncomingRequest<'_>, reason: impl Into<String>) -> Failure {
+fn challenge_failure(incoming: &IncomingRequest<'_>, reason: impl Into<String>) -> Failure {
     let failure = Failure::authentication(reason);
     match incoming.version().ok().flatten() {
         Some(version) if version >= Version::CHALLENGE => {

@@ -51,7 +51,7 @@ pub(crate) fn keys(
     terms: &KeyTerms<'_>,
 ) -> Vec<AccountKey> {
     let Some(oauth) = oauth else { return Vec::new() };
-    let owners = owners(oauth).map(|(issuer, claim)| KeyOwner { account, issuer: oauth.name(issuer), claim });
+    let owners = candidate_owners(oauth).map(|(issuer, claim)| KeyOwner { account, issuer: oauth.name(issuer), claim });
     owners.flat_map(|owner| account_keys.iter().map(move |key| terms.key(key, owner))).collect()
 }
 
@@ -62,13 +62,13 @@ pub(crate) fn signer<'d>(
     account_keys: &[AccountKey],
     delegation: &'d Delegation<'_>,
 ) -> Option<Subject<'d>> {
-    let (issuer, claim) = owners(oauth).nth(delegation.signer.checked_div(account_keys.len())?)?;
+    let (issuer, claim) = candidate_owners(oauth).nth(delegation.signer.checked_div(account_keys.len())?)?;
     let (id, tenant) = (&delegation.key.delegator, &delegation.key.tenant);
     oauth.accepts_tenant(issuer, tenant).then_some(Subject { issuer, claim, id, tenant })
 }
 
 /// Returns the issuer and the claim of each principal that could have a given ID.
-fn owners(oauth: &OAuth) -> impl Iterator<Item = (usize, SubjectClaim)> {
+fn candidate_owners(oauth: &OAuth) -> impl Iterator<Item = (usize, SubjectClaim)> {
     (0..oauth.issuers()).flat_map(|issuer| SubjectClaim::ALL.map(|claim| (issuer, claim)))
 }
 

@@ -52,7 +52,7 @@ fn denied(grant: &Grant, kind: OperationKind, denial: Denial) -> Failure {
     let failure = Failure::denied(denial);
     match &grant.scope {
         Scope::Roles(roles) | Scope::Delegated { roles, .. } => {
-            failure.because(format!("{} on {} is denied to {}", kind.name(), grant.account, roles.caller))
+            failure.with_reason(format!("{} on {} is denied to {}", kind.name(), grant.account, roles.caller))
         }
         Scope::Owner | Scope::Table { .. } | Scope::Account { .. } | Scope::Nothing(_) => failure,
     }

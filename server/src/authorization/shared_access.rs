@@ -3,7 +3,7 @@
 //! `wire::sas` checks them; this module supplies the account's keys, the table's policies, the roles of a delegator,
 //! the time and the connection.
 
-use super::authentication::nobodys_keys;
+use super::authentication::placeholder_keys;
 use super::delegation;
 use super::oauth::OAuth;
 use crate::accounts::Accounts;
@@ -29,7 +29,7 @@ pub(crate) async fn authenticate(
     let account = incoming.target.account.as_ref();
     let keys = account.and_then(|account| accounts.keys(account));
     let name = account.map_or("", AccountName::as_str);
-    let tried: &[AccountKey] = keys.unwrap_or(nobodys_keys());
+    let tried: &[AccountKey] = keys.unwrap_or(placeholder_keys());
     let sas = verify_delegated(incoming.raw_query, name, tried, |terms| delegation::keys(oauth, name, tried, terms));
     let (Ok(sas), Some(account), Some(keys)) = (&sas, account, keys) else {
         return Err(Failure::authentication(match sas {
@@ -124,7 +124,7 @@ mod tests {
         let key = AccountKey::parse(KEY).unwrap();
         assert!(matches!(scope(&engine, "orchardacct", &key, "").await, Ok(Scope::Table { .. })));
         for account in ["ghostacct", "orchardacct"] {
-            assert!(scope(&engine, account, &nobodys_keys()[0], "").await.is_err(), "{account}");
+            assert!(scope(&engine, account, &placeholder_keys()[0], "").await.is_err(), "{account}");
         }
     }
 
@@ -133,7 +133,7 @@ mod tests {
         let engine = Memory::new(SystemClock);
         let (key, account) = (AccountKey::parse(KEY).unwrap(), AccountName::new("orchardacct").unwrap());
         let table = TableKey { account, name: TableName::new("harvest").unwrap() };
-        let unknown = "the table has no stored access policy with the id of the signature";
+        let unknown = "the table has no stored access policy with the identifier in the signature";
         assert_eq!(scope(&engine, "orchardacct", &key, "pol").await, Err(unknown.to_owned()), "there is no table");
         engine.create_table(&table).await.unwrap();
         assert_eq!(scope(&engine, "orchardacct", &key, "pol").await, Err(unknown.to_owned()));

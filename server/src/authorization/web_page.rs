@@ -44,7 +44,7 @@ pub(crate) fn check_host(host: &str, domains: &[String]) -> Result<(), Failure> 
     let message = "The Host header does not name this machine. A server with the development account's key responds to \
                    127.0.0.1, localhost and its configured domains only.";
     let failure = Failure::at(Layer::Authentication, ServiceError::new(ErrorCode::AuthorizationFailure, message));
-    Err(failure.because(format!(
+    Err(failure.with_reason(format!(
         "a request signed with the development account's key names the host {host:?}: a web page could have made its own \
          name resolve to this machine. Address the server as 127.0.0.1 or localhost, name the host's domain with --domain, \
          or, if no browser runs here, add --allow-development-key-on-network"
@@ -65,7 +65,7 @@ pub(crate) fn check_origin(incoming: &IncomingRequest<'_>, rules: Option<&CorsRu
         return Ok(());
     }
     let failure = Failure::at(Layer::Authentication, ErrorCode::AuthorizationFailure);
-    Err(failure.because(format!(
+    Err(failure.with_reason(format!(
         "a web page with the origin {:?} tried to write with the development account's key: to permit this, allow the origin and \
          the method {method} with a CORS rule of the account",
         origin.unwrap_or(&HeaderValue::from_static(""))

@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 /// The size of one read, in bytes.
-const PIECE_BYTES: usize = 16 * 1024;
+const READ_BYTES: usize = 16 * 1024;
 const TIME_MAX: Duration = Duration::from_secs(LINGERING_SECONDS_MAX);
 const PAUSE_MAX: Duration = Duration::from_secs(LINGERING_PAUSE_SECONDS_MAX);
 
@@ -54,7 +54,7 @@ impl Lingering {
 
     /// Reads and drops what arrives. Completes when the client has closed its side or a limit is reached.
     fn poll_discard<S: AsyncRead + Unpin>(&mut self, stream: &mut S, cx: &mut Context<'_>) -> Poll<()> {
-        let mut piece = [0; PIECE_BYTES];
+        let mut piece = [0; READ_BYTES];
         loop {
             let mut buf = ReadBuf::new(&mut piece);
             let Poll::Ready(read) = Pin::new(&mut *stream).poll_read(cx, &mut buf) else {
@@ -101,7 +101,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for LingeringStream<S> {
         let Self { stream, connection, lingering } = &mut *self;
         if lingering.is_none() {
             ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
-            if !connection.lingers() {
+            if !connection.is_lingering() {
                 return Poll::Ready(Ok(()));
             }
         }
@@ -120,11 +120,11 @@ mod tests {
 
     /// Returns the client's side of a connection, and the task that closes the server's side after a refusal, if it
     /// lingers.
-    async fn closing(lingers: bool) -> (DuplexStream, JoinHandle<Duration>) {
+    async fn closing(is_lingering: bool) -> (DuplexStream, JoinHandle<Duration>) {
         let registry = ConnectionRegistry::new(1, None, Arc::default());
         let place = registry.admit([127, 0, 0, 1].into()).await.unwrap();
         let request = place.state().begin_request(crate::clock::instant()).unwrap();
-        if lingers {
+        if is_lingering {
             request.linger();
         }
         drop(request);
@@ -171,9 +171,9 @@ mod tests {
         assert_eq!(task.await.unwrap().as_secs(), LINGERING_SECONDS_MAX);
 
         let (mut client, task) = closing(true).await;
-        let (piece, mut sent) = (vec![0; PIECE_BYTES], 0);
+        let (piece, mut sent) = (vec![0; READ_BYTES], 0);
         while client.write_all(&piece).await.is_ok() {
-            sent += PIECE_BYTES;
+            sent += READ_BYTES;
         }
         assert!((LINGERING_BYTES_MAX..LINGERING_BYTES_MAX + 1024 * 1024).contains(&sent), "{sent}");
         assert_eq!(task.await.unwrap(), Duration::ZERO);

@@ -5,7 +5,7 @@
 
 use super::idle_timeout::poll_in_intervals;
 use super::plain_http;
-use super::watch::{GivenUp, serve_watched};
+use super::watch::{CloseReason, serve_watched};
 use crate::clock;
 use crate::limits::connections::{ConnectionCounters, ConnectionRegistry, OpenConnection};
 use crate::reload::Live;
@@ -30,7 +30,7 @@ use tracing::{debug, warn};
 /// The idle timeout of a connection between two requests.
 const IDLE_TIME: Duration = Duration::from_secs(120);
 /// The interval between checks of a connection. A client has one to two intervals to send the head of a request.
-const LOOK_INTERVAL: Duration = Duration::from_secs(15);
+const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 /// The timeout for a TLS handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// The maximum size of a request's head, in bytes: the longest target, and as much again for headers.
@@ -124,7 +124,7 @@ async fn handshake(
 ) -> Option<AcceptedConnection<TlsStream<TcpStream>>> {
     let AcceptedConnection { stream, peer, place } = accepted;
     let agreed = async {
-        if plain_http::is_begun(&stream).await? {
+        if plain_http::starts_with_plain_http(&stream).await? {
             plain_http::refuse(stream).await?;
             return Err(std::io::Error::other("the client speaks plain HTTP"));
         }
@@ -160,7 +160,7 @@ fn serve_one<S, E>(
         Box::pin(async move {
             let in_progress = in_progress.ok_or(RequestAborted)?;
             let mut response = service.handle(request, info, started, &in_progress).await?;
-            response.body_mut().hold(in_progress);
+            response.body_mut().hold_request(in_progress);
             Ok::<_, RequestAborted>(response)
         })
     });
@@ -169,11 +169,11 @@ fn serve_one<S, E>(
     let connection = Box::pin(graceful.watch(connection));
     let (state, counters) = (place.state(), Arc::clone(counters));
     let task = tokio::spawn(async move {
-        match poll_in_intervals(connection, LOOK_INTERVAL, || watch.look()).await {
+        match poll_in_intervals(connection, CHECK_INTERVAL, || watch.check()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => debug!("a connection failed: {error}"),
             Err(reason) => {
-                if reason == GivenUp::SlowReader {
+                if reason == CloseReason::SlowReader {
                     counters.count_slow_reader();
                 }
                 debug!("closed the connection from {peer}: {reason}");

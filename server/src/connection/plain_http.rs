@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 const DISCARDED_BYTES_MAX: usize = 64 * 1024;
 
 /// The cloud uses the same error code for accounts that require HTTPS. Client libraries show it.
-const ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+const RESPONSE: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain; charset=utf-8\r\n\
     Content-Length: 86\r\n\
     Connection: close\r\n\
@@ -25,7 +25,7 @@ const ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     This port speaks HTTPS, and the request is plain HTTP: use an address with https://.\r\n";
 
 /// Returns true if the first byte that arrives can begin an HTTP method. A TLS record begins with a control character.
-pub(super) async fn is_begun(stream: &TcpStream) -> Result<bool> {
+pub(super) async fn starts_with_plain_http(stream: &TcpStream) -> Result<bool> {
     let mut first = [0];
     let count = stream.peek(&mut first).await?;
     Ok(count == 1 && first.iter().all(u8::is_ascii_uppercase))
@@ -33,7 +33,7 @@ pub(super) async fn is_begun(stream: &TcpStream) -> Result<bool> {
 
 /// Sends the response and closes the connection.
 pub(super) async fn refuse(mut stream: TcpStream) -> Result<()> {
-    stream.write_all(ANSWER).await?;
+    stream.write_all(RESPONSE).await?;
     stream.shutdown().await?;
     let (mut discarded, mut buffer) = (0, [0; 1024]);
     while discarded < DISCARDED_BYTES_MAX {
@@ -47,11 +47,11 @@ pub(super) async fn refuse(mut stream: TcpStream) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::ANSWER;
+    use super::RESPONSE;
 
     #[test]
     fn the_length_of_the_answer_is_that_of_its_body() {
-        let answer = std::str::from_utf8(ANSWER).unwrap();
+        let answer = std::str::from_utf8(RESPONSE).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("\r\nContent-Length: {}\r\n", body.len())), "{}", body.len());
     }

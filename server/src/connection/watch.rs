@@ -27,12 +27,12 @@ pub(crate) struct ConnectionWatch {
 
 /// The reason for closing a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum GivenUp {
+pub(crate) enum CloseReason {
     SlowReader,
     SlowHead,
 }
 
-impl fmt::Display for GivenUp {
+impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::SlowReader => "the client does not read its response",
@@ -70,11 +70,11 @@ impl ConnectionWatch {
     /// Checks the connection and returns a reason if it must be closed. A head must not be pending in two consecutive
     /// checks. This applies to the first head of a connection and to every head that has begun to arrive; between two
     /// requests, a connection may be idle longer.
-    pub(crate) fn look(&mut self) -> Option<GivenUp> {
+    pub(crate) fn check(&mut self) -> Option<CloseReason> {
         if self.monitor.is_too_slow() {
-            return Some(GivenUp::SlowReader);
+            return Some(CloseReason::SlowReader);
         }
-        let before = std::mem::replace(&mut self.waiting, self.state.waiting_for_head());
-        (self.waiting.is_some() && self.waiting == before).then_some(GivenUp::SlowHead)
+        let before = std::mem::replace(&mut self.waiting, self.state.head_pending_since());
+        (self.waiting.is_some() && self.waiting == before).then_some(CloseReason::SlowHead)
     }
 }

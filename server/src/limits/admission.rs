@@ -72,7 +72,7 @@ impl Admission {
             return Ok(permit);
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
-        Err(Failure::service(ErrorCode::ServerBusy).because(
+        Err(Failure::service(ErrorCode::ServerBusy).with_reason(
             "too many requests are in flight (--max-requests), or too many queries and batches of the account (half of that limit)",
         ))
     }

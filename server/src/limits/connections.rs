@@ -219,7 +219,7 @@ impl ConnectionState {
 
     /// Returns true if the connection must stay open until its client has had time to send the rest of a rejected body,
     /// or of a head that is malformed or too long.
-    pub(crate) fn lingers(&self) -> bool {
+    pub(crate) fn is_lingering(&self) -> bool {
         if self.is_waiting() && self.head_bytes.load(Ordering::Relaxed) > 0 {
             self.is_lingering.store(true, Ordering::Relaxed);
         }
@@ -228,7 +228,7 @@ impl ConnectionState {
 
     /// Returns since when the connection has been waiting for the head of its first request or for the rest of a head;
     /// otherwise `None`.
-    pub(crate) fn waiting_for_head(&self) -> Option<u64> {
+    pub(crate) fn head_pending_since(&self) -> Option<u64> {
         let has_begun = self.head_bytes.load(Ordering::Relaxed) > 0 || !self.is_used.load(Ordering::Relaxed);
         (self.is_waiting() && has_begun).then(|| self.since.load(Ordering::Relaxed))
     }
@@ -419,11 +419,11 @@ mod tests {
         let request = lingering.begin_request(clock::instant()).unwrap();
         request.authenticate();
         request.linger();
-        assert!(!anonymous.lingers() && lingering.lingers());
+        assert!(!anonymous.is_lingering() && lingering.is_lingering());
         drop(request);
         let _fourth = open(&registry).await;
         assert_eq!((is_closed(&anonymous), is_closed(&lingering), is_closed(&malformed)), (false, true, false));
-        assert!(malformed.receive(1) && malformed.lingers(), "its head was refused");
+        assert!(malformed.receive(1) && malformed.is_lingering(), "its head was refused");
         let _fifth = open(&registry).await;
         assert_eq!((is_closed(&anonymous), is_closed(&malformed)), (false, true));
     }

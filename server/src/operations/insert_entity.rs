@@ -32,25 +32,25 @@ pub(super) async fn run<E: Engine>(
 
 /// The data of the entity that the response to an insert needs.
 #[derive(Debug)]
-pub(super) struct Inserted {
+pub(super) struct InsertedEntity {
     key: EntityKey,
     /// The properties, if the response contains the entity.
     echo: Option<RecordBuilder>,
 }
 
 /// Returns the mutation that the request describes.
-pub(super) fn decode(context: &OperationContext<'_>) -> Result<(Mutation, Inserted), Failure> {
+pub(super) fn decode(context: &OperationContext<'_>) -> Result<(Mutation, InsertedEntity), Failure> {
     let entity = read_entity(context.body_format, context.body, KeyLocation::Body)?;
     let (Some(partition), Some(row)) = (entity.partition, entity.row) else {
         return Err(Failure::service(ErrorCode::PropertiesNeedValue));
     };
     let (key, properties) = (EntityKey { partition, row }, entity.properties);
     let echo = (context.preference != Some(Preference::NoContent)).then(|| properties.clone());
-    let inserted = Inserted { key: key.clone(), echo };
+    let inserted = InsertedEntity { key: key.clone(), echo };
     Ok((Mutation::Insert { key, properties }, inserted))
 }
 
-impl Inserted {
+impl InsertedEntity {
     /// Returns the maximum length of the response. The limit also holds for the response as a part of a batch.
     pub(super) fn response_bytes_max(&self, context: &OperationContext<'_>) -> usize {
         let entity = UnwrittenEntity::unstored(&self.key, self.echo.as_ref());

@@ -15,7 +15,7 @@ use model::limits::PAGE_BODY_BYTES_MAX;
 use model::plan::plan;
 use model::record::DamagedRecord;
 use model::{AccountName, DateTime, EntityView, KeyRange, Position};
-use store::{Engine, EntitySink, Intake, Scan};
+use store::{Engine, EntitySink, Scan, SinkDecision};
 use tracing::debug;
 use wire::negotiation::ContentKind;
 use wire::payload::{
@@ -213,9 +213,9 @@ impl PageWriter {
 }
 
 impl EntitySink for PageWriter {
-    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
         if !self.has_room(entity) {
-            return Intake::Refused;
+            return SinkDecision::Refused;
         }
         self.close_segment();
         let form = self.form.entity_context();
@@ -225,10 +225,10 @@ impl EntitySink for PageWriter {
         }
         self.entities += 1;
         match write_entity_in_set(&mut self.open, &form, entity, &mut self.cache, is_first) {
-            Ok(()) => Intake::Taken,
+            Ok(()) => SinkDecision::Accepted,
             Err(damage) => {
                 self.damage = Some(damage);
-                Intake::TakenLast
+                SinkDecision::AcceptedLast
             }
         }
     }

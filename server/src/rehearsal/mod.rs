@@ -1,7 +1,7 @@
 //! `--rehearse`: makes the server as awkward as the real service may be (`docs/rehearsing.md`).
 //!
 //! The request path calls a [`Rehearsal`] in a few places: before a request is processed ([`Rehearsal::delay`]),
-//! before its operation runs ([`Rehearsal::admit`]), after it has run ([`Rehearsal::loses_answer`]), and where tables,
+//! before its operation runs ([`Rehearsal::admit`]), after it has run ([`Rehearsal::loses_response`]), and where tables,
 //! pages and settings are read and written (`AccountTables`, and the credential of a stored access policy).
 //!
 //! Invariants:
@@ -39,7 +39,7 @@ pub(crate) struct Rehearsal {
     seed: u64,
     clock: Arc<dyn Clock>,
     busy: Chance,
-    lost_answers: Chance,
+    lost_responses: Chance,
     latency: Chance,
     empty_pages: Chance,
     short_pages: Chance,
@@ -79,7 +79,7 @@ impl Rehearsal {
             seed,
             clock,
             busy: chance(),
-            lost_answers: chance(),
+            lost_responses: chance(),
             latency: chance(),
             empty_pages: chance(),
             short_pages: chance(),
@@ -117,8 +117,8 @@ impl Rehearsal {
     }
 
     /// Returns true if the response to a committed write is to be lost.
-    pub(crate) fn loses_answer(&self, operation: &str) -> bool {
-        let is_lost = self.lost_answers.hits(self.settings.lost_answers);
+    pub(crate) fn loses_response(&self, operation: &str) -> bool {
+        let is_lost = self.lost_responses.hits(self.settings.lost_responses);
         if is_lost {
             debug!(target: LOG, operation, "the write is committed, but its response is lost");
         }
@@ -133,7 +133,7 @@ impl Rehearsal {
 
     /// Refuses to create a table with the name of a table that is still being deleted.
     pub(crate) fn check_creation(&self, table: &TableKey) -> Result<(), Failure> {
-        match self.deletions.until_effect(&key(table), self.clock.now()) {
+        match self.deletions.effective_before(&key(table), self.clock.now()) {
             Some(()) => Err(Failure::service(ErrorCode::TableBeingDeleted)),
             None => Ok(()),
         }
@@ -147,7 +147,7 @@ impl Rehearsal {
     /// Returns the earlier properties of an account if they are still in effect, or `None` if the stored properties are
     /// in effect.
     pub(crate) fn earlier_properties(&self, account: &AccountName) -> Option<Arc<ServiceProperties>> {
-        self.properties.until_effect(account, self.clock.now())
+        self.properties.effective_before(account, self.clock.now())
     }
 
     /// Returns true if policies take effect with a delay.
@@ -163,7 +163,7 @@ impl Rehearsal {
     /// Returns the earlier policies of a table if they are still in effect, or `None` if the stored policies are in
     /// effect.
     pub(crate) fn earlier_policies(&self, table: &TableKey) -> Option<StoredAccessPolicies> {
-        self.policies.until_effect(&key(table), self.clock.now())
+        self.policies.effective_before(&key(table), self.clock.now())
     }
 }
 

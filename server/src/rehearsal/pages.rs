@@ -13,7 +13,7 @@ use super::{LOG, Rehearsal};
 use model::limits::REHEARSAL_EMPTY_PAGES_MAX;
 use model::{EntityView, KeyRange, Position};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use store::{Engine, EntitySink, Intake, ReadError, Scan, ScanEnd, TableKey};
+use store::{Engine, EntitySink, ReadError, Scan, ScanEnd, SinkDecision, TableKey};
 use tracing::debug;
 
 /// The maximum number of times that a page is halved. A page of 1,000 entities can shrink to a page of one.
@@ -46,13 +46,13 @@ impl Rehearsal {
         };
         let (sink, end) = engine.scan(table, scan, sink).await?;
         let next = if is_empty {
-            end.next.map(|next| from.as_ref().and_then(following).unwrap_or(next))
+            end.next.map(|next| from.as_ref().and_then(position_after).unwrap_or(next))
         } else {
             self.next_of_page(end.next, sink.last_taken.as_ref(), last.as_ref())
         };
         debug!(
             target: LOG,
-            table = %table.name, is_empty, taken = end.taken, has_token = next.is_some(), "the page was changed by the rehearsal"
+            table = %table.name, is_empty, taken = end.accepted, has_token = next.is_some(), "the page was changed by the rehearsal"
         );
         Ok((sink.inner, ScanEnd { next, ..end }))
     }
@@ -61,11 +61,11 @@ impl Rehearsal {
     fn next_of_page(
         &self,
         next: Option<Position>,
-        last_taken: Option<&LastTaken>,
+        last_taken: Option<&LastAccepted>,
         last: Option<&KeyRange>,
     ) -> Option<Position> {
         let share = self.settings.empty_pages;
-        let after = last_taken.filter(|_| !share.is_none()).map(LastTaken::following);
+        let after = last_taken.filter(|_| !share.is_none()).map(LastAccepted::position_after);
         match (next, after) {
             (Some(next), None) => Some(next),
             (Some(_), Some(after)) => Some(after),
@@ -110,7 +110,7 @@ fn marks(position: &Position) -> usize {
 
 /// Returns the position after the given one and before the next entity, or `None` if the given position may be that of
 /// an entity.
-fn following(position: &Position) -> Option<Position> {
+fn position_after(position: &Position) -> Option<Position> {
     let keys = position.keys().filter(|_| marks(position) > 0)?;
     Some(Position::new(&keys.partition, &format!("{}{AFTER}", keys.row)))
 }
@@ -141,31 +141,31 @@ struct PageSink<S> {
     /// Whether the page accepts no entity.
     is_closed: bool,
     boundaries: PartitionBoundaries,
-    last_taken: Option<LastTaken>,
+    last_taken: Option<LastAccepted>,
 }
 
 /// The keys of the entity that was accepted last.
 #[derive(Debug, Default)]
-struct LastTaken {
+struct LastAccepted {
     partition: String,
     row: String,
 }
 
-impl LastTaken {
-    fn following(&self) -> Position {
+impl LastAccepted {
+    fn position_after(&self) -> Position {
         Position::new(&self.partition, &format!("{}{AFTER}", self.row))
     }
 }
 
 impl<S: EntitySink> EntitySink for PageSink<S> {
-    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
         let partition = &*entity.key.partition;
         let is_other = self.last_taken.as_ref().is_some_and(|last| last.partition != partition);
         if self.is_closed || (is_other && self.boundaries.begins(partition)) {
-            return Intake::Refused;
+            return SinkDecision::Refused;
         }
         let intake = self.inner.entity(entity);
-        if intake != Intake::Refused {
+        if intake != SinkDecision::Refused {
             let last = self.last_taken.get_or_insert_default();
             if last.partition != partition {
                 last.partition.replace_range(.., partition);

@@ -53,7 +53,7 @@ impl<K: Eq + Hash, V: Clone> PendingChanges<K, V> {
     }
 
     /// Returns the value in effect before a pending change, or `None` if all changes are in effect.
-    pub(super) fn until_effect(&self, key: &K, now: DateTime) -> Option<V> {
+    pub(super) fn effective_before(&self, key: &K, now: DateTime) -> Option<V> {
         if self.ticks == 0 {
             return None;
         }
@@ -113,21 +113,21 @@ mod tests {
         let changes = PendingChanges::new(Duration::from_secs(30));
         changes.add("a", "none", at(0));
         changes.add("a", "first", at(10));
-        assert_eq!(changes.until_effect(&"a", at(0)), Some("none"));
-        assert_eq!(changes.until_effect(&"a", at(29)), Some("none"));
-        assert_eq!(changes.until_effect(&"a", at(30)), Some("first"));
-        assert_eq!(changes.until_effect(&"a", at(40)), None);
-        assert_eq!(changes.until_effect(&"b", at(0)), None);
-        assert_eq!(changes.until_effect(&"a", at(-1)), None, "the clock was set back");
+        assert_eq!(changes.effective_before(&"a", at(0)), Some("none"));
+        assert_eq!(changes.effective_before(&"a", at(29)), Some("none"));
+        assert_eq!(changes.effective_before(&"a", at(30)), Some("first"));
+        assert_eq!(changes.effective_before(&"a", at(40)), None);
+        assert_eq!(changes.effective_before(&"b", at(0)), None);
+        assert_eq!(changes.effective_before(&"a", at(-1)), None, "the clock was set back");
         changes.forget(&"a");
-        assert_eq!(changes.until_effect(&"a", at(0)), None);
+        assert_eq!(changes.effective_before(&"a", at(0)), None);
     }
 
     #[test]
     fn without_a_time_nothing_is_kept() {
         let changes = PendingChanges::new(Duration::ZERO);
         changes.add("a", (), at(0));
-        assert_eq!(changes.until_effect(&"a", at(0)), None);
+        assert_eq!(changes.effective_before(&"a", at(0)), None);
         assert_eq!(changes.changes().count, 0);
     }
 
@@ -138,7 +138,7 @@ mod tests {
             changes.add(key, (), at(0));
         }
         changes.forget_where(|key| key.starts_with('a'));
-        assert_eq!(["a1", "a2", "b1"].map(|key| changes.until_effect(&key, at(0))), [None, None, Some(())]);
+        assert_eq!(["a1", "a2", "b1"].map(|key| changes.effective_before(&key, at(0))), [None, None, Some(())]);
         assert_eq!(changes.changes().count, 1);
     }
 
@@ -149,9 +149,9 @@ mod tests {
             changes.add(key, (), at(0));
         }
         assert_eq!(changes.changes().count, REHEARSAL_CHANGES_MAX);
-        assert_eq!(changes.until_effect(&REHEARSAL_CHANGES_MAX, at(0)), None, "in effect immediately");
+        assert_eq!(changes.effective_before(&REHEARSAL_CHANGES_MAX, at(0)), None, "in effect immediately");
         changes.add(0, (), at(5));
         assert_eq!(changes.changes().count, 1, "changes in effect are removed");
-        assert_eq!(changes.until_effect(&0, at(5)), Some(()));
+        assert_eq!(changes.effective_before(&0, at(5)), Some(()));
     }
 }

@@ -16,7 +16,7 @@ struct Condition {
     /// Parses and sets a value; returns `None` if it is invalid.
     set: fn(&mut RehearsalSettings, &str) -> Option<()>,
     /// Formats the value; returns `None` if the condition is off.
-    show: fn(&RehearsalSettings) -> Option<String>,
+    format: fn(&RehearsalSettings) -> Option<String>,
 }
 
 /// Makes a row of [`CONDITIONS`] from a field of the settings and the type of its values.
@@ -27,10 +27,10 @@ macro_rules! condition {
             default: $default,
             form: $kind::FORM,
             set: |settings, value| {
-                settings.$field = if value == "off" { $kind::OFF } else { $kind::read(value)? };
+                settings.$field = if value == "off" { $kind::OFF } else { $kind::parse(value)? };
                 Some(())
             },
-            show: |settings| (settings.$field != $kind::OFF).then(|| $kind::write(settings.$field)),
+            format: |settings| (settings.$field != $kind::OFF).then(|| $kind::format(settings.$field)),
         }
     };
 }
@@ -42,7 +42,7 @@ const CONDITIONS: [Condition; 10] = [
     condition!("deletion", "40s", times, deletion),
     condition!("busy", "5%", shares, busy),
     condition!("targets", "on", switches, targets),
-    condition!("lost-answers", "2%", shares, lost_answers),
+    condition!("lost-answers", "2%", shares, lost_responses),
     condition!("latency", "20ms..200ms", latencies, latency),
     condition!("properties", "30s", times, properties),
     condition!("policies", "30s", times, policies),
@@ -59,7 +59,7 @@ pub struct RehearsalSettings {
     pub(super) deletion: Duration,
     pub(super) busy: Share,
     targets: bool,
-    pub(super) lost_answers: Share,
+    pub(super) lost_responses: Share,
     /// The minimum and the maximum latency.
     pub(super) latency: Option<(Duration, Duration)>,
     /// The time after which new service properties take effect.
@@ -75,7 +75,7 @@ pub enum RehearsalError {
     /// There is no such condition.
     Unknown(String),
     /// A condition, or the seed, appears twice.
-    Twice(String),
+    Duplicate(String),
     /// The value of a condition, or of the seed, is invalid.
     Value {
         /// The name of the condition, or `seed`.
@@ -94,7 +94,7 @@ impl fmt::Display for RehearsalError {
                 let names: Vec<_> = CONDITIONS.iter().map(|condition| condition.name).collect();
                 write!(f, "there is no condition {name:?}: give all, off, or some of {}, and seed=N", names.join(", "))
             }
-            Self::Twice(name) => write!(f, "{name} is given twice: give it once"),
+            Self::Duplicate(name) => write!(f, "{name} is given twice: give it once"),
             Self::Value { name, value, form } => write!(f, "{value:?} is not a valid value for {name}: give {form}"),
         }
     }
@@ -126,17 +126,17 @@ impl RehearsalSettings {
         };
         if items().any(|item| item == ("all", None)) {
             for condition in &CONDITIONS {
-                condition.read(&mut settings, condition.default)?;
+                condition.parse(&mut settings, condition.default)?;
             }
         }
         let mut seen = Vec::new();
         for (name, value) in items() {
             if seen.contains(&name) {
-                return Err(RehearsalError::Twice(name.to_owned()));
+                return Err(RehearsalError::Duplicate(name.to_owned()));
             }
             seen.push(name);
             match (name, value, CONDITIONS.iter().find(|condition| condition.name == name)) {
-                (_, value, Some(condition)) => condition.read(&mut settings, value.unwrap_or(condition.default))?,
+                (_, value, Some(condition)) => condition.parse(&mut settings, value.unwrap_or(condition.default))?,
                 ("all", None, _) => {}
                 ("seed", value, _) => settings.seed = Some(read_seed(value.unwrap_or_default())?),
                 _ => return Err(RehearsalError::Unknown(name.to_owned())),
@@ -147,7 +147,7 @@ impl RehearsalSettings {
 
     /// Returns true if any condition is on.
     pub fn rehearses_anything(&self) -> bool {
-        CONDITIONS.iter().any(|condition| (condition.show)(self).is_some())
+        CONDITIONS.iter().any(|condition| (condition.format)(self).is_some())
     }
 
     /// Returns true if requests beyond the targets of the service are refused. Throttling does this, and has its own
@@ -164,7 +164,7 @@ impl RehearsalSettings {
 }
 
 impl Condition {
-    fn read(&self, settings: &mut RehearsalSettings, value: &str) -> Result<(), RehearsalError> {
+    fn parse(&self, settings: &mut RehearsalSettings, value: &str) -> Result<(), RehearsalError> {
         let Self { name, form, .. } = *self;
         (self.set)(settings, value).ok_or_else(|| RehearsalError::Value { name, value: value.to_owned(), form })
     }
@@ -178,7 +178,7 @@ fn read_seed(value: &str) -> Result<u64, RehearsalError> {
 /// Formats the conditions that are on, with their values.
 impl fmt::Display for RehearsalSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let values = CONDITIONS.iter().filter_map(|condition| Some((condition.name, (condition.show)(self)?)));
+        let values = CONDITIONS.iter().filter_map(|condition| Some((condition.name, (condition.format)(self)?)));
         for (index, (name, value)) in values.enumerate() {
             write!(f, "{}{name}={value}", if index == 0 { "" } else { "," })?;
         }
@@ -210,7 +210,7 @@ mod shares {
     pub(super) const FORM: &str = "a share from 0% to 100%, such as 5% or 0.5%";
     pub(super) const OFF: Share = Share(0);
 
-    pub(super) fn read(text: &str) -> Option<Share> {
+    pub(super) fn parse(text: &str) -> Option<Share> {
         let (whole, part) = text.strip_suffix('%').map(|number| number.split_once('.').unwrap_or((number, "0")))?;
         let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
         if !is_number(whole) || !is_number(part) || part.len() > 4 {
@@ -220,7 +220,7 @@ mod shares {
         (millionths <= Share::ALL).then_some(Share(millionths))
     }
 
-    pub(super) fn write(share: Share) -> String {
+    pub(super) fn format(share: Share) -> String {
         let (whole, part) = (share.0 / 10_000, share.0 % 10_000);
         let part = format!(".{part:04}");
         format!("{whole}{}%", part.trim_end_matches('0').trim_end_matches('.'))
@@ -233,7 +233,7 @@ mod times {
     pub(super) const FORM: &str = "a time up to an hour, such as 40s, 500ms or 2m";
     pub(super) const OFF: Duration = Duration::ZERO;
 
-    pub(super) fn read(text: &str) -> Option<Duration> {
+    pub(super) fn parse(text: &str) -> Option<Duration> {
         let unit = text.find(|c: char| !c.is_ascii_digit())?;
         let (number, unit) = text.split_at_checked(unit)?;
         let number: u64 = number.parse().ok()?;
@@ -246,7 +246,7 @@ mod times {
         (time <= Duration::from_secs(REHEARSAL_SECONDS_MAX)).then_some(time)
     }
 
-    pub(super) fn write(time: Duration) -> String {
+    pub(super) fn format(time: Duration) -> String {
         let milliseconds = time.as_millis();
         if milliseconds.is_multiple_of(1000) {
             format!("{}s", milliseconds / 1000)
@@ -263,16 +263,16 @@ mod latencies {
     pub(super) const OFF: Option<(Duration, Duration)> = None;
 
     #[allow(clippy::option_option, reason = "a latency of zero means none, and an invalid value must not mean zero")]
-    pub(super) fn read(text: &str) -> Option<Option<(Duration, Duration)>> {
+    pub(super) fn parse(text: &str) -> Option<Option<(Duration, Duration)>> {
         let (least, most) = text.split_once("..").unwrap_or((text, text));
-        let (least, most) = (times::read(least)?, times::read(most)?);
+        let (least, most) = (times::parse(least)?, times::parse(most)?);
         let is_range = least <= most && most <= Duration::from_secs(REHEARSAL_LATENCY_SECONDS_MAX);
         is_range.then_some((!most.is_zero()).then_some((least, most)))
     }
 
-    pub(super) fn write(latency: Option<(Duration, Duration)>) -> String {
+    pub(super) fn format(latency: Option<(Duration, Duration)>) -> String {
         let (least, most) = latency.unwrap_or_default();
-        let (least, most) = (times::write(least), times::write(most));
+        let (least, most) = (times::format(least), times::format(most));
         if least == most { least } else { format!("{least}..{most}") }
     }
 }
@@ -282,11 +282,11 @@ mod switches {
     pub(super) const FORM: &str = "on or off";
     pub(super) const OFF: bool = false;
 
-    pub(super) fn read(text: &str) -> Option<bool> {
+    pub(super) fn parse(text: &str) -> Option<bool> {
         (text == "on").then_some(true)
     }
 
-    pub(super) fn write(_: bool) -> String {
+    pub(super) fn format(_: bool) -> String {
         "on".to_owned()
     }
 }
@@ -387,7 +387,7 @@ mod tests {
     fn shares_are_shares() {
         let count = |share: Share| (0..10_000_u32).filter(|n| share.includes(n * 429_496)).count();
         for (text, expected) in [("0%", 0), ("0.5%", 50), ("5%", 500), ("50%", 5_000), ("100%", 10_000)] {
-            assert!(count(shares::read(text).unwrap()).abs_diff(expected) <= 1, "{text}");
+            assert!(count(shares::parse(text).unwrap()).abs_diff(expected) <= 1, "{text}");
         }
         assert!(Share(Share::ALL).includes(u32::MAX) && !Share(0).includes(0));
     }

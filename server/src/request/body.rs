@@ -37,7 +37,7 @@ pub(crate) enum BodyFailure {
     /// The client gets an error.
     Failed(Failure),
     /// The client gets an error, and the connection is closed, because it is not known where the next request begins.
-    FailedForGood(Failure),
+    FailedAndClose(Failure),
     /// The client stopped sending or was too slow. The connection is closed without a response.
     Aborted,
 }
@@ -73,7 +73,7 @@ pub(crate) async fn read(body: &mut Incoming, memory: &RequestMemory<'_>) -> Res
         match timeout_at(interval_end, body.frame()).await {
             Ok(None) => break,
             Ok(Some(frame)) => {
-                if let Ok(data) = frame.map_err(|error| unreadable(&error))?.into_data() {
+                if let Ok(data) = frame.map_err(|error| malformed_body(&error))?.into_data() {
                     buffer.add(&data).await;
                 }
             }
@@ -137,11 +137,11 @@ impl<'m> BodyBuffer<'m> {
 /// as the standard library reports invalid data, and passes on the connection error if the client has disconnected.
 ///
 /// UNVERIFIED (06 §6): the error code, where the service responds with an HTML page.
-fn unreadable(error: &hyper::Error) -> BodyFailure {
+fn malformed_body(error: &hyper::Error) -> BodyFailure {
     let kind = error.source().and_then(|source| source.downcast_ref()).map(io::Error::kind);
     match kind {
         Some(ErrorKind::InvalidInput | ErrorKind::InvalidData) => {
-            BodyFailure::FailedForGood(Failure::query(ServiceError::malformed_body()))
+            BodyFailure::FailedAndClose(Failure::query(ServiceError::malformed_body()))
         }
         _ => BodyFailure::Aborted,
     }

@@ -52,7 +52,7 @@ pub(crate) struct RequestContext<'r> {
     /// The size of the body that was read, in bytes.
     pub(crate) request_bytes: usize,
     /// How long the request waited for its body, if that is measured.
-    pub(crate) receiving: Duration,
+    pub(crate) body_wait: Duration,
     pub(crate) entities: EntityCounts,
 }
 
@@ -87,7 +87,7 @@ impl<'r> RequestContext<'r> {
             preference: None,
             has_own_timeout: false,
             request_bytes: 0,
-            receiving: Duration::ZERO,
+            body_wait: Duration::ZERO,
             entities: EntityCounts::default(),
             incoming,
         }

@@ -64,7 +64,7 @@ impl Failure {
     }
 
     /// Returns the same failure with a reason that is only for the log.
-    pub(crate) fn because(self, reason: impl Into<String>) -> Self {
+    pub(crate) fn with_reason(self, reason: impl Into<String>) -> Self {
         Self { source: Some(Box::new(Reason(reason.into()))), ..self }
     }
 

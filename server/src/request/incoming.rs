@@ -61,7 +61,7 @@ impl<'r> IncomingRequest<'r> {
         if is_host && is_framed && !head.is_host_repeated {
             return Ok(());
         }
-        Err(BodyFailure::FailedForGood(Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue)))
+        Err(BodyFailure::FailedAndClose(Failure::at(Layer::FrontEnd, ErrorCode::InvalidHeaderValue)))
     }
 
     /// Returns the version that the request names, or `None` if it names none.

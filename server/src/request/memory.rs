@@ -32,7 +32,7 @@ pub const MEMORY_BYTES_MIN: usize = 2 * REQUEST_MEMORY_BYTES_MAX;
 /// The unit in which memory is counted, in bytes. A semaphore has a limited number of permits.
 const UNIT_BYTES: usize = 1024;
 /// The number of accounts and credentials above which those that hold no memory are dropped from the map.
-const HOLDERS_KEPT: usize = 1024;
+const HOLDERS_BEFORE_SWEEP: usize = 1024;
 
 const _: () = assert!(2 * REQUEST_BODY_BYTES_MAX <= REQUEST_MEMORY_BYTES_MAX);
 
@@ -113,7 +113,7 @@ impl BodyMemory {
         let least = (REQUEST_MEMORY_BYTES_MAX / UNIT_BYTES).min(self.units);
         let (of_account, of_credential) = ((self.units / 2).max(least), (self.units / 4).max(least));
         let mut holders = lock(&self.holders);
-        if holders.len() >= HOLDERS_KEPT {
+        if holders.len() >= HOLDERS_BEFORE_SWEEP {
             // Every request that holds memory or waits for it also has a reference.
             holders.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
         }
@@ -139,7 +139,7 @@ impl BodyMemory {
             return Ok(());
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
-        Err(Failure::service(ErrorCode::ServerBusy).because(
+        Err(Failure::service(ErrorCode::ServerBusy).with_reason(
             "all memory for bodies (--body-mib) is in use, or the share that one account or one credential can hold",
         ))
     }
@@ -296,11 +296,11 @@ mod tests {
         let (memory, orchard) = (BodyMemory::new(64 * MIB), account("orchard"));
         let holder = memory.for_request(&orchard, Some("first"));
         holder.acquire(MIB).await.unwrap();
-        for number in 0..3 * HOLDERS_KEPT {
+        for number in 0..3 * HOLDERS_BEFORE_SWEEP {
             memory.for_request(&orchard, Some(&number.to_string())).acquire(MIB).await.unwrap();
         }
         let known = lock(&memory.holders);
-        assert!(known.len() <= HOLDERS_KEPT + 2, "{} are known", known.len());
+        assert!(known.len() <= HOLDERS_BEFORE_SWEEP + 2, "{} are known", known.len());
         assert!(
             known.values().any(|semaphore| semaphore.available_permits() == 15 * 1024),
             "the first one must be among them"

@@ -279,7 +279,7 @@ impl OperationKind {
 
 impl OperationKind {
     /// Returns true if the operation concerns many entities or tables and may therefore take long.
-    pub(crate) fn may_take_long(self) -> bool {
+    pub(crate) fn is_long_running(self) -> bool {
         matches!(self, Self::QueryTables | Self::QueryEntities | Self::EntityGroupTransaction)
     }
 }

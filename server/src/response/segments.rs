@@ -12,11 +12,11 @@ use std::task::{Context, Poll};
 
 /// A body as one frame, because the HTTP library would send several large frames with one system call each.
 #[derive(Debug, Default)]
-pub(crate) struct Segments(Unsent);
+pub(crate) struct Segments(UnsentBody);
 
 /// The part of a body that has not been sent yet.
 #[derive(Debug, Default)]
-pub(crate) struct Unsent {
+pub(crate) struct UnsentBody {
     /// Contains no empty segments.
     segments: VecDeque<Bytes>,
     bytes: usize,
@@ -31,11 +31,11 @@ impl Segments {
         let mut segments = VecDeque::from(segments);
         segments.retain(|segment| !segment.is_empty());
         let bytes = segments.iter().map(Bytes::len).sum();
-        Self(Unsent { segments, bytes, _memory: memory, request: None })
+        Self(UnsentBody { segments, bytes, _memory: memory, request: None })
     }
 
     /// Keeps the request in progress until the body has been sent.
-    pub(crate) fn hold(&mut self, request: RequestInProgress) {
+    pub(crate) fn hold_request(&mut self, request: RequestInProgress) {
         self.0.request = Some(request);
     }
 
@@ -45,10 +45,13 @@ impl Segments {
 }
 
 impl Body for Segments {
-    type Data = Unsent;
+    type Data = UnsentBody;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Unsent>, Infallible>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<UnsentBody>, Infallible>>> {
         let unsent = std::mem::take(&mut self.0);
         Poll::Ready((unsent.bytes > 0).then(|| Ok(Frame::data(unsent))))
     }
@@ -62,7 +65,7 @@ impl Body for Segments {
     }
 }
 
-impl Buf for Unsent {
+impl Buf for UnsentBody {
     fn remaining(&self) -> usize {
         self.bytes
     }
@@ -95,7 +98,7 @@ mod tests {
     use super::*;
     use http_body_util::BodyExt;
 
-    fn unsent(segments: &[&'static [u8]]) -> Unsent {
+    fn unsent(segments: &[&'static [u8]]) -> UnsentBody {
         let segments = segments.iter().map(|segment| Bytes::from_static(segment)).collect();
         Segments::new(segments, MemoryPermit::default()).0
     }

@@ -1,6 +1,6 @@
 //! The operations' access to the engine.
 
-use super::metrics_tables::{MetricsTables, check_mutations, written_by_server};
+use super::metrics_tables::{MetricsTables, check_mutations, read_only_failure};
 use crate::limits::quota::AccountQuota;
 use crate::limits::throttle::Throttle;
 use crate::rehearsal::Rehearsal;
@@ -167,7 +167,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
     /// Deletes a table. Its name is available again immediately, unless the delay is rehearsed.
     pub(crate) async fn delete(&self, name: &str) -> Result<(), Failure> {
         if self.metrics_table(name).is_some() {
-            return Err(written_by_server());
+            return Err(read_only_failure());
         }
         let name = TableName::new(name).map_err(|_| Failure::service(ErrorCode::ResourceNotFound))?;
         let table = self.key_of(name);
@@ -227,7 +227,7 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         if let Some(record) = &record {
             self.count_read(1, 1);
             if let Some(admitted) = admitted {
-                admitted.found(record.as_bytes().len());
+                admitted.count_record(record.as_bytes().len());
             }
         }
         Ok(record)
@@ -242,16 +242,16 @@ impl<'a, E: Engine> AccountTables<'a, E> {
         };
         // A metrics table may not exist yet.
         if table.name.is_metrics_table() && self.engine.table(&table).await?.is_none() {
-            return Ok((sink, ScanEnd { next: None, examined: 0, taken: 0 }));
+            return Ok((sink, ScanEnd { next: None, examined: 0, accepted: 0 }));
         }
         let (sink, end) = match self.rehearsal {
             None => step("scan", pin!(self.engine.scan(&table, scan, sink))).await?,
             // Boxed, so that the future of every request does not reserve space for it.
             Some(rehearsal) => step("scan", Box::pin(rehearsal.scan(self.engine, &table, scan, sink)).as_mut()).await?,
         };
-        self.count_read(end.examined, end.taken);
+        self.count_read(end.examined, end.accepted);
         if let Some(admitted) = admitted {
-            admitted.examined(end.examined);
+            admitted.count_examined(end.examined);
         }
         Ok((sink, end))
     }

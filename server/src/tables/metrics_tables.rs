@@ -23,13 +23,13 @@ impl MetricsTables {
 pub(super) fn check_mutations(mutations: &[Mutation]) -> Result<(), (usize, Failure)> {
     match mutations.iter().position(|mutation| !matches!(mutation, Mutation::Delete { .. })) {
         None => Ok(()),
-        Some(index) => Err((index, written_by_server())),
+        Some(index) => Err((index, read_only_failure())),
     }
 }
 
 /// Returns the failure for writing to a metrics table or deleting one.
 ///
 /// UNVERIFIED (10 §8): the error code.
-pub(super) fn written_by_server() -> Failure {
+pub(super) fn read_only_failure() -> Failure {
     Failure::service(ErrorCode::AuthorizationFailure)
 }

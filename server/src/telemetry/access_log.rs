@@ -27,7 +27,7 @@ pub(crate) fn write(summary: &RequestSummary<'_>) {
         request_bytes = summary.request_bytes,
         response_bytes = summary.response_bytes,
         microseconds = microseconds(summary.duration),
-        receiving_microseconds = microseconds(summary.receiving),
+        receiving_microseconds = microseconds(summary.body_wait),
         request_id = summary.request_id,
         client_request_id = text(summary.client_request_id),
         peer = %summary.peer,

@@ -20,7 +20,7 @@ pub(crate) struct FailureLog {
     /// The time at which the rate will have allowed all events so far; `None` before the first event.
     paid_until: Mutex<Option<Instant>>,
     /// The number of events that were left out and not yet reported in the log.
-    left_out: AtomicU64,
+    suppressed: AtomicU64,
 }
 
 impl FailureLog {
@@ -31,7 +31,7 @@ impl FailureLog {
             return;
         };
         if !context.is_authenticated && !self.admits(clock::instant()) {
-            self.leave_out();
+            self.suppress();
         } else if failure.error.code.status() >= 500 {
             error!(code, request_id = id, "{source}");
         } else {
@@ -51,20 +51,20 @@ impl FailureLog {
     }
 
     /// Counts an event that is not written. The first such event after a report schedules the next report.
-    fn leave_out(self: &Arc<Self>) {
-        if self.left_out.fetch_add(1, Ordering::Relaxed) > 0 {
+    fn suppress(self: &Arc<Self>) {
+        if self.suppressed.fetch_add(1, Ordering::Relaxed) > 0 {
             return;
         }
         let log = Arc::clone(self);
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_secs(DENIALS_SUMMARY_SECONDS)).await;
-            log.count_left_out();
+            log.log_suppressed();
         });
     }
 
     /// Logs how many events were left out since the last report.
-    pub(crate) fn count_left_out(&self) {
-        let count = self.left_out.swap(0, Ordering::Relaxed);
+    pub(crate) fn log_suppressed(&self) {
+        let count = self.suppressed.swap(0, Ordering::Relaxed);
         if count > 0 {
             info!(count, "{count} more denied requests were not logged; the metrics count all of them");
         }
@@ -91,10 +91,10 @@ mod tests {
     async fn what_is_left_out_is_counted_once() {
         let log = Arc::new(FailureLog::default());
         for _ in 0..3 {
-            log.leave_out();
+            log.suppress();
         }
-        assert_eq!(log.left_out.load(Ordering::Relaxed), 3);
+        assert_eq!(log.suppressed.load(Ordering::Relaxed), 3);
         tokio::time::sleep(Duration::from_secs(DENIALS_SUMMARY_SECONDS + 1)).await;
-        assert_eq!(log.left_out.load(Ordering::Relaxed), 0);
+        assert_eq!(log.suppressed.load(Ordering::Relaxed), 0);
     }
 }

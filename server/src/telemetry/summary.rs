@@ -49,7 +49,7 @@ pub(crate) struct RequestSummary<'a> {
     /// The time from then until the response was ready, excluding the time to send it.
     pub(crate) duration: Duration,
     /// The part of the duration spent waiting for the client's body.
-    pub(crate) receiving: Duration,
+    pub(crate) body_wait: Duration,
     pub(crate) operation: OperationKind,
     /// The addressed account, if this server has it.
     pub(crate) account: Option<&'a AccountName>,
@@ -90,7 +90,7 @@ impl<'a> RequestSummary<'a> {
         Self {
             began_at: incoming.now,
             duration: clock::elapsed_since(incoming.started),
-            receiving: context.receiving,
+            body_wait: context.body_wait,
             operation: context.operation,
             account,
             is_secondary: incoming.target.secondary,

@@ -248,7 +248,7 @@ mod tests {
         let set = |text: &str| clock.set(DateTime::parse(text).unwrap().to_system_time());
         set("2031-03-14T08:59:01Z");
         let engine = Arc::new(Memory::new(clock.clone()));
-        engine.set_fresh_properties(ServiceProperties::with_hourly_metrics());
+        engine.set_default_properties(ServiceProperties::with_hourly_metrics());
         let accounts = Accounts::from_environment_text("orchard:AAAAAAAAAAAAAAAAAAAAAA==").unwrap();
         let analytics = Arc::new(Analytics::new(false, Arc::new(clock.clone()), Some(clock.moves())));
         let writer =

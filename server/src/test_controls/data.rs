@@ -35,17 +35,17 @@ impl TestData {
     }
 
     /// Restores a checkpoint. The clock does not change, and request counting continues.
-    pub fn return_to(&self, checkpoint: &MemoryCheckpoint) {
-        self.engine.return_to(checkpoint);
+    pub fn restore(&self, checkpoint: &MemoryCheckpoint) {
+        self.engine.restore(checkpoint);
         self.forget_changes(None);
     }
 
     /// Restores a checkpoint as if nothing had happened since it was taken, and resets the clock to the operating
     /// system's time.
-    pub fn begin_again(&self, checkpoint: &MemoryCheckpoint) {
+    pub fn reset_to(&self, checkpoint: &MemoryCheckpoint) {
         // The clock is reset first, so that writes to the restored data have the right time.
         self.clock.reset();
-        self.engine.begin_again(checkpoint);
+        self.engine.reset_to(checkpoint);
         self.forget_changes(None);
         self.forget_requests(None);
     }

@@ -68,11 +68,11 @@ pub(crate) struct TestControls {
     accounts: Arc<Live<Accounts>>,
     /// The state when the server became ready.
     initial: (MemoryCheckpoint, Arc<Accounts>),
-    made: Mutex<Made>,
+    state: Mutex<TestState>,
 }
 
 #[derive(Debug, Default)]
-struct Made {
+struct TestState {
     accounts: BTreeSet<AccountName>,
     snapshots: BTreeMap<u64, MemoryCheckpoint>,
     /// Names of accounts and snapshots are not reused.
@@ -91,12 +91,12 @@ impl TestControls {
     /// has now.
     pub(crate) fn new(endpoint: String, data: TestData, accounts: Arc<Live<Accounts>>) -> Self {
         let initial = (data.take(), accounts.current());
-        Self { endpoint, data, accounts, initial, made: Mutex::default() }
+        Self { endpoint, data, accounts, initial, state: Mutex::default() }
     }
 
-    fn made(&self) -> MutexGuard<'_, Made> {
+    fn state(&self) -> MutexGuard<'_, TestState> {
         // No change to the value can panic halfway.
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the time that the clock shows, and whether it is stopped.
@@ -106,7 +106,7 @@ impl TestControls {
     }
 
     pub(crate) fn change_clock(&self, change: ClockChange) {
-        let _one_by_one = self.made();
+        let _one_by_one = self.state();
         let clock = &self.data.clock;
         if change.is_system {
             clock.reset();
@@ -126,16 +126,16 @@ impl TestControls {
 
     /// Adds an account without data, with the given name or with a name that no account has had before.
     pub(crate) fn add_account(&self, name: Option<&str>) -> Result<TestAccount, ControlError> {
-        let mut made = self.made();
+        let mut state = self.state();
         let accounts = self.accounts.current();
-        if made.accounts.len() >= TEST_ACCOUNTS_MAX {
+        if state.accounts.len() >= TEST_ACCOUNTS_MAX {
             let most = format!("there are {TEST_ACCOUNTS_MAX} test accounts, the maximum: delete some, or reset");
             return Err(ControlError::Conflict(most));
         }
         let name = match name {
             None => loop {
-                made.last_account += 1;
-                let name = account_name(&format!("test{}", made.last_account))?;
+                state.last_account += 1;
+                let name = account_name(&format!("test{}", state.last_account))?;
                 if accounts.keys(&name).is_none() {
                     break name;
                 }
@@ -148,78 +148,78 @@ impl TestControls {
         let key = random_key()
             .ok_or_else(|| ControlError::Conflict("the system's random number generator failed".to_owned()))?;
         // Removes data that a request may have written while an account with this name was being deleted.
-        self.clear_account(&mut made, &name);
+        self.clear_account(&mut state, &name);
         self.accounts.replace(accounts.with(name.clone(), &key));
-        made.accounts.insert(name.clone());
+        state.accounts.insert(name.clone());
         let endpoint = format!("{}/{name}", self.endpoint);
         Ok(TestAccount { name: name.to_string(), key, endpoint })
     }
 
     /// Removes an account that a test has added, with its data.
     pub(crate) fn delete_account(&self, name: &str) -> Result<(), ControlError> {
-        let mut made = self.made();
+        let mut state = self.state();
         let accounts = self.accounts.current();
         let missing = || ControlError::NotFound(format!("there is no account '{name}'"));
         let name = AccountName::new(name).filter(|name| accounts.keys(name).is_some()).ok_or_else(missing)?;
-        if !made.accounts.remove(&name) {
+        if !state.accounts.remove(&name) {
             let kept = format!(
                 "the account '{name}' existed from the start, so it cannot be deleted: use reset to remove its data"
             );
             return Err(ControlError::Conflict(kept));
         }
         self.accounts.replace(accounts.without(&name));
-        self.clear_account(&mut made, &name);
+        self.clear_account(&mut state, &name);
         Ok(())
     }
 
     /// Removes the data of an account, even from the snapshots, so that a later account with the same name does not
     /// get it.
-    fn clear_account(&self, made: &mut Made, account: &AccountName) {
+    fn clear_account(&self, state: &mut TestState, account: &AccountName) {
         self.data.clear_account(account);
-        made.snapshots.values_mut().for_each(|snapshot| snapshot.clear_account(account));
+        state.snapshots.values_mut().for_each(|snapshot| snapshot.clear_account(account));
     }
 
     /// Takes a snapshot of all accounts and returns its name.
     pub(crate) fn take_snapshot(&self) -> Result<String, ControlError> {
-        let mut made = self.made();
-        if made.snapshots.len() >= TEST_SNAPSHOTS_MAX {
+        let mut state = self.state();
+        if state.snapshots.len() >= TEST_SNAPSHOTS_MAX {
             let most = format!("there are {TEST_SNAPSHOTS_MAX} snapshots, the maximum: delete some, or reset");
             return Err(ControlError::Conflict(most));
         }
-        made.last_snapshot += 1;
-        let number = made.last_snapshot;
-        made.snapshots.insert(number, self.data.take());
+        state.last_snapshot += 1;
+        let number = state.last_snapshot;
+        state.snapshots.insert(number, self.data.take());
         Ok(number.to_string())
     }
 
     /// Returns the names of the snapshots, from the oldest to the newest.
     pub(crate) fn snapshots(&self) -> Vec<String> {
-        self.made().snapshots.keys().map(u64::to_string).collect()
+        self.state().snapshots.keys().map(u64::to_string).collect()
     }
 
     /// Restores a snapshot, which is kept.
     pub(crate) fn restore(&self, snapshot: &str) -> Result<(), ControlError> {
-        let made = self.made();
-        let kept = number_of(snapshot).and_then(|number| made.snapshots.get(&number));
-        self.data.return_to(kept.ok_or_else(|| no_snapshot(snapshot))?);
+        let state = self.state();
+        let kept = number_of(snapshot).and_then(|number| state.snapshots.get(&number));
+        self.data.restore(kept.ok_or_else(|| no_snapshot(snapshot))?);
         Ok(())
     }
 
     pub(crate) fn delete_snapshot(&self, snapshot: &str) -> Result<(), ControlError> {
-        let removed = number_of(snapshot).and_then(|number| self.made().snapshots.remove(&number));
+        let removed = number_of(snapshot).and_then(|number| self.state().snapshots.remove(&number));
         removed.map(drop).ok_or_else(|| no_snapshot(snapshot))
     }
 
     /// Restores the state from when the server became ready.
     pub(crate) fn reset(&self) {
-        let mut made = self.made();
-        let (state, accounts) = &self.initial;
+        let mut state = self.state();
+        let (checkpoint, accounts) = &self.initial;
         // The accounts are reset first, so that no request writes to an account that no longer exists.
         self.accounts.replace(Accounts::clone(accounts));
-        self.data.begin_again(state);
-        made.accounts.clear();
-        let snapshots = std::mem::take(&mut made.snapshots);
-        drop(made);
+        self.data.reset_to(checkpoint);
+        state.accounts.clear();
+        let snapshots = std::mem::take(&mut state.snapshots);
+        drop(state);
         // Freeing many entities takes a while.
         drop(snapshots);
     }

@@ -8,7 +8,7 @@
 
 use super::folder::{self, Folder};
 use super::open_error::OpenError;
-use super::preflight::{self, CutOff};
+use super::preflight::{self, IncompleteWrites};
 use super::storage::Storage;
 use super::walk;
 use crate::check::CheckReport;
@@ -46,7 +46,7 @@ fn report_damage(error: OpenError, report: &mut CheckReport) -> Result<(), OpenE
 /// An error means that the folder could not be checked. Damage is reported in the result.
 pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> Result<CheckReport, OpenError> {
     let mut report = CheckReport::default();
-    let folder = match Folder::take_to_read(path) {
+    let folder = match Folder::acquire_to_read(path) {
         Ok(folder) => folder,
         Err(error) => return report_damage(error, &mut report).map(|()| report),
     };
@@ -58,7 +58,7 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
         }
     };
     let database = folder.database();
-    match preflight::inspect(&database, closing.as_ref(), CutOff::LastBatch) {
+    match preflight::inspect(&database, closing.as_ref(), IncompleteWrites::LastBatch) {
         Ok(None) => {}
         Ok(Some(cut)) => report.notes.push(format!(
             "{}: a crash interrupted the write at byte {} before it was acknowledged; it is dropped at startup",
@@ -74,7 +74,7 @@ pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> 
         return Ok(report);
     }
     copy_to_read(&database, scratch).map_err(|error| OpenError::io("copy for the check to", scratch, error))?;
-    match Storage::open_to_read(scratch) {
+    match Storage::open_read_only(scratch) {
         Ok(storage) => {
             let named = storage.sorted_files();
             let is_named = |file: &PathBuf| file.file_name().is_some_and(|name| named.contains(name));
@@ -258,7 +258,7 @@ mod tests {
         let engine = Embedded::open(&folder, &EmbeddedOptions::default(), SystemClock).unwrap();
         engine.close().await.unwrap();
         drop(engine);
-        let tables = Folder::take_to_read(&folder).unwrap().database().join("keyspaces/1/tables");
+        let tables = Folder::acquire_to_read(&folder).unwrap().database().join("keyspaces/1/tables");
         fs::remove_dir_all(&tables).unwrap();
         let report = check_folder(&folder, &scratch, &|_| true).unwrap();
         let found = report.problems.iter().map(ToString::to_string).collect::<Vec<_>>();

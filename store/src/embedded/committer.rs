@@ -13,7 +13,7 @@
 //! 4. Whatever happens, every request gets a response or its channel is dropped, so no caller waits forever.
 
 use super::counts::{Phase, PhaseTimer};
-use super::fair_queue::{FairQueue, GroupLimits, Next, Queued};
+use super::fair_queue::{FairQueue, GroupLimits, Next, QueuedRequest};
 use super::group::Group;
 use super::guard::{Panicked, guarded};
 use super::layout::{self, TableId};
@@ -77,7 +77,7 @@ pub(super) struct CommitRequest {
     pub(super) memory: MemoryShare,
 }
 
-impl Queued for Request {
+impl QueuedRequest for Request {
     fn account(&self) -> &AccountName {
         match self {
             Self::Commit(request) => request.memory.account(),
@@ -150,15 +150,15 @@ impl<C: Clock> Committer<C> {
             return Err(Fault::Suspended);
         }
         self.outage = None;
-        self.recent.note_all();
-        self.shared.counts.is_out.store(false, Ordering::Relaxed);
+        self.recent.record_all();
+        self.shared.counts.is_in_outage.store(false, Ordering::Relaxed);
         // Resume a purge that was interrupted.
         let _no_purger = self.purges.send(());
         self.shared.storage()
     }
 
     /// Returns the database if it accepts writes other than deletions.
-    fn with_space(&mut self) -> Result<Arc<Storage>, Fault> {
+    fn writable_with_space(&mut self) -> Result<Arc<Storage>, Fault> {
         if self.space.is_low() { Err(Fault::Full) } else { self.writable() }
     }
 
@@ -177,7 +177,7 @@ impl<C: Clock> Committer<C> {
 
     fn begin_outage(&mut self, reason: &dyn Display) {
         self.outage = Some(Outage::begin(reason));
-        self.shared.counts.is_out.store(true, Ordering::Relaxed);
+        self.shared.counts.is_in_outage.store(true, Ordering::Relaxed);
         self.shared.counts.outages.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -240,7 +240,7 @@ impl<C: Clock> Committer<C> {
         let mut shares: Vec<MemoryShare> = Vec::new();
         let mut filled_by = None;
         for CommitRequest { submitted, prepared, answer, memory, .. } in requests {
-            let result = if is_low && !makes_room(&submitted.transaction) {
+            let result = if is_low && !contains_only_deletions(&submitted.transaction) {
                 Err(CommitError::Fault(Fault::Full))
             } else {
                 group.apply(&submitted, prepared, &mut self.stamps)
@@ -287,7 +287,7 @@ impl<C: Clock> Committer<C> {
     }
 
     fn create_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
-        let (storage, id) = (self.with_space(), self.next_table_id);
+        let (storage, id) = (self.writable_with_space(), self.next_table_id);
         // During an outage, it is unknown what the failed write changed until `writable` has returned, so read the
         // catalog only then.
         if self.shared.catalog().get(table).is_some() {
@@ -309,7 +309,7 @@ impl<C: Clock> Committer<C> {
     }
 
     fn set_policies(&mut self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
-        let (storage, key) = (self.with_space(), layout::catalog_key(table));
+        let (storage, key) = (self.writable_with_space(), layout::catalog_key(table));
         if self.shared.catalog().get(table).is_none() {
             return Err(CatalogError::NotFound);
         }
@@ -341,7 +341,7 @@ impl<C: Clock> Committer<C> {
     }
 
     fn update_properties(&mut self, account: &AccountName, update: ServicePropertiesUpdate) -> Result<(), Fault> {
-        let storage = self.with_space()?;
+        let storage = self.writable_with_space()?;
         let properties = self.shared.properties().get(account).updated(update);
         let mut batch = storage.db.batch();
         let value = properties_value::encode(&properties);
@@ -354,6 +354,6 @@ impl<C: Clock> Committer<C> {
 
 /// Returns whether a transaction contains only deletions. An operator may need such transactions to free space on a
 /// full disk.
-fn makes_room(transaction: &Transaction) -> bool {
+fn contains_only_deletions(transaction: &Transaction) -> bool {
     transaction.mutations().iter().all(|mutation| matches!(mutation, Mutation::Delete { .. }))
 }

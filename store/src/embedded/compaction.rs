@@ -13,7 +13,7 @@
 //!    sequence number of a new snapshot would not suffice, because an older snapshot may be open.
 //! 2. A merge never skips a level, and its files are chosen under the library's lock. Otherwise, a tombstone could be
 //!    dropped while a level in between still contains the entity that it hides.
-//! 3. [`due`] and [`is_lowest_dead`] decide which work is due. They depend only on numbers, so they can be tested.
+//! 3. [`due`] and [`has_dead_entries_in_lowest`] decide which work is due. They depend only on numbers, so they can be tested.
 
 use super::counts::MergeCounts;
 use super::figures::Disk;
@@ -94,7 +94,7 @@ struct Shape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
     /// Flush the memtable, and then inspect the levels again.
-    WriteOut,
+    Flush,
     /// Merge the uppermost level into the next level in use, or into the lowest level if no other level is in use.
     MergeUppermost,
     /// Merge the whole level with the given index into the next level.
@@ -116,7 +116,7 @@ fn due(shape: &Shape, is_idle: bool) -> Option<Work> {
     let (lowest, between) = below.split_last()?;
     let in_memory = shape.memtable_entries;
     if IDLE_SHARE.is_reached(in_memory, lowest.entries) {
-        Some(Work::WriteOut)
+        Some(Work::Flush)
     } else if uppermost.entries > 0 && IDLE_SHARE.is_reached(in_memory + uppermost.entries, lowest.entries) {
         Some(Work::MergeUppermost)
     } else if IDLE_SHARE.is_reached(in_memory + uppermost.entries + entries(between), lowest.entries) {
@@ -130,7 +130,7 @@ fn due(shape: &Shape, is_idle: bool) -> Option<Work> {
 }
 
 /// Returns true if rewriting the lowest level would drop dead entries. Assumes that no open snapshot needs them.
-fn is_lowest_dead(shape: &Shape, has_kept_versions: bool) -> bool {
+fn has_dead_entries_in_lowest(shape: &Shape, has_kept_versions: bool) -> bool {
     shape.levels.last().is_some_and(|lowest| {
         let has_dead = has_kept_versions || IDLE_SHARE.is_reached(lowest.tombstones, lowest.entries);
         has_dead && lowest.entries > 0 && lowest.bytes <= WHOLE_LEVELS_BYTES_MAX
@@ -146,7 +146,7 @@ pub(super) fn compact(shared: &EmbeddedState, disk: &Disk, stop: &Receiver<()>) 
         if storage.retired.is_cancelled() || !compactor.may_work(&storage) {
             continue;
         }
-        compactor.look(&storage, disk, &shared.merges);
+        compactor.run_due_work(&storage, disk, &shared.merges);
     }
 }
 
@@ -189,7 +189,7 @@ impl Compactor {
     }
 
     /// Does one piece of work, if any is due and the disk has room for it.
-    fn look(&mut self, storage: &Arc<Storage>, disk: &Disk, merges: &MergeCounts) {
+    fn run_due_work(&mut self, storage: &Arc<Storage>, disk: &Disk, merges: &MergeCounts) {
         let tree = &storage.data.tree;
         let memtable = tree.active_memtable();
         let writes = Some((memtable.id(), memtable.size()));
@@ -209,30 +209,30 @@ impl Compactor {
         let shape = shape(storage);
         let work = match due(&shape, is_idle) {
             Some(work) => work,
-            None if is_idle && self.release(storage) && is_lowest_dead(&shape, self.has_kept_versions) => {
+            None if is_idle && self.release(storage) && has_dead_entries_in_lowest(&shape, self.has_kept_versions) => {
                 Work::RewriteLowest
             }
             None => return,
         };
         self.release_at = Some(monotonic::now());
         let bytes = shape.levels.iter().map(|level| level.bytes).sum::<u64>();
-        if work != Work::WriteOut && disk.room_bytes() < bytes.min(WHOLE_LEVELS_BYTES_MAX) {
+        if work != Work::Flush && disk.room_bytes() < bytes.min(WHOLE_LEVELS_BYTES_MAX) {
             self.pause(ROOM_PAUSE);
             return;
         }
         let newest = tree.get_highest_persisted_seqno().unwrap_or_default();
         self.has_kept_versions = match work {
-            Work::WriteOut => self.has_kept_versions,
+            Work::Flush => self.has_kept_versions,
             Work::RewriteLowest => false,
             _ => self.has_kept_versions || newest.saturating_sub(visible_bound(storage)) > KEPT_BATCHES_MAX,
         };
         tracing::debug!(?work, ?shape, is_idle, "merging sorted files");
-        let result = if work == Work::WriteOut { run(storage, work) } else { merges.count(|| run(storage, work)) };
+        let result = if work == Work::Flush { run(storage, work) } else { merges.count(|| run(storage, work)) };
         match result {
             Ok(()) => {
                 // If nothing changed, either the library is already merging on its own or it cannot do the requested
                 // work.
-                if work != Work::WriteOut && self::shape(storage) == shape {
+                if work != Work::Flush && self::shape(storage) == shape {
                     self.pause(REPEAT_PAUSE);
                 }
             }
@@ -276,7 +276,7 @@ fn shape(storage: &Storage) -> Shape {
 
 fn run(storage: &Storage, work: Work) -> fjall::Result<()> {
     let strategy: Arc<dyn CompactionStrategy> = match work {
-        Work::WriteOut => return storage.data.rotate_memtable().map(drop),
+        Work::Flush => return storage.data.rotate_memtable().map(drop),
         Work::MergeUppermost => Arc::new(Leveled::default().with_l0_threshold(1).with_table_target_size(FILE_BYTES)),
         Work::MergeLevel(level) => Arc::new(PullDown(level, level + 1)),
         // With a threshold of zero, every level above the lowest is too large, so the library picks the files that are
@@ -360,11 +360,11 @@ mod tests {
             (0, small(NONE), None, None),
             // Too little to matter, however small the rest is.
             (1023, levels([NONE; 7]), None, None),
-            (1024, levels([NONE; 7]), None, Some(Work::WriteOut)),
+            (1024, levels([NONE; 7]), None, Some(Work::Flush)),
             // When there are no writes, one tenth in memory is enough.
             (9_999, small(NONE), None, None),
-            (10_000, small(NONE), None, Some(Work::WriteOut)),
-            (90_000, small(NONE), None, Some(Work::WriteOut)),
+            (10_000, small(NONE), None, Some(Work::Flush)),
+            (90_000, small(NONE), None, Some(Work::Flush)),
             // Three tenths in the uppermost level are always enough.
             (0, small((9_999, 8)), None, None),
             (1, small((9_999, 8)), None, Some(Work::MergeUppermost)),
@@ -421,7 +421,7 @@ mod tests {
             (shape(2_000_000, 2_000_000, WHOLE_LEVELS_BYTES_MAX), true, true),
             (shape(2_000_000, 2_000_000, WHOLE_LEVELS_BYTES_MAX + 1), false, false),
         ] {
-            let decided = [false, true].map(|has_kept_versions| is_lowest_dead(&shape, has_kept_versions));
+            let decided = [false, true].map(|has_kept_versions| has_dead_entries_in_lowest(&shape, has_kept_versions));
             assert_eq!(decided, [without_versions, with_versions], "{shape:?}");
         }
     }

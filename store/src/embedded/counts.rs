@@ -18,7 +18,7 @@ pub(super) struct CommitterCounts {
     pub(super) stored_bytes: AtomicU64,
     pub(super) outages: AtomicU64,
     /// Whether an earlier write failed, so that nothing can be written.
-    pub(super) is_out: AtomicBool,
+    pub(super) is_in_outage: AtomicBool,
 }
 
 impl CommitterCounts {
@@ -31,7 +31,7 @@ impl CommitterCounts {
             transactions: AtomicU64::new(0),
             stored_bytes: AtomicU64::new(0),
             outages: AtomicU64::new(0),
-            is_out: AtomicBool::new(false),
+            is_in_outage: AtomicBool::new(false),
         }
     }
 

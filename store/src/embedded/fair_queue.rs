@@ -33,7 +33,7 @@ pub(super) struct GroupLimits {
 }
 
 /// The properties of a request that the queue needs.
-pub(super) trait Queued {
+pub(super) trait QueuedRequest {
     /// Returns the account on whose behalf the request is made.
     fn account(&self) -> &AccountName;
     fn cost_bytes(&self) -> usize;
@@ -66,7 +66,7 @@ struct State<T> {
     requests: usize,
     is_closed: bool,
     /// Whether the consumer is asleep. Waking the consumer costs a system call, so this happens only if it is asleep.
-    is_awaited: bool,
+    is_consumer_asleep: bool,
 }
 
 #[derive(Debug)]
@@ -76,10 +76,15 @@ struct Lane<T> {
     credit: usize,
 }
 
-impl<T: Queued> FairQueue<T> {
+impl<T: QueuedRequest> FairQueue<T> {
     pub(super) fn new(limits: GroupLimits) -> Self {
-        let state =
-            State { lanes: HashMap::new(), turns: VecDeque::new(), requests: 0, is_closed: false, is_awaited: false };
+        let state = State {
+            lanes: HashMap::new(),
+            turns: VecDeque::new(),
+            requests: 0,
+            is_closed: false,
+            is_consumer_asleep: false,
+        };
         Self { limits, state: Mutex::new(state), arrived: Condvar::new() }
     }
 
@@ -120,10 +125,10 @@ impl<T: Queued> FairQueue<T> {
                 return Next::Closed;
             }
             let time_left = until.map(|until| until.saturating_duration_since(monotonic::now()));
-            state.is_awaited = true;
+            state.is_consumer_asleep = true;
             state = match time_left {
                 Some(time_left) if time_left.is_zero() => {
-                    state.is_awaited = false;
+                    state.is_consumer_asleep = false;
                     return Next::Elapsed;
                 }
                 Some(time_left) => {
@@ -131,7 +136,7 @@ impl<T: Queued> FairQueue<T> {
                 }
                 None => self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
-            state.is_awaited = false;
+            state.is_consumer_asleep = false;
         }
         Next::Group(state.group(self.limits))
     }
@@ -147,9 +152,9 @@ impl<T: Queued> FairQueue<T> {
     }
 
     fn wake(&self, mut state: MutexGuard<'_, State<T>>) {
-        let is_awaited = std::mem::take(&mut state.is_awaited);
+        let is_consumer_asleep = std::mem::take(&mut state.is_consumer_asleep);
         drop(state);
-        if is_awaited {
+        if is_consumer_asleep {
             self.arrived.notify_one();
         }
     }
@@ -160,7 +165,7 @@ impl<T: Queued> FairQueue<T> {
     }
 }
 
-impl<T: Queued> State<T> {
+impl<T: QueuedRequest> State<T> {
     /// Takes a group of requests. There must be at least one request.
     fn group(&mut self, limits: GroupLimits) -> Vec<T> {
         let mut group = Group { requests: Vec::new(), bytes: 0, has_ended: false, limits };
@@ -225,7 +230,7 @@ struct Group<T> {
     limits: GroupLimits,
 }
 
-impl<T: Queued> Group<T> {
+impl<T: QueuedRequest> Group<T> {
     fn push(&mut self, request: T) {
         self.bytes = self.bytes.saturating_add(request.cost_bytes());
         self.has_ended = request.ends_group();

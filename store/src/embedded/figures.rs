@@ -66,7 +66,7 @@ pub(super) fn figures(
     };
     let refusal = if shared.check_open().is_err() {
         Some(Refusal::Closed)
-    } else if counts.is_out.load(Ordering::Relaxed) {
+    } else if counts.is_in_outage.load(Ordering::Relaxed) {
         Some(Refusal::Outage)
     } else {
         disk.filter(|disk| disk.free_bytes < disk.reserve_bytes).map(|_| Refusal::DiskFull)

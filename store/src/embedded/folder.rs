@@ -76,7 +76,7 @@ enum Kind {
 
 impl Folder {
     /// Takes ownership of a data folder. A missing or empty folder becomes a new data folder.
-    pub(super) fn take(path: &Path) -> Result<Self, OpenError> {
+    pub(super) fn acquire(path: &Path) -> Result<Self, OpenError> {
         if let Kind::New = kind(path)? {
             create_private(path)?;
         }
@@ -92,7 +92,7 @@ impl Folder {
     /// Takes ownership of a complete data folder for reading, without changing anything.
     ///
     /// This works even if the folder is read-only or was copied without its lock file.
-    pub(super) fn take_to_read(path: &Path) -> Result<Self, OpenError> {
+    pub(super) fn acquire_to_read(path: &Path) -> Result<Self, OpenError> {
         if let Kind::New = kind(path)? {
             return Err(OpenError::Missing { folder: path.to_owned() });
         }
@@ -113,7 +113,7 @@ impl Folder {
     /// the remains of an interrupted restore, which are deleted.
     ///
     /// Until [`Self::complete_restore`] is called, only another restore opens the folder.
-    pub(super) fn take_to_restore(path: &Path) -> Result<Self, OpenError> {
+    pub(super) fn acquire_to_restore(path: &Path) -> Result<Self, OpenError> {
         let check = || match kind(path) {
             Ok(Kind::New) | Err(OpenError::Restoring { .. }) => Ok(()),
             Ok(Kind::Complete) => Err(OpenError::InUse { folder: path.to_owned() }),
@@ -192,7 +192,7 @@ impl Folder {
     }
 
     /// Removes the record of the last shutdown, before anything is written.
-    pub(super) fn forget_closing(&self) -> Result<(), OpenError> {
+    pub(super) fn remove_closing_record(&self) -> Result<(), OpenError> {
         let path = self.path.join(CLOSED);
         remove_if_there(&self.path.join(NEW_CLOSED))
             .and_then(|()| remove_if_there(&path))

@@ -68,7 +68,7 @@ impl<'a> Group<'a> {
                 _ => {}
             }
         }
-        stamps.give_out(stamp);
+        stamps.issue(stamp);
         for Change { key, outcome, .. } in changes {
             let value = outcome.and_then(Result::ok).flatten();
             let value = value.map(|mut value| {
@@ -138,7 +138,7 @@ impl<'a> Group<'a> {
     }
 
     fn push(&mut self, key: HashedKey, value: Option<UserValue>) {
-        self.recent.note(&key);
+        self.recent.record(&key);
         self.stored_bytes += key.key.len() + value.as_ref().map_or(0, |value| value.len());
         let data = &self.storage.data;
         match &value {

@@ -67,14 +67,14 @@ pub(super) struct Journal {
     /// The number of bytes of complete batches at the start.
     pub(super) valid_bytes: usize,
     /// The kind of bytes that follow the complete batches.
-    pub(super) rest: Rest,
+    pub(super) rest: Tail,
     /// The sequence numbers of the batches; `None` if there are none.
     pub(super) sequence: Option<Sequence>,
 }
 
 impl Journal {
     /// A journal to which nothing has been written.
-    pub(super) const UNWRITTEN: Self = Self { valid_bytes: 0, rest: Rest::Empty, sequence: None };
+    pub(super) const UNWRITTEN: Self = Self { valid_bytes: 0, rest: Tail::Empty, sequence: None };
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,11 +97,11 @@ impl Sequence {
 
 /// The kind of bytes that follow the complete batches of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rest {
+pub(super) enum Tail {
     /// Nothing, or the zeros with which the file was created.
     Empty,
     /// An incomplete write: bytes that contain no complete batch, or only a repetition of the incomplete one.
-    CutOff,
+    Incomplete,
     /// Unreadable bytes, followed by a complete batch at this position.
     BatchAt(usize),
     /// Unreadable bytes, followed by too many positions that look like a batch to search them all.
@@ -119,7 +119,7 @@ pub(super) fn read(bytes: &[u8]) -> Journal {
     while let Some(batch) = Batch::read(rest, &mut unbounded).filter(Batch::is_intact) {
         let (batch_bytes, after) = rest.split_at(rest.len() - batch.after.len());
         if batch_bytes == last_batch && is_zero(after) {
-            return Journal { valid_bytes, rest: Rest::CutOff, sequence };
+            return Journal { valid_bytes, rest: Tail::Incomplete, sequence };
         }
         valid_bytes += batch_bytes.len();
         sequence = Some(Sequence::and(sequence, batch.number));
@@ -128,9 +128,9 @@ pub(super) fn read(bytes: &[u8]) -> Journal {
     let rest = without_zeros_at_end(rest);
     let (last, mut steps_left) = (sequence.map(|sequence| sequence.last), rest.len());
     let rest = match find_batch(rest, last, &mut steps_left) {
-        _ if rest.is_empty() => Rest::Empty,
-        Rest::BatchAt(_) | Rest::Unclear if is_repeated(rest) => Rest::CutOff,
-        Rest::BatchAt(at) => Rest::BatchAt(valid_bytes + at),
+        _ if rest.is_empty() => Tail::Empty,
+        Tail::BatchAt(_) | Tail::Unclear if is_repetition(rest) => Tail::Incomplete,
+        Tail::BatchAt(at) => Tail::BatchAt(valid_bytes + at),
         other => other,
     };
     Journal { valid_bytes, rest, sequence }
@@ -140,7 +140,7 @@ pub(super) fn read(bytes: &[u8]) -> Journal {
 /// zeros.
 ///
 /// The amount of work is bounded as in [`find_batch`].
-fn is_repeated(bytes: &[u8]) -> bool {
+fn is_repetition(bytes: &[u8]) -> bool {
     let mut steps_left = bytes.len();
     for at in 1..bytes.len() {
         let Some((beginning, again)) = bytes.split_at_checked(at) else { return false };
@@ -176,25 +176,25 @@ fn without_zeros_at_end(bytes: &[u8]) -> &[u8] {
 ///
 /// Crafted bytes can make long batches appear to begin at many positions, or to share an end. The number of items
 /// stepped over and of bytes hashed is therefore bounded.
-fn find_batch(bytes: &[u8], last: Option<u64>, steps_left: &mut usize) -> Rest {
-    for at in places(bytes, last) {
+fn find_batch(bytes: &[u8], last: Option<u64>, steps_left: &mut usize) -> Tail {
+    for at in possible_batch_starts(bytes, last) {
         let batch = bytes.get(at..).filter(|rest| is_later(rest, last)).and_then(|rest| Batch::read(rest, steps_left));
         if let Some(batch) = batch {
             *steps_left = steps_left.saturating_sub(batch.items.len() / HASH_STEP_BYTES);
             if *steps_left > 0 && batch.is_intact() {
-                return Rest::BatchAt(at);
+                return Tail::BatchAt(at);
             }
         }
         if *steps_left == 0 {
-            return Rest::Unclear;
+            return Tail::Unclear;
         }
     }
-    Rest::CutOff
+    Tail::Incomplete
 }
 
 /// Returns the positions after the first byte at which a batch may begin: all positions that are not certain to be
 /// inside an entity's value.
-fn places(bytes: &[u8], last: Option<u64>) -> impl Iterator<Item = usize> {
+fn possible_batch_starts(bytes: &[u8], last: Option<u64>) -> impl Iterator<Item = usize> {
     let mut between = Vec::new();
     let mut from = 1;
     for value in values_of_entities(bytes, last) {
@@ -345,9 +345,9 @@ mod tests {
         let (mut bytes, ends) = written(5);
         assert_eq!(ends.len(), 6);
         let length = bytes.len();
-        assert_eq!(extent(&bytes), (length, Rest::Empty));
+        assert_eq!(extent(&bytes), (length, Tail::Empty));
         bytes.extend([0; 1000]);
-        assert_eq!(extent(&bytes), (length, Rest::Empty));
+        assert_eq!(extent(&bytes), (length, Tail::Empty));
         assert_eq!(read(&[]), Journal::UNWRITTEN);
         assert_eq!(read(&[0; 100]), Journal::UNWRITTEN);
     }
@@ -357,14 +357,14 @@ mod tests {
         let (bytes, ends) = written(3);
         for length in (ends[2] + 1..ends[3]).step_by(7) {
             let mut cut = bytes[..length].to_vec();
-            assert_eq!(extent(&cut), (ends[2], Rest::CutOff), "cut to {length}");
+            assert_eq!(extent(&cut), (ends[2], Tail::Incomplete), "cut to {length}");
             cut.resize(bytes.len() + 100, 0);
-            assert_eq!(extent(&cut), (ends[2], Rest::CutOff), "zeros from {length}");
+            assert_eq!(extent(&cut), (ends[2], Tail::Incomplete), "zeros from {length}");
         }
         // The parts of a write may reach the disk in any order.
         let mut hole = bytes.clone();
         hole[ends[2]..ends[2] + 512].fill(0);
-        assert_eq!(extent(&hole), (ends[2], Rest::CutOff));
+        assert_eq!(extent(&hole), (ends[2], Tail::Incomplete));
     }
 
     #[test]
@@ -376,12 +376,16 @@ mod tests {
                 let is_complete = length == failed.len();
                 let valid_bytes = if is_complete { first.len() + failed.len() } else { first.len() };
                 let mut repeated = [&first, &failed[..length], &failed].concat();
-                assert_eq!(extent(&repeated), (valid_bytes, Rest::CutOff), "{length} bytes, then the whole batch");
+                assert_eq!(extent(&repeated), (valid_bytes, Tail::Incomplete), "{length} bytes, then the whole batch");
                 repeated.resize(repeated.len() + 5000, 0);
-                assert_eq!(extent(&repeated), (valid_bytes, Rest::CutOff), "with zeros");
+                assert_eq!(extent(&repeated), (valid_bytes, Tail::Incomplete), "with zeros");
                 // The library writes nothing after a repetition, so this is damage.
                 let later = [&first, &failed[..length], &failed, &batch(3, &[removal("d")])].concat();
-                assert_ne!(extent(&later).1, Rest::CutOff, "{length} bytes, then the whole batch and a later batch");
+                assert_ne!(
+                    extent(&later).1,
+                    Tail::Incomplete,
+                    "{length} bytes, then the whole batch and a later batch"
+                );
             }
         }
     }
@@ -398,7 +402,7 @@ mod tests {
             let is_found = if is_in_number {
                 journal.sequence.is_some_and(|sequence| !sequence.grows)
             } else {
-                journal.rest == Rest::BatchAt(ends[2])
+                journal.rest == Tail::BatchAt(ends[2])
             };
             assert!(is_found, "byte {at}: {journal:?}");
         }
@@ -443,16 +447,16 @@ mod tests {
         let both = [first.clone(), batch(2, &items)].concat();
         for length in first.len() + 1..both.len() {
             let mut cut = both[..length].to_vec();
-            assert_eq!(extent(&cut), (first.len(), Rest::CutOff), "cut to {length}");
+            assert_eq!(extent(&cut), (first.len(), Tail::Incomplete), "cut to {length}");
             cut.resize(both.len() + 10_000, 0);
-            assert_eq!(extent(&cut), (first.len(), Rest::CutOff), "zeros from {length}");
+            assert_eq!(extent(&cut), (first.len(), Tail::Incomplete), "zeros from {length}");
         }
         // Parts of a value are missing, but all item headers are present.
         let second = both.windows(forged.len()).rposition(|bytes| bytes == forged).unwrap();
         for hole in [second - 9..second, second..second + 20, second + forged.len() - 40..both.len()] {
             let mut bytes = both.clone();
             bytes[hole.clone()].fill(0);
-            assert_eq!(extent(&bytes), (first.len(), Rest::CutOff), "hole at {hole:?}");
+            assert_eq!(extent(&bytes), (first.len(), Tail::Incomplete), "hole at {hole:?}");
         }
     }
 
@@ -471,7 +475,7 @@ mod tests {
             let middle = batch(2, &middle);
             let end = first.len() + middle.len();
             let good = [first.clone(), middle, batch(3, &[removal("f")])].concat();
-            assert_eq!(extent(&good), (good.len(), Rest::Empty));
+            assert_eq!(extent(&good), (good.len(), Tail::Empty));
             let changes = (0..8).map(|bit| 1 << bit).chain([0x03, 0x55, 0xAA, 0xFF]).collect::<Vec<u8>>();
             // No checksum covers the number of a batch; another check verifies it.
             let number = first.len() + 5..first.len() + 13;
@@ -483,7 +487,7 @@ mod tests {
                     for bytes in changes.iter().map(changed).chain(fills).filter(|bytes| *bytes != good[at..last]) {
                         let damaged = [&good[..at], &bytes, &good[last..]].concat();
                         let journal = read(&damaged);
-                        let is_found = matches!(journal.rest, Rest::BatchAt(_) | Rest::Unclear)
+                        let is_found = matches!(journal.rest, Tail::BatchAt(_) | Tail::Unclear)
                             || journal.sequence.is_some_and(|sequence| !sequence.grows);
                         assert!(is_found, "{at}..{last} became {bytes:?}: {journal:?}");
                     }
@@ -506,7 +510,7 @@ mod tests {
         for middle in [of_client, stale] {
             let at = first.len() + middle.len();
             let journal = [&first[..], &middle, &last].concat();
-            assert_eq!(extent(&journal), (first.len(), Rest::BatchAt(at)));
+            assert_eq!(extent(&journal), (first.len(), Tail::BatchAt(at)));
         }
     }
 
@@ -515,14 +519,14 @@ mod tests {
         let begin = |number, after: Vec<u8>| [batch(number, &[removal("a")]), vec![0xFF; 10], after].concat();
         let length = batch(7, &[removal("a")]).len();
         for (after, expected) in [
-            (batch(6, &[removal("b")]), Rest::CutOff),
-            (batch(7, &[removal("b")]), Rest::CutOff),
-            (batch(8, &[]), Rest::CutOff),
-            (batch(8, &[removal("b")]), Rest::BatchAt(length + 10)),
+            (batch(6, &[removal("b")]), Tail::Incomplete),
+            (batch(7, &[removal("b")]), Tail::Incomplete),
+            (batch(8, &[]), Tail::Incomplete),
+            (batch(8, &[removal("b")]), Tail::BatchAt(length + 10)),
         ] {
             assert_eq!(extent(&begin(7, after.clone())), (length, expected), "{}", after.escape_ascii());
         }
-        assert_eq!(extent(&batch(1, &[])), (0, Rest::CutOff));
+        assert_eq!(extent(&batch(1, &[])), (0, Tail::Incomplete));
     }
 
     #[test]
@@ -539,19 +543,19 @@ mod tests {
         let nested = nested.chain([TAG_END]).chain([0; 8]).chain(TRAILER.iter().copied()).collect::<Vec<_>>();
         for bytes in [chain, nested] {
             let mut steps_left = bytes.len();
-            assert_eq!(find_batch(&bytes, None, &mut steps_left), Rest::Unclear);
+            assert_eq!(find_batch(&bytes, None, &mut steps_left), Tail::Unclear);
             assert_eq!(steps_left, 0);
             // An incomplete batch in such a value requires no steps.
             let mut items: Vec<_> = bytes.chunks(ENTITY_BYTES_MAX).map(|value| entity("a", value)).collect();
             items.push(stamp());
             let whole = batch(1, &items);
             let mut steps_left = whole.len();
-            assert_eq!(find_batch(&whole[..whole.len() - 1], None, &mut steps_left), Rest::CutOff);
+            assert_eq!(find_batch(&whole[..whole.len() - 1], None, &mut steps_left), Tail::Incomplete);
             assert!(whole.len() - steps_left < 10, "{} steps", whole.len() - steps_left);
         }
     }
 
-    fn extent(bytes: &[u8]) -> (usize, Rest) {
+    fn extent(bytes: &[u8]) -> (usize, Tail) {
         let journal = read(bytes);
         (journal.valid_bytes, journal.rest)
     }

@@ -148,7 +148,7 @@ pub(super) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEn
 
 /// A decoded entry of the engine itself, as opposed to an entity.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum OwnEntry {
+pub(super) enum EngineEntry {
     NextTableId(TableId),
     LastStamp(DateTime),
     Table(CatalogEntry),
@@ -159,31 +159,32 @@ pub(super) enum OwnEntry {
 
 /// The reason why an entry of the engine itself cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OwnEntryError {
+pub(super) enum EngineEntryError {
     /// The entry is damaged or was written by a newer version. The string describes the entry.
     Damaged(&'static str),
     UnknownKind,
 }
 
 /// Decodes an entry of the engine itself, whose key begins with zeros.
-pub(super) fn decode_own_entry(key: &[u8], value: &[u8]) -> Result<OwnEntry, OwnEntryError> {
+pub(super) fn decode_engine_entry(key: &[u8], value: &[u8]) -> Result<EngineEntry, EngineEntryError> {
     let (entry, what) = if key == NEXT_TABLE_ID {
-        (TableId::from_bytes(value).map(OwnEntry::NextTableId), "the ID of the next table cannot be read")
+        (TableId::from_bytes(value).map(EngineEntry::NextTableId), "the ID of the next table cannot be read")
     } else if key == LAST_STAMP {
-        (decode_stamp(value).map(OwnEntry::LastStamp), "the last Timestamp issued cannot be read")
+        (decode_stamp(value).map(EngineEntry::LastStamp), "the last Timestamp issued cannot be read")
     } else if key.starts_with(CATALOG_PREFIX) {
-        (decode_catalog_entry(key, value).map(OwnEntry::Table), "the entry of a table cannot be read")
+        (decode_catalog_entry(key, value).map(EngineEntry::Table), "the entry of a table cannot be read")
     } else if key.starts_with(PURGE_PREFIX) {
         let id = decode_purge_key(key).filter(|_| value == PURGE_VALUE);
-        (id.map(OwnEntry::Purge), "the marker of a deleted table cannot be read")
+        (id.map(EngineEntry::Purge), "the marker of a deleted table cannot be read")
     } else if key.starts_with(SERVICE_PROPERTIES_PREFIX) {
         let properties = decode_service_properties_key(key).zip(properties_value::decode(value));
-        let entry = properties.map(|(account, properties)| OwnEntry::ServiceProperties(account, Box::new(properties)));
+        let entry =
+            properties.map(|(account, properties)| EngineEntry::ServiceProperties(account, Box::new(properties)));
         (entry, "the service properties of an account cannot be read")
     } else {
-        return Err(OwnEntryError::UnknownKind);
+        return Err(EngineEntryError::UnknownKind);
     };
-    entry.ok_or(OwnEntryError::Damaged(what))
+    entry.ok_or(EngineEntryError::Damaged(what))
 }
 
 pub(super) fn stamp_value(stamp: DateTime) -> [u8; 8] {

@@ -60,7 +60,7 @@ use model::{
     AccountName, Clock, EntityKey, Mutation, Record, RecordBuilder, ServiceProperties, ServicePropertiesUpdate,
 };
 use model::{MutationResult, StoredAccessPolicies, TableName, Transaction};
-use preflight::CutOff;
+use preflight::IncompleteWrites;
 use prepared::{Prepared, RecentWrites, depends_on_existing};
 use queue_memory::{MemoryShare, QueueMemory};
 use running_page::{RunningPage, Step};
@@ -144,12 +144,12 @@ struct Threads {
 impl Embedded {
     /// Opens a data folder. A missing or empty folder becomes a new data folder. Blocks while data is read from disk.
     pub fn open<C: Clock>(path: &Path, options: &EmbeddedOptions, clock: C) -> Result<Self, OpenError> {
-        let cut_off = match options.durability {
-            Durability::Sync => CutOff::LastBatch,
-            Durability::Interval(_) => CutOff::Everything,
+        let incomplete_writes = match options.durability {
+            Durability::Sync => IncompleteWrites::LastBatch,
+            Durability::Interval(_) => IncompleteWrites::Everything,
         };
-        let settings = OpenSettings { cache_bytes: options.cache_bytes, cut_off };
-        let mut folder = Folder::take(path)?;
+        let settings = OpenSettings { cache_bytes: options.cache_bytes, incomplete_writes };
+        let mut folder = Folder::acquire(path)?;
         let storage = Storage::open(&mut folder, settings)?;
         let recovered = storage.recover()?;
         let shared = Arc::new(EmbeddedState::new(folder, settings, storage, recovered.catalog, recovered.properties));
@@ -202,7 +202,7 @@ impl Embedded {
     }
 
     /// Returns the fault for a request that received no response.
-    fn no_answer(&self) -> Fault {
+    fn no_response_fault(&self) -> Fault {
         match self.shared.check_open() {
             Err(closed) => closed,
             Ok(()) => {
@@ -212,7 +212,7 @@ impl Embedded {
     }
 
     /// Runs a closure on a separate thread, because it may wait for the disk and must not block other tasks.
-    async fn on_a_waiting_thread<T: Send + 'static>(
+    async fn on_blocking_thread<T: Send + 'static>(
         &self,
         run: impl FnOnce(Arc<EmbeddedState>) -> T + Send + 'static,
     ) -> Result<T, Fault> {
@@ -243,7 +243,7 @@ impl Embedded {
             return Ok(prepare(&self.shared, submitted));
         }
         let submitted = Arc::clone(submitted);
-        self.on_a_waiting_thread(move |shared| prepare(&shared, &submitted)).await
+        self.on_blocking_thread(move |shared| prepare(&shared, &submitted)).await
     }
 
     async fn change_catalog(
@@ -254,7 +254,7 @@ impl Embedded {
         let memory = self.queue_memory.acquire(account, CATALOG_CHANGE_BYTES).await;
         let (answer, answered) = oneshot::channel();
         self.request(Request::Catalog(change(answer), memory)).map_err(CatalogError::Fault)?;
-        answered.await.unwrap_or_else(|_| Err(CatalogError::Fault(self.no_answer())))
+        answered.await.unwrap_or_else(|_| Err(CatalogError::Fault(self.no_response_fault())))
     }
 }
 
@@ -296,7 +296,7 @@ impl Engine for Embedded {
         consume_budget().await;
         self.shared.check_open().map_err(ReadError::Fault)?;
         if !self.shared.reads_may_wait(1)
-            && let Some(view) = self.shared.view_now().map_err(ReadError::Fault)?
+            && let Some(view) = self.shared.try_view().map_err(ReadError::Fault)?
         {
             return self.shared.get(&view, table, key);
         }
@@ -305,26 +305,26 @@ impl Engine for Embedded {
             let view = shared.view().map_err(ReadError::Fault)?;
             shared.get(&view, &table, &key)
         };
-        self.on_a_waiting_thread(get).await.map_err(ReadError::Fault)?
+        self.on_blocking_thread(get).await.map_err(ReadError::Fault)?
     }
 
     async fn scan<S: EntitySink>(&self, table: &TableKey, scan: Scan, sink: S) -> Result<(S, ScanEnd), ReadError> {
         self.shared.check_open().map_err(ReadError::Fault)?;
-        let mut place = self.scans.begin().await.map_err(ReadError::Fault)?;
+        let mut slot = self.scans.begin().await.map_err(ReadError::Fault)?;
         let abandoned = CancelOnDrop(Cancellation::default());
         let (table, abandonment) = (table.clone(), abandoned.0.clone());
-        let begin = move |shared| RunningPage::begin(shared, &table, scan, sink, abandonment)?.run(&place);
-        let mut step = self.on_a_waiting_thread(begin).await.map_err(ReadError::Fault)??;
+        let begin = move |shared| RunningPage::begin(shared, &table, scan, sink, abandonment)?.run(&slot);
+        let mut step = self.on_blocking_thread(begin).await.map_err(ReadError::Fault)??;
         loop {
             let page = match step {
                 Step::Finished(sink, end) => return Ok((sink, end)),
                 Step::Paused(page) => page,
             };
-            place = match self.scans.go_on(page.deadline()).await.map_err(ReadError::Fault)? {
-                Some(place) => place,
+            slot = match self.scans.resume(page.deadline()).await.map_err(ReadError::Fault)? {
+                Some(slot) => slot,
                 None => return page.end(),
             };
-            step = self.on_a_waiting_thread(move |_| page.run(&place)).await.map_err(ReadError::Fault)??;
+            step = self.on_blocking_thread(move |_| page.run(&slot)).await.map_err(ReadError::Fault)??;
         }
     }
 
@@ -336,7 +336,7 @@ impl Engine for Embedded {
         let (answer, answered) = oneshot::channel();
         let request = CommitRequest { submitted: Arc::clone(&submitted), prepared, bytes, answer, memory };
         self.request(Request::Commit(request)).map_err(CommitError::Fault)?;
-        answered.await.unwrap_or_else(|_| Err(CommitError::Fault(self.no_answer())))
+        answered.await.unwrap_or_else(|_| Err(CommitError::Fault(self.no_response_fault())))
     }
 
     fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
@@ -344,8 +344,8 @@ impl Engine for Embedded {
         Ok(self.shared.properties().get(account))
     }
 
-    fn set_fresh_properties(&self, fresh: ServiceProperties) {
-        self.shared.properties_mut().set_fresh(Arc::new(fresh));
+    fn set_default_properties(&self, defaults: ServiceProperties) {
+        self.shared.properties_mut().set_defaults(Arc::new(defaults));
     }
 
     async fn update_service_properties(
@@ -357,7 +357,7 @@ impl Engine for Embedded {
         let (answer, answered) = oneshot::channel();
         let change = CatalogChange::UpdateProperties(account.clone(), Box::new(update), answer);
         self.request(Request::Catalog(change, memory))?;
-        answered.await.unwrap_or_else(|_| Err(self.no_answer()))
+        answered.await.unwrap_or_else(|_| Err(self.no_response_fault()))
     }
 
     fn figures(&self) -> Figures {

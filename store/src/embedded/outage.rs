@@ -52,7 +52,7 @@ impl Outage {
         // panics.
         self.next_attempt = monotonic::now() + ATTEMPT_PAUSE;
         let attempt = match shared.folder().probe() {
-            Ok(()) => shared.open_again(&mut self.acknowledged).map_err(|error| error.to_string()),
+            Ok(()) => shared.reopen(&mut self.acknowledged).map_err(|error| error.to_string()),
             Err(error) => Err(format!("the disk does not accept writes: {error}")),
         };
         self.next_attempt = monotonic::now() + ATTEMPT_PAUSE;

@@ -10,7 +10,7 @@
 
 use super::closing::{ClosedJournal, ClosingRecord};
 use super::folder::{CLOSED, Closing};
-use super::journal::{self, Journal, Rest};
+use super::journal::{self, Journal, Tail};
 use super::open_error::OpenError;
 use platform::files::sync_folder;
 use std::fs::{self, File, OpenOptions};
@@ -33,7 +33,7 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// The part of the active journal whose damage is treated as an incomplete write rather than as an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CutOff {
+pub(super) enum IncompleteWrites {
     /// None: the database was closed cleanly, so everything was synced.
     Nothing,
     /// Only the last batch: every batch before it was synced.
@@ -44,15 +44,21 @@ pub(super) enum CutOff {
 
 /// A journal that ends with an incomplete write.
 #[derive(Debug)]
-pub(super) struct Cut {
+pub(super) struct JournalToTruncate {
     pub(super) journal: PathBuf,
     /// The length of its complete batches.
     pub(super) valid_bytes: usize,
 }
 
 /// Checks the folder of a complete database, and truncates an incomplete last write.
-pub(super) fn check(database: &Path, closing: Option<&Closing>, cut_off: CutOff) -> Result<(), OpenError> {
-    let Some(Cut { journal, valid_bytes }) = inspect(database, closing, cut_off)? else { return Ok(()) };
+pub(super) fn check(
+    database: &Path,
+    closing: Option<&Closing>,
+    incomplete_writes: IncompleteWrites,
+) -> Result<(), OpenError> {
+    let Some(JournalToTruncate { journal, valid_bytes }) = inspect(database, closing, incomplete_writes)? else {
+        return Ok(());
+    };
     tracing::warn!(
         journal = %journal.display(),
         "the last write before the server stopped was incomplete and is dropped; it was not acknowledged as synced"
@@ -62,8 +68,12 @@ pub(super) fn check(database: &Path, closing: Option<&Closing>, cut_off: CutOff)
 
 /// Checks the folder of a complete database without changing anything. Returns the journal that must be truncated, if
 /// any. After a clean shutdown, the journals must be unchanged, so no incomplete write is accepted.
-pub(super) fn inspect(database: &Path, closing: Option<&Closing>, cut_off: CutOff) -> Result<Option<Cut>, OpenError> {
-    let cut_off = if closing.is_some() { CutOff::Nothing } else { cut_off };
+pub(super) fn inspect(
+    database: &Path,
+    closing: Option<&Closing>,
+    incomplete_writes: IncompleteWrites,
+) -> Result<Option<JournalToTruncate>, OpenError> {
+    let incomplete_writes = if closing.is_some() { IncompleteWrites::Nothing } else { incomplete_writes };
     check_version(&database.join("version"))?;
     for name in KEYSPACE_FOLDERS {
         manifest(&database.join("keyspaces").join(name))?;
@@ -73,15 +83,15 @@ pub(super) fn inspect(database: &Path, closing: Option<&Closing>, cut_off: CutOf
     check_sequence(&journals)?;
     for JournalFile { path, journal, .. } in sealed {
         // A journal is completely synced before the next one is created.
-        check_end(path, journal, CutOff::Nothing)?;
+        check_end(path, journal, IncompleteWrites::Nothing)?;
     }
     let JournalFile { path, journal, .. } = last;
-    check_end(path, journal, cut_off)?;
+    check_end(path, journal, incomplete_writes)?;
     if let Some(Closing::Recorded(record)) = closing {
         check_record(database, record, &journals)?;
     }
-    let is_cut = journal.rest != Rest::Empty;
-    Ok(is_cut.then(|| Cut { journal: path.clone(), valid_bytes: journal.valid_bytes }))
+    let is_cut = journal.rest != Tail::Empty;
+    Ok(is_cut.then(|| JournalToTruncate { journal: path.clone(), valid_bytes: journal.valid_bytes }))
 }
 
 pub(super) fn closing_record(database: &Path) -> Result<ClosingRecord, OpenError> {
@@ -160,7 +170,11 @@ pub(super) enum Acknowledged {
 /// journal that was written to can contain unsynced data. That journal is replaced by a copy of its complete batches.
 /// If the acknowledged batches are known, all of them must be in the copy, and everything after them is truncated: a
 /// partial failed write, or its repetition by the library.
-pub(super) fn rescue(database: &Path, cut_off: CutOff, acknowledged: Acknowledged) -> Result<(), OpenError> {
+pub(super) fn rescue(
+    database: &Path,
+    incomplete_writes: IncompleteWrites,
+    acknowledged: Acknowledged,
+) -> Result<(), OpenError> {
     let journals = read_journals(database)?;
     check_sequence(&journals)?;
     // The library may have begun a new journal after the failed write.
@@ -168,11 +182,11 @@ pub(super) fn rescue(database: &Path, cut_off: CutOff, acknowledged: Acknowledge
     let Some(last) = journals.iter().rposition(is_written) else { return Ok(()) };
     let (sealed, rest) = journals.split_at(last);
     for JournalFile { path, journal, .. } in sealed {
-        check_end(path, journal, CutOff::Nothing)?;
+        check_end(path, journal, IncompleteWrites::Nothing)?;
     }
     let Some(JournalFile { path, journal, .. }) = rest.first() else { return Ok(()) };
     match acknowledged {
-        Acknowledged::Unknown => check_end(path, journal, cut_off)?,
+        Acknowledged::Unknown => check_end(path, journal, incomplete_writes)?,
         Acknowledged::UpTo(number) => {
             let found = journals.iter().filter_map(|file| file.journal.sequence).map(|sequence| sequence.last).max();
             if number > found {
@@ -193,23 +207,23 @@ pub(super) fn rescue(database: &Path, cut_off: CutOff, acknowledged: Acknowledge
 }
 
 /// Checks the bytes after the last readable batch of a journal.
-fn check_end(path: &Path, journal: &Journal, cut_off: CutOff) -> Result<(), OpenError> {
+fn check_end(path: &Path, journal: &Journal, incomplete_writes: IncompleteWrites) -> Result<(), OpenError> {
     let is_accepted = match journal.rest {
-        Rest::Empty => true,
-        Rest::CutOff => cut_off != CutOff::Nothing,
-        Rest::BatchAt(_) | Rest::Unclear => cut_off == CutOff::Everything,
+        Tail::Empty => true,
+        Tail::Incomplete => incomplete_writes != IncompleteWrites::Nothing,
+        Tail::BatchAt(_) | Tail::Unclear => incomplete_writes == IncompleteWrites::Everything,
     };
     if is_accepted {
         return Ok(());
     }
     let at = journal.valid_bytes;
     let why = match journal.rest {
-        _ if cut_off == CutOff::Nothing => "although everything was synced".to_owned(),
-        Rest::BatchAt(later) => format!("although a later one at byte {later} can; {}", way_out(at)),
+        _ if incomplete_writes == IncompleteWrites::Nothing => "although everything was synced".to_owned(),
+        Tail::BatchAt(later) => format!("although a later one at byte {later} can; {}", remedy(at)),
         _ => {
             format!(
                 "and too many of the following bytes look like batches to determine whether there is a later one; {}",
-                way_out(at)
+                remedy(at)
             )
         }
     };
@@ -217,7 +231,7 @@ fn check_end(path: &Path, journal: &Journal, cut_off: CutOff) -> Result<(), Open
 }
 
 /// Returns instructions for an operator who would rather lose part of the journal than restore a backup.
-fn way_out(at: usize) -> String {
+fn remedy(at: usize) -> String {
     format!("starting once with `--durability interval` drops everything from byte {at} on")
 }
 
@@ -386,7 +400,7 @@ mod tests {
         let unreadable = [before, &[0xFF; 7], &later[length..]].concat();
         let rescue = |bytes: &[u8], acknowledged| {
             fs::write(&path, bytes).unwrap();
-            let result = super::rescue(folder.path(), CutOff::LastBatch, acknowledged);
+            let result = super::rescue(folder.path(), IncompleteWrites::LastBatch, acknowledged);
             result.map(|()| fs::read(&path).unwrap()).map_err(|error| error.to_string())
         };
         for acknowledged in [None, Some(0), Some(last - 2)] {
@@ -406,20 +420,20 @@ mod tests {
 
     #[test]
     fn a_refusal_for_a_later_batch_names_the_way_out() {
-        let end = |rest, cut_off| {
+        let end = |rest, incomplete_writes| {
             let journal = Journal { valid_bytes: 12, rest, sequence: None };
-            check_end(Path::new("0.jnl"), &journal, cut_off).map_err(|error| error.to_string())
+            check_end(Path::new("0.jnl"), &journal, incomplete_writes).map_err(|error| error.to_string())
         };
         for (rest, expected) in
-            [(Rest::BatchAt(34), "a later one at byte 34 can"), (Rest::Unclear, "look like batches")]
+            [(Tail::BatchAt(34), "a later one at byte 34 can"), (Tail::Unclear, "look like batches")]
         {
-            let error = end(rest, CutOff::LastBatch).unwrap_err();
-            let way_out = "starting once with `--durability interval` drops everything from byte 12 on";
-            assert!(error.contains(expected) && error.contains(way_out), "{error}");
-            assert!(end(rest, CutOff::Nothing).unwrap_err().contains("although everything was synced"));
-            assert_eq!(end(rest, CutOff::Everything), Ok(()));
+            let error = end(rest, IncompleteWrites::LastBatch).unwrap_err();
+            let remedy = "starting once with `--durability interval` drops everything from byte 12 on";
+            assert!(error.contains(expected) && error.contains(remedy), "{error}");
+            assert!(end(rest, IncompleteWrites::Nothing).unwrap_err().contains("although everything was synced"));
+            assert_eq!(end(rest, IncompleteWrites::Everything), Ok(()));
         }
-        assert_eq!(end(Rest::CutOff, CutOff::LastBatch), Ok(()));
-        assert!(end(Rest::CutOff, CutOff::Nothing).is_err());
+        assert_eq!(end(Tail::Incomplete, IncompleteWrites::LastBatch), Ok(()));
+        assert!(end(Tail::Incomplete, IncompleteWrites::Nothing).is_err());
     }
 }

@@ -152,13 +152,13 @@ impl Hash for HashedKey {
 }
 
 /// A map by key that does not hash the keys again.
-pub(super) type HashedKeyMap<T> = HashMap<HashedKey, T, BuildHasherDefault<KnownHash>>;
+pub(super) type HashedKeyMap<T> = HashMap<HashedKey, T, BuildHasherDefault<PrecomputedHash>>;
 
 /// Uses the hash of a [`HashedKey`] unchanged.
 #[derive(Debug, Default)]
-pub(super) struct KnownHash(u64);
+pub(super) struct PrecomputedHash(u64);
 
-impl Hasher for KnownHash {
+impl Hasher for PrecomputedHash {
     fn write(&mut self, bytes: &[u8]) {
         // Only `write_u64` is used. This fallback would be slow but correct.
         for byte in bytes {
@@ -196,7 +196,7 @@ impl RecentWrites {
     }
 
     /// Records that the current group writes to an entity, whether or not the write succeeds.
-    pub(super) fn note(&mut self, key: &HashedKey) {
+    pub(super) fn record(&mut self, key: &HashedKey) {
         let group = self.group;
         if let Some(last) = self.groups.get_mut(counter(key)) {
             *last = group;
@@ -205,7 +205,7 @@ impl RecentWrites {
 
     /// Records that every entity may have changed, because the database was reopened: with the durability `Interval`,
     /// writes that were visible before may be lost.
-    pub(super) fn note_all(&mut self) {
+    pub(super) fn record_all(&mut self) {
         let group = self.begin_group();
         self.groups.fill(group);
     }
@@ -239,7 +239,7 @@ mod tests {
         let (written, shares_its_counter, other) = (key(1), key(1 + RECENT_WRITES as u64), key(2));
         assert!(recent.is_unchanged_since(0, &written));
         let first = recent.begin_group();
-        recent.note(&written);
+        recent.record(&written);
         assert!(recent.is_of_current_group(&written) && !recent.is_unchanged_since(first - 1, &written));
         assert!(
             !recent.is_unchanged_since(first - 1, &shares_its_counter),
@@ -248,9 +248,9 @@ mod tests {
         assert!(recent.is_unchanged_since(first - 1, &other) && !recent.is_of_current_group(&other));
         let second = recent.begin_group();
         assert!(!recent.is_of_current_group(&written) && recent.is_unchanged_since(first, &written));
-        recent.note(&other);
+        recent.record(&other);
         assert!(!recent.is_unchanged_since(first, &other) && recent.is_unchanged_since(second, &other));
-        recent.note_all();
+        recent.record_all();
         assert!(!recent.is_unchanged_since(second, &other) && !recent.is_unchanged_since(second, &key(3)));
         let third = recent.begin_group();
         assert!(recent.is_unchanged_since(third, &other) && !recent.is_of_current_group(&other));

@@ -80,7 +80,7 @@ impl QueueMemory {
 
     fn release(self: &Arc<Self>, account: &AccountName, bytes: usize) {
         let mut state = self.state();
-        state.give_back(account, bytes);
+        state.release(account, bytes);
         state.grant(self);
     }
 
@@ -120,7 +120,7 @@ impl State {
         true
     }
 
-    fn give_back(&mut self, account: &AccountName, bytes: usize) {
+    fn release(&mut self, account: &AccountName, bytes: usize) {
         self.free += bytes;
         if let Some(holder) = self.holders.get_mut(account) {
             holder.held -= bytes;
@@ -146,11 +146,11 @@ impl State {
         while passed_over < self.turns.len() {
             let Some(account) = self.turns.pop_front() else { return };
             match self.next_waiter(&account) {
-                None => self.give_back(&account, 0),
+                None => self.release(&account, 0),
                 Some(bytes) if self.take(&account, bytes) => {
                     self.send(&account, memory, bytes);
                     if self.has_no_waiter(&account) {
-                        self.give_back(&account, 0);
+                        self.release(&account, 0);
                     } else {
                         self.turns.push_back(account);
                     }
@@ -185,7 +185,7 @@ impl State {
         if let Err(mut abandoned) = sender.send(memory.share(account, bytes)) {
             // Dropping the share unchanged would wait for the lock that is held here.
             abandoned.bytes = 0;
-            self.give_back(account, bytes);
+            self.release(account, bytes);
         }
     }
 }

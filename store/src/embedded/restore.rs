@@ -5,7 +5,7 @@
 use super::folder::Folder;
 use super::layout::{self, TableId};
 use super::open_error::OpenError;
-use super::preflight::CutOff;
+use super::preflight::IncompleteWrites;
 use super::storage::{OpenSettings, Storage};
 use crate::properties_value;
 use crate::snapshot::{Restore, SnapshotTable};
@@ -31,8 +31,8 @@ pub struct RestoredFolder {
 impl RestoredFolder {
     /// Creates the folder, which must be missing, empty, or left by an interrupted restore.
     pub fn begin(path: &Path) -> Result<Self, OpenError> {
-        let folder = Folder::take_to_restore(path)?;
-        let settings = OpenSettings { cache_bytes: CACHE_BYTES, cut_off: CutOff::Nothing };
+        let folder = Folder::acquire_to_restore(path)?;
+        let settings = OpenSettings { cache_bytes: CACHE_BYTES, incomplete_writes: IncompleteWrites::Nothing };
         let storage = Storage::create(&folder, settings)?;
         let batch = storage.db.batch();
         Ok(Self { storage, batch, batch_bytes: 0, next_table_id: TableId::FIRST, folder })

@@ -1,7 +1,7 @@
 //! A page of entities that is being read. A scan keeps this state while it waits for its next turn.
 
 use super::layout::{self, TableId};
-use super::scans::Place;
+use super::scans::ScanSlot;
 use super::state::{EmbeddedState, View, read_fault};
 use super::storage::Storage;
 use crate::cancellation::Cancellation;
@@ -61,11 +61,11 @@ impl<S: EntitySink> RunningPage<S> {
 
     /// Reads until the page is finished or the scan must give up its slot. Must not be called on a thread that also
     /// runs other tasks.
-    pub(super) fn run(mut self, place: &Place) -> Result<Step<S>, ReadError> {
+    pub(super) fn run(mut self, slot: &ScanSlot) -> Result<Step<S>, ReadError> {
         let mut until_check = ENTITIES_BETWEEN_CHECKS;
         while let Some((full_key, record)) = self.next()? {
             if until_check == 0 {
-                if place.is_over() {
+                if slot.must_yield() {
                     self.held = Some((full_key, record));
                     return Ok(Step::Paused(Box::new(self)));
                 }

@@ -24,47 +24,47 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const SLICE: Duration = Duration::from_millis(10);
 
 pub(super) struct Scans {
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     /// As many permits as there are slots, for resuming scans that wait for a slot or have one.
-    turns: Arc<Semaphore>,
-    places_max: usize,
+    resume_permits: Arc<Semaphore>,
+    slots_max: usize,
     slice: Duration,
     waiting: Arc<AtomicUsize>,
 }
 
 /// A scan's slot, which it holds until this value is dropped.
-pub(super) struct Place {
+pub(super) struct ScanSlot {
     _permit: OwnedSemaphorePermit,
-    _turn: Option<OwnedSemaphorePermit>,
+    _resume_permit: Option<OwnedSemaphorePermit>,
     slice_end: Instant,
     waiting: Arc<AtomicUsize>,
 }
 
 impl Scans {
-    pub(super) fn new(places_max: usize) -> Self {
-        let places_max = places_max.clamp(1, Semaphore::MAX_PERMITS);
-        let semaphore = || Arc::new(Semaphore::new(places_max));
-        Self { places: semaphore(), turns: semaphore(), places_max, slice: SLICE, waiting: Arc::default() }
+    pub(super) fn new(slots_max: usize) -> Self {
+        let slots_max = slots_max.clamp(1, Semaphore::MAX_PERMITS);
+        let semaphore = || Arc::new(Semaphore::new(slots_max));
+        Self { slots: semaphore(), resume_permits: semaphore(), slots_max, slice: SLICE, waiting: Arc::default() }
     }
 
     /// Waits for a slot for a new scan.
-    pub(super) async fn begin(&self) -> Result<Place, Fault> {
-        let _waiting = Waiting::begin(&self.waiting);
-        Ok(self.place(acquire(&self.places).await?, None))
+    pub(super) async fn begin(&self) -> Result<ScanSlot, Fault> {
+        let _waiting = WaitingCount::begin(&self.waiting);
+        Ok(self.slot(acquire(&self.slots).await?, None))
     }
 
     /// Waits for a slot for a scan that has given up its slot. Returns `None` if no slot is free before the deadline.
-    pub(super) async fn go_on(&self, deadline: Instant) -> Result<Option<Place>, Fault> {
-        let _waiting = Waiting::begin(&self.waiting);
-        let place = async {
-            let turn = acquire(&self.turns).await?;
-            Ok(self.place(acquire(&self.places).await?, Some(turn)))
+    pub(super) async fn resume(&self, deadline: Instant) -> Result<Option<ScanSlot>, Fault> {
+        let _waiting = WaitingCount::begin(&self.waiting);
+        let slot = async {
+            let resume_permit = acquire(&self.resume_permits).await?;
+            Ok(self.slot(acquire(&self.slots).await?, Some(resume_permit)))
         };
-        tokio::time::timeout_at(deadline.into(), place).await.ok().transpose()
+        tokio::time::timeout_at(deadline.into(), slot).await.ok().transpose()
     }
 
     pub(super) fn running(&self) -> usize {
-        self.places_max.saturating_sub(self.places.available_permits())
+        self.slots_max.saturating_sub(self.slots.available_permits())
     }
 
     /// Returns the number of scans that wait for a slot.
@@ -78,15 +78,15 @@ impl Scans {
         self.slice = Duration::ZERO;
     }
 
-    fn place(&self, permit: OwnedSemaphorePermit, turn: Option<OwnedSemaphorePermit>) -> Place {
+    fn slot(&self, permit: OwnedSemaphorePermit, resume_permit: Option<OwnedSemaphorePermit>) -> ScanSlot {
         let slice_end = monotonic::now() + self.slice;
-        Place { _permit: permit, _turn: turn, slice_end, waiting: Arc::clone(&self.waiting) }
+        ScanSlot { _permit: permit, _resume_permit: resume_permit, slice_end, waiting: Arc::clone(&self.waiting) }
     }
 }
 
-impl Place {
+impl ScanSlot {
     /// Returns whether the scan must give up its slot because its time slice is over and others wait.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn must_yield(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0 && monotonic::now() >= self.slice_end
     }
 }
@@ -96,16 +96,16 @@ async fn acquire(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Fau
 }
 
 /// Counts a waiting scan until this value is dropped.
-struct Waiting<'a>(&'a AtomicUsize);
+struct WaitingCount<'a>(&'a AtomicUsize);
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingCount<'a> {
     fn begin(waiting: &'a AtomicUsize) -> Self {
         waiting.fetch_add(1, Ordering::Relaxed);
         Self(waiting)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingCount<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -128,12 +128,12 @@ mod tests {
             let (scans, order) = (Arc::clone(&scans), Arc::clone(&order));
             let waits = Arc::clone(&scans);
             tasks.push(tokio::spawn(async move {
-                let place = match name.strip_prefix("continues") {
-                    Some(_) => scans.go_on(monotonic::now() + LONG).await.unwrap().unwrap(),
+                let slot = match name.strip_prefix("continues") {
+                    Some(_) => scans.resume(monotonic::now() + LONG).await.unwrap().unwrap(),
                     None => scans.begin().await.unwrap(),
                 };
                 order.lock().unwrap().push(name);
-                drop(place);
+                drop(slot);
             }));
             // On a single thread, the spawned task reaches its wait before the test continues.
             tokio::task::yield_now().await;
@@ -152,8 +152,8 @@ mod tests {
     async fn a_place_is_kept_as_long_as_nobody_waits() {
         let mut scans = Scans::new(1);
         scans.without_slices();
-        let place = scans.begin().await.unwrap();
-        assert!(!place.is_over());
+        let slot = scans.begin().await.unwrap();
+        assert!(!slot.must_yield());
         let deadline = monotonic::now().checked_sub(LONG).unwrap();
         let waiting = scans.begin();
         tokio::pin!(waiting);
@@ -162,9 +162,9 @@ mod tests {
             _ = &mut waiting => panic!("no slot is free"),
             () = std::future::ready(()) => {}
         }
-        assert!(place.is_over());
-        assert!(scans.go_on(deadline).await.unwrap().is_none(), "its deadline has passed");
-        drop(place);
-        assert!(!waiting.await.unwrap().is_over());
+        assert!(slot.must_yield());
+        assert!(scans.resume(deadline).await.unwrap().is_none(), "its deadline has passed");
+        drop(slot);
+        assert!(!waiting.await.unwrap().must_yield());
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant beyond those of [`crate::snapshot`]: a reader of a snapshot stops soon when the engine closes or must
 //! reopen its database, because neither is possible while it reads.
 
-use super::layout::{self, OwnEntry, OwnEntryError, TableId};
+use super::layout::{self, EngineEntry, EngineEntryError, TableId};
 use super::state::{EmbeddedState, View};
 use super::storage::{Storage, storage_fault};
 use crate::cancellation::Cancellation;
@@ -68,15 +68,15 @@ fn contents(storage: &Storage, snapshot: &fjall::Snapshot) -> Result<(SnapshotCo
     let mut ids = Vec::new();
     for entry in storage.own_entries(snapshot) {
         let (key, value) = entry.into_inner().map_err(storage_fault)?;
-        match layout::decode_own_entry(&key, &value) {
-            Ok(OwnEntry::LastStamp(stamp)) => contents.last_stamp = stamp,
-            Ok(OwnEntry::Table(entry)) => {
+        match layout::decode_engine_entry(&key, &value) {
+            Ok(EngineEntry::LastStamp(stamp)) => contents.last_stamp = stamp,
+            Ok(EngineEntry::Table(entry)) => {
                 ids.push(entry.id);
                 contents.tables.push(entry.into_snapshot());
             }
-            Ok(OwnEntry::ServiceProperties(account, properties)) => contents.properties.push((account, *properties)),
-            Ok(OwnEntry::NextTableId(_) | OwnEntry::Purge(_)) | Err(OwnEntryError::UnknownKind) => {}
-            Err(OwnEntryError::Damaged(what)) => return Err(Fault::Damaged(what.to_owned())),
+            Ok(EngineEntry::ServiceProperties(account, properties)) => contents.properties.push((account, *properties)),
+            Ok(EngineEntry::NextTableId(_) | EngineEntry::Purge(_)) | Err(EngineEntryError::UnknownKind) => {}
+            Err(EngineEntryError::Damaged(what)) => return Err(Fault::Damaged(what.to_owned())),
         }
     }
     Ok((contents, ids))

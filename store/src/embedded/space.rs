@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// The time for which a measurement of the free space is reused. At a gigabyte per second, 100 MB can be written in
 /// that time.
-const ANSWER_AGE_MAX: Duration = Duration::from_millis(100);
+const READING_AGE_MAX: Duration = Duration::from_millis(100);
 /// Once space is low, writes are accepted again only when the free space exceeds the reserve by this fraction of it.
 /// This hysteresis keeps the engine from switching with every file that is created or deleted.
 const MARGIN_DIVISOR: u64 = 16;
@@ -34,9 +34,9 @@ impl FreeSpace {
         if self.reserve_bytes == 0 {
             return false;
         }
-        if self.checked_at.is_none_or(|at| at.elapsed() >= ANSWER_AGE_MAX) {
+        if self.checked_at.is_none_or(|at| at.elapsed() >= READING_AGE_MAX) {
             match free_bytes(&self.folder) {
-                Ok(free) => self.note(free),
+                Ok(free) => self.record(free),
                 Err(error) => tracing::debug!(%error, "the free space of the data folder could not be read"),
             }
             self.checked_at = Some(monotonic::now());
@@ -45,7 +45,7 @@ impl FreeSpace {
     }
 
     /// Records the free space, and logs a message if this changes which writes are accepted.
-    fn note(&mut self, free_bytes: u64) {
+    fn record(&mut self, free_bytes: u64) {
         let margin = if self.is_low { self.reserve_bytes / MARGIN_DIVISOR } else { 0 };
         let is_low = free_bytes < self.reserve_bytes.saturating_add(margin);
         if is_low == self.is_low {
@@ -82,7 +82,7 @@ mod tests {
     fn space_that_was_low_must_exceed_the_reserve_by_a_margin() {
         let mut space = FreeSpace::new(Path::new("/"), 1600);
         for (free, is_low) in [(1600, false), (1599, true), (1600, true), (1699, true), (1700, false), (1600, false)] {
-            space.note(free);
+            space.record(free);
             assert_eq!(space.is_low, is_low, "{free}");
         }
     }

@@ -13,7 +13,7 @@ use crate::catalog::Catalog;
 use crate::engine::{Fault, ReadError, TableKey};
 use crate::monotonic;
 use crate::page::damaged;
-use crate::properties::PropertiesOfAccounts;
+use crate::properties::AccountProperties;
 use fjall::Readable;
 use model::{EntityKey, Record};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -33,7 +33,7 @@ pub(super) struct EmbeddedState {
     /// Changed only by the committer, after the change is durable.
     catalog: RwLock<Catalog<TableId>>,
     /// Changed only by the committer, after the change is durable.
-    properties: RwLock<PropertiesOfAccounts>,
+    properties: RwLock<AccountProperties>,
     /// Set when the engine accepts no more operations. Long-running work then stops soon.
     pub(super) closing: Cancellation,
     /// Whether an acknowledged write is not yet synced. Used only with the durability `Interval`.
@@ -56,7 +56,7 @@ impl EmbeddedState {
         settings: OpenSettings,
         storage: Storage,
         catalog: Catalog<TableId>,
-        properties: PropertiesOfAccounts,
+        properties: AccountProperties,
     ) -> Self {
         Self {
             storage: RwLock::new(Some(Arc::new(storage))),
@@ -96,7 +96,7 @@ impl EmbeddedState {
     ///
     /// While the database is closed, nothing can be read, but data that was read earlier stays valid. The batches that
     /// were acknowledged when the database was closed are kept in `acknowledged` for the next attempt.
-    pub(super) fn open_again(&self, acknowledged: &mut Acknowledged) -> Result<(), OpenError> {
+    pub(super) fn reopen(&self, acknowledged: &mut Acknowledged) -> Result<(), OpenError> {
         if let Some(mut shared) = self.take_storage() {
             shared.retired.cancel();
             // The library holds its lock until the last reader finishes; scans have just been told to stop. A reader
@@ -109,11 +109,11 @@ impl EmbeddedState {
                 }
                 std::thread::sleep(LAST_READER_POLL);
             };
-            *acknowledged = storage.acknowledged(self.settings.cut_off);
+            *acknowledged = storage.acknowledged(self.settings.incomplete_writes);
         }
-        let storage = Storage::open_again(&self.folder, self.settings, *acknowledged)?;
+        let storage = Storage::reopen(&self.folder, self.settings, *acknowledged)?;
         // From now on, the library may flush the contents of the journals.
-        *acknowledged = storage.acknowledged(self.settings.cut_off);
+        *acknowledged = storage.acknowledged(self.settings.incomplete_writes);
         // It is now known which parts of the failed write are on disk.
         let Recovered { catalog, properties, .. } = storage.recover()?;
         *self.catalog_mut() = catalog;
@@ -131,11 +131,11 @@ impl EmbeddedState {
         self.catalog.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn properties(&self) -> RwLockReadGuard<'_, PropertiesOfAccounts> {
+    pub(super) fn properties(&self) -> RwLockReadGuard<'_, AccountProperties> {
         self.properties.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn properties_mut(&self) -> RwLockWriteGuard<'_, PropertiesOfAccounts> {
+    pub(super) fn properties_mut(&self) -> RwLockWriteGuard<'_, AccountProperties> {
         self.properties.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -160,9 +160,9 @@ impl EmbeddedState {
     }
 
     /// Returns a view of the latest state, or `None` if [`Self::view`] would have to wait.
-    pub(super) fn view_now(&self) -> Result<Option<View>, Fault> {
+    pub(super) fn try_view(&self) -> Result<Option<View>, Fault> {
         let storage = self.storage()?;
-        Ok(storage.snapshot_now().map(|snapshot| View { snapshot, storage }))
+        Ok(storage.try_snapshot().map(|snapshot| View { snapshot, storage }))
     }
 
     /// Returns the record of an entity. If [`Self::reads_may_wait`] returns true, this must not be called on a thread

@@ -5,14 +5,14 @@
 use super::closing::ClosingRecord;
 use super::folder::Folder;
 use super::guard::{Panicked, guarded};
-use super::layout::{self, OwnEntry, OwnEntryError, TableId};
+use super::layout::{self, EngineEntry, EngineEntryError, TableId};
 use super::open_error::OpenError;
-use super::preflight::{self, Acknowledged, CutOff};
+use super::preflight::{self, Acknowledged, IncompleteWrites};
 use super::visibility::Visibility;
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
 use crate::engine::Fault;
-use crate::properties::PropertiesOfAccounts;
+use crate::properties::AccountProperties;
 use fjall::compaction::Leveled;
 use fjall::config::BlockSizePolicy;
 use fjall::{
@@ -49,7 +49,7 @@ const SEALED_MEMTABLES_MAX: usize = 3;
 /// The number of runs in the uppermost level at which writers wait: fewer than the library allows.
 const UPPERMOST_RUNS_MAX: usize = 28;
 /// The polling interval of a waiting writer.
-const ROOM_POLL: Duration = Duration::from_millis(2);
+const ROOM_POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The number of library threads that flush memtables and compact. With one thread (the library's default on one core),
 /// the library can stall. With two (its default on two cores), one thread spins while the other compacts. In
@@ -59,7 +59,7 @@ const LIBRARY_THREADS: usize = 4;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpenSettings {
     pub(super) cache_bytes: u64,
-    pub(super) cut_off: CutOff,
+    pub(super) incomplete_writes: IncompleteWrites,
 }
 
 pub(super) struct Storage {
@@ -91,7 +91,7 @@ fn record_closing(folder: &Folder) -> Result<(), OpenError> {
 /// The state that the engine keeps in memory, as read from the database.
 pub(super) struct Recovered {
     pub(super) catalog: Catalog<TableId>,
-    pub(super) properties: PropertiesOfAccounts,
+    pub(super) properties: AccountProperties,
     pub(super) next_table_id: TableId,
     pub(super) last_stamp: DateTime,
 }
@@ -105,8 +105,8 @@ impl Storage {
             return Ok(storage);
         }
         let closing = folder.closing()?;
-        preflight::check(&folder.database(), closing.as_ref(), settings.cut_off)?;
-        folder.forget_closing()?;
+        preflight::check(&folder.database(), closing.as_ref(), settings.incomplete_writes)?;
+        folder.remove_closing_record()?;
         let opened = Self::open_database(folder, settings);
         if opened.is_err() && closing.is_some() {
             // Nothing was written, so restore the record: the next attempt must be as strict as this one.
@@ -121,17 +121,17 @@ impl Storage {
     }
 
     /// Reopens the database after a failed write. The old instance must already be closed.
-    pub(super) fn open_again(
+    pub(super) fn reopen(
         folder: &Folder,
         settings: OpenSettings,
         acknowledged: Acknowledged,
     ) -> Result<Self, OpenError> {
-        preflight::rescue(&folder.database(), settings.cut_off, acknowledged)?;
+        preflight::rescue(&folder.database(), settings.incomplete_writes, acknowledged)?;
         Self::open_database(folder, settings)
     }
 
     /// Opens a copy of a database for reading only, without background work.
-    pub(super) fn open_to_read(database: &Path) -> Result<Self, OpenError> {
+    pub(super) fn open_read_only(database: &Path) -> Result<Self, OpenError> {
         let db = opened(database, || {
             Database::builder(database)
                 .cache_size(CHECK_CACHE_BYTES)
@@ -195,10 +195,12 @@ impl Storage {
 
     /// Returns the acknowledged batches that are only in the journals. The library adds a batch to a memtable once the
     /// batch is written and, with the durability `Sync`, synced. It never adds a failed batch. No writer may be active.
-    pub(super) fn acknowledged(&self, cut_off: CutOff) -> Acknowledged {
-        match cut_off {
-            CutOff::Everything => Acknowledged::Unknown,
-            CutOff::Nothing | CutOff::LastBatch => Acknowledged::UpTo(self.data.tree.get_highest_memtable_seqno()),
+    pub(super) fn acknowledged(&self, incomplete_writes: IncompleteWrites) -> Acknowledged {
+        match incomplete_writes {
+            IncompleteWrites::Everything => Acknowledged::Unknown,
+            IncompleteWrites::Nothing | IncompleteWrites::LastBatch => {
+                Acknowledged::UpTo(self.data.tree.get_highest_memtable_seqno())
+            }
         }
     }
 
@@ -209,7 +211,7 @@ impl Storage {
 
     /// Returns a snapshot that shows either all of each batch or none of it, or `None` if that is impossible until the
     /// current batch is written.
-    pub(super) fn snapshot_now(&self) -> Option<fjall::Snapshot> {
+    pub(super) fn try_snapshot(&self) -> Option<fjall::Snapshot> {
         self.visibility.snapshot(|| self.db.snapshot(), || self.db.visible_seqno())
     }
 
@@ -217,7 +219,7 @@ impl Storage {
     /// written.
     pub(super) fn snapshot(&self) -> fjall::Snapshot {
         loop {
-            if let Some(snapshot) = self.snapshot_now() {
+            if let Some(snapshot) = self.try_snapshot() {
                 return snapshot;
             }
             self.visibility.wait();
@@ -240,7 +242,7 @@ impl Storage {
             if self.refuses_writes() {
                 return;
             }
-            std::thread::sleep(ROOM_POLL);
+            std::thread::sleep(ROOM_POLL_INTERVAL);
         }
         if is_full() {
             // If this fails, the next write fails too.
@@ -263,7 +265,7 @@ impl Storage {
         let path = self.data.path();
         let mut recovered = Recovered {
             catalog: Catalog::default(),
-            properties: PropertiesOfAccounts::default(),
+            properties: AccountProperties::default(),
             next_table_id: TableId::FIRST,
             last_stamp: DateTime::MIN,
         };
@@ -271,19 +273,19 @@ impl Storage {
         for entry in self.own_entries(&self.db.snapshot()) {
             let entry = entry.into_inner();
             let (key, value) = entry.map_err(|source| OpenError::Storage { path: path.to_owned(), source })?;
-            match layout::decode_own_entry(&key, &value) {
-                Ok(OwnEntry::NextTableId(id)) => recovered.next_table_id = id,
-                Ok(OwnEntry::LastStamp(stamp)) => recovered.last_stamp = stamp,
-                Ok(OwnEntry::Table(entry)) => {
+            match layout::decode_engine_entry(&key, &value) {
+                Ok(EngineEntry::NextTableId(id)) => recovered.next_table_id = id,
+                Ok(EngineEntry::LastStamp(stamp)) => recovered.last_stamp = stamp,
+                Ok(EngineEntry::Table(entry)) => {
                     recovered.catalog.insert(&entry.table, entry.id);
                     recovered.catalog.set_policies(&entry.table, entry.policies);
                     highest_id = highest_id.max(Some(entry.id));
                 }
-                Ok(OwnEntry::Purge(id)) => highest_id = highest_id.max(Some(id)),
-                Ok(OwnEntry::ServiceProperties(account, set)) => recovered.properties.insert(&account, *set),
+                Ok(EngineEntry::Purge(id)) => highest_id = highest_id.max(Some(id)),
+                Ok(EngineEntry::ServiceProperties(account, set)) => recovered.properties.insert(&account, *set),
                 // A newer version may have added this kind.
-                Err(OwnEntryError::UnknownKind) => {}
-                Err(OwnEntryError::Damaged(what)) => {
+                Err(EngineEntryError::UnknownKind) => {}
+                Err(EngineEntryError::Damaged(what)) => {
                     return Err(OpenError::damaged(path, format!("the key {}: {what}", key.escape_ascii())));
                 }
             }

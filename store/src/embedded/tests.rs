@@ -2,7 +2,7 @@
 
 use super::layout::TableId;
 use super::*;
-use crate::engine::Intake;
+use crate::engine::SinkDecision;
 use crate::figures::Refusal;
 use model::{Condition, DateTime, EdmValue, EntityView, KeyRange, KeyText, Mutation, MutationError, RecordBuilder};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
@@ -34,9 +34,9 @@ impl TestClock {
 struct Count(usize);
 
 impl EntitySink for Count {
-    fn entity(&mut self, _: &EntityView<'_>) -> Intake {
+    fn entity(&mut self, _: &EntityView<'_>) -> SinkDecision {
         self.0 += 1;
-        Intake::Taken
+        SinkDecision::Accepted
     }
 }
 
@@ -205,7 +205,7 @@ async fn a_purge_goes_on_after_a_restart() {
     let held = engine.shared.purges_held.lock().await;
     engine.delete_table(&table()).await.unwrap();
     let storage = engine.shared.storage().unwrap();
-    let closing = close_beside(&engine).await;
+    let closing = start_closing(&engine).await;
     drop(held);
     closing.await.unwrap();
     assert!(stored(&storage) >= 5000 - 1024, "close waits only for one step");
@@ -526,35 +526,35 @@ async fn a_load_that_only_writes_finds_out_that_its_look_ups_load_blocks() {
 
 /// A sink that signals when it has received the first entity, and accepts no more entities until it is told to
 /// continue.
-struct Halting {
+struct HaltingSink {
     has_begun: Option<oneshot::Sender<()>>,
     /// The sink continues when the sender is dropped.
     halt: std_mpsc::Receiver<()>,
     entities: Arc<AtomicUsize>,
 }
 
-impl EntitySink for Halting {
-    fn entity(&mut self, _: &EntityView<'_>) -> Intake {
+impl EntitySink for HaltingSink {
+    fn entity(&mut self, _: &EntityView<'_>) -> SinkDecision {
         self.entities.fetch_add(1, Ordering::SeqCst);
         if let Some(has_begun) = self.has_begun.take() {
             has_begun.send(()).unwrap();
             self.halt.recv().unwrap_err();
         }
-        Intake::Taken
+        SinkDecision::Accepted
     }
 }
 
 /// Returns the sink, a signal that it has begun, a handle that lets it continue when dropped, and the number of
 /// entities received.
-fn halting() -> (Halting, oneshot::Receiver<()>, std_mpsc::Sender<()>, Arc<AtomicUsize>) {
+fn halting() -> (HaltingSink, oneshot::Receiver<()>, std_mpsc::Sender<()>, Arc<AtomicUsize>) {
     let (has_begun, begun) = oneshot::channel();
     let (go_on, halt) = std_mpsc::channel();
     let entities = Arc::<AtomicUsize>::default();
-    (Halting { has_begun: Some(has_begun), halt, entities: Arc::clone(&entities) }, begun, go_on, entities)
+    (HaltingSink { has_begun: Some(has_begun), halt, entities: Arc::clone(&entities) }, begun, go_on, entities)
 }
 
 /// Starts closing an engine that is still busy. When this returns, the engine has been told to close.
-async fn close_beside(engine: &Arc<Embedded>) -> tokio::task::JoinHandle<()> {
+async fn start_closing(engine: &Arc<Embedded>) -> tokio::task::JoinHandle<()> {
     let closing = Arc::clone(engine);
     let closed = tokio::spawn(async move { closing.close().await.unwrap() });
     let began = Instant::now();
@@ -591,7 +591,7 @@ async fn a_scan_that_runs_into_the_closing_answers_closed() {
     let scanner = Arc::clone(&engine);
     let scan = tokio::spawn(async move { scanner.scan(&table(), scan_all(), sink).await.map(|_| ()) });
     begun.await.unwrap();
-    let closed = close_beside(&engine).await;
+    let closed = start_closing(&engine).await;
     drop(go_on);
     closed.await.unwrap();
     assert!(matches!(scan.await.unwrap(), Err(ReadError::Fault(Fault::Closed))));
@@ -599,14 +599,14 @@ async fn a_scan_that_runs_into_the_closing_answers_closed() {
 
 /// Signals when it receives the first entity. Waits to be told to continue after the first entity and after the entity
 /// with the given number.
-struct HaltingTwice {
-    first: Halting,
+struct TwiceHaltingSink {
+    first: HaltingSink,
     second_at: usize,
     second: std_mpsc::Receiver<()>,
 }
 
-impl EntitySink for HaltingTwice {
-    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+impl EntitySink for TwiceHaltingSink {
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
         let intake = self.first.entity(entity);
         if self.first.entities.load(Ordering::SeqCst) == self.second_at {
             self.second.recv_timeout(PATIENCE).expect("the other scan has finished");
@@ -625,7 +625,7 @@ async fn engine_of_one_place(folder: &TempDir, entities: usize) -> Arc<Embedded>
     Arc::new(engine)
 }
 
-async fn until_waiting(engine: &Embedded, scans: u64) {
+async fn wait_for_waiting_scans(engine: &Embedded, scans: u64) {
     let began = Instant::now();
     while engine.figures().tree.unwrap().scans_waiting != scans {
         assert!(began.elapsed() < PATIENCE, "{scans} should wait");
@@ -646,10 +646,10 @@ async fn a_long_scan_gives_its_place_to_others_and_goes_on_where_it_was() {
     let engine = engine_of_one_place(&folder, 2000).await;
     let (first, begun, go_on, entities) = halting();
     let (others_are_done, second) = std_mpsc::channel();
-    let long = spawn_scan(&engine, scan_all(), HaltingTwice { first, second_at: 1000, second });
+    let long = spawn_scan(&engine, scan_all(), TwiceHaltingSink { first, second_at: 1000, second });
     begun.await.unwrap();
     let others = [1, 2].map(|limit| spawn_scan(&engine, Scan { limit, ..scan_all() }, Count(0)));
-    until_waiting(&engine, 2).await;
+    wait_for_waiting_scans(&engine, 2).await;
     assert_eq!(engine.figures().tree.unwrap().scans_running, 1);
     drop(go_on);
     for (limit, other) in (1..).zip(others) {
@@ -664,24 +664,24 @@ async fn a_long_scan_gives_its_place_to_others_and_goes_on_where_it_was() {
 }
 
 /// A scan that has given up the only slot and waits for its next turn, unless the scan ends first.
-struct Paused {
-    scan: Scanned<Halting>,
+struct PausedScan {
+    scan: Scanned<HaltingSink>,
     entities: Arc<AtomicUsize>,
     /// Another scan, which holds the slot until `let_go` is dropped.
-    holding: Scanned<Halting>,
+    holding: Scanned<HaltingSink>,
     let_go: std_mpsc::Sender<()>,
 }
 
-async fn paused(engine: &Arc<Embedded>, scan: Scan) -> Paused {
+async fn paused(engine: &Arc<Embedded>, scan: Scan) -> PausedScan {
     let (sink, begun, go_on, entities) = halting();
     let scan = spawn_scan(engine, scan, sink);
     begun.await.unwrap();
     let (holder, holds, let_go, _) = halting();
     let holding = spawn_scan(engine, scan_all(), holder);
-    until_waiting(engine, 1).await;
+    wait_for_waiting_scans(engine, 1).await;
     drop(go_on);
     holds.await.unwrap();
-    Paused { scan, entities, holding, let_go }
+    PausedScan { scan, entities, holding, let_go }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -689,7 +689,7 @@ async fn a_scan_that_waits_for_its_next_turn_ends_at_its_deadline() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine_of_one_place(&folder, 2000).await;
     let deadline = Instant::now() + Duration::from_millis(200);
-    let Paused { scan, entities, holding, let_go } = paused(&engine, Scan { deadline, ..scan_all() }).await;
+    let PausedScan { scan, entities, holding, let_go } = paused(&engine, Scan { deadline, ..scan_all() }).await;
     let ended = tokio::time::timeout(PATIENCE, scan).await.expect("it ends without a slot");
     let (_, end) = ended.unwrap().unwrap();
     let examined = usize::try_from(end.examined).unwrap();
@@ -706,10 +706,10 @@ async fn a_scan_that_waits_for_its_next_turn_ends_at_its_deadline() {
 async fn a_scan_that_waits_for_its_next_turn_and_is_abandoned_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine_of_one_place(&folder, 2000).await;
-    let Paused { scan, holding, let_go, .. } = paused(&engine, scan_all()).await;
-    until_waiting(&engine, 1).await;
+    let PausedScan { scan, holding, let_go, .. } = paused(&engine, scan_all()).await;
+    wait_for_waiting_scans(&engine, 1).await;
     scan.abort();
-    until_waiting(&engine, 0).await;
+    wait_for_waiting_scans(&engine, 0).await;
     drop(let_go);
     holding.await.unwrap().unwrap();
     assert_eq!(count(&engine).await.unwrap(), 2000);
@@ -720,9 +720,9 @@ async fn a_scan_that_waits_for_its_next_turn_and_is_abandoned_leaves_nothing() {
 async fn a_scan_that_waits_for_its_next_turn_answers_closed_when_the_engine_closes() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine_of_one_place(&folder, 2000).await;
-    let Paused { scan, holding, let_go, .. } = paused(&engine, scan_all()).await;
-    until_waiting(&engine, 1).await;
-    let closed = close_beside(&engine).await;
+    let PausedScan { scan, holding, let_go, .. } = paused(&engine, scan_all()).await;
+    wait_for_waiting_scans(&engine, 1).await;
+    let closed = start_closing(&engine).await;
     drop(let_go);
     closed.await.unwrap();
     for scan in [scan, holding] {
@@ -740,7 +740,7 @@ fn large(number: usize) -> Mutation {
 }
 
 /// Waits until the committer has taken everything from its queue.
-async fn until_taken(engine: &Embedded) {
+async fn wait_until_drained(engine: &Embedded) {
     let began = Instant::now();
     while engine.queue.len() > 0 {
         assert!(began.elapsed() < PATIENCE, "the committer takes nothing from its queue");
@@ -769,7 +769,7 @@ async fn a_group_ends_at_the_bytes_that_it_writes() {
         for (submitted, prepared) in prepared {
             answers.push(send(&engine, (submitted, prepared.filter(|_| is_prepared))).await);
             if answers.len() == 1 {
-                until_taken(&engine).await;
+                wait_until_drained(&engine).await;
             }
         }
         release.send(()).unwrap();
@@ -804,7 +804,7 @@ async fn large_transactions_of_an_account_do_not_delay_those_of_another() {
     for large in larges {
         answers.push(send(&engine, large).await);
         if answers.len() == 1 {
-            until_taken(&engine).await;
+            wait_until_drained(&engine).await;
         }
     }
     let small = send(&engine, small).await;

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use crate::embedded::tests::{key, scan_all, table};
     use crate::embedded::{Embedded, EmbeddedOptions};
-    use crate::engine::{Engine, EntitySink, Intake};
+    use crate::engine::{Engine, EntitySink, SinkDecision};
     use fjall::AbstractTree;
     use lsm_tree::compaction::MoveDown;
     use model::clock::SystemClock;
@@ -153,9 +153,9 @@ mod tests {
     struct Values(Vec<i32>);
 
     impl EntitySink for Values {
-        fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+        fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
             self.0.push(value(entity.record));
-            Intake::Taken
+            SinkDecision::Accepted
         }
     }
 

@@ -1,6 +1,6 @@
 //! Reads every key and value of a database, and reports damage and unexpected entries.
 
-use super::layout::{self, OwnEntry, OwnEntryError, TableId};
+use super::layout::{self, EngineEntry, EngineEntryError, TableId};
 use super::snapshot::EmbeddedSnapshot;
 use super::storage::Storage;
 use crate::cancellation::Cancellation;
@@ -89,27 +89,29 @@ impl Walk<'_> {
 
     fn own_entry(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
         let contents = &mut self.tables.contents;
-        match layout::decode_own_entry(key, value) {
-            Ok(OwnEntry::NextTableId(id)) => self.next_table_id = Some(id),
-            Ok(OwnEntry::LastStamp(stamp)) => contents.last_stamp = stamp,
-            Ok(OwnEntry::ServiceProperties(account, properties)) => contents.properties.push((account, *properties)),
-            Ok(OwnEntry::Table(entry)) => {
+        match layout::decode_engine_entry(key, value) {
+            Ok(EngineEntry::NextTableId(id)) => self.next_table_id = Some(id),
+            Ok(EngineEntry::LastStamp(stamp)) => contents.last_stamp = stamp,
+            Ok(EngineEntry::ServiceProperties(account, properties)) => contents.properties.push((account, *properties)),
+            Ok(EngineEntry::Table(entry)) => {
                 self.take_id(entry.id)?;
                 self.tables.ids.push(entry.id);
                 self.tables.contents.tables.push(entry.into_snapshot());
             }
-            Ok(OwnEntry::Purge(id)) => {
+            Ok(EngineEntry::Purge(id)) => {
                 self.take_id(id)?;
                 self.purged.insert(id);
             }
-            Err(OwnEntryError::Damaged(what)) => {
+            Err(EngineEntryError::Damaged(what)) => {
                 if key == layout::LAST_STAMP {
                     // Otherwise, every Timestamp would be reported as too late.
                     contents.last_stamp = DateTime::MAX;
                 }
                 return Err(what);
             }
-            Err(OwnEntryError::UnknownKind) => return Err("this version of Rowhouse does not know this kind of key"),
+            Err(EngineEntryError::UnknownKind) => {
+                return Err("this version of Rowhouse does not know this kind of key");
+            }
         }
         Ok(())
     }

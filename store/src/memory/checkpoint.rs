@@ -13,7 +13,7 @@
 use super::stamps::MemoryStamps;
 use super::{Contents, MemoryState, Table};
 use crate::catalog::Catalog;
-use crate::properties::PropertiesOfAccounts;
+use crate::properties::AccountProperties;
 use model::{AccountName, Clock};
 use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 
@@ -21,7 +21,7 @@ use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 #[derive(Debug, Clone)]
 pub struct MemoryCheckpoint {
     catalog: Catalog<Table>,
-    properties: PropertiesOfAccounts,
+    properties: AccountProperties,
     stamps: MemoryStamps,
 }
 
@@ -58,13 +58,13 @@ impl<C: Clock> MemoryCheckpoints<C> {
 
     /// Returns the engine to a state, which may come from another engine. Timestamps continue after the last issued
     /// one.
-    pub fn return_to(&self, checkpoint: &MemoryCheckpoint) {
+    pub fn restore(&self, checkpoint: &MemoryCheckpoint) {
         drop(self.replace(checkpoint.clone(), false));
     }
 
     /// Returns the engine to a state as if nothing had happened since the state was saved. Timestamps continue from
     /// that state.
-    pub fn begin_again(&self, checkpoint: &MemoryCheckpoint) {
+    pub fn reset_to(&self, checkpoint: &MemoryCheckpoint) {
         drop(self.replace(checkpoint.clone(), true));
     }
 
@@ -87,7 +87,7 @@ impl<C: Clock> MemoryCheckpoints<C> {
             state.stamps = checkpoint.stamps;
         } else {
             // The state may come from another engine, or contain an account that has been removed since.
-            state.stamps.skip_those_of(&checkpoint.stamps);
+            state.stamps.skip_past(&checkpoint.stamps);
         }
         std::mem::replace(&mut state.catalog, checkpoint.catalog)
     }
@@ -134,12 +134,12 @@ mod tests {
         for number in 0..3 {
             change(number);
             assert!(is_shared(&checkpoint.catalog) && !is_shared(&checkpoints.read().catalog));
-            checkpoints.return_to(&checkpoint);
+            checkpoints.restore(&checkpoint);
             assert!(is_shared(&checkpoints.read().catalog));
         }
         checkpoints.clear_account(&table.account);
         assert!(checkpoints.read().catalog.get(&table).is_none() && is_shared(&checkpoint.catalog));
-        checkpoints.begin_again(&checkpoint);
+        checkpoints.reset_to(&checkpoint);
         assert!(is_shared(&checkpoints.read().catalog));
     }
 }

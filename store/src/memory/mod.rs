@@ -18,7 +18,7 @@ use crate::catalog::Catalog;
 use crate::engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
 use crate::figures::{Figures, Refusal};
 use crate::page::{PageBuilder, ranges_to_visit};
-use crate::properties::PropertiesOfAccounts;
+use crate::properties::AccountProperties;
 use crate::snapshot::Snapshots;
 use entities::Entities;
 use model::mutation::Effect;
@@ -45,7 +45,7 @@ struct MemoryState<C> {
 struct Contents<C> {
     clock: C,
     catalog: Catalog<Table>,
-    properties: PropertiesOfAccounts,
+    properties: AccountProperties,
     stamps: MemoryStamps,
 }
 
@@ -68,7 +68,7 @@ impl<C: Clock> Memory<C> {
     }
 
     fn with_stamps(clock: C, stamps: MemoryStamps) -> Self {
-        let (catalog, properties) = (Catalog::default(), PropertiesOfAccounts::default());
+        let (catalog, properties) = (Catalog::default(), AccountProperties::default());
         let state = RwLock::new(Contents { clock, catalog, properties, stamps });
         Self { shared: Arc::new(MemoryState { state, closed: Cancellation::default() }) }
     }
@@ -176,7 +176,7 @@ impl<C: Clock> Engine for Memory<C> {
         let stamp = stamps.propose(&table.account, clock.now());
         let refused = |(index, error)| CommitError::Refused(index, error);
         let effects = transaction.apply(stamp, existing).map_err(refused)?;
-        stamps.give_out(&table.account, stamp);
+        stamps.issue(&table.account, stamp);
         let written = effects.iter().map(Effect::written).collect();
         for (key, effect) in keys.into_iter().zip(effects) {
             match effect {
@@ -191,8 +191,8 @@ impl<C: Clock> Engine for Memory<C> {
         Ok(self.shared.read()?.properties.get(account))
     }
 
-    fn set_fresh_properties(&self, fresh: ServiceProperties) {
-        self.shared.state.write().unwrap_or_else(PoisonError::into_inner).properties.set_fresh(Arc::new(fresh));
+    fn set_default_properties(&self, defaults: ServiceProperties) {
+        self.shared.state.write().unwrap_or_else(PoisonError::into_inner).properties.set_defaults(Arc::new(defaults));
     }
 
     async fn update_service_properties(

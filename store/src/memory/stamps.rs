@@ -31,7 +31,7 @@ impl MemoryStamps {
     }
 
     /// Issues a proposed stamp. A refused transaction's stamp is proposed but never issued.
-    pub(super) fn give_out(&mut self, account: &AccountName, stamp: DateTime) {
+    pub(super) fn issue(&mut self, account: &AccountName, stamp: DateTime) {
         debug_assert!(stamp > self.last_of(account), "stamps increase");
         match &mut self.by_account {
             None => self.floor = stamp,
@@ -49,7 +49,7 @@ impl MemoryStamps {
     }
 
     /// Makes all new stamps later than the stamps in `other`.
-    pub(super) fn skip_those_of(&mut self, other: &Self) {
+    pub(super) fn skip_past(&mut self, other: &Self) {
         self.skip_to(other.floor);
         let by_account = other.by_account.iter().flatten();
         match &mut self.by_account {
@@ -81,7 +81,7 @@ mod tests {
     fn next(stamps: &mut MemoryStamps, account: &str, now: i64) -> i64 {
         let account = AccountName::new(account).unwrap();
         let stamp = stamps.propose(&account, DateTime::from_ticks(now).unwrap());
-        stamps.give_out(&account, stamp);
+        stamps.issue(&account, stamp);
         stamp.ticks()
     }
 
@@ -104,8 +104,8 @@ mod tests {
         stamps.forget(&AccountName::new("other").unwrap());
         assert_eq!(next(&mut stamps, "other", 1), 91);
         next(&mut kept, "one", 40);
-        kept.skip_those_of(&stamps);
-        stamps.skip_those_of(&kept);
+        kept.skip_past(&stamps);
+        stamps.skip_past(&kept);
         for stamps in [&mut stamps, &mut kept] {
             assert_eq!([next(stamps, "one", 1), next(stamps, "other", 1), next(stamps, "third", 1)], [93, 96, 91]);
         }

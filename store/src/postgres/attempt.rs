@@ -1,9 +1,9 @@
 //! Classifies failures of the database and decides when an operation is retried.
 //!
-//! Invariant: [`Trouble::Again`] and [`Trouble::Elsewhere`] mean that nothing was changed. If that is not certain, the
-//! failure is a [`Trouble::Fault`].
+//! Invariant: [`AttemptError::Retry`] and [`AttemptError::RetryElsewhere`] mean that nothing was changed. If that is not certain, the
+//! failure is a [`AttemptError::Fault`].
 
-use super::counts::{PostgresCounts, Retry};
+use super::counts::{PostgresCounts, RetryReason};
 use crate::engine::Fault;
 use crate::monotonic;
 use model::limits;
@@ -26,31 +26,31 @@ const WAIT_MAX: Duration = Duration::from_millis(250);
 
 /// The reason why an attempt did not succeed.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum AttemptError {
     /// Nothing happened, and a retry may succeed.
-    Again(Box<dyn Error + Send + Sync>),
+    Retry(Box<dyn Error + Send + Sync>),
     /// Nothing happened, and a retry over another connection may succeed: this connection is broken, or it leads to a
     /// database that no longer accepts writes.
-    Elsewhere(Box<dyn Error + Send + Sync>),
+    RetryElsewhere(Box<dyn Error + Send + Sync>),
     /// A retry is useless, or it is not known what happened.
     Fault(Fault),
 }
 
-impl Trouble {
+impl AttemptError {
     /// Classifies the failure of a statement that has no effect until a commit that has not been sent yet.
     pub(super) fn before_commit(error: &tokio_postgres::Error) -> Self {
         let retry = match error.code() {
-            Some(&(SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED)) => Retry::Timeout,
-            Some(_) => Retry::Conflict,
-            None => Retry::Connection,
+            Some(&(SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED)) => RetryReason::Timeout,
+            Some(_) => RetryReason::Conflict,
+            None => RetryReason::Connection,
         };
         let reason = Box::new(Reason { text: describe(error), retry });
         match error.code() {
-            Some(code) if PASSING.contains(code) => Self::Again(reason),
-            Some(_) if is_of_connection(error) => Self::Elsewhere(reason),
+            Some(code) if TRANSIENT_STATES.contains(code) => Self::Retry(reason),
+            Some(_) if is_of_connection(error) => Self::RetryElsewhere(reason),
             Some(_) => Self::Fault(Fault::Storage(reason)),
             // There is no response: the connection broke.
-            None => Self::Elsewhere(reason),
+            None => Self::RetryElsewhere(reason),
         }
     }
 
@@ -59,11 +59,11 @@ impl Trouble {
         match error.code() {
             // The database reports that it rolled the transaction back.
             Some(&(SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED)) => {
-                Self::Again(Box::new(Reason { text: describe(error), retry: Retry::Conflict }))
+                Self::Retry(Box::new(Reason { text: describe(error), retry: RetryReason::Conflict }))
             }
             // The database no longer accepts writes, so it did not perform this one either.
             Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => {
-                Self::Elsewhere(Box::new(Reason { text: describe(error), retry: Retry::Connection }))
+                Self::RetryElsewhere(Box::new(Reason { text: describe(error), retry: RetryReason::Connection }))
             }
             Some(_) if is_refusal_to_node(error) => Self::before_commit(error),
             _ => Self::Fault(Fault::Unknown(describe(error).into())),
@@ -75,8 +75,8 @@ impl Trouble {
     /// executed the statement.
     pub(super) fn at_call(error: &tokio_postgres::Error) -> Self {
         match error.code() {
-            Some(code) if UNDONE.contains(code) => Self::before_commit(error),
-            Some(code) if PASSING.contains(code) || is_of_connection(error) => Self::at_commit(error),
+            Some(code) if ROLLED_BACK_STATES.contains(code) => Self::before_commit(error),
+            Some(code) if TRANSIENT_STATES.contains(code) || is_of_connection(error) => Self::at_commit(error),
             Some(_) => Self::before_commit(error),
             None => Self::at_commit(error),
         }
@@ -85,30 +85,30 @@ impl Trouble {
     /// Reclassifies the failure of a change that may be repeated.
     pub(super) fn repeatable(self) -> Self {
         match self {
-            Self::Fault(Fault::Unknown(reason)) => Self::Elsewhere(reason),
+            Self::Fault(Fault::Unknown(reason)) => Self::RetryElsewhere(reason),
             other => other,
         }
     }
 
     /// Returns the fault for a request that has an effect and to which the database does not respond.
-    pub(super) fn no_answer_to(what: &str) -> Self {
+    pub(super) fn no_response_to(what: &str) -> Self {
         Self::Fault(Fault::Unknown(format!("the database does not respond to {what}").into()))
     }
 
     /// Returns the failure for a cached table ID whose table has been deleted; a different table may have the name now.
     /// On Citus, a deletion does not become visible on all nodes at the same time.
     pub(super) fn table_deleted() -> Self {
-        Self::again(Retry::Conflict, "the table was deleted")
+        Self::retry(RetryReason::Conflict, "the table was deleted")
     }
 
     /// Requests a retry for a reason within the engine.
-    pub(super) fn again(retry: Retry, reason: &'static str) -> Self {
-        Self::Again(Box::new(Reason { text: reason.to_owned(), retry }))
+    pub(super) fn retry(retry: RetryReason, reason: &'static str) -> Self {
+        Self::Retry(Box::new(Reason { text: reason.to_owned(), retry }))
     }
 }
 
 /// SQL states of transient errors: the statement may succeed when retried.
-const PASSING: [SqlState; 5] = [
+const TRANSIENT_STATES: [SqlState; 5] = [
     SqlState::T_R_SERIALIZATION_FAILURE,
     SqlState::T_R_DEADLOCK_DETECTED,
     SqlState::LOCK_NOT_AVAILABLE,
@@ -117,7 +117,7 @@ const PASSING: [SqlState; 5] = [
     SqlState::UNIQUE_VIOLATION,
 ];
 /// SQL states that mean that the database has rolled back the transaction.
-const UNDONE: [SqlState; 5] = [
+const ROLLED_BACK_STATES: [SqlState; 5] = [
     SqlState::T_R_SERIALIZATION_FAILURE,
     SqlState::T_R_DEADLOCK_DETECTED,
     SqlState::LOCK_NOT_AVAILABLE,
@@ -125,7 +125,7 @@ const UNDONE: [SqlState; 5] = [
     SqlState::READ_ONLY_SQL_TRANSACTION,
 ];
 /// SQL states of errors after which a retry needs another connection.
-const PASSING_ELSEWHERE: [SqlState; 6] = [
+const RECONNECT_STATES: [SqlState; 6] = [
     SqlState::ADMIN_SHUTDOWN,
     SqlState::CRASH_SHUTDOWN,
     SqlState::CANNOT_CONNECT_NOW,
@@ -136,7 +136,7 @@ const PASSING_ELSEWHERE: [SqlState; 6] = [
 ];
 
 /// The message that Citus sends instead of a code if a node shuts down while it is waiting for another one.
-const NODE_DIES: &str = "postmaster was shut down, exiting";
+const NODE_SHUTDOWN_MESSAGE: &str = "postmaster was shut down, exiting";
 
 /// Returns whether a Citus node could not forward a statement because nothing listens at the other node's address.
 fn is_refusal_to_node(error: &tokio_postgres::Error) -> bool {
@@ -149,9 +149,9 @@ fn is_refusal_to_node(error: &tokio_postgres::Error) -> bool {
 fn is_of_connection(error: &tokio_postgres::Error) -> bool {
     let Some(error) = error.as_db_error() else { return false };
     let code = error.code();
-    PASSING_ELSEWHERE.contains(code)
+    RECONNECT_STATES.contains(code)
         || code.code().starts_with("08")
-        || (*code == SqlState::INTERNAL_ERROR && error.message() == NODE_DIES)
+        || (*code == SqlState::INTERNAL_ERROR && error.message() == NODE_SHUTDOWN_MESSAGE)
 }
 
 pub(super) struct Attempts {
@@ -166,15 +166,15 @@ impl Attempts {
     }
 
     /// Waits before the next attempt. An error means that there must not be another attempt.
-    pub(super) async fn next(&mut self, trouble: Trouble) -> Result<(), Fault> {
+    pub(super) async fn next(&mut self, trouble: AttemptError) -> Result<(), Fault> {
         let (reason, retry) = match trouble {
-            Trouble::Fault(fault) => return Err(fault),
+            AttemptError::Fault(fault) => return Err(fault),
             // If no reason is recorded, no connection could be obtained.
-            Trouble::Again(reason) => {
-                let retry = reason.downcast_ref::<Reason>().map_or(Retry::Connection, |reason| reason.retry);
+            AttemptError::Retry(reason) => {
+                let retry = reason.downcast_ref::<Reason>().map_or(RetryReason::Connection, |reason| reason.retry);
                 (reason, retry)
             }
-            Trouble::Elsewhere(reason) => (reason, Retry::Connection),
+            AttemptError::RetryElsewhere(reason) => (reason, RetryReason::Connection),
         };
         if self.began.elapsed() >= ATTEMPTS_TIME_MAX {
             return Err(Fault::Unavailable(reason));
@@ -202,7 +202,7 @@ pub(super) fn random_below(bound: usize) -> usize {
 #[derive(Debug)]
 struct Reason {
     text: String,
-    retry: Retry,
+    retry: RetryReason,
 }
 
 impl fmt::Display for Reason {
@@ -243,11 +243,14 @@ mod tests {
     async fn a_fault_is_not_tried_again() {
         let counts = Arc::new(PostgresCounts::new());
         let mut attempts = Attempts::new(&counts);
-        attempts.next(Trouble::again(Retry::Timeout, "first")).await.unwrap();
-        attempts.next(Trouble::Elsewhere("gone".into())).await.unwrap();
+        attempts.next(AttemptError::retry(RetryReason::Timeout, "first")).await.unwrap();
+        attempts.next(AttemptError::RetryElsewhere("gone".into())).await.unwrap();
         assert_eq!(counts.retries(), [("conflict", 0), ("timeout", 1), ("connection", 1)]);
-        assert!(matches!(attempts.next(Trouble::Fault(Fault::Closed)).await, Err(Fault::Closed)));
+        assert!(matches!(attempts.next(AttemptError::Fault(Fault::Closed)).await, Err(Fault::Closed)));
         attempts.began = Instant::now().checked_sub(ATTEMPTS_TIME_MAX).unwrap();
-        assert!(matches!(attempts.next(Trouble::again(Retry::Conflict, "last")).await, Err(Fault::Unavailable(_))));
+        assert!(matches!(
+            attempts.next(AttemptError::retry(RetryReason::Conflict, "last")).await,
+            Err(Fault::Unavailable(_))
+        ));
     }
 }

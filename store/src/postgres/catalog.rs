@@ -3,8 +3,8 @@
 //! The catalog is read each time, so that changes by other servers are visible immediately. Only the ID of a table is
 //! cached, and each use of the ID also checks whether the table still exists.
 
-use super::attempt::{ATTEMPT_TIME_MAX, Attempts, Trouble};
-use super::counts::Retry;
+use super::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
+use super::counts::RetryReason;
 use super::layout::{DatabaseTableId, columns};
 use super::pool::Lease;
 use super::state::PostgresState;
@@ -27,32 +27,32 @@ pub(super) struct ListedTable {
 }
 
 /// Runs a read-only statement with a timeout.
-pub(super) async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Trouble> {
+pub(super) async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, AttemptError> {
     let rows = timeout(ATTEMPT_TIME_MAX, async {
         let statement = lease.prepare_cached(sql).await?;
         let began = monotonic::now();
         let rows = lease.query(&statement, values).await;
-        lease.note_step(began);
+        lease.record_step(began);
         rows
     });
-    rows.await.map_err(|_| no_answer())?.map_err(|error| Trouble::before_commit(&error))
+    rows.await.map_err(|_| no_response())?.map_err(|error| AttemptError::before_commit(&error))
 }
 
 /// Runs a write statement that is a transaction by itself. Returns the number of changed rows.
-pub(super) async fn write(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, Trouble> {
-    let statement = timeout(ATTEMPT_TIME_MAX, lease.prepare_cached(sql)).await.map_err(|_| no_answer())?;
-    let statement = statement.map_err(|error| Trouble::before_commit(&error))?;
+pub(super) async fn write(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, AttemptError> {
+    let statement = timeout(ATTEMPT_TIME_MAX, lease.prepare_cached(sql)).await.map_err(|_| no_response())?;
+    let statement = statement.map_err(|error| AttemptError::before_commit(&error))?;
     let began = monotonic::now();
     let written = timeout(ATTEMPT_TIME_MAX, lease.execute(&statement, values)).await;
-    lease.note_step(began);
+    lease.record_step(began);
     match written {
-        Ok(written) => written.map_err(|error| Trouble::at_call(&error)),
-        Err(_) => Err(Trouble::no_answer_to("a write")),
+        Ok(written) => written.map_err(|error| AttemptError::at_call(&error)),
+        Err(_) => Err(AttemptError::no_response_to("a write")),
     }
 }
 
-pub(super) fn no_answer() -> Trouble {
-    Trouble::again(Retry::Timeout, "the database does not respond")
+pub(super) fn no_response() -> AttemptError {
+    AttemptError::retry(RetryReason::Timeout, "the database does not respond")
 }
 
 /// Reads a column of a row. Fails if its type does not match the schema.
@@ -68,12 +68,12 @@ impl<C: Clock> PostgresState<C> {
             .persist(async || {
                 let lease = self.pool.take().await?;
                 let rows = read(&lease, statements::TABLE_BY_NAME, &[&account, &folded]).await?;
-                lease.give_back();
+                lease.return_to_pool();
                 Ok(rows)
             })
             .await?;
         let Some(row) = rows.first() else {
-            self.forget(table);
+            self.uncache(table);
             return Ok(None);
         };
         let damaged = || Fault::Damaged("the catalog entry of a table cannot be read".to_owned());
@@ -81,13 +81,13 @@ impl<C: Clock> PostgresState<C> {
         let mut policies: &[u8] = column(row, 2)?;
         let policies = policies_value::decode_from(&mut policies).ok_or_else(damaged)?;
         let id = DatabaseTableId(column(row, 0)?);
-        self.know(table, id);
+        self.cache_id(table, id);
         Ok(Some(ListedTable { id, name, policies }))
     }
 
     /// Returns the ID of a table. If the ID comes from the cache, the table may have been deleted since.
     pub(super) async fn id(&self, table: &TableKey) -> Result<Option<DatabaseTableId>, Fault> {
-        match self.known_id(table) {
+        match self.cached_id(table) {
             Some(id) => Ok(Some(id)),
             None => Ok(self.look_up(table).await?.map(|listed| listed.id)),
         }
@@ -105,7 +105,7 @@ impl<C: Clock> PostgresState<C> {
             .persist(async || {
                 let lease = self.pool.take().await?;
                 let rows = read(&lease, statements::LIST_TABLES, &[&account, &from, &limit]).await?;
-                lease.give_back();
+                lease.return_to_pool();
                 Ok(rows)
             })
             .await?;
@@ -119,7 +119,7 @@ impl<C: Clock> PostgresState<C> {
             .persist(async || {
                 let lease = self.pool.take().await?;
                 let rows = read(&lease, statements::ACCOUNTS, &[]).await?;
-                lease.give_back();
+                lease.return_to_pool();
                 Ok(rows)
             })
             .await?;
@@ -135,7 +135,7 @@ impl<C: Clock> PostgresState<C> {
         let created = self.persist(async || self.try_create_table(table).await).await;
         match created.map_err(CatalogError::Fault)? {
             Some(id) => {
-                self.know(table, id);
+                self.cache_id(table, id);
                 Ok(())
             }
             None => Err(CatalogError::AlreadyExists),
@@ -143,38 +143,38 @@ impl<C: Clock> PostgresState<C> {
     }
 
     /// Creates a table and returns its ID, or `None` if a table with the same name exists.
-    async fn try_create_table(&self, table: &TableKey) -> Result<Option<DatabaseTableId>, Trouble> {
+    async fn try_create_table(&self, table: &TableKey) -> Result<Option<DatabaseTableId>, AttemptError> {
         let (account, folded) = names(table);
         let lease = self.pool.take().await?;
         if !read(&lease, statements::TABLE_BY_NAME, &[&account, &folded]).await?.is_empty() {
-            lease.give_back();
+            lease.return_to_pool();
             return Ok(None);
         }
         control(&lease, "BEGIN").await?;
         let rows = read(&lease, statements::NEXT_TABLE_ID, &[]).await?;
-        let damaged = || Trouble::Fault(Fault::Damaged("the ID of the last table is missing".to_owned()));
-        let id: i64 = column(rows.first().ok_or_else(damaged)?, 0).map_err(Trouble::Fault)?;
+        let damaged = || AttemptError::Fault(Fault::Damaged("the ID of the last table is missing".to_owned()));
+        let id: i64 = column(rows.first().ok_or_else(damaged)?, 0).map_err(AttemptError::Fault)?;
         let mut policies = Vec::new();
         policies_value::encode_to(&StoredAccessPolicies::default(), &mut policies);
         let values: &[&(dyn ToSql + Sync)] = &[&id, &account, &folded, &table.name.as_str(), &policies];
         let statement = lease.prepare_cached(statements::CREATE_TABLE).await;
-        let statement = statement.map_err(|error| Trouble::before_commit(&error))?;
-        let inserted = timeout(ATTEMPT_TIME_MAX, lease.execute(&statement, values)).await.map_err(|_| no_answer())?;
-        if inserted.map_err(|error| Trouble::before_commit(&error))? == 0 {
+        let statement = statement.map_err(|error| AttemptError::before_commit(&error))?;
+        let inserted = timeout(ATTEMPT_TIME_MAX, lease.execute(&statement, values)).await.map_err(|_| no_response())?;
+        if inserted.map_err(|error| AttemptError::before_commit(&error))? == 0 {
             // Another server created a table with the same name first.
             control(&lease, "ROLLBACK").await?;
-            lease.give_back();
+            lease.return_to_pool();
             return Ok(None);
         }
         end(&lease).await?;
-        lease.give_back();
+        lease.return_to_pool();
         Ok(Some(DatabaseTableId(id)))
     }
 
     pub(super) async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError> {
         let (account, folded) = names(table);
         self.change(statements::DELETE_TABLE, &[&account, &folded]).await?;
-        self.forget(table);
+        self.uncache(table);
         self.purges.notify_one();
         Ok(())
     }
@@ -196,7 +196,7 @@ impl<C: Clock> PostgresState<C> {
             .persist(async || {
                 let lease = self.pool.take().await?;
                 let changed = write(&lease, sql, values).await?;
-                lease.give_back();
+                lease.return_to_pool();
                 Ok(changed)
             })
             .await;
@@ -210,8 +210,8 @@ impl<C: Clock> PostgresState<C> {
             let found = self.persist(async || self.try_get(id, key).await).await.map_err(ReadError::Fault)?;
             let Some(found) = found else {
                 // The table was deleted, and perhaps created again with a different ID.
-                self.forget(table);
-                attempts.next(Trouble::table_deleted()).await.map_err(ReadError::Fault)?;
+                self.uncache(table);
+                attempts.next(AttemptError::table_deleted()).await.map_err(ReadError::Fault)?;
                 continue;
             };
             return match found {
@@ -222,21 +222,21 @@ impl<C: Clock> PostgresState<C> {
     }
 
     /// Returns an entity. The outer `None` means that the table no longer exists.
-    async fn try_get(&self, id: DatabaseTableId, key: &EntityKey) -> Result<Option<Option<Record>>, Trouble> {
+    async fn try_get(&self, id: DatabaseTableId, key: &EntityKey) -> Result<Option<Option<Record>>, AttemptError> {
         let (partition, row) = columns(id, key);
         let lease = self.pool.take_for(&partition).await?;
-        let (lives, rows) = if self.names.is_distributed {
+        let (table_exists, rows) = if self.names.is_distributed {
             // Citus plans two simple statements faster than one with a join.
             self.read_of_table(&lease, id, statements::RECORD, &[&partition, &row]).await?
         } else {
             let rows = read(&lease, statements::RECORD_OF_TABLE, &[&partition, &row, &id.0]).await?;
             (!rows.is_empty(), rows)
         };
-        lease.give_back();
-        if !lives {
+        lease.return_to_pool();
+        if !table_exists {
             return Ok(None);
         }
-        let record = rows.first().map(|row| column(row, 0)).transpose().map_err(Trouble::Fault)?.flatten();
+        let record = rows.first().map(|row| column(row, 0)).transpose().map_err(AttemptError::Fault)?.flatten();
         Ok(Some(record.map(Record::from_bytes)))
     }
 
@@ -248,38 +248,38 @@ impl<C: Clock> PostgresState<C> {
         id: DatabaseTableId,
         sql: &str,
         values: &[&(dyn ToSql + Sync)],
-    ) -> Result<(bool, Vec<Row>), Trouble> {
+    ) -> Result<(bool, Vec<Row>), AttemptError> {
         let answers = timeout(ATTEMPT_TIME_MAX, async {
             let entities = lease.prepare_cached(sql).await?;
-            let lives = lease.prepare_cached(&self.names.table_lives).await?;
+            let table_exists = lease.prepare_cached(&self.names.table_exists).await?;
             let began = monotonic::now();
-            let (entities, lives) = tokio::join!(
+            let (entities, table_exists) = tokio::join!(
                 biased;
                 lease.query(&entities, values),
-                async { lease.query_opt(&lives, &[&id.0]).await },
+                async { lease.query_opt(&table_exists, &[&id.0]).await },
             );
-            lease.note_step(began);
-            Ok((lives?.is_some(), entities?))
+            lease.record_step(began);
+            Ok((table_exists?.is_some(), entities?))
         });
-        answers.await.map_err(|_| no_answer())?.map_err(|error| Trouble::before_commit(&error))
+        answers.await.map_err(|_| no_response())?.map_err(|error| AttemptError::before_commit(&error))
     }
 }
 
 /// Runs a statement that begins a transaction or rolls it back.
-pub(super) async fn control(lease: &Lease, sql: &str) -> Result<(), Trouble> {
+pub(super) async fn control(lease: &Lease, sql: &str) -> Result<(), AttemptError> {
     let began = monotonic::now();
-    let done = timeout(ATTEMPT_TIME_MAX, lease.batch_execute(sql)).await.map_err(|_| no_answer())?;
-    lease.note_step(began);
-    done.map_err(|error| Trouble::before_commit(&error))
+    let done = timeout(ATTEMPT_TIME_MAX, lease.batch_execute(sql)).await.map_err(|_| no_response())?;
+    lease.record_step(began);
+    done.map_err(|error| AttemptError::before_commit(&error))
 }
 
-pub(super) async fn end(lease: &Lease) -> Result<(), Trouble> {
+pub(super) async fn end(lease: &Lease) -> Result<(), AttemptError> {
     let began = monotonic::now();
     let done = timeout(ATTEMPT_TIME_MAX, lease.batch_execute("COMMIT")).await;
-    lease.note_step(began);
+    lease.record_step(began);
     match done {
-        Ok(done) => done.map_err(|error| Trouble::at_commit(&error)),
-        Err(_) => Err(Trouble::no_answer_to("a commit")),
+        Ok(done) => done.map_err(|error| AttemptError::at_commit(&error)),
+        Err(_) => Err(AttemptError::no_response_to("a commit")),
     }
 }
 

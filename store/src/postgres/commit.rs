@@ -6,9 +6,9 @@
 //! function returns the actual entity instead. The mutation is then refused, or applied to that entity in another
 //! attempt. After several attempts, the entities are locked.
 
-use super::attempt::{ATTEMPT_TIME_MAX, Attempts, Trouble};
-use super::catalog::{column, control, end, no_answer, read};
-use super::counts::Retry;
+use super::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
+use super::catalog::{column, control, end, no_response, read};
+use super::counts::RetryReason;
 use super::function::{Expectation, TABLE_GONE};
 use super::layout::{DatabaseTableId, columns, key_bytes};
 use super::pool::Lease;
@@ -30,7 +30,7 @@ use tokio_postgres::types::ToSql;
 /// The number of attempts without locks for a transaction whose entities other transactions keep changing.
 const ATTEMPTS_WITHOUT_LOCKS: u32 = 4;
 
-enum Ended {
+enum AttemptOutcome {
     Committed(Vec<MutationResult>),
     Refused(usize, MutationError),
     TableGone,
@@ -39,7 +39,7 @@ enum Ended {
 }
 
 /// The rows of a transaction's entities.
-struct Named {
+struct TransactionRows {
     table: DatabaseTableId,
     partition: Vec<u8>,
     /// The row keys, in the order of the mutations.
@@ -48,19 +48,19 @@ struct Named {
     longest: usize,
 }
 
-impl Named {
+impl TransactionRows {
     fn new(table: DatabaseTableId, transaction: &Transaction) -> Self {
-        let mut named = Self { table, partition: Vec::new(), rows: Vec::new(), longest: 0 };
+        let mut transaction_rows = Self { table, partition: Vec::new(), rows: Vec::new(), longest: 0 };
         let mut longest_bytes = 0;
         for (index, mutation) in transaction.mutations().iter().enumerate() {
             let (partition, row) = columns(table, mutation.key());
             if row.len() > longest_bytes {
-                (named.longest, longest_bytes) = (index, row.len());
+                (transaction_rows.longest, longest_bytes) = (index, row.len());
             }
-            named.partition = partition;
-            named.rows.push(row);
+            transaction_rows.partition = partition;
+            transaction_rows.rows.push(row);
         }
-        named
+        transaction_rows
     }
 
     fn view<'r>(&self, index: usize, record: &'r [u8]) -> Result<RecordView<'r>, Fault> {
@@ -76,7 +76,7 @@ impl Named {
 
 /// The known state of a transaction's entities.
 #[derive(Default)]
-struct Known {
+struct KnownEntities {
     /// The record of each existing entity, in the order of the mutations. All were read at one instant, or returned by
     /// later calls.
     records: Option<Vec<Option<Vec<u8>>>>,
@@ -84,17 +84,17 @@ struct Known {
     latest: Option<DateTime>,
 }
 
-impl Known {
-    fn read(&mut self, named: &Named, rows: &[Row]) -> Result<(), Fault> {
+impl KnownEntities {
+    fn read(&mut self, transaction_rows: &TransactionRows, rows: &[Row]) -> Result<(), Fault> {
         let mut found: HashMap<&[u8], &[u8]> = HashMap::with_capacity(rows.len());
         for row in rows {
             found.insert(column(row, 0)?, column(row, 1)?);
         }
-        let records = named.rows.iter().map(|row| found.get(row.as_slice()).map(|record| record.to_vec()));
+        let records = transaction_rows.rows.iter().map(|row| found.get(row.as_slice()).map(|record| record.to_vec()));
         let records: Vec<_> = records.collect();
         for (index, record) in records.iter().enumerate() {
             if let Some(record) = record {
-                self.latest = self.latest.max(Some(named.view(index, record)?.timestamp()));
+                self.latest = self.latest.max(Some(transaction_rows.view(index, record)?.timestamp()));
             }
         }
         self.records = Some(records);
@@ -102,7 +102,7 @@ impl Known {
     }
 
     /// Records the actual state of an entity, as returned by the function.
-    fn note(&mut self, index: usize, record: Option<&[u8]>, timestamp: Option<DateTime>) {
+    fn record(&mut self, index: usize, record: Option<&[u8]>, timestamp: Option<DateTime>) {
         self.latest = self.latest.max(timestamp);
         if let Some(known) = self.records.as_mut().and_then(|records| records.get_mut(index)) {
             *known = record.map(<[u8]>::to_vec);
@@ -162,9 +162,9 @@ fn expect(mutation: &Mutation, known: Option<&Option<Vec<u8>>>) -> (Expectation,
 
 #[allow(clippy::type_complexity, reason = "a refusal is no fault, and both end the attempt")]
 fn apply(
-    named: &Named,
+    transaction_rows: &TransactionRows,
     transaction: &Transaction,
-    known: &Known,
+    known: &KnownEntities,
     stamp: DateTime,
 ) -> Result<Changes, Result<(usize, MutationError), Fault>> {
     let mutations = transaction.mutations();
@@ -181,7 +181,7 @@ fn apply(
             let written = effects.iter().map(Effect::written).collect();
             Ok(Changes { expectations, effects, written })
         }
-        Err((index, MutationError::DamagedRecord)) => Err(Err(named.damaged(index))),
+        Err((index, MutationError::DamagedRecord)) => Err(Err(transaction_rows.damaged(index))),
         Err(refused) => Err(Ok(refused)),
     }
 }
@@ -193,30 +193,32 @@ impl<C: Clock> PostgresState<C> {
         transaction: Transaction,
     ) -> Result<Vec<MutationResult>, CommitError> {
         let mut attempts = Attempts::new(&self.pool.counts);
-        let (mut known, mut changed) = (Known::default(), 0);
+        let (mut known, mut changed) = (KnownEntities::default(), 0);
         loop {
             self.check_open().map_err(CommitError::Fault)?;
             let id = self.id(table).await.map_err(CommitError::Fault)?.ok_or(CommitError::TableNotFound)?;
-            let named = Named::new(id, &transaction);
+            let transaction_rows = TransactionRows::new(id, &transaction);
             let ended = if changed < ATTEMPTS_WITHOUT_LOCKS {
-                self.try_commit(&named, &transaction, &mut known).await
+                self.try_commit(&transaction_rows, &transaction, &mut known).await
             } else {
-                self.try_commit_locked(&named, &transaction).await
+                self.try_commit_locked(&transaction_rows, &transaction).await
             };
             let trouble = match ended {
-                Ok(Ended::Committed(written)) => return Ok(written),
-                Ok(Ended::Refused(index, error)) => return Err(CommitError::Refused(index, error)),
-                Ok(Ended::Changed) if changed < ATTEMPTS_WITHOUT_LOCKS => {
+                Ok(AttemptOutcome::Committed(written)) => return Ok(written),
+                Ok(AttemptOutcome::Refused(index, error)) => return Err(CommitError::Refused(index, error)),
+                Ok(AttemptOutcome::Changed) if changed < ATTEMPTS_WITHOUT_LOCKS => {
                     changed += 1;
-                    self.pool.counts.retry(Retry::Conflict);
+                    self.pool.counts.retry(RetryReason::Conflict);
                     continue;
                 }
-                Ok(Ended::Changed) => Trouble::again(Retry::Conflict, "the entities change too often"),
-                Ok(Ended::TableGone) => {
+                Ok(AttemptOutcome::Changed) => {
+                    AttemptError::retry(RetryReason::Conflict, "the entities change too often")
+                }
+                Ok(AttemptOutcome::TableGone) => {
                     // The table was deleted, and perhaps created again under another id.
-                    self.forget(table);
-                    known = Known::default();
-                    Trouble::table_deleted()
+                    self.uncache(table);
+                    known = KnownEntities::default();
+                    AttemptError::table_deleted()
                 }
                 Err(trouble) => trouble,
             };
@@ -224,122 +226,139 @@ impl<C: Clock> PostgresState<C> {
         }
     }
 
-    async fn try_commit(&self, named: &Named, transaction: &Transaction, known: &mut Known) -> Result<Ended, Trouble> {
+    async fn try_commit(
+        &self,
+        transaction_rows: &TransactionRows,
+        transaction: &Transaction,
+        known: &mut KnownEntities,
+    ) -> Result<AttemptOutcome, AttemptError> {
         let mut is_read = known.records.is_some() || transaction.mutations().iter().any(needs_record);
-        if is_read && known.records.is_none() && !self.read_named(named, known).await? {
-            return Ok(Ended::TableGone);
+        if is_read && known.records.is_none() && !self.read_rows(transaction_rows, known).await? {
+            return Ok(AttemptOutcome::TableGone);
         }
         let changes = loop {
             let stamp = self.stamp(known.latest.unwrap_or(DateTime::MIN)).await?;
-            match apply(named, transaction, known, stamp) {
+            match apply(transaction_rows, transaction, known, stamp) {
                 // A client may specify any Timestamp in a condition, but only one that an entity has may advance the
                 // stamps of this server.
                 Ok(changes) if is_read || changes.have_stamp(stamp) => break changes,
-                Err(Ok((index, error))) if is_read => return Ok(Ended::Refused(index, error)),
-                Err(Err(fault)) => return Err(Trouble::Fault(fault)),
+                Err(Ok((index, error))) if is_read => return Ok(AttemptOutcome::Refused(index, error)),
+                Err(Err(fault)) => return Err(AttemptError::Fault(fault)),
                 // Whether an entity has that Timestamp, or an earlier mutation would be refused, depends on the actual
                 // entities.
                 Ok(_) | Err(Ok(_)) => {
                     is_read = true;
-                    if !self.read_named(named, known).await? {
-                        return Ok(Ended::TableGone);
+                    if !self.read_rows(transaction_rows, known).await? {
+                        return Ok(AttemptOutcome::TableGone);
                     }
                 }
             }
         };
-        let lease = self.pool.take_for(&named.partition).await?;
-        let ended = call(&lease, named, transaction, changes, known).await?;
-        lease.give_back();
+        let lease = self.pool.take_for(&transaction_rows.partition).await?;
+        let ended = call(&lease, transaction_rows, transaction, changes, known).await?;
+        lease.return_to_pool();
         Ok(ended)
     }
 
     /// Makes one attempt that locks the existing entities before examining them.
-    async fn try_commit_locked(&self, named: &Named, transaction: &Transaction) -> Result<Ended, Trouble> {
-        let lease = self.pool.take_for(&named.partition).await?;
+    async fn try_commit_locked(
+        &self,
+        transaction_rows: &TransactionRows,
+        transaction: &Transaction,
+    ) -> Result<AttemptOutcome, AttemptError> {
+        let lease = self.pool.take_for(&transaction_rows.partition).await?;
         control(&lease, "BEGIN ISOLATION LEVEL READ COMMITTED").await?;
-        let mut known = Known::default();
-        let rows = read(&lease, statements::LOCK_RECORDS, &[&named.partition, &named.rows]).await?;
-        known.read(named, &rows).map_err(Trouble::Fault)?;
+        let mut known = KnownEntities::default();
+        let rows =
+            read(&lease, statements::LOCK_RECORDS, &[&transaction_rows.partition, &transaction_rows.rows]).await?;
+        known.read(transaction_rows, &rows).map_err(AttemptError::Fault)?;
         let above = known.latest.unwrap_or(DateTime::MIN);
         // Do not reserve stamps while holding a connection and locks, because reserving needs another connection.
         let Some(stamp) = self.reserved_stamp(above) else {
             control(&lease, "ROLLBACK").await?;
-            lease.give_back();
+            lease.return_to_pool();
             self.stamp(above).await?;
-            return Ok(Ended::Changed);
+            return Ok(AttemptOutcome::Changed);
         };
-        let ended = match apply(named, transaction, &known, stamp) {
-            Ok(changes) => call(&lease, named, transaction, changes, &mut known).await?,
-            Err(Ok((index, error))) => Ended::Refused(index, error),
-            Err(Err(fault)) => return Err(Trouble::Fault(fault)),
+        let ended = match apply(transaction_rows, transaction, &known, stamp) {
+            Ok(changes) => call(&lease, transaction_rows, transaction, changes, &mut known).await?,
+            Err(Ok((index, error))) => AttemptOutcome::Refused(index, error),
+            Err(Err(fault)) => return Err(AttemptError::Fault(fault)),
         };
-        if matches!(ended, Ended::Committed(_)) {
+        if matches!(ended, AttemptOutcome::Committed(_)) {
             end(&lease).await?;
         } else {
             control(&lease, "ROLLBACK").await?;
         }
-        lease.give_back();
+        lease.return_to_pool();
         Ok(ended)
     }
 
     /// Reads the entities of a transaction. Returns whether the table exists.
-    async fn read_named(&self, named: &Named, known: &mut Known) -> Result<bool, Trouble> {
-        let lease = self.pool.take_for(&named.partition).await?;
-        let values: &[&(dyn ToSql + Sync)] = &[&named.partition, &named.rows];
-        let (lives, rows) = self.read_of_table(&lease, named.table, statements::RECORDS, values).await?;
-        lease.give_back();
-        known.read(named, &rows).map_err(Trouble::Fault)?;
-        Ok(lives)
+    async fn read_rows(
+        &self,
+        transaction_rows: &TransactionRows,
+        known: &mut KnownEntities,
+    ) -> Result<bool, AttemptError> {
+        let lease = self.pool.take_for(&transaction_rows.partition).await?;
+        let values: &[&(dyn ToSql + Sync)] = &[&transaction_rows.partition, &transaction_rows.rows];
+        let (table_exists, rows) =
+            self.read_of_table(&lease, transaction_rows.table, statements::RECORDS, values).await?;
+        lease.return_to_pool();
+        known.read(transaction_rows, &rows).map_err(AttemptError::Fault)?;
+        Ok(table_exists)
     }
 }
 
 /// Calls the function and records the state of the entities that it returns.
 async fn call(
     lease: &Lease,
-    named: &Named,
+    transaction_rows: &TransactionRows,
     transaction: &Transaction,
     changes: Changes,
-    known: &mut Known,
-) -> Result<Ended, Trouble> {
+    known: &mut KnownEntities,
+) -> Result<AttemptOutcome, AttemptError> {
     let statement =
-        timeout(ATTEMPT_TIME_MAX, lease.prepare_cached(statements::COMMIT)).await.map_err(|_| no_answer())?;
-    let statement = statement.map_err(|error| Trouble::before_commit(&error))?;
+        timeout(ATTEMPT_TIME_MAX, lease.prepare_cached(statements::COMMIT)).await.map_err(|_| no_response())?;
+    let statement = statement.map_err(|error| AttemptError::before_commit(&error))?;
     let expected: Vec<_> = changes.expectations.iter().map(Expectation::parameter).collect();
     let records = changes.effects.iter().map(|effect| match effect {
         Effect::Put(record) => Some(record.as_bytes()),
         Effect::Delete => None,
     });
     let records: Vec<Option<&[u8]>> = records.collect();
-    let values: [&(dyn ToSql + Sync); 5] = [&named.partition, &named.table.0, &named.rows, &expected, &records];
+    let values: [&(dyn ToSql + Sync); 5] =
+        [&transaction_rows.partition, &transaction_rows.table.0, &transaction_rows.rows, &expected, &records];
     let began = monotonic::now();
     let answer = timeout(ATTEMPT_TIME_MAX, lease.query_one(&statement, &values)).await;
-    lease.note_step(began);
+    lease.record_step(began);
     let answer = match answer {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => {
             return match error.code() {
-                Some(code) if code.code() == TABLE_GONE => Ok(Ended::TableGone),
+                Some(code) if code.code() == TABLE_GONE => Ok(AttemptOutcome::TableGone),
                 // The keys are longer than the database's index allows.
                 Some(&SqlState::PROGRAM_LIMIT_EXCEEDED) => {
-                    Ok(Ended::Refused(named.longest, MutationError::EntityTooLarge))
+                    Ok(AttemptOutcome::Refused(transaction_rows.longest, MutationError::EntityTooLarge))
                 }
-                _ => Err(Trouble::at_call(&error)),
+                _ => Err(AttemptError::at_call(&error)),
             };
         }
-        Err(_) => return Err(Trouble::no_answer_to("a commit")),
+        Err(_) => return Err(AttemptError::no_response_to("a commit")),
     };
-    let Some(found) = column::<Option<&[u8]>>(&answer, 0).map_err(Trouble::Fault)? else {
-        return Ok(Ended::Committed(changes.written));
+    let Some(found) = column::<Option<&[u8]>>(&answer, 0).map_err(AttemptError::Fault)? else {
+        return Ok(AttemptOutcome::Committed(changes.written));
     };
-    let damaged_answer = || Trouble::Fault(Fault::Damaged("the response to a commit cannot be read".to_owned()));
+    let damaged_answer = || AttemptError::Fault(Fault::Damaged("the response to a commit cannot be read".to_owned()));
     let (index, record) = found.split_first_chunk().ok_or_else(damaged_answer)?;
     let index = usize::try_from(u32::from_be_bytes(*index)).map_err(|_| damaged_answer())?;
     let mutation = transaction.mutations().get(index).ok_or_else(damaged_answer)?;
     let record = (!record.is_empty()).then_some(record);
-    let existing = record.map(|record| named.view(index, record)).transpose().map_err(Trouble::Fault)?;
-    known.note(index, record, existing.as_ref().map(RecordView::timestamp));
+    let existing =
+        record.map(|record| transaction_rows.view(index, record)).transpose().map_err(AttemptError::Fault)?;
+    known.record(index, record, existing.as_ref().map(RecordView::timestamp));
     Ok(match mutation.apply(existing, DateTime::MIN) {
-        Ok(_) => Ended::Changed,
-        Err(error) => Ended::Refused(index, error),
+        Ok(_) => AttemptOutcome::Changed,
+        Err(error) => AttemptOutcome::Refused(index, error),
     })
 }

@@ -4,7 +4,7 @@ use crate::figures::{Distribution, STORAGE_TIME_BOUNDS};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Retry {
+pub(super) enum RetryReason {
     /// Another transaction changed the same rows concurrently.
     Conflict,
     /// The database did not respond in time, or a lock was held for too long.
@@ -46,11 +46,11 @@ impl PostgresCounts {
         }
     }
 
-    pub(super) fn retry(&self, reason: Retry) {
+    pub(super) fn retry(&self, reason: RetryReason) {
         let counter = match reason {
-            Retry::Conflict => &self.conflicts,
-            Retry::Timeout => &self.timeouts,
-            Retry::Connection => &self.connections,
+            RetryReason::Conflict => &self.conflicts,
+            RetryReason::Timeout => &self.timeouts,
+            RetryReason::Connection => &self.connections,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }

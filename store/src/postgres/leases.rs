@@ -13,8 +13,8 @@
 //! 3. The presumption that a server is dead depends on the database's clock, and affects only how soon the server's
 //!    slot is taken over.
 
-use super::attempt::{Trouble, jittered, random_below};
-use super::catalog::{column, no_answer, read};
+use super::attempt::{AttemptError, jittered, random_below};
+use super::catalog::{column, no_response, read};
 use super::state::PostgresState;
 use super::statements;
 use crate::engine::Fault;
@@ -46,9 +46,7 @@ pub(super) struct NoSlot;
 
 impl fmt::Display for NoSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "64 servers already use this database; a server that crashes keeps its slot for half a minute",
-        )
+        f.write_str("64 servers already use this database; a server that crashes keeps its slot for half a minute")
     }
 }
 
@@ -98,7 +96,7 @@ pub(super) async fn renew_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) 
         tokio::time::sleep(jittered(RENEWAL)).await;
         match shared.reserve(None).await {
             Ok(()) => {}
-            Err(Trouble::Fault(Fault::Closed)) => return,
+            Err(AttemptError::Fault(Fault::Closed)) => return,
             // Writes that need the lease retry this, and report the failure.
             Err(trouble) => tracing::debug!(?trouble, "the lease for Timestamps could not be renewed"),
         }
@@ -106,7 +104,7 @@ pub(super) async fn renew_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) 
 }
 
 impl<C: Clock> PostgresState<C> {
-    pub(super) async fn stamp(&self, above: DateTime) -> Result<DateTime, Trouble> {
+    pub(super) async fn stamp(&self, above: DateTime) -> Result<DateTime, AttemptError> {
         loop {
             if let Some(stamp) = self.reserved_stamp(above) {
                 return Ok(stamp);
@@ -122,13 +120,13 @@ impl<C: Clock> PostgresState<C> {
 
     /// Reserves stamps later than `above`, in the current slot or in another one. If `above` is `None`, renews the
     /// reservation.
-    pub(super) async fn reserve(&self, above: Option<i64>) -> Result<(), Trouble> {
-        timeout(RESERVING_TIME_MAX, self.try_reserve(above)).await.map_err(|_| no_answer())?
+    pub(super) async fn reserve(&self, above: Option<i64>) -> Result<(), AttemptError> {
+        timeout(RESERVING_TIME_MAX, self.try_reserve(above)).await.map_err(|_| no_response())?
     }
 
-    async fn try_reserve(&self, above: Option<i64>) -> Result<(), Trouble> {
+    async fn try_reserve(&self, above: Option<i64>) -> Result<(), AttemptError> {
         let _one_at_a_time = self.reserving.lock().await;
-        self.check_open().map_err(Trouble::Fault)?;
+        self.check_open().map_err(AttemptError::Fault)?;
         let (number, earliest, reserved) = {
             let slot = self.slot();
             (slot.number, slot.earliest(above.unwrap_or(0)), slot.reserved)
@@ -156,7 +154,7 @@ impl<C: Clock> PostgresState<C> {
 
     /// Takes a slot. Prefers a slot whose reserved stamps are before the current time, so that the next stamps are not
     /// ahead of the clock.
-    async fn take_slot(&self, earliest: i64) -> Result<(), Trouble> {
+    async fn take_slot(&self, earliest: i64) -> Result<(), AttemptError> {
         let first = i16::try_from(random_below(SLOTS.unsigned_abs().into())).unwrap_or(0);
         let mut failures = Vec::new();
         for reserved_before in [earliest, i64::MAX] {
@@ -172,13 +170,13 @@ impl<C: Clock> PostgresState<C> {
                         return Ok(());
                     }
                     Ok(None) => {}
-                    Err(Trouble::Fault(fault)) => return Err(Trouble::Fault(fault)),
+                    Err(AttemptError::Fault(fault)) => return Err(AttemptError::Fault(fault)),
                     // The node with this slot's row may be down while other nodes respond.
                     Err(trouble) => failures.push(trouble),
                 }
             }
         }
-        Err(failures.pop().unwrap_or_else(|| Trouble::Again(Box::new(NoSlot))))
+        Err(failures.pop().unwrap_or_else(|| AttemptError::Retry(Box::new(NoSlot))))
     }
 
     /// Takes a lease if it is free. Returns the new end of the reservation: the given number of ticks after `earliest`
@@ -189,25 +187,25 @@ impl<C: Clock> PostgresState<C> {
         ticks: i64,
         earliest: i64,
         reserved_before: i64,
-    ) -> Result<Option<i64>, Trouble> {
+    ) -> Result<Option<i64>, AttemptError> {
         let values: [&(dyn ToSql + Sync); 5] = [&number, &self.holder, &ticks, &earliest, &reserved_before];
         self.change_lease(statements::TAKE_LEASE, &values).await
     }
 
     /// Renews a lease. Returns the new end of the reservation, or `None` if this server does not hold the lease.
-    async fn renew_lease(&self, number: i16, reserved: i64) -> Result<Option<i64>, Trouble> {
+    async fn renew_lease(&self, number: i16, reserved: i64) -> Result<Option<i64>, AttemptError> {
         self.change_lease(statements::RENEW_LEASE, &[&number, &self.holder, &reserved]).await
     }
 
-    async fn change_lease(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Option<i64>, Trouble> {
+    async fn change_lease(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Option<i64>, AttemptError> {
         let lease = self.pool.take().await?;
-        let rows = timeout(LEASE_TIME_MAX, read(&lease, sql, values)).await.map_err(|_| no_answer())??;
-        lease.give_back();
-        rows.first().map(|row| column(row, 0).map_err(Trouble::Fault)).transpose()
+        let rows = timeout(LEASE_TIME_MAX, read(&lease, sql, values)).await.map_err(|_| no_response())??;
+        lease.return_to_pool();
+        rows.first().map(|row| column(row, 0).map_err(AttemptError::Fault)).transpose()
     }
 
     /// Takes or renews the purge lease. Returns whether this server holds it.
-    pub(super) async fn may_purge(&self) -> Result<bool, Trouble> {
+    pub(super) async fn hold_purge_lease(&self) -> Result<bool, AttemptError> {
         if self.renew_lease(PURGE_LEASE, 0).await?.is_some() {
             return Ok(true);
         }

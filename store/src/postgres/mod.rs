@@ -176,8 +176,8 @@ impl<C: Clock> Engine for Postgres<C> {
         Ok(self.shared.properties().get(account))
     }
 
-    fn set_fresh_properties(&self, fresh: ServiceProperties) {
-        self.shared.properties_mut().set_fresh(Arc::new(fresh));
+    fn set_default_properties(&self, defaults: ServiceProperties) {
+        self.shared.properties_mut().set_defaults(Arc::new(defaults));
     }
 
     async fn update_service_properties(

@@ -8,8 +8,8 @@
 //! 3. If there are several nodes, an unresponsive one gets requests only if no other node responds. A separate
 //!    connection, not a request, determines whether it responds again.
 
-use super::attempt::{STATEMENT_TIME_MAX, Trouble, describe, jittered};
-use super::counts::{NodeCounts, Retry};
+use super::attempt::{AttemptError, STATEMENT_TIME_MAX, describe, jittered};
+use super::counts::{NodeCounts, RetryReason};
 use super::dialect::Dialect;
 use super::settings::{NodeSettings, Settings};
 use super::shard_map::OWN_GROUP;
@@ -43,7 +43,7 @@ const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(5);
 const NO_GROUP: i32 = -1;
 
 /// The reason why a node that responds gets no requests.
-const STRANGER: &str = "it does not belong to the Citus cluster (pg_dist_node)";
+const NOT_IN_CLUSTER: &str = "it does not belong to the Citus cluster (pg_dist_node)";
 
 /// A node and its connections. Their number is bounded, and each is taken for one piece of work and then returned.
 pub(super) struct Node {
@@ -120,7 +120,7 @@ impl Node {
     }
 
     /// Takes a connection. If all are in use, waits for one.
-    pub(super) async fn take(self: &Arc<Self>) -> Result<Lease, Trouble> {
+    pub(super) async fn take(self: &Arc<Self>) -> Result<Lease, AttemptError> {
         let began = monotonic::now();
         let taken = self.pool.get().await;
         // Count abandoned waits too, because they are the longest.
@@ -132,19 +132,19 @@ impl Node {
                 }
                 return Ok(Lease { object: Some(object), node: Arc::clone(self), permit: None });
             }
-            Err(PoolError::Closed) => return Err(Trouble::Fault(Fault::Closed)),
+            Err(PoolError::Closed) => return Err(AttemptError::Fault(Fault::Closed)),
             Err(PoolError::Timeout(TimeoutType::Wait)) => {
                 let text = "all connections to the database are in use";
-                return Err(Trouble::Fault(Fault::Unavailable(text.into())));
+                return Err(AttemptError::Fault(Fault::Unavailable(text.into())));
             }
             Err(PoolError::Timeout(_)) => {
-                Trouble::again(Retry::Connection, "the database does not respond to a new connection")
+                AttemptError::retry(RetryReason::Connection, "the database does not respond to a new connection")
             }
             Err(PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error))) => {
                 // A login that is refused now may soon succeed, because passwords change.
-                Trouble::Again(describe(&error).into())
+                AttemptError::Retry(describe(&error).into())
             }
-            Err(error) => Trouble::Again(error.to_string().into()),
+            Err(error) => AttemptError::Retry(error.to_string().into()),
         };
         self.is_down.store(true, Ordering::Relaxed);
         self.suspected.notify_one();
@@ -185,7 +185,7 @@ impl Node {
             Ok(Ok(group)) => {
                 self.group.store(group, Ordering::Relaxed);
                 let is_stranger = group == NO_GROUP && self.dialect == Dialect::Citus;
-                if is_stranger { Err(STRANGER.to_owned()) } else { Ok(()) }
+                if is_stranger { Err(NOT_IN_CLUSTER.to_owned()) } else { Ok(()) }
             }
             // This error counts as a response: requests hold all the connections.
             Ok(Err(error)) if error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS) => Ok(()),
@@ -237,7 +237,7 @@ async fn group_of(client: &Client) -> Result<i32, tokio_postgres::Error> {
     }
 }
 
-/// A connection in use. It is closed if this value is dropped without a call to [`Lease::give_back`].
+/// A connection in use. It is closed if this value is dropped without a call to [`Lease::return_to_pool`].
 pub(super) struct Lease {
     object: Option<Object>,
     node: Arc<Node>,
@@ -252,13 +252,13 @@ impl Lease {
     }
 
     /// Ends the work and returns the connection, so that another request may take it.
-    pub(super) fn give_back(mut self) {
+    pub(super) fn return_to_pool(mut self) {
         drop(self.object.take());
     }
 
     /// Records the time that the database took to respond to a step. This method does not wrap the step, because the
     /// wrapper would hold the step's future twice, and the futures of commits are large.
-    pub(super) fn note_step(&self, began: Instant) {
+    pub(super) fn record_step(&self, began: Instant) {
         self.node.counts.step_time.record_time(began.elapsed());
     }
 }

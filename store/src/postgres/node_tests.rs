@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use test_support::cluster::{CitusCluster, Cluster};
 use test_support::{Random, TIMEOUT};
 
-type Opened = Postgres<SystemClock>;
+type TestEngine = Postgres<SystemClock>;
 
-async fn open(url: String, distribute: bool) -> Opened {
+async fn open(url: String, distribute: bool) -> TestEngine {
     // The number of connections that may wait for an unresponsive node.
     let options = PostgresOptions { url, password: None, connections_max: 30, distribute };
     Postgres::open(&options, SystemClock).await.unwrap()
@@ -50,15 +50,15 @@ async fn partitions_are_known_to_be_where_citus_has_them() {
         let group: i32 = lease.query_one(placement, &[&partition]).await.unwrap().get(0);
         assert_eq!(shards.group_of(&partition), Some(group), "{partition:?}");
     }
-    lease.give_back();
+    lease.return_to_pool();
     for partition in partitions(20) {
         let lease = pool.take_for(&partition).await.unwrap();
         assert_eq!(Some(own_group(&lease).await), shards.group_of(&partition));
-        lease.give_back();
+        lease.return_to_pool();
     }
     for (lease, group) in pool.take_for_shards(&shards).await.unwrap().expect("there is a node for each group") {
         assert_eq!(own_group(&lease).await, group);
-        lease.give_back();
+        lease.return_to_pool();
     }
     // The table is not distributed here, so no shards are known.
     let database = cluster.database();
@@ -66,7 +66,7 @@ async fn partitions_are_known_to_be_where_citus_has_them() {
     let balanced = open(format!("{}?load_balance_hosts=random", cluster.coordinator(&database)), false).await;
     for engine in [plain, balanced] {
         assert_eq!(engine.shared.pool.shards(), None);
-        engine.shared.pool.take_for(b"any").await.unwrap().give_back();
+        engine.shared.pool.take_for(b"any").await.unwrap().return_to_pool();
     }
 }
 
@@ -102,7 +102,7 @@ async fn a_node_that_does_not_answer_is_left_out_until_it_does() {
         for _ in 0..20 {
             for lease in [pool.take().await.unwrap(), pool.take_for(&partition).await.unwrap()] {
                 assert_ne!(own_group(&lease).await, 2);
-                lease.give_back();
+                lease.return_to_pool();
             }
         }
     };
@@ -114,7 +114,7 @@ async fn a_node_that_does_not_answer_is_left_out_until_it_does() {
     becomes([true; 3]).await;
     let lease = pool.take_for(&partition).await.unwrap();
     assert_eq!(own_group(&lease).await, 2);
-    lease.give_back();
+    lease.return_to_pool();
     // A frozen node accepts connections but does not respond.
     let frozen = cluster.freeze(2);
     becomes([true, true, false]).await;
@@ -151,6 +151,6 @@ async fn connections_are_shared_fairly_among_equal_nodes() {
         assert_eq!(figures.iter().map(|node| node.connections).collect::<Vec<_>>(), [each; 2]);
         assert!(figures.iter().all(|node| node.is_up && node.connections_idle == 0), "{figures:?}");
         assert!(engine.shared.pool.take().await.is_err(), "no node has another connection");
-        leases.into_iter().for_each(Lease::give_back);
+        leases.into_iter().for_each(Lease::return_to_pool);
     }
 }

@@ -121,7 +121,7 @@ impl StoreError {
 
     /// Returns whether retrying may help: the database may still be starting, or some of its nodes may not have been
     /// added yet.
-    pub(super) fn may_pass(&self) -> bool {
+    pub(super) fn is_transient(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::NoWorkers { .. })
     }
 }

@@ -30,7 +30,7 @@ pub(super) async fn prepare(settings: &Settings, distribute: bool) -> Result<(Di
     let (began, mut is_said) = (monotonic::now(), false);
     loop {
         match try_prepare(settings, distribute).await {
-            Err(error) if error.may_pass() && began.elapsed() < OPEN_TIME_MAX => {
+            Err(error) if error.is_transient() && began.elapsed() < OPEN_TIME_MAX => {
                 if !std::mem::replace(&mut is_said, true) {
                     tracing::warn!(%error, "waiting for the database");
                 }

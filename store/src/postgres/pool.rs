@@ -12,9 +12,9 @@
 //!    may wait until they time out, while requests that other nodes can serve themselves must continue.
 //! 3. Connections to several nodes are always taken in the order of the nodes, so no two requests wait for each other.
 
-use super::attempt::{Trouble, jittered, random_below};
+use super::attempt::{AttemptError, jittered, random_below};
 use super::catalog::{column, read};
-use super::counts::{PostgresCounts, Retry};
+use super::counts::{PostgresCounts, RetryReason};
 use super::dialect::Dialect;
 pub(super) use super::node::Lease;
 use super::node::Node;
@@ -38,7 +38,7 @@ pub(super) struct Pool {
     has_shards: bool,
     has_equal_nodes: bool,
     /// One permit for each connection that may wait for an unresponsive node.
-    forwards: Arc<Semaphore>,
+    forward_permits: Arc<Semaphore>,
     pub(super) counts: Arc<PostgresCounts>,
 }
 
@@ -52,7 +52,7 @@ impl Pool {
             shards: RwLock::default(),
             has_shards: dialect == Dialect::Citus && settings.has_equal_nodes,
             has_equal_nodes: settings.has_equal_nodes,
-            forwards: Arc::new(Semaphore::new((connections_max / 4).max(1))),
+            forward_permits: Arc::new(Semaphore::new((connections_max / 4).max(1))),
             counts: Arc::new(PostgresCounts::new()),
         }
     }
@@ -85,13 +85,13 @@ impl Pool {
     }
 
     /// Takes a connection to any node. If all connections to that node are in use, waits for one.
-    pub(super) async fn take(&self) -> Result<Lease, Trouble> {
+    pub(super) async fn take(&self) -> Result<Lease, AttemptError> {
         self.any_node()?.take().await
     }
 
     /// Takes a connection to the node that stores the partition, or to any node if that node is unknown or does not
     /// respond.
-    pub(super) async fn take_for(&self, partition: &[u8]) -> Result<Lease, Trouble> {
+    pub(super) async fn take_for(&self, partition: &[u8]) -> Result<Lease, AttemptError> {
         let Some(group) = self.shards().and_then(|shards| shards.group_of(partition)) else { return self.take().await };
         match self.node_of(group) {
             Some(node) => node.take().await,
@@ -100,7 +100,7 @@ impl Pool {
     }
 
     /// Takes a connection to any node, for statements that span partitions.
-    pub(super) async fn take_for_all(&self) -> Result<Lease, Trouble> {
+    pub(super) async fn take_for_all(&self) -> Result<Lease, AttemptError> {
         match self.shards() {
             Some(shards) => self.take_to_forward(shards.groups()).await,
             None => self.take().await,
@@ -108,20 +108,21 @@ impl Pool {
     }
 
     /// Takes a connection to any node, for statements that the node forwards to the given groups.
-    async fn take_to_forward(&self, groups: impl IntoIterator<Item = i32>) -> Result<Lease, Trouble> {
+    async fn take_to_forward(&self, groups: impl IntoIterator<Item = i32>) -> Result<Lease, AttemptError> {
         // A node that the URL omits does not count as unreachable.
         let is_silent = |group| self.nodes.iter().any(|node| node.is_of(group)) && self.node_of(group).is_none();
         if !groups.into_iter().any(is_silent) {
             return self.take().await;
         }
-        let permit = Arc::clone(&self.forwards).try_acquire_owned();
-        let permit = permit.map_err(|_| Trouble::again(Retry::Connection, "a database node does not respond"))?;
+        let permit = Arc::clone(&self.forward_permits).try_acquire_owned();
+        let permit =
+            permit.map_err(|_| AttemptError::retry(RetryReason::Connection, "a database node does not respond"))?;
         Ok(self.take().await?.with_permit(permit))
     }
 
     /// Takes a connection to one node of each group that has shards, in the order of the nodes, and returns each with
     /// its group. Returns `None` if, for some group, the URL contains no node or no node responds.
-    pub(super) async fn take_for_shards(&self, shards: &ShardMap) -> Result<Option<Vec<(Lease, i32)>>, Trouble> {
+    pub(super) async fn take_for_shards(&self, shards: &ShardMap) -> Result<Option<Vec<(Lease, i32)>>, AttemptError> {
         let mut chosen = Vec::new();
         for group in shards.groups() {
             let Some(at) = self.nodes.iter().position(|node| node.is_of(group) && node.is_up()) else {
@@ -135,7 +136,7 @@ impl Pool {
     }
 
     /// Returns a random node that responds.
-    fn any_node(&self) -> Result<&Arc<Node>, Trouble> {
+    fn any_node(&self) -> Result<&Arc<Node>, AttemptError> {
         let up: Vec<_> = match self.nodes.as_slice() {
             [_one] => Vec::new(),
             nodes => nodes.iter().filter(|node| node.is_up()).collect(),
@@ -143,7 +144,7 @@ impl Pool {
         // If no node is known to respond, try any of them: the request then detects as soon as a check would that the
         // node responds again.
         let node = up.get(random_below(up.len())).copied().or_else(|| self.nodes.get(random_below(self.nodes.len())));
-        node.ok_or_else(|| Trouble::Fault(Fault::Closed))
+        node.ok_or_else(|| AttemptError::Fault(Fault::Closed))
     }
 
     /// Returns a node of a group that responds.
@@ -157,13 +158,13 @@ impl Pool {
     }
 
     /// Refreshes the locations of partitions.
-    pub(super) async fn refresh_shards(&self) -> Result<(), Trouble> {
+    pub(super) async fn refresh_shards(&self) -> Result<(), AttemptError> {
         if !self.has_shards {
             return Ok(());
         }
         let lease = self.take().await?;
         let rows = read(&lease, shard_map::SHARDS, &[]).await?;
-        lease.give_back();
+        lease.return_to_pool();
         let shard = |row| {
             // Shards of a table that is not distributed by hash have no bounds.
             let bound = |index| column::<Option<&str>>(row, index).ok()??.parse().ok();
@@ -187,13 +188,13 @@ impl Pool {
 }
 
 /// Takes a connection to each of the given nodes, in the given order.
-async fn take_all(nodes: impl Iterator<Item = &Arc<Node>>) -> Result<Vec<Lease>, Trouble> {
+async fn take_all(nodes: impl Iterator<Item = &Arc<Node>>) -> Result<Vec<Lease>, AttemptError> {
     let mut leases = Vec::new();
     for node in nodes {
         match node.take().await {
             Ok(lease) => leases.push(lease),
             Err(trouble) => {
-                leases.into_iter().for_each(Lease::give_back);
+                leases.into_iter().for_each(Lease::return_to_pool);
                 return Err(trouble);
             }
         }

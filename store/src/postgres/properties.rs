@@ -4,13 +4,13 @@
 //! The PostgreSQL protocol includes change notifications, but not every database with this protocol supports them.
 //! Reading a few rows every second costs almost nothing and works everywhere.
 
-use super::attempt::{Trouble, jittered};
+use super::attempt::{AttemptError, jittered};
 use super::catalog::{column, control, end, read};
-use super::counts::Retry;
+use super::counts::RetryReason;
 use super::state::PostgresState;
 use super::statements;
 use crate::engine::Fault;
-use crate::properties::PropertiesOfAccounts;
+use crate::properties::AccountProperties;
 use crate::properties_value;
 use model::{AccountName, Clock, ServicePropertiesUpdate};
 use std::sync::Arc;
@@ -50,11 +50,11 @@ impl<C: Clock> PostgresState<C> {
             .persist(async || {
                 let lease = self.pool.take().await?;
                 let rows = read(&lease, statements::ALL_PROPERTIES, &[]).await?;
-                lease.give_back();
+                lease.return_to_pool();
                 Ok(rows)
             })
             .await?;
-        let mut properties = PropertiesOfAccounts::default();
+        let mut properties = AccountProperties::default();
         for row in &rows {
             let account = std::str::from_utf8(column(row, 0)?).ok().and_then(AccountName::new);
             let account = account.ok_or_else(damaged)?;
@@ -77,20 +77,22 @@ impl<C: Clock> PostgresState<C> {
         &self,
         account: &AccountName,
         update: ServicePropertiesUpdate,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), AttemptError> {
         let account = account.as_str().as_bytes();
         let lease = self.pool.take().await?;
         control(&lease, "BEGIN").await?;
         // Ensure that there is a row to lock, so that updates are serialized.
-        let fresh = properties_value::encode(&self.properties().fresh());
+        let fresh = properties_value::encode(&self.properties().defaults());
         read(&lease, statements::FRESH_PROPERTIES, &[&account, &fresh]).await?;
         let rows = read(&lease, statements::LOCK_PROPERTIES, &[&account]).await?;
-        let row = rows.first().ok_or_else(|| Trouble::again(Retry::Conflict, "the service properties were removed"))?;
-        let before = properties_value::decode(column(row, 0).map_err(Trouble::Fault)?);
-        let after = before.ok_or_else(|| Trouble::Fault(damaged()))?.updated(update);
+        let row = rows
+            .first()
+            .ok_or_else(|| AttemptError::retry(RetryReason::Conflict, "the service properties were removed"))?;
+        let before = properties_value::decode(column(row, 0).map_err(AttemptError::Fault)?);
+        let after = before.ok_or_else(|| AttemptError::Fault(damaged()))?.updated(update);
         read(&lease, statements::SET_PROPERTIES, &[&account, &properties_value::encode(&after)]).await?;
         end(&lease).await?;
-        lease.give_back();
+        lease.return_to_pool();
         Ok(())
     }
 }

@@ -11,7 +11,7 @@
 //!    is not yet complete, it is one of those transactions. The purge therefore waits twice.
 //! 3. The row of the table is deleted after its last entity.
 
-use super::attempt::{Trouble, jittered};
+use super::attempt::{AttemptError, jittered};
 use super::catalog::{column, read, write};
 use super::layout::{Bounds, DatabaseTableId};
 use super::state::PostgresState;
@@ -25,7 +25,7 @@ use std::time::Duration;
 
 const STEP_ENTITIES_MAX: i64 = 1000;
 /// The maximum time until a server notices that a table was deleted.
-const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The pause before checking again whether the transactions that were running when a table was deleted have ended.
 const BUSY_WAIT: Duration = Duration::from_millis(200);
 /// The maximum number of these pauses before the server waits for the next regular check.
@@ -37,12 +37,12 @@ struct Transactions(BTreeMap<i64, Node>);
 
 /// The state of a deleted table.
 #[derive(Debug)]
-struct Seen {
+struct DeletedTable {
     /// Whether every node shows that the table is deleted.
     is_everywhere: bool,
     /// The transactions that were running when the table was first seen as deleted, or when every node had shown the
     /// deletion.
-    then: Transactions,
+    transactions: Transactions,
 }
 
 /// The transactions of a node at one instant.
@@ -90,7 +90,7 @@ pub(super) async fn purge<C: Clock>(shared: Arc<PostgresState<C>>) {
             busy_waits += 1;
             tokio::time::sleep(BUSY_WAIT).await;
         } else {
-            let look = tokio::time::timeout(jittered(LOOK_INTERVAL), shared.purges.notified()).await;
+            let look = tokio::time::timeout(jittered(CHECK_INTERVAL), shared.purges.notified()).await;
             busy_waits = if look.is_ok() { 0 } else { BUSY_WAITS_MAX };
         }
     }
@@ -98,33 +98,38 @@ pub(super) async fn purge<C: Clock>(shared: Arc<PostgresState<C>>) {
 
 impl<C: Clock> PostgresState<C> {
     /// Returns the deleted tables that still have to be purged, by any server.
-    async fn deleted_tables(&self) -> Result<Vec<DatabaseTableId>, Trouble> {
+    async fn deleted_tables(&self) -> Result<Vec<DatabaseTableId>, AttemptError> {
         let lease = self.pool.take().await?;
         let rows = read(&lease, statements::DELETED_TABLES, &[]).await?;
-        lease.give_back();
+        lease.return_to_pool();
         self.pool.counts.note_purge_backlog(i64::try_from(rows.len()).unwrap_or(i64::MAX));
-        let ids = rows.iter().map(|row| column(row, 0).map(DatabaseTableId).map_err(Trouble::Fault));
+        let ids = rows.iter().map(|row| column(row, 0).map(DatabaseTableId).map_err(AttemptError::Fault));
         ids.collect()
     }
 
     /// Removes the entities of deleted tables, and then those tables to which nothing can be written any more. `seen`
     /// contains the state of each table.
-    async fn purge_tables(&self, deleted: &[DatabaseTableId], seen: &mut BTreeMap<i64, Seen>) -> Result<(), Fault> {
-        if !self.persist(async || self.may_purge().await).await? {
+    async fn purge_tables(
+        &self,
+        deleted: &[DatabaseTableId],
+        seen: &mut BTreeMap<i64, DeletedTable>,
+    ) -> Result<(), Fault> {
+        if !self.persist(async || self.hold_purge_lease().await).await? {
             return Ok(());
         }
         let now = self.persist(async || self.transactions().await).await?;
         seen.retain(|id, _| deleted.iter().any(|deleted| deleted.0 == *id));
         for id in deleted {
             // `now` was read after the table was seen as deleted.
-            let known = seen.entry(id.0).or_insert_with(|| Seen { is_everywhere: false, then: now.clone() });
-            let has_ended = now.have_ended(&known.then);
+            let known =
+                seen.entry(id.0).or_insert_with(|| DeletedTable { is_everywhere: false, transactions: now.clone() });
+            let has_ended = now.have_ended(&known.transactions);
             let is_last = has_ended && known.is_everywhere;
             if has_ended {
-                *known = Seen { is_everywhere: true, then: now.clone() };
+                *known = DeletedTable { is_everywhere: true, transactions: now.clone() };
             }
             while self.persist(async || self.remove_entities(*id).await).await? {
-                if !self.persist(async || self.may_purge().await).await? {
+                if !self.persist(async || self.hold_purge_lease().await).await? {
                     return Ok(());
                 }
             }
@@ -136,19 +141,19 @@ impl<C: Clock> PostgresState<C> {
     }
 
     /// Removes a bounded number of a table's entities. Returns whether there may be more.
-    async fn remove_entities(&self, id: DatabaseTableId) -> Result<bool, Trouble> {
+    async fn remove_entities(&self, id: DatabaseTableId) -> Result<bool, AttemptError> {
         let Bounds::Pairs { from, to } = Bounds::new(id, &KeyRange::all()) else { return Ok(false) };
         let began = monotonic::now();
         let lease = self.pool.take().await?;
         let rows = read(&lease, statements::ENTITY_AT, &[&from.0, &from.1, &to.0, &to.1, &STEP_ENTITIES_MAX]).await?;
         let end: (Vec<u8>, Vec<u8>) = match rows.first() {
-            Some(row) => (column(row, 0).map_err(Trouble::Fault)?, column(row, 1).map_err(Trouble::Fault)?),
+            Some(row) => (column(row, 0).map_err(AttemptError::Fault)?, column(row, 1).map_err(AttemptError::Fault)?),
             None => to,
         };
         let removed = write(&lease, statements::DELETE_BETWEEN, &[&from.0, &from.1, &end.0, &end.1]).await;
         // The deletion may be repeated, so it does not matter whether it took effect.
-        let removed = removed.map_err(Trouble::repeatable)?;
-        lease.give_back();
+        let removed = removed.map_err(AttemptError::repeatable)?;
+        lease.return_to_pool();
         if removed > 0 {
             // Leave half of the time to requests that wait for the disk.
             tokio::time::sleep(began.elapsed()).await;
@@ -156,17 +161,17 @@ impl<C: Clock> PostgresState<C> {
         Ok(!rows.is_empty())
     }
 
-    async fn transactions(&self) -> Result<Transactions, Trouble> {
+    async fn transactions(&self) -> Result<Transactions, AttemptError> {
         let lease = self.pool.take().await?;
         let rows = read(&lease, &self.names.transactions, &[]).await?;
-        lease.give_back();
-        let unreadable = || Trouble::Fault(Fault::Damaged("the transactions of a node cannot be read".to_owned()));
+        lease.return_to_pool();
+        let unreadable = || AttemptError::Fault(Fault::Damaged("the transactions of a node cannot be read".to_owned()));
         let mut all = Transactions::default();
         for row in &rows {
-            let node: i64 = column(row, 0).map_err(Trouble::Fault)?;
-            let text: &str = column(row, 1).map_err(Trouble::Fault)?;
-            if !column::<bool>(row, 2).map_err(Trouble::Fault)? {
-                return Err(Trouble::Fault(Fault::Unavailable(format!("node {node}: {text}").into())));
+            let node: i64 = column(row, 0).map_err(AttemptError::Fault)?;
+            let text: &str = column(row, 1).map_err(AttemptError::Fault)?;
+            if !column::<bool>(row, 2).map_err(AttemptError::Fault)? {
+                return Err(AttemptError::Fault(Fault::Unavailable(format!("node {node}: {text}").into())));
             }
             let (first, next) = text.split_once(' ').ok_or_else(unreadable)?;
             let (Ok(first), Ok(next)) = (first.parse(), next.parse()) else { return Err(unreadable()) };
@@ -176,10 +181,14 @@ impl<C: Clock> PostgresState<C> {
     }
 
     /// Runs a statement that may be repeated.
-    async fn execute(&self, sql: &str, values: &[&(dyn tokio_postgres::types::ToSql + Sync)]) -> Result<u64, Trouble> {
+    async fn execute(
+        &self,
+        sql: &str,
+        values: &[&(dyn tokio_postgres::types::ToSql + Sync)],
+    ) -> Result<u64, AttemptError> {
         let lease = self.pool.take().await?;
-        let changed = write(&lease, sql, values).await.map_err(Trouble::repeatable)?;
-        lease.give_back();
+        let changed = write(&lease, sql, values).await.map_err(AttemptError::repeatable)?;
+        lease.return_to_pool();
         Ok(changed)
     }
 }

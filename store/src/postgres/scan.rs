@@ -21,8 +21,8 @@
 //! 4. Once an entity has been passed to the sink, there is no retry: if the page cannot be completed, the result is a
 //!    fault.
 
-use super::attempt::{ATTEMPT_TIME_MAX, Attempts, Trouble};
-use super::catalog::no_answer;
+use super::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
+use super::catalog::no_response;
 use super::layout::{Bounds, DatabaseTableId};
 use super::scan_part::{ChunkSize, Part};
 use super::shard_map::OWN_SHARDS;
@@ -50,7 +50,7 @@ const BEGIN_ON_SHARDS: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY;
 const SHARD_ATTEMPTS_MAX: u32 = 4;
 
 /// The outcome of starting a page, if it did not fail.
-enum Begun {
+enum PageStart {
     /// The first chunks of the first range have been requested.
     Requested(Vec<Part>),
     Gone,
@@ -66,7 +66,7 @@ impl<C: Clock> PostgresState<C> {
         sink: S,
     ) -> Result<(S, ScanEnd), ReadError> {
         let ranges = ranges_to_visit(&scan);
-        let mut size = ChunkSize::new(&scan, self.known_row_bytes(table));
+        let mut size = ChunkSize::new(&scan, self.cached_row_bytes(table));
         let mut attempts = Attempts::new(&self.pool.counts);
         let mut shard_attempts = 0;
         let (mut parts, mut bounds) = loop {
@@ -74,13 +74,13 @@ impl<C: Clock> PostgresState<C> {
             let id = self.id(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
             let bounds: VecDeque<_> = ranges.iter().map(|range| Bounds::new(id, range)).collect();
             match self.begin(id, &bounds, &mut size, shard_attempts < SHARD_ATTEMPTS_MAX).await {
-                Ok(Begun::Requested(parts)) => break (parts, bounds),
+                Ok(PageStart::Requested(parts)) => break (parts, bounds),
                 // The table was deleted, and perhaps created again with a different ID.
-                Ok(Begun::Gone) => {
-                    self.forget(table);
-                    attempts.next(Trouble::table_deleted()).await.map_err(ReadError::Fault)?;
+                Ok(PageStart::Gone) => {
+                    self.uncache(table);
+                    attempts.next(AttemptError::table_deleted()).await.map_err(ReadError::Fault)?;
                 }
-                Ok(Begun::ShardsMoved) => {
+                Ok(PageStart::ShardsMoved) => {
                     shard_attempts += 1;
                     if let Err(trouble) = self.pool.refresh_shards().await {
                         attempts.next(trouble).await.map_err(ReadError::Fault)?;
@@ -101,7 +101,7 @@ impl<C: Clock> PostgresState<C> {
             }
         }
         if let Some(average) = size.average() {
-            self.know_row_bytes(table, average);
+            self.cache_row_bytes(table, average);
         }
         // Nothing was written, so a failure here does not affect the page.
         end(parts, "COMMIT").await;
@@ -117,29 +117,29 @@ impl<C: Clock> PostgresState<C> {
         bounds: &VecDeque<Bounds>,
         size: &mut ChunkSize,
         may_name_shards: bool,
-    ) -> Result<Begun, Trouble> {
+    ) -> Result<PageStart, AttemptError> {
         let (mut parts, expected) = self.connect(bounds, may_name_shards).await?;
         size.share(parts.len());
         let (begin, own_shards) = if expected.is_empty() { (BEGIN, None) } else { (BEGIN_ON_SHARDS, Some(OWN_SHARDS)) };
-        let lives = (self.names.table_lives.as_str(), id.0);
-        let said = parts.iter_mut().map(|part| part.begin(begin, lives, own_shards, bounds.front(), size));
-        let said = timeout(ATTEMPT_TIME_MAX, join_all(said)).await.map_err(|_| no_answer())?;
+        let table_exists = (self.names.table_exists.as_str(), id.0);
+        let said = parts.iter_mut().map(|part| part.begin(begin, table_exists, own_shards, bounds.front(), size));
+        let said = timeout(ATTEMPT_TIME_MAX, join_all(said)).await.map_err(|_| no_response())?;
         let said = match said.into_iter().collect::<Result<Vec<_>, Error>>() {
             Ok(said) => said,
             // The shard was removed after it was moved.
             Err(error) if !expected.is_empty() && error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
                 end(parts, "ROLLBACK").await;
-                return Ok(Begun::ShardsMoved);
+                return Ok(PageStart::ShardsMoved);
             }
-            Err(error) => return Err(Trouble::before_commit(&error)),
+            Err(error) => return Err(AttemptError::before_commit(&error)),
         };
-        let is_gone = said.iter().any(|said| !said.lives);
+        let is_gone = said.iter().any(|said| !said.table_exists);
         let is_elsewhere = said.iter().zip(&expected).any(|(said, expected)| said.shards.as_ref() != Some(expected));
         if !is_gone && !is_elsewhere {
-            return Ok(Begun::Requested(parts));
+            return Ok(PageStart::Requested(parts));
         }
         end(parts, "ROLLBACK").await;
-        Ok(if is_gone { Begun::Gone } else { Begun::ShardsMoved })
+        Ok(if is_gone { PageStart::Gone } else { PageStart::ShardsMoved })
     }
 
     /// Takes the connections for a page. If they lead to several nodes, returns each with the shards that it reads.
@@ -147,7 +147,7 @@ impl<C: Clock> PostgresState<C> {
         &self,
         bounds: &VecDeque<Bounds>,
         may_name_shards: bool,
-    ) -> Result<(Vec<Part>, Vec<Vec<i64>>), Trouble> {
+    ) -> Result<(Vec<Part>, Vec<Vec<i64>>), AttemptError> {
         if may_name_shards
             && bounds.iter().any(|range| matches!(range, Bounds::Pairs { .. }))
             && let Some(shards) = self.pool.shards()

@@ -3,7 +3,7 @@
 //! Invariant: the number of rows in a chunk is bounded, based on what the page needs and on the average row size, and
 //! this module holds at most one row of the chunk. Memory is therefore bounded, whatever the size of the rows.
 
-use super::attempt::{ATTEMPT_TIME_MAX, Trouble};
+use super::attempt::{ATTEMPT_TIME_MAX, AttemptError};
 use super::catalog::{column, control};
 use super::layout::{Bounds, key_bytes};
 use super::pool::Lease;
@@ -98,8 +98,8 @@ impl ChunkSize {
 }
 
 /// A node's response to the beginning of the transaction.
-pub(super) struct Beginning {
-    pub(super) lives: bool,
+pub(super) struct TransactionStart {
+    pub(super) table_exists: bool,
     /// The IDs of the node's shards, in ascending order, if they were requested.
     pub(super) shards: Option<Vec<i64>>,
 }
@@ -138,12 +138,12 @@ impl Part {
     pub(super) async fn begin(
         &mut self,
         begin: &str,
-        (lives, table): (&str, i64),
+        (table_exists, table): (&str, i64),
         shards: Option<&str>,
         first: Option<&Bounds>,
         size: &ChunkSize,
-    ) -> Result<Beginning, Error> {
-        let lives = self.lease.prepare_cached(lives).await?;
+    ) -> Result<TransactionStart, Error> {
+        let table_exists = self.lease.prepare_cached(table_exists).await?;
         let shards = match shards {
             Some(shards) => Some(self.lease.prepare_cached(shards).await?),
             None => None,
@@ -153,10 +153,10 @@ impl Part {
             self.lease.prepare_cached(self.statement(range)).await?;
         }
         let asked = size.next(0);
-        let (begun, lives, shards, rows) = tokio::join!(
+        let (begun, table_exists, shards, rows) = tokio::join!(
             biased;
             self.lease.batch_execute(begin),
-            async { self.lease.query_opt(&lives, &[&table]).await },
+            async { self.lease.query_opt(&table_exists, &[&table]).await },
             async {
                 match &shards {
                     Some(shards) => self.lease.query_one(shards, &[]).await?.try_get(0),
@@ -171,7 +171,7 @@ impl Part {
             },
         );
         begun?;
-        let beginning = Beginning { lives: lives?.is_some(), shards: shards? };
+        let beginning = TransactionStart { table_exists: table_exists?.is_some(), shards: shards? };
         if let (Some(range), Some(rows)) = (first, rows?) {
             self.await_rows(rows, range, asked);
         }
@@ -264,16 +264,16 @@ impl Part {
     pub(super) async fn end(mut self, sql: &str) {
         drop(self.rows.take());
         if control(&self.lease, sql).await.is_ok() {
-            self.lease.give_back();
+            self.lease.return_to_pool();
         }
     }
 }
 
 /// Returns the fault for a page that could not be completed. A read changes nothing, so the client may retry it.
 fn broken(error: &Error) -> ReadError {
-    ReadError::Fault(match Trouble::before_commit(error) {
-        Trouble::Again(reason) | Trouble::Elsewhere(reason) => Fault::Unavailable(reason),
-        Trouble::Fault(fault) => fault,
+    ReadError::Fault(match AttemptError::before_commit(error) {
+        AttemptError::Retry(reason) | AttemptError::RetryElsewhere(reason) => Fault::Unavailable(reason),
+        AttemptError::Fault(fault) => fault,
     })
 }
 

@@ -102,7 +102,7 @@ pub(super) struct Names {
     /// Whether the entities are distributed over the Citus nodes.
     pub(super) is_distributed: bool,
     /// The statement that returns whether a table still exists.
-    pub(super) table_lives: String,
+    pub(super) table_exists: String,
     /// The statement that returns the transactions of each node: the node, `first next`, and whether the node could be
     /// queried.
     pub(super) transactions: String,
@@ -115,7 +115,7 @@ impl Names {
         let catalog = format!("{schema}.rowhouse_tables");
         Ok(Self {
             entities: format!("{schema}.rowhouse_entities"),
-            table_lives: table_lives(&catalog),
+            table_exists: table_exists(&catalog),
             catalog,
             schema,
             is_distributed: false,
@@ -132,7 +132,7 @@ impl Names {
         let Some(shard) = client.query_opt(CATALOG_SHARD, &[&names.catalog]).await? else { return Ok(names) };
         let catalog = format!("{}_{}", names.catalog, shard.try_get::<_, i64>(0)?);
         Ok(Self {
-            table_lives: table_lives(&catalog),
+            table_exists: table_exists(&catalog),
             catalog,
             is_distributed: true,
             transactions: format!(
@@ -143,7 +143,7 @@ impl Names {
     }
 }
 
-fn table_lives(catalog: &str) -> String {
+fn table_exists(catalog: &str) -> String {
     format!("SELECT id FROM {catalog} WHERE id = $1 AND NOT is_deleted")
 }
 

@@ -18,7 +18,7 @@ const CONNECT_TIME_OF_SEVERAL_MAX: Duration = Duration::from_millis(1500);
 /// The timeout for the rest of a new connection: name resolution, TLS and login.
 const LOGIN_TIME_MAX: Duration = Duration::from_secs(3);
 /// The time without a response after which a connection counts as lost, even though it was not closed.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
+const UNRESPONSIVE_MAX: Duration = Duration::from_secs(10);
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 /// The option that contains the password, both in a URL and in a string of the form `key=value`.
 const PASSWORD_OPTION: &str = "password=";
@@ -96,9 +96,9 @@ impl Settings {
         config.connect_timeout(each);
         let connect_time_max = each * u32::try_from(hosts).unwrap_or(1) + LOGIN_TIME_MAX;
         if config.get_tcp_user_timeout().is_none() {
-            config.tcp_user_timeout(SILENCE_MAX);
+            config.tcp_user_timeout(UNRESPONSIVE_MAX);
         }
-        config.keepalives_idle(SILENCE_MAX);
+        config.keepalives_idle(UNRESPONSIVE_MAX);
         if config.get_application_name().is_none() {
             config.application_name("rowhouse");
         }

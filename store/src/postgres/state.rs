@@ -1,6 +1,6 @@
 //! The state that the engine's requests and background tasks share.
 
-use super::attempt::{Attempts, Trouble};
+use super::attempt::{AttemptError, Attempts};
 use super::layout::DatabaseTableId;
 use super::leases::Slot;
 use super::pool::Pool;
@@ -8,7 +8,7 @@ use super::schema::Names;
 use crate::cancellation::Cancellation;
 use crate::catalog::Catalog;
 use crate::engine::{Fault, TableKey};
-use crate::properties::PropertiesOfAccounts;
+use crate::properties::AccountProperties;
 use model::limits::STORE_TABLES_CACHED_MAX;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,8 +24,8 @@ pub(super) struct PostgresState<C> {
     slot: Mutex<Slot<C>>,
     /// Held while stamps are being reserved.
     pub(super) reserving: tokio::sync::Mutex<()>,
-    known: RwLock<KnownTables>,
-    properties: RwLock<PropertiesOfAccounts>,
+    known: RwLock<CachedTables>,
+    properties: RwLock<AccountProperties>,
     /// Held while the properties are being reloaded, so that an older result never replaces a newer one.
     pub(super) refreshing: tokio::sync::Mutex<()>,
     /// Notified when this server deletes a table.
@@ -37,12 +37,12 @@ pub(super) struct PostgresState<C> {
 /// The cached state of a table. On each use, the database checks whether the table still exists, so an outdated ID does
 /// no harm.
 #[derive(Default)]
-struct KnownTables {
-    tables: Catalog<KnownTable>,
+struct CachedTables {
+    tables: Catalog<CachedTable>,
     count: usize,
 }
 
-struct KnownTable {
+struct CachedTable {
     id: DatabaseTableId,
     /// The average row size in the last page, in bytes; zero if there was no page.
     row_bytes: AtomicUsize,
@@ -68,11 +68,11 @@ impl<C> PostgresState<C> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn properties(&self) -> RwLockReadGuard<'_, PropertiesOfAccounts> {
+    pub(super) fn properties(&self) -> RwLockReadGuard<'_, AccountProperties> {
         self.properties.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn properties_mut(&self) -> RwLockWriteGuard<'_, PropertiesOfAccounts> {
+    pub(super) fn properties_mut(&self) -> RwLockWriteGuard<'_, AccountProperties> {
         self.properties.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -80,42 +80,42 @@ impl<C> PostgresState<C> {
         if self.closing.is_cancelled() { Err(Fault::Closed) } else { Ok(()) }
     }
 
-    fn known(&self) -> RwLockReadGuard<'_, KnownTables> {
+    fn known(&self) -> RwLockReadGuard<'_, CachedTables> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the ID that a table had when this server last looked it up.
-    pub(super) fn known_id(&self, table: &TableKey) -> Option<DatabaseTableId> {
+    pub(super) fn cached_id(&self, table: &TableKey) -> Option<DatabaseTableId> {
         Some(self.known().tables.get(table)?.table.id)
     }
 
     /// Returns the average row size of a table, if this server has read a page of it.
-    pub(super) fn known_row_bytes(&self, table: &TableKey) -> Option<usize> {
+    pub(super) fn cached_row_bytes(&self, table: &TableKey) -> Option<usize> {
         Some(self.known().tables.get(table)?.table.row_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
     }
 
-    pub(super) fn know_row_bytes(&self, table: &TableKey, bytes: usize) {
+    pub(super) fn cache_row_bytes(&self, table: &TableKey, bytes: usize) {
         if let Some(listed) = self.known().tables.get(table) {
             listed.table.row_bytes.store(bytes, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn know(&self, table: &TableKey, id: DatabaseTableId) {
-        if self.known_id(table) == Some(id) {
+    pub(super) fn cache_id(&self, table: &TableKey, id: DatabaseTableId) {
+        if self.cached_id(table) == Some(id) {
             return;
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.count >= STORE_TABLES_CACHED_MAX {
-            *known = KnownTables::default();
+            *known = CachedTables::default();
         }
         if known.tables.remove(table).is_none() {
             known.count += 1;
         }
-        known.tables.insert(table, KnownTable { id, row_bytes: AtomicUsize::new(0) });
+        known.tables.insert(table, CachedTable { id, row_bytes: AtomicUsize::new(0) });
     }
 
     /// Removes the ID of a deleted table from the cache.
-    pub(super) fn forget(&self, table: &TableKey) {
+    pub(super) fn uncache(&self, table: &TableKey) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.tables.remove(table).is_some() {
             known.count -= 1;
@@ -125,7 +125,7 @@ impl<C> PostgresState<C> {
     /// Retries an operation until an attempt succeeds or further retries are useless.
     pub(super) async fn persist<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T, Fault>
     where
-        F: Future<Output = Result<T, Trouble>>,
+        F: Future<Output = Result<T, AttemptError>>,
     {
         let mut attempts = Attempts::new(&self.pool.counts);
         loop {

@@ -19,15 +19,15 @@ use test_support::cluster::CitusCluster;
 const MOVES_MIN: u32 = 12;
 const PAGES_MIN: u32 = 400;
 
-type Opened = Postgres<ManualClock>;
+type TestEngine = Postgres<ManualClock>;
 
-async fn open(url: String) -> Opened {
+async fn open(url: String) -> TestEngine {
     let options = PostgresOptions { url, password: None, connections_max: 16, distribute: false };
     Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap()
 }
 
 /// Returns a random partition key. Keys have several lengths, and some are prefixes of others.
-fn text(random: &mut Random) -> String {
+fn random_partition_key(random: &mut Random) -> String {
     let bits = 4 + random.index(24);
     format!("{:x}", random.below(1 << bits))
 }
@@ -39,7 +39,7 @@ fn transactions(random: &mut Random) -> Vec<Transaction> {
     for n in 0..1500 {
         let rows = if n % 300 == 0 { 400 } else { 1 + random.index(3) };
         let rows = (0..rows).map(|row| format!("{:03}", row * (1 + random.index(2)))).collect();
-        partitions.insert(text(random), rows);
+        partitions.insert(random_partition_key(random), rows);
     }
     let mut transactions = Vec::new();
     for (partition, mut rows) in partitions {
@@ -54,7 +54,7 @@ fn transactions(random: &mut Random) -> Vec<Transaction> {
 }
 
 fn bound(random: &mut Random) -> Bound<String> {
-    let text = text(random);
+    let text = random_partition_key(random);
     match random.index(5) {
         0 | 1 => Bound::Unbounded,
         2 => Bound::Excluded(text),
@@ -63,7 +63,7 @@ fn bound(random: &mut Random) -> Bound<String> {
 }
 
 /// Returns a scan with random ranges, limits and filters.
-fn question(random: &mut Random) -> Scan {
+fn random_scan(random: &mut Random) -> Scan {
     let (from, to) = (bound(random), bound(random));
     let mut ranges = match random.index(4) {
         0 => vec![KeyRange::all()],
@@ -87,7 +87,7 @@ fn question(random: &mut Random) -> Scan {
 }
 
 /// Compares several successive pages of both engines, which must be the same. Returns the number of pages.
-async fn compare(engine: &Opened, memory: &Memory<ManualClock>, table: &TableKey, mut scan: Scan) -> u32 {
+async fn compare(engine: &TestEngine, memory: &Memory<ManualClock>, table: &TableKey, mut scan: Scan) -> u32 {
     for count in 1.. {
         scan.deadline = Instant::now() + TIMEOUT;
         let question = scan.clone();
@@ -150,7 +150,7 @@ async fn pages_are_those_of_the_engine_in_memory_while_shards_move() {
     let others = [open(cluster.coordinator(&database)).await, open(cluster.url_of_several(&[1], &database)).await];
     for _ in 0..20 {
         for engine in [&engine, &others[0], &others[1]] {
-            compare(engine, &memory, &table, question(&mut random)).await;
+            compare(engine, &memory, &table, random_scan(&mut random)).await;
         }
     }
     let (done, moves) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
@@ -163,15 +163,16 @@ async fn pages_are_those_of_the_engine_in_memory_while_shards_move() {
         assert!(!mover.is_finished(), "shards are no longer being moved");
         // Entities written after a shard was moved are not in the shard's old location.
         for _ in 0..10 {
-            let written = upsert(&text(&mut random), &format!("{:03}", random.below(4)), i64::from(pages % 20));
+            let written =
+                upsert(&random_partition_key(&mut random), &format!("{:03}", random.below(4)), i64::from(pages % 20));
             for committed in
                 [commit_one(&memory, &table, written.clone()).await, commit_one(&engine, &table, written).await]
             {
                 committed.unwrap();
             }
         }
-        let asked = question(&mut random);
-        let (first, second) = (question(&mut random), question(&mut random));
+        let asked = random_scan(&mut random);
+        let (first, second) = (random_scan(&mut random), random_scan(&mut random));
         let counts = tokio::join!(
             compare(&engine, &memory, &table, asked),
             compare(&engine, &memory, &table, first),
@@ -202,10 +203,10 @@ async fn pages_of_partitions_elsewhere_go_on_while_a_node_is_silent() {
         ..scan_all()
     };
     let frozen = cluster.freeze(2);
-    let silent = engine.scan(&table, scan_all(), Kept::default()).await;
+    let silent = engine.scan(&table, scan_all(), CollectingSink::default()).await;
     assert!(matches!(silent, Err(ReadError::Fault(Fault::Unavailable(_)))));
     // By now, the node is known to be unresponsive, so it is not asked for data that the other node has.
-    let asked = partitions.iter().map(|partition| engine.scan(&table, rows(partition), Kept::default()));
+    let asked = partitions.iter().map(|partition| engine.scan(&table, rows(partition), CollectingSink::default()));
     let began = Instant::now();
     let mut answers = asked.collect::<FuturesUnordered<_>>();
     for _ in 0..8 {

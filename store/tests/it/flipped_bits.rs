@@ -98,7 +98,7 @@ async fn read_all(engine: &Embedded, stored: &BTreeMap<String, Record>, what: &s
             Err(ReadError::TableNotFound) => panic!("the table silently disappeared after {what}"),
         }
     }
-    match engine.scan(&table, scan_all(), Kept::default()).await {
+    match engine.scan(&table, scan_all(), CollectingSink::default()).await {
         Ok((kept, _)) => {
             let found = kept.entities.iter().map(|entity| (entity.key.row.as_str(), &entity.record));
             let is_right = found.eq(stored.iter().map(|(row, record)| (row.as_str(), record)));

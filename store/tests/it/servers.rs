@@ -78,7 +78,7 @@ async fn tables_and_policies_are_seen_at_once([a, b, c]: [Server; 3]) {
     let written = commit_one(&*a, &table, insert("p", "late", 1)).await;
     assert!(matches!(written, Err(CommitError::TableNotFound)), "{written:?}");
     assert!(matches!(c.get(&table, &key("p", "0")).await, Err(ReadError::TableNotFound)));
-    assert!(matches!(c.scan(&table, scan_all(), Kept::default()).await, Err(ReadError::TableNotFound)));
+    assert!(matches!(c.scan(&table, scan_all(), CollectingSink::default()).await, Err(ReadError::TableNotFound)));
     c.create_table(&table).await.unwrap();
     // Servers that have cached the ID of the old table find the new one.
     commit_one(&*a, &table, insert("p", "new", 1)).await.unwrap();
@@ -372,7 +372,7 @@ async fn deleted_under_writers(servers: [Server; 3], sql: &dyn Fn(&str) -> Strin
     // The server that purged may die at any time; the others continue.
     let [a, b, c] = servers;
     drop((a, b));
-    sql(FORGET_THE_DEAD);
+    sql(EXPIRE_LEASES);
     let left = "SELECT (SELECT count(*) FROM rowhouse_entities) + (SELECT count(*) FROM rowhouse_tables)";
     let began = Instant::now();
     while sql(left).trim() != "0" {
@@ -405,11 +405,11 @@ fn fill(cluster: &Cluster, url: &str, count: u32) {
     cluster.sql(url, &fill);
 }
 
-const FORGET_THE_DEAD: &str = "UPDATE rowhouse_leases SET renewed = now() - interval '1 hour'";
+const EXPIRE_LEASES: &str = "UPDATE rowhouse_leases SET renewed = now() - interval '1 hour'";
 
 /// Simulates the time after which a server that no longer renews its lease is presumed dead.
-fn forget_the_dead(cluster: &Cluster, url: &str) {
-    cluster.sql(url, FORGET_THE_DEAD);
+fn expire_leases(cluster: &Cluster, url: &str) {
+    cluster.sql(url, EXPIRE_LEASES);
 }
 
 fn entities_left(cluster: &Cluster, url: &str) -> u32 {
@@ -443,7 +443,7 @@ async fn a_purge_whose_server_is_lost_is_finished_by_another_one() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         drop(servers.pop());
-        forget_the_dead(cluster, &url);
+        expire_leases(cluster, &url);
         left = entities_left(cluster, &url);
         assert!(left > 0, "there is something left to do");
         drop(held);

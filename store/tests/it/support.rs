@@ -5,7 +5,7 @@ use model::{
     KeyText,
 };
 use model::{Mutation, MutationResult, Record, RecordBuilder, ServicePropertiesUpdate, TableName, Transaction};
-use rowhouse_store::{CommitError, Engine, EntitySink, Intake, Scan, ScanEnd, TableKey};
+use rowhouse_store::{CommitError, Engine, EntitySink, Scan, ScanEnd, SinkDecision, TableKey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
@@ -116,13 +116,13 @@ pub(crate) fn value(record: &Record) -> i64 {
 
 /// A sink that keeps the entities of a page and ends the page after `most` entities.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct CollectingSink {
     pub(crate) entities: Vec<Entity>,
     pub(crate) most: Option<usize>,
 }
 
-impl EntitySink for Kept {
-    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+impl EntitySink for CollectingSink {
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
         let mut builder = RecordBuilder::default();
         for property in entity.record.properties() {
             let property = property.unwrap();
@@ -130,7 +130,7 @@ impl EntitySink for Kept {
         }
         let key = key(&entity.key.partition, &entity.key.row);
         self.entities.push(Entity { key, record: builder.finish(entity.record.timestamp()) });
-        if self.most == Some(self.entities.len()) { Intake::TakenLast } else { Intake::Taken }
+        if self.most == Some(self.entities.len()) { SinkDecision::AcceptedLast } else { SinkDecision::Accepted }
     }
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn scan_all() -> Scan {
 }
 
 pub(crate) async fn page<E: Engine>(engine: &E, table: &TableKey, scan: Scan) -> (Vec<Entity>, ScanEnd) {
-    let (kept, end) = engine.scan(table, scan, Kept::default()).await.unwrap();
+    let (kept, end) = engine.scan(table, scan, CollectingSink::default()).await.unwrap();
     (kept.entities, end)
 }
 

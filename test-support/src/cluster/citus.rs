@@ -1,7 +1,7 @@
 //! A Citus cluster for tests: a coordinator and workers. Tests with it take a long time, so they run only if an
 //! environment variable requests them (`scripts/test.sh --with-citus`).
 
-use super::processes::{self, Frozen};
+use super::processes::{self, FrozenServer};
 use super::{MISSING, script};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -156,7 +156,7 @@ impl CitusCluster {
 
     /// Pauses all processes of a node until the returned value is dropped, so that the node accepts connections but
     /// does not respond.
-    pub fn freeze(&self, node: usize) -> Frozen {
+    pub fn freeze(&self, node: usize) -> FrozenServer {
         processes::freeze(&self.node(node).process)
     }
 

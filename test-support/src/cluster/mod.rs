@@ -5,7 +5,7 @@ mod citus;
 mod processes;
 
 pub use citus::{CitusCluster, WITH_CITUS};
-pub use processes::Frozen;
+pub use processes::FrozenServer;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -107,7 +107,7 @@ impl Cluster {
 
     /// Pauses all processes of the server until the returned value is dropped, so that the server accepts connections
     /// but does not respond.
-    pub fn freeze(&self) -> Frozen {
+    pub fn freeze(&self) -> FrozenServer {
         processes::freeze(&self.process())
     }
 

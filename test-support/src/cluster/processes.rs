@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 
 /// A server whose processes are paused. Dropping this value resumes them.
 #[derive(Debug)]
-pub struct Frozen(Vec<String>);
+pub struct FrozenServer(Vec<String>);
 
-impl Drop for Frozen {
+impl Drop for FrozenServer {
     fn drop(&mut self) {
         signal("-CONT", &self.0);
     }
@@ -21,8 +21,8 @@ pub(super) fn kill(server: &str) {
 
 /// Pauses a server process and all its children until the returned value is dropped, so that the server accepts
 /// connections but does not respond.
-pub(super) fn freeze(server: &str) -> Frozen {
-    Frozen(signal_family("-STOP", server))
+pub(super) fn freeze(server: &str) -> FrozenServer {
+    FrozenServer(signal_family("-STOP", server))
 }
 
 /// Sends a signal to a server process and then to its children, since the process can no longer start new ones. Returns

@@ -55,7 +55,7 @@ pub(super) fn create(
         }
         drop(done);
         let summary = BackupSummary::default();
-        let mut assembly = Assembly { jobs: Some(jobs), stored, chunks: Vec::new(), summary };
+        let mut assembly = BackupBuilder { jobs: Some(jobs), stored, chunks: Vec::new(), summary };
         let manifest = assembly.receive(input, progress, stop)?;
         assembly.finish(manifest, repository)
     })
@@ -77,7 +77,7 @@ fn store_chunks(
 }
 
 /// A backup being assembled while its snapshot arrives.
-struct Assembly {
+struct BackupBuilder {
     /// `None` once all chunks have been sent.
     jobs: Option<SyncSender<(ChunkPosition, ChunkContent)>>,
     stored: Receiver<anyhow::Result<(ChunkPosition, StoredChunk)>>,
@@ -86,7 +86,7 @@ struct Assembly {
     summary: BackupSummary,
 }
 
-impl Assembly {
+impl BackupBuilder {
     /// Reads the whole snapshot. Returns the manifest, which does not contain the chunks yet.
     fn receive(&mut self, input: impl Read, progress: &Progress, stop: &AtomicBool) -> anyhow::Result<BackupManifest> {
         let mut frames = FrameReader::new(input);

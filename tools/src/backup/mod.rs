@@ -22,7 +22,7 @@ pub(crate) use snapshot::{SnapshotCheck, check_snapshot};
 pub(crate) use verify::verify;
 
 use crate::clock;
-use crate::copy::{TableCopy, TableRestore};
+use crate::copy::{RestoreCopy, TableCopy};
 use crate::runtime::{block_on, run_blocking};
 use crate::terminal::{HumanCount, notice, print, print_line};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -30,7 +30,7 @@ use create::BackupSummary;
 use endpoint::BackupSource;
 use model::DateTime;
 use read::BackupChoice;
-use repository::{BackupManifest, RemovedData, Repository};
+use repository::{BackupManifest, RemovalSummary, Repository};
 use selection::RestoreSelection;
 use serde_json::json;
 use snapshot::{IncomingSnapshot, open_snapshot};
@@ -76,7 +76,7 @@ fn back_up(args: &BackupArgs) -> anyhow::Result<()> {
     })?;
     let removal = match (args.keep, Arc::into_inner(repository)) {
         (Some(count), Some(repository)) => repository.remove_old(usize::try_from(count)?, &summary.id),
-        _ => Ok(RemovedData::default()),
+        _ => Ok(RemovalSummary::default()),
     };
     // The backup is complete, even if removing old backups fails.
     let removed = removal.as_ref().copied().unwrap_or_default();
@@ -88,7 +88,7 @@ fn back_up(args: &BackupArgs) -> anyhow::Result<()> {
     removal.map(drop)
 }
 
-fn summary_json(summary: &BackupSummary, removed: RemovedData, began: Instant) -> serde_json::Value {
+fn summary_json(summary: &BackupSummary, removed: RemovalSummary, began: Instant) -> serde_json::Value {
     json!({
         "backup": summary.id,
         "time": summary.time,
@@ -105,7 +105,7 @@ fn summary_json(summary: &BackupSummary, removed: RemovedData, began: Instant) -
     })
 }
 
-fn print_summary(summary: &BackupSummary, removed: RemovedData) -> anyhow::Result<()> {
+fn print_summary(summary: &BackupSummary, removed: RemovalSummary) -> anyhow::Result<()> {
     print_line(format_args!(
         "backup {}: {} of {} chunks are new, {} bytes",
         summary.id,
@@ -180,7 +180,7 @@ fn restore_tables(
     });
     let tables = tables.collect::<anyhow::Result<Vec<_>>>()?;
     let from_name = format!("backup {id}: {}", args.tables.join(" "));
-    let restore = TableRestore { into, key_file: args.into_key_file.as_deref(), from_name, tables };
+    let restore = RestoreCopy { into, key_file: args.into_key_file.as_deref(), from_name, tables };
     if !block_on(restore.run(Arc::new(BackupSource::new(repository, manifest)?)))? {
         // The URL may contain a secret.
         bail!("after the restore, the target of --into differs from the backup; another client may be writing to it");

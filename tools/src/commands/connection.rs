@@ -7,7 +7,7 @@ use client::{DEVELOPMENT_ENDPOINT, RetryPolicy, TableService};
 use std::path::PathBuf;
 
 /// The maximum number of attempts of an operation. It is low because a person is waiting for the result.
-const ATTEMPTS_MAX: u32 = 3;
+const INTERACTIVE_ATTEMPTS_MAX: u32 = 3;
 
 /// The variable that replaces `--endpoint`.
 const ENDPOINT_VARIABLE: &str = "ROWHOUSE_ENDPOINT";
@@ -77,7 +77,7 @@ impl ConnectionArgs {
         };
         match read_location(EndpointOption::Endpoint(origin), &text, self.key_file.as_deref())? {
             Location::Service { endpoint, credential } => {
-                let retry = RetryPolicy::exponential().attempts(ATTEMPTS_MAX);
+                let retry = RetryPolicy::exponential().attempts(INTERACTIVE_ATTEMPTS_MAX);
                 Ok(TableService::builder(endpoint, credential).retry(retry).build()?)
             }
             other => bail!(

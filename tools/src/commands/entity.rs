@@ -57,7 +57,7 @@ enum Action {
     #[command(after_long_help = ENTITY_EXAMPLES)]
     Get {
         #[command(flatten)]
-        address: Address,
+        address: EntityAddress,
 
         /// Read only these properties, comma-separated
         #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -108,7 +108,7 @@ enum Action {
     #[command(after_long_help = ENTITY_EXAMPLES)]
     Delete {
         #[command(flatten)]
-        address: Address,
+        address: EntityAddress,
 
         /// Delete the entity only if it still has this ETag [default: regardless of its ETag]
         #[arg(long, value_name = "ETAG", default_value = "*", hide_default_value = true)]
@@ -122,7 +122,7 @@ enum Action {
 
 /// The table and the keys of an entity.
 #[derive(Debug, Args)]
-struct Address {
+struct EntityAddress {
     /// Name of the table
     table: String,
 
@@ -212,7 +212,7 @@ pub(super) async fn run(args: &EntityArgs) -> anyhow::Result<()> {
 
 async fn get(
     service: &TableService,
-    address: &Address,
+    address: &EntityAddress,
     select: &[String],
     output: Option<OutputFormat>,
 ) -> anyhow::Result<()> {

@@ -2,7 +2,7 @@
 
 use super::entity_table::{EntityTable, one_entity};
 use crate::formats::{Columns, CsvSpool, write_line};
-use crate::terminal::LinesForPeople;
+use crate::terminal::TerminalSafeWriter;
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use client::PropertyBag;
@@ -34,9 +34,9 @@ pub(super) fn write_out(text: &[u8]) -> anyhow::Result<()> {
 }
 
 /// Returns standard output for CSV, whose strings are not escaped.
-fn csv_out() -> LinesForPeople<StdoutLock<'static>> {
+fn csv_out() -> TerminalSafeWriter<StdoutLock<'static>> {
     let out = std::io::stdout();
-    LinesForPeople { is_terminal: out.is_terminal(), out: out.lock() }
+    TerminalSafeWriter { is_terminal: out.is_terminal(), out: out.lock() }
 }
 
 /// Returns the width of the terminal, if the output is a terminal.

@@ -5,9 +5,9 @@ use anyhow::anyhow;
 use client::{Error, ErrorKind, Refusal, TableService};
 
 /// The exit code if the table or the entity does not exist.
-const NOT_FOUND: u8 = 4;
+const EXIT_NOT_FOUND: u8 = 4;
 /// The exit code if the table or the entity already exists, or has a different `ETag`.
-const CONFLICT: u8 = 5;
+const EXIT_CONFLICT: u8 = 5;
 
 /// An error of a service. Its message names the service, and gives advice.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub(super) fn from_service(service: &TableService) -> impl Fn(Error) -> anyhow::
 impl ServiceError {
     fn exit_code(&self) -> u8 {
         match self.error.kind() {
-            ErrorKind::NotFound => NOT_FOUND,
-            ErrorKind::Conflict | ErrorKind::PreconditionFailed => CONFLICT,
+            ErrorKind::NotFound => EXIT_NOT_FOUND,
+            ErrorKind::Conflict | ErrorKind::PreconditionFailed => EXIT_CONFLICT,
             _ => 1,
         }
     }
@@ -79,5 +79,5 @@ pub(super) fn exit_code(error: &anyhow::Error) -> u8 {
 
 /// Returns true if a table or an entity does not exist.
 pub(super) fn is_not_found(error: &anyhow::Error) -> bool {
-    exit_code(error) == NOT_FOUND
+    exit_code(error) == EXIT_NOT_FOUND
 }

@@ -70,7 +70,7 @@ async fn copy(args: &CopyArgs) -> anyhow::Result<bool> {
 
 /// A copy of tables and their policies into new or empty tables. Both sides are compared after the copy.
 #[derive(Debug)]
-pub(crate) struct TableRestore<'a> {
+pub(crate) struct RestoreCopy<'a> {
     /// The endpoint to copy into, in the format of `--into`.
     pub(crate) into: &'a str,
     pub(crate) key_file: Option<&'a Path>,
@@ -80,7 +80,7 @@ pub(crate) struct TableRestore<'a> {
     pub(crate) tables: Vec<TableCopy>,
 }
 
-impl TableRestore<'_> {
+impl RestoreCopy<'_> {
     /// Copies the tables. Returns true if both sides are equal after the copy.
     pub(crate) async fn run(self, from: Arc<dyn Source>) -> anyhow::Result<bool> {
         let to = read_location(EndpointOption::Into, self.into, self.key_file)?;

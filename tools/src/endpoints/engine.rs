@@ -13,7 +13,7 @@ use model::{
     ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction,
 };
 use std::time::Duration;
-use store::{CatalogError, CommitError, Engine, EntitySink, Intake, ReadError, Scan, TableKey, TablePages};
+use store::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, SinkDecision, TableKey, TablePages};
 
 /// The time limit for filling one page. When it is reached, the engine returns a partial page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -179,15 +179,15 @@ struct PageSink {
 }
 
 impl EntitySink for PageSink {
-    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
         let stored_bytes = entity.record.record_bytes();
         if let Some(entity) = copy_entity(entity, &self.select) {
             self.entities.push(entity);
             self.bytes += stored_bytes;
-            return if self.bytes < PAGE_BODY_BYTES_MAX { Intake::Taken } else { Intake::TakenLast };
+            return if self.bytes < PAGE_BODY_BYTES_MAX { SinkDecision::Accepted } else { SinkDecision::AcceptedLast };
         }
         self.is_damaged = true;
-        Intake::TakenLast
+        SinkDecision::AcceptedLast
     }
 }
 

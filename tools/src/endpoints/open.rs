@@ -18,7 +18,7 @@ use store::{Embedded, EmbeddedOptions, OpenError, Postgres, PostgresOptions};
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The maximum number of attempts of an operation on a service. It is high so that completed work is not lost.
-const ATTEMPTS_MAX: u32 = 10;
+const COPY_ATTEMPTS_MAX: u32 = 10;
 
 /// The maximum size of a key file.
 const KEY_FILE_BYTES_MAX: u64 = 64 * 1024;
@@ -116,7 +116,7 @@ pub(crate) async fn open_endpoint(
         }
         Location::Folder(path) => Arc::new(EngineEndpoint(open_folder(option, &path, must_exist)?)),
         Location::Service { endpoint, credential } => {
-            let retry = RetryPolicy::exponential().attempts(ATTEMPTS_MAX);
+            let retry = RetryPolicy::exponential().attempts(COPY_ATTEMPTS_MAX);
             Arc::new(TableService::builder(endpoint, credential).retry(retry).build()?)
         }
     })

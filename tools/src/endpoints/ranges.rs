@@ -22,7 +22,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 /// The maximum number of queries that do not split a range before it is left as it is.
-const TRIES_MAX: usize = 48;
+const FRUITLESS_QUERIES_MAX: usize = 48;
 /// The maximum number of empty pages at the beginning of a query.
 const EMPTY_PAGES_MAX: usize = 16;
 /// The number of ranges for each parallel reader, so that one large range does not hold up the others.
@@ -132,7 +132,7 @@ pub(crate) async fn split(
         // Process the last span first, so that new spans do not shift the remaining spans.
         answers.sort_unstable_by_key(|(at, ..)| Reverse(*at));
         for (at, probe, found) in answers {
-            if let Some(following) = spans.get_mut(at).and_then(|span| span.learn(probe, found)) {
+            if let Some(following) = spans.get_mut(at).and_then(|span| span.record_probe(probe, found)) {
                 spans.insert(at + 1, following);
             }
         }
@@ -242,7 +242,7 @@ impl Probe {
 }
 
 #[derive(Debug)]
-enum Found {
+enum ProbeResult {
     Key(EntityKey),
     Nothing,
     /// The service returned only empty pages and did not reach the end of the range.
@@ -265,7 +265,7 @@ impl Span {
 
     /// Returns the next probe, or `None` if no probe is useful.
     fn next_probe(&mut self) -> Option<Probe> {
-        if self.tries >= TRIES_MAX {
+        if self.tries >= FRUITLESS_QUERIES_MAX {
             return None;
         }
         self.tries += 1;
@@ -293,23 +293,23 @@ impl Span {
     }
 
     /// Records a result. Returns the second half of the span if it is split.
-    fn learn(&mut self, probe: Probe, found: Found) -> Option<Self> {
+    fn record_probe(&mut self, probe: Probe, found: ProbeResult) -> Option<Self> {
         let low = units(&self.low);
         match (probe, found) {
-            (_, Found::Unknown) => self.is_final = true,
-            (Probe::Middle(key), Found::Key(first)) => {
+            (_, ProbeResult::Unknown) => self.is_final = true,
+            (Probe::Middle(key), ProbeResult::Key(first)) => {
                 let following = Self::new(self.axis.clone(), &first, self.high.take());
                 let shared = shared_units(&low, &units(&key));
                 (self.high, self.depth, self.tries, self.shared) = (Some(key), self.depth + 1, 0, (shared, None));
                 return Some(Self { depth: self.depth, ..following });
             }
-            (Probe::Middle(key), Found::Nothing) => self.high = Some(key),
-            (Probe::Second(_) | Probe::Shared(..), Found::Key(other)) => {
+            (Probe::Middle(key), ProbeResult::Nothing) => self.high = Some(key),
+            (Probe::Second(_) | Probe::Shared(..), ProbeResult::Key(other)) => {
                 let most = common_units(&low, &units(self.axis.key_of(&other)));
                 self.shared.1 = Some(self.shared.1.map_or(most, |known| known.min(most)));
             }
-            (Probe::Shared(count, key), Found::Nothing) => (self.shared.0, self.high) = (count, Some(key)),
-            (Probe::Second(_), Found::Nothing) => match self.axis {
+            (Probe::Shared(count, key), ProbeResult::Nothing) => (self.shared.0, self.high) = (count, Some(key)),
+            (Probe::Second(_), ProbeResult::Nothing) => match self.axis {
                 Axis::Partitions => {
                     let (partition, row) = (std::mem::take(&mut self.low), std::mem::take(&mut self.first_row));
                     (self.low, self.axis, self.high) = (row, Axis::RowsOf(partition), None);
@@ -350,20 +350,20 @@ fn keys_in(range: &EntityRange) -> Query {
     Query { filter: range.filter(None), select: vec![PARTITION_KEY.to_owned()] }
 }
 
-async fn first_key(table: &dyn PageReader, range: &EntityRange) -> anyhow::Result<Found> {
+async fn first_key(table: &dyn PageReader, range: &EntityRange) -> anyhow::Result<ProbeResult> {
     let query = keys_in(range);
     let mut next = None;
     for _ in 0..EMPTY_PAGES_MAX {
         let page = table.page(&query, next.as_ref(), 1).await?;
         if let Some(entity) = page.entities.into_iter().next() {
-            return Ok(Found::Key(entity.key));
+            return Ok(ProbeResult::Key(entity.key));
         }
         match page.next {
-            None => return Ok(Found::Nothing),
+            None => return Ok(ProbeResult::Nothing),
             following => next = following,
         }
     }
-    Ok(Found::Unknown)
+    Ok(ProbeResult::Unknown)
 }
 
 /// Sorts before every character of a key.

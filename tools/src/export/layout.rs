@@ -48,7 +48,7 @@ impl ExportTarget {
     }
 
     /// Returns the file whose existence means that the export is complete.
-    fn completion_mark(&self) -> Option<PathBuf> {
+    fn completion_marker(&self) -> Option<PathBuf> {
         match self {
             Self::Folder(folder) => Some(folder.join(MANIFEST_NAME)),
             Self::File(file) => Some(file.clone()),
@@ -59,7 +59,8 @@ impl ExportTarget {
     /// Creates the folder, and refuses to replace an export unless `overwrite` is set. An interrupted export is
     /// continued.
     pub(super) fn prepare(&self, overwrite: bool) -> anyhow::Result<()> {
-        if let Some(mark) = self.completion_mark().filter(|mark| mark.exists() && !overwrite && !self.state().exists())
+        if let Some(mark) =
+            self.completion_marker().filter(|mark| mark.exists() && !overwrite && !self.state().exists())
         {
             bail!("{} already exists: choose another --to, or replace it with --overwrite", mark.display());
         }

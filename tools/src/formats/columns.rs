@@ -144,12 +144,12 @@ impl CsvHeader {
         let mut positions = HashMap::new();
         for (at, (name, field)) in names.iter().zip(fields).enumerate() {
             if positions.insert(name.as_str(), at).is_some() {
-                return Err(LineError::at(field.column, format!("the column '{name}' occurs twice")));
+                return Err(LineError::at_column(field.column, format!("the column '{name}' occurs twice")));
             }
         }
         for key in [PARTITION_KEY, ROW_KEY] {
             if !positions.contains_key(key) {
-                return Err(LineError::at(
+                return Err(LineError::at_column(
                     1,
                     format!("there is no column '{key}': the first line must name the columns"),
                 ));
@@ -161,7 +161,7 @@ impl CsvHeader {
             TIMESTAMP => Ok(Column::Ignored),
             other if other.ends_with(TYPE) || other.starts_with("odata.") => Ok(Column::Ignored),
             other if check_property_name(other).is_err() => {
-                Err(LineError::at(field.column, format!("'{other}' is not a valid property name")))
+                Err(LineError::at_column(field.column, format!("'{other}' is not a valid property name")))
             }
             other => Ok(Column::Property {
                 type_at: positions.get(format!("{other}{TYPE}").as_str()).copied(),
@@ -189,7 +189,10 @@ impl CsvHeader {
         if fields.len() != self.columns.len() {
             let column = fields.get(self.columns.len()).or(fields.last()).map_or(1, |field| field.column);
             let (has, needs) = (fields.len(), self.columns.len());
-            return Err(LineError::at(column, format!("the record has {has} fields, but the header has {needs}")));
+            return Err(LineError::at_column(
+                column,
+                format!("the record has {has} fields, but the header has {needs}"),
+            ));
         }
         let (mut partition, mut row) = (None, None);
         let mut properties = RecordBuilder::default();
@@ -203,19 +206,19 @@ impl CsvHeader {
                     let edm_type = match declared {
                         Some(declared) => parse_type(&declared.text).ok_or_else(|| {
                             let reason = format!("'{}' is not a type such as Edm.Int32", declared.text);
-                            LineError::at(declared.column, reason)
+                            LineError::at_column(declared.column, reason)
                         })?,
                         // Without a type column, quotes distinguish an empty string from a missing property.
                         None if field.text.is_empty() && (type_at.is_some() || !field.is_quoted) => continue,
                         None => *edm_type,
                     };
                     push_value(&mut properties, name, edm_type, &field.text)
-                        .map_err(|reason| LineError::at(field.column, reason))?;
+                        .map_err(|reason| LineError::at_column(field.column, reason))?;
                 }
             }
         }
         let (Some(partition), Some(row)) = (partition, row) else {
-            return Err(LineError::at(1, "the keys are missing"));
+            return Err(LineError::at_column(1, "the keys are missing"));
         };
         let entity = PropertyBag::of_properties(EntityKey { partition, row }, properties);
         check(&entity)?;
@@ -229,7 +232,7 @@ fn key(name: &str, field: &Field<'_>) -> Result<KeyText, LineError> {
             KeyError::TooLong => format!("the {name} is longer than 512 characters"),
             KeyError::Slash | KeyError::ForbiddenCharacter => forbidden_character(name),
         };
-        LineError::at(field.column, reason)
+        LineError::at_column(field.column, reason)
     })
 }
 
@@ -305,7 +308,7 @@ mod tests {
                 "the PartitionKey contains a character that keys cannot have: / \\ # ? or a control character",
             ),
         ] {
-            assert_eq!(read(&header, record), Err(LineError::at(column, reason)), "{record}");
+            assert_eq!(read(&header, record), Err(LineError::at_column(column, reason)), "{record}");
         }
     }
 

@@ -36,8 +36,8 @@ pub(crate) fn write_field(out: &mut Vec<u8>, text: &[u8]) {
 
 /// Parses the fields of a record without its final line break.
 pub(crate) fn parse(record: &[u8]) -> Result<Vec<Field<'_>>, LineError> {
-    let text =
-        std::str::from_utf8(record).map_err(|error| LineError::at(error.valid_up_to() + 1, "this is not UTF-8"))?;
+    let text = std::str::from_utf8(record)
+        .map_err(|error| LineError::at_column(error.valid_up_to() + 1, "this is not UTF-8"))?;
     let mut fields = Vec::new();
     let mut at = 0;
     loop {
@@ -47,13 +47,16 @@ pub(crate) fn parse(record: &[u8]) -> Result<Vec<Field<'_>>, LineError> {
             None => {
                 let plain = rest.split(',').next().unwrap_or_default();
                 if let Some(quote) = plain.find('"') {
-                    return Err(LineError::at(at + quote + 1, "a quote inside a field that does not begin with one"));
+                    return Err(LineError::at_column(
+                        at + quote + 1,
+                        "a quote inside a field that does not begin with one",
+                    ));
                 }
                 (Cow::Borrowed(plain), plain.len())
             }
             Some(quoted) => {
                 let (content, length) = unquoted(quoted)
-                    .ok_or_else(|| LineError::at(column, "the quote that begins here is not closed"))?;
+                    .ok_or_else(|| LineError::at_column(column, "the quote that begins here is not closed"))?;
                 (content, length + 1)
             }
         };
@@ -62,7 +65,9 @@ pub(crate) fn parse(record: &[u8]) -> Result<Vec<Field<'_>>, LineError> {
         match text.as_bytes().get(at) {
             None => return Ok(fields),
             Some(b',') => at += 1,
-            Some(_) => return Err(LineError::at(at + 1, "a comma is missing after the closing quote of a field")),
+            Some(_) => {
+                return Err(LineError::at_column(at + 1, "a comma is missing after the closing quote of a field"));
+            }
         }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn write_line(out: &mut Vec<u8>, entity: &PropertyBag, with_timestamp
 pub(crate) fn read_line(line: &[u8]) -> Result<PropertyBag, LineError> {
     let StoredEntity { body, timestamp, etag } = read_stored_entity(line).map_err(|error| diagnose(line, &error))?;
     let (Some(partition), Some(row)) = (body.partition, body.row) else {
-        return Err(LineError::at(1, format!("{PARTITION_KEY} or {ROW_KEY} is missing")));
+        return Err(LineError::at_column(1, format!("{PARTITION_KEY} or {ROW_KEY} is missing")));
     };
     let entity = PropertyBag {
         key: EntityKey { partition, row },
@@ -50,15 +50,15 @@ pub(super) fn check(entity: &PropertyBag) -> Result<(), LineError> {
             MutationError::ValueTooLarge => "a value is larger than 64 KiB".to_owned(),
             _ => "the entity is larger than 1 MiB".to_owned(),
         };
-        LineError::at(1, reason)
+        LineError::at_column(1, reason)
     })
 }
 
 /// Returns the error for a record that is longer than any entity and spans the given number of lines.
 pub(crate) fn too_long(lines: u64) -> LineError {
     match lines {
-        1 => LineError::at(EXPORT_LINE_BYTES_MAX, "the line is longer than any entity"),
-        _ => LineError::at(
+        1 => LineError::at_column(EXPORT_LINE_BYTES_MAX, "the line is longer than any entity"),
+        _ => LineError::at_column(
             1,
             "a quote that begins in this record is not closed, or the record is longer than any entity",
         ),
@@ -74,15 +74,15 @@ pub(super) fn forbidden_character(name: &str) -> String {
 fn diagnose(line: &[u8], error: &BodyError) -> LineError {
     let text = match std::str::from_utf8(line) {
         Ok(text) => text,
-        Err(error) => return LineError::at(error.valid_up_to() + 1, "this is not UTF-8"),
+        Err(error) => return LineError::at_column(error.valid_up_to() + 1, "this is not UTF-8"),
     };
     let members: Map<String, Value> = match serde_json::from_str(text) {
         Ok(Value::Object(members)) => members,
-        Ok(_) => return LineError::at(1, "expected a JSON object"),
+        Ok(_) => return LineError::at_column(1, "expected a JSON object"),
         Err(error) => {
             let message = error.to_string();
             let reason = message.split(" at line ").next().unwrap_or_default();
-            return LineError::at(error.column(), format!("this is not JSON: {reason}"));
+            return LineError::at_column(error.column(), format!("this is not JSON: {reason}"));
         }
     };
     let column = |name: &str| text.find(&format!("\"{name}\"")).map_or(1, |at| at + 1);
@@ -90,24 +90,24 @@ fn diagnose(line: &[u8], error: &BodyError) -> LineError {
         BodyError::KeyMissing => {
             let is_missing = |name: &&str| members.get(*name).is_none_or(Value::is_null);
             let name = [PARTITION_KEY, ROW_KEY].into_iter().find(is_missing).unwrap_or(PARTITION_KEY);
-            LineError::at(1, format!("the {name} is missing"))
+            LineError::at_column(1, format!("the {name} is missing"))
         }
         BodyError::OutOfRange(name, _) if [PARTITION_KEY, ROW_KEY].contains(&name.as_str()) => {
-            LineError::at(column(name), forbidden_character(name))
+            LineError::at_column(column(name), forbidden_character(name))
         }
         BodyError::OutOfRange(name, _) => {
-            LineError::at(column(name), format!("the time of '{name}' is before the year 1601"))
+            LineError::at_column(column(name), format!("the time of '{name}' is before the year 1601"))
         }
-        BodyError::KeyTooLong => LineError::at(1, "a key is longer than 512 characters"),
+        BodyError::KeyTooLong => LineError::at_column(1, "a key is longer than 512 characters"),
         BodyError::PropertyNameTooLong | BodyError::PropertyNameInvalid => {
             let is_name = |name: &&String| !name.contains("odata.") && check_property_name(name).is_err();
             let name = members.keys().find(is_name).map_or("", String::as_str);
-            LineError::at(column(name), format!("'{name}' is not a valid property name"))
+            LineError::at_column(column(name), format!("'{name}' is not a valid property name"))
         }
-        BodyError::TooManyProperties => LineError::at(1, "there are more properties than an entity can have"),
+        BodyError::TooManyProperties => LineError::at_column(1, "there are more properties than an entity can have"),
         BodyError::KeyNotText => {
             let name = if members.get(PARTITION_KEY).is_some_and(Value::is_string) { ROW_KEY } else { PARTITION_KEY };
-            LineError::at(column(name), key_not_text(name, &members))
+            LineError::at_column(column(name), key_not_text(name, &members))
         }
         BodyError::Malformed => malformed(&members, column),
     }
@@ -141,14 +141,14 @@ fn malformed(members: &Map<String, Value>, column: impl Fn(&str) -> usize) -> Li
                 Some(declared) => format!("the value of '{name}' is not {declared}"),
                 None => format!("'{name}' has a value that no property can have"),
             };
-            return LineError::at(column(name), reason);
+            return LineError::at_column(column(name), reason);
         }
     }
     let timestamp = members.get(TIMESTAMP).filter(|value| !value.is_null());
     if timestamp.is_some_and(|value| value.as_str().is_none_or(|text| DateTime::parse(text).is_err())) {
-        return LineError::at(column(TIMESTAMP), "the Timestamp is not a time such as 2031-04-01T06:30:00Z");
+        return LineError::at_column(column(TIMESTAMP), "the Timestamp is not a time such as 2031-04-01T06:30:00Z");
     }
-    LineError::at(1, "a name occurs twice, or an annotation has an invalid value")
+    LineError::at_column(1, "a name occurs twice, or an annotation has an invalid value")
 }
 
 #[cfg(test)]
@@ -191,6 +191,6 @@ mod tests {
             assert_eq!(error.column, column, "{line}: {error:?}");
             assert!(error.reason.starts_with(reason), "{line}: {error:?}");
         }
-        assert_eq!(read_line(b"{\"a\":\"\xFF\"}").unwrap_err(), LineError::at(7, "this is not UTF-8"));
+        assert_eq!(read_line(b"{\"a\":\"\xFF\"}").unwrap_err(), LineError::at_column(7, "this is not UTF-8"));
     }
 }

@@ -9,7 +9,7 @@ pub(crate) struct LineError {
 }
 
 impl LineError {
-    pub(crate) fn at(column: usize, reason: impl Into<String>) -> Self {
+    pub(crate) fn at_column(column: usize, reason: impl Into<String>) -> Self {
         Self { column, reason: reason.into() }
     }
 }

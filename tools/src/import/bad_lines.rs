@@ -39,7 +39,7 @@ impl BadLines {
     }
 
     /// Allows no bad lines, for a command without an option that allows them.
-    pub(super) fn none(progress: Arc<Progress>) -> Self {
+    pub(super) fn without_bad_lines(progress: Arc<Progress>) -> Self {
         Self { count_max: None, count: Mutex::new(0), file: None, progress }
     }
 

@@ -13,7 +13,7 @@ mod state;
 mod write;
 
 pub use args::{IMPORT_EXAMPLES, ImportArgs};
-pub use seed::{Seeded, seed};
+pub use seed::{SeedSummary, seed};
 
 use crate::endpoints::{Endpoint, EndpointOption, choose_account, open_endpoint, read_location};
 use crate::formats::FileFormat;

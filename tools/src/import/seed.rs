@@ -26,7 +26,7 @@ const TRANSACTIONS_MAX: usize = 16;
 
 /// The result of loading a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seeded {
+pub struct SeedSummary {
     /// The number of tables.
     pub tables: u64,
     /// The number of entities.
@@ -43,7 +43,7 @@ pub async fn seed<E: Engine>(
     folder: &Path,
     account: &AccountName,
     is_kept: bool,
-) -> anyhow::Result<(E, Option<Seeded>)> {
+) -> anyhow::Result<(E, Option<SeedSummary>)> {
     if !engine.list_tables(account, "", 1).await?.is_empty() {
         return Ok((engine, None));
     }
@@ -60,7 +60,7 @@ pub async fn seed<E: Engine>(
     Ok((engine, Some(seeded)))
 }
 
-async fn load<E: Engine>(engine: E, folder: &Path, account: &AccountName) -> anyhow::Result<(E, Seeded)> {
+async fn load<E: Engine>(engine: E, folder: &Path, account: &AccountName) -> anyhow::Result<(E, SeedSummary)> {
     let files = ImportFiles::find("--seed", folder, &[], None)?.unchecked();
     let mode = ImportMode::Insert;
     let options = ImportOptions {
@@ -82,7 +82,7 @@ async fn load<E: Engine>(engine: E, folder: &Path, account: &AccountName) -> any
         guesses_types: false,
         is_only_table: false,
         with_policies: true,
-        bad_lines: BadLines::none(Arc::clone(&progress)),
+        bad_lines: BadLines::without_bad_lines(Arc::clone(&progress)),
         // There is no state file, because a server does not continue where an earlier server stopped.
         state: ImportState::open(None, options)?,
         progress: Arc::clone(&progress),
@@ -91,7 +91,7 @@ async fn load<E: Engine>(engine: E, folder: &Path, account: &AccountName) -> any
     Arc::new(import).run(&files.tables).await?;
     let EngineEndpoint(engine) = Arc::into_inner(endpoint).context("the import is still running")?;
     let (tables, entities) = progress.done();
-    Ok((engine, Seeded { tables, entities }))
+    Ok((engine, SeedSummary { tables, entities }))
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
         assert!(format!("{error:#}").contains("trees.jsonl:5001:"), "{error:#}");
         write("trees.jsonl", &lines);
         let (engine, seeded) = seed(engine(), folder.path(), &account, true).await.unwrap();
-        assert_eq!(seeded, Some(Seeded { tables: 1, entities: 5000 }), "the account was empty");
+        assert_eq!(seeded, Some(SeedSummary { tables: 1, entities: 5000 }), "the account was empty");
         write("trees.jsonl", "not read");
         let (_, again) = seed(engine, folder.path(), &account, true).await.unwrap();
         assert_eq!(again, None);

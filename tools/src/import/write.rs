@@ -185,7 +185,7 @@ impl FileImport {
                     "the entity with partition {partition:?} and row {row:?} already exists with different \
                      properties{advice}"
                 );
-                refused.push(BadLine { number, lines, error: LineError::at(1, reason), raw });
+                refused.push(BadLine { number, lines, error: LineError::at_column(1, reason), raw });
             }
         }
         Ok(refused)

@@ -52,12 +52,12 @@ fn to_standard_error(text: &str) {
 /// Writes text that consists of several lines, such as CSV: unchanged to a file or pipe, but with each line [`escaped`]
 /// on a terminal.
 #[derive(Debug)]
-pub(crate) struct LinesForPeople<W> {
+pub(crate) struct TerminalSafeWriter<W> {
     pub(crate) out: W,
     pub(crate) is_terminal: bool,
 }
 
-impl<W: Write> Write for LinesForPeople<W> {
+impl<W: Write> Write for TerminalSafeWriter<W> {
     /// Writes the whole text, which must not end inside a character.
     fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
         if !self.is_terminal {
@@ -113,7 +113,7 @@ mod tests {
     fn lines_control_no_terminal_and_are_exact_elsewhere() {
         let text = "A,B\r\n\u{1b}[2J,\"\u{9b}x\ny\rz\"\r\n";
         for (is_terminal, expected) in [(true, "A,B\n\\u{1b}[2J,\"\\u{9b}x\ny\\rz\"\n"), (false, text)] {
-            let mut lines = LinesForPeople { out: Vec::new(), is_terminal };
+            let mut lines = TerminalSafeWriter { out: Vec::new(), is_terminal };
             lines.write_all(text.as_bytes()).unwrap();
             assert_eq!(String::from_utf8(lines.out).unwrap(), expected);
         }

@@ -4,7 +4,7 @@ use super::repository::{Place, files};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use test_support::command::Ran;
+use test_support::command::CommandResult;
 use test_support::content::{fill, fill_with_everything};
 
 const FLIPS: u64 = 40;
@@ -51,7 +51,7 @@ fn a_flipped_bit_in_a_repository_is_found_and_not_restored() {
     assert_eq!((place.verify().code, fs::read(chunk).unwrap()), (Some(0), good));
 }
 
-fn check(place: &Place, arguments: &[&str]) -> (Option<i32>, Value, Ran) {
+fn check(place: &Place, arguments: &[&str]) -> (Option<i32>, Value, CommandResult) {
     let ran = place.folder.run("check", &[&["--quiet", "--json"], arguments].concat(), &[]);
     (ran.code, serde_json::from_str(&ran.stdout).unwrap_or_default(), ran)
 }

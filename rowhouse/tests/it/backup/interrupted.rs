@@ -71,7 +71,7 @@ fn a_killed_server_damages_no_backup() {
         let child = place.folder.command("backup", &arguments, &[]).spawn().unwrap();
         thread::sleep(some_time(&mut random, usual));
         server.kill9();
-        let ran = test_support::command::ended(child);
+        let ran = test_support::command::wait_for_exit(child);
         // A backup that starts too late finds the folder unlocked, and opens it itself.
         match ran.code {
             Some(0) => made += 1,

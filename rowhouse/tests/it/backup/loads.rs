@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use test_support::bank::{Clerk, check_sums, open_bank};
-use test_support::command::Ran;
+use test_support::command::CommandResult;
 use test_support::content::create_table;
 use test_support::{Client, Random, TIMEOUT};
 
@@ -153,7 +153,7 @@ fn slow_and_malformed_clients_of_the_socket_are_bounded_and_delay_no_others() {
         stream.read_exact(&mut [0; 10]).unwrap();
     }
     let is_one_too_many =
-        |ran: &Ran| ran.code == Some(1) && ran.stderr.contains("maximum number of concurrent snapshots");
+        |ran: &CommandResult| ran.code == Some(1) && ran.stderr.contains("maximum number of concurrent snapshots");
     let began = Instant::now();
     let mut ran = place.try_back_up(&[]);
     // The server notices when it writes to them.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use test_support::Server;
-use test_support::command::{Folder, Ran};
+use test_support::command::{CommandResult, Folder};
 
 pub(crate) struct Place {
     pub(crate) folder: Folder,
@@ -31,12 +31,12 @@ impl Place {
         serde_json::from_str(&ran.stdout).unwrap()
     }
 
-    pub(crate) fn try_back_up(&self, more: &[&str]) -> Ran {
+    pub(crate) fn try_back_up(&self, more: &[&str]) -> CommandResult {
         let arguments = ["--data", &self.data, "--to", &self.repository, "--quiet", "--json"];
         self.folder.run("backup", &[&arguments, more].concat(), &[])
     }
 
-    pub(crate) fn try_restore(&self, name: &str, more: &[&str]) -> Ran {
+    pub(crate) fn try_restore(&self, name: &str, more: &[&str]) -> CommandResult {
         let data = self.folder.path(name);
         let arguments = ["--from", &self.repository, "--data", &data, "--quiet", "--json"];
         self.folder.run("restore", &[&arguments, more].concat(), &[])
@@ -49,7 +49,7 @@ impl Place {
         PROGRAM.start(&["--data", &self.folder.path(name)])
     }
 
-    pub(crate) fn verify(&self) -> Ran {
+    pub(crate) fn verify(&self) -> CommandResult {
         self.folder.run("backup", &["--verify", &self.repository], &[])
     }
 

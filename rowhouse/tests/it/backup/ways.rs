@@ -256,7 +256,7 @@ fn harmful_and_useless_commands_are_refused() {
     fill(&server, "Cars", 1, 10);
     place.back_up(&[]);
     drop(server);
-    let told = |ran: test_support::command::Ran, text: &str| {
+    let told = |ran: test_support::command::CommandResult, text: &str| {
         assert_eq!(ran.code, Some(1), "{ran:?}");
         assert!(ran.stderr.contains(text), "{ran:?}");
     };

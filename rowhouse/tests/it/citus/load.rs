@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use test_support::writers::{Tally, Writer, fault};
+use test_support::writers::{EntityWriter, Tally, fault};
 use test_support::{Client, Random, Server, eventually, statuses, transact};
 
 /// The number of writers. Each writer writes one partition. There are enough partitions for every worker to have some.
@@ -24,7 +24,7 @@ type ETags = BTreeMap<(String, String), String>;
 #[derive(Debug)]
 pub(super) struct Load {
     servers: Vec<Server>,
-    writers: Vec<Writer>,
+    writers: Vec<EntityWriter>,
     /// The entities that never change.
     still: ETags,
 }
@@ -49,7 +49,7 @@ impl Load {
         }
         let still = scan(&mut client).expect("no fault has been injected yet");
         assert_eq!(still.len(), STILL_PARTITIONS * STILL_ROWS);
-        let writers = (0..WRITERS).map(|number| Writer::new(number, random.number())).collect();
+        let writers = (0..WRITERS).map(|number| EntityWriter::new(number, random.number())).collect();
         Self { servers, writers, still }
     }
 
@@ -74,7 +74,7 @@ impl Load {
             scope.spawn(move || change_tables_through_faults(servers, is_over, tables));
             // The clients stop even if this fails.
             let _end = EndOnDrop(is_over);
-            watch.wait_for_everybody();
+            watch.wait_for_all_writers();
             harm(&watch);
         });
         watch.print();
@@ -136,7 +136,7 @@ impl Watch<'_> {
     }
 
     /// Waits until every writer has completed a few more writes, and every server has completed another scan.
-    pub(super) fn wait_for_everybody(&self) {
+    pub(super) fn wait_for_all_writers(&self) {
         let began = Instant::now();
         let (writes, scans) = (self.acknowledged(), self.scans());
         eventually("service for every writer", || {
@@ -151,7 +151,7 @@ impl Watch<'_> {
 
     /// Waits until some writers have completed many writes, as the writers of the remaining workers do, while the
     /// others complete none.
-    pub(super) fn wait_for_some(&self) {
+    pub(super) fn wait_for_some_writers(&self) {
         let before = self.acknowledged();
         let served = || self.acknowledged().into_iter().zip(&before).map(|(now, then)| now - then).collect::<Vec<_>>();
         eventually("service for some writers", || served().iter().any(|&writes| writes >= 50).then_some(()));

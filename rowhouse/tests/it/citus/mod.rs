@@ -32,10 +32,10 @@ fn nothing_is_lost_when_workers_are_killed_under_load_and_started_again() {
         for worker in [1, 2, 1] {
             cluster.kill(worker);
             // Entities on the other worker are served.
-            watch.wait_for_some();
+            watch.wait_for_some_writers();
             thread::sleep(Duration::from_millis(random.below(1500)));
             cluster.restart(worker);
-            watch.wait_for_everybody();
+            watch.wait_for_all_writers();
         }
     });
     load.stop();
@@ -48,10 +48,10 @@ fn nothing_is_lost_when_a_worker_is_cut_off_for_some_seconds() {
     let mut load = Load::new(&store, 3, &mut random);
     load.work_during(|watch| {
         let frozen = cluster.freeze(1);
-        watch.wait_for_some();
+        watch.wait_for_some_writers();
         thread::sleep(Duration::from_millis(4000 + random.below(2000)));
         drop(frozen);
-        watch.wait_for_everybody();
+        watch.wait_for_all_writers();
         assert_eq!(watch.late_changes(), 0);
     });
     load.stop();
@@ -74,7 +74,7 @@ fn entities_are_served_without_the_coordinator() {
     load.work_during(|watch| {
         let before = watch.faults();
         cluster.kill(0);
-        watch.wait_for_everybody();
+        watch.wait_for_all_writers();
         let server = start(&store);
         let mut client = server.client();
         let table = client.request("GET", "/Tables('still')", &[], b"");
@@ -83,14 +83,14 @@ fn entities_are_served_without_the_coordinator() {
         // The server does not know whether the node that handled the request has already executed it on the
         // coordinator.
         assert!(matches!(change_catalog(&mut client, "DELETE", "/Tables('still')"), 500 | 503));
-        watch.wait_for_everybody();
+        watch.wait_for_all_writers();
         assert_eq!(watch.faults(), before, "no operation on entities needs the coordinator");
         cluster.restart(0);
         eventually("the coordinator's return", || {
             (change_catalog(&mut client, "POST", "/Tables") == 201).then_some(())
         });
         assert_eq!(change_catalog(&mut client, "DELETE", "/Tables('later')"), 204);
-        watch.wait_for_everybody();
+        watch.wait_for_all_writers();
         assert_eq!(watch.late_changes(), 0);
         started = Some(server);
     });
@@ -115,11 +115,11 @@ fn shards_move_to_added_workers_under_load() {
     let mut third = 0;
     load.work_during(|watch| {
         third = cluster.add_worker(&database);
-        watch.wait_for_everybody();
+        watch.wait_for_all_writers();
         assert_eq!(shards(&cluster, &database, third), 0);
         cluster.sql(0, &database, "SELECT rebalance_table_shards(shard_transfer_mode => 'block_writes')");
         assert!(shards(&cluster, &database, third) > 5);
-        watch.wait_for_everybody();
+        watch.wait_for_all_writers();
         assert_eq!(watch.late_changes(), 0);
     });
     // Another server, whose store URL includes the new node.
@@ -129,12 +129,12 @@ fn shards_move_to_added_workers_under_load() {
         cluster.sql(0, &database, "SELECT citus_rebalance_start(shard_transfer_mode => 'force_logical')");
         cluster.sql(0, &database, "SELECT citus_rebalance_wait()");
         assert!(shards(&cluster, &database, fourth) > 5);
-        watch.wait_for_everybody();
+        watch.wait_for_all_writers();
         // A worker that is known to all servers gives up its shards.
         let drain = format!("SELECT citus_drain_node('127.0.0.1', {}, 'force_logical')", cluster.port(1));
         cluster.sql(0, &database, &drain);
         assert_eq!(shards(&cluster, &database, 1), 0);
-        watch.wait_for_everybody();
+        watch.wait_for_all_writers();
         assert_eq!(watch.late_changes(), 0);
     });
     load.stop();

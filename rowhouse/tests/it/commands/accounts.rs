@@ -3,9 +3,9 @@
 use crate::PROGRAM;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use test_support::command::{Folder, Ran};
+use test_support::command::{CommandResult, Folder};
 
-fn run(folder: &Folder, words: &[&str]) -> Ran {
+fn run(folder: &Folder, words: &[&str]) -> CommandResult {
     folder.run("accounts", words, &[])
 }
 

@@ -4,7 +4,7 @@ use crate::PROGRAM;
 use crate::black_box::process::Server;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use test_support::command::{Folder, Ran};
+use test_support::command::{CommandResult, Folder};
 
 /// Starts a server with a certificate, in memory.
 fn server(folder: &Folder, certificate: &str, key: &str) -> Server {
@@ -13,7 +13,7 @@ fn server(folder: &Folder, certificate: &str, key: &str) -> Server {
 }
 
 /// Sends a request to the server under a host name, with a file that contains trusted authorities.
-fn ask(folder: &Folder, server: &Server, host: &str, trusted: &str) -> Ran {
+fn ask(folder: &Folder, server: &Server, host: &str, trusted: &str) -> CommandResult {
     let port = server.address.port();
     let url = format!("https://{host}:{port}/devstoreaccount1");
     folder.run("table", &["list", "--endpoint", &url], &[("SSL_CERT_FILE", &folder.path(trusted))])

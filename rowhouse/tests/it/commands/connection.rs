@@ -1,19 +1,19 @@
 //! Tests of how the commands choose a service and a credential.
 
-use super::Bench;
+use super::CommandTest;
 use test_support::{ACCOUNT, KEY};
 
 #[test]
 fn every_way_to_name_a_service() {
-    let bench = Bench::new();
-    bench.prints(&["table", "create", "cars"]);
-    bench.prints(&["entity", "put", "cars", "p", "1"]);
-    let endpoint = bench.endpoint.as_str();
+    let test = CommandTest::new();
+    test.prints(&["table", "create", "cars"]);
+    test.prints(&["entity", "put", "cars", "p", "1"]);
+    let endpoint = test.endpoint.as_str();
     let string = format!("AccountName={ACCOUNT};AccountKey={KEY};TableEndpoint={endpoint}");
     let wrong = "AccountName=x;AccountKey=AAECAwQFBgcICQoLDA0ODw==;TableEndpoint=http://127.0.0.1:1/x";
-    std::fs::write(bench.folder.path("string"), format!("{string}\n")).unwrap();
-    std::fs::write(bench.folder.path("key"), format!("{KEY}\n")).unwrap();
-    let account = bench.folder.run("sas", &["account", "--permissions", "rl", "--expiry", "1h"], &[]);
+    std::fs::write(test.folder.path("string"), format!("{string}\n")).unwrap();
+    std::fs::write(test.folder.path("key"), format!("{KEY}\n")).unwrap();
+    let account = test.folder.run("sas", &["account", "--permissions", "rl", "--expiry", "1h"], &[]);
     let token = account.stdout.lines().find_map(|line| line.strip_prefix("token: ")).unwrap().to_owned();
     let with_token = format!("{endpoint}?{token}");
     for (arguments, environment) in [
@@ -27,24 +27,24 @@ fn every_way_to_name_a_service() {
         (&[], &[("AZURE_STORAGE_CONNECTION_STRING", string.as_str())]),
         (&[], &[("ROWHOUSE_ENDPOINT", endpoint)]),
     ] {
-        let ran = bench.folder.run("table", &[&["list"], arguments].concat(), environment);
+        let ran = test.folder.run("table", &[&["list"], arguments].concat(), environment);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "cars\n"), "{arguments:?} {environment:?}: {ran:?}");
     }
     // The URL of a signature for one table ends with the name of that table.
-    let table = bench.folder.run("sas", &["table", "cars", "--permissions", "r", "--expiry", "1h"], &[]);
+    let table = test.folder.run("sas", &["table", "cars", "--permissions", "r", "--expiry", "1h"], &[]);
     let url = table.stdout.lines().find_map(|line| line.strip_prefix("URL: ")).unwrap();
-    let url = url.replace("http://127.0.0.1:10002", &format!("http://{}", bench.server.address));
-    let ran = bench.folder.run("entity", &["count", "cars", "--endpoint", &url], &[]);
+    let url = url.replace("http://127.0.0.1:10002", &format!("http://{}", test.server.address));
+    let ran = test.folder.run("entity", &["count", "cars", "--endpoint", &url], &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "1\n"), "{ran:?}");
-    let ran = bench.folder.run("entity", &["delete", "cars", "p", "1", "--endpoint", &url], &[]);
+    let ran = test.folder.run("entity", &["delete", "cars", "p", "1", "--endpoint", &url], &[]);
     assert!(ran.code == Some(1) && ran.stderr.contains("the shared access signature or the address"), "{ran:?}");
     assert!(!ran.stderr.contains("sig="), "{ran:?}");
 }
 
 #[test]
 fn mistakes_are_explained_and_no_secret_is_shown() {
-    let bench = Bench::new();
-    let endpoint = bench.endpoint.as_str();
+    let test = CommandTest::new();
+    let endpoint = test.endpoint.as_str();
     let secret = "AAECAwQFBgcICQoLDA0ODw==";
     for (arguments, environment, told) in [
         (&["--endpoint", endpoint][..], &[("ROWHOUSE_KEY", secret)][..], "403 AuthenticationFailed"),
@@ -75,11 +75,11 @@ fn mistakes_are_explained_and_no_secret_is_shown() {
             "is a server running there? Start one with 'rowhouse serve'",
         ),
     ] {
-        let ran = bench.folder.run("table", &[&["list"], arguments].concat(), environment);
+        let ran = test.folder.run("table", &[&["list"], arguments].concat(), environment);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{arguments:?} {environment:?}: {ran:?}");
         assert!(ran.stderr.contains(told) && !ran.stderr.contains("AAEC"), "{arguments:?} {environment:?}: {ran:?}");
     }
     let told = "(the key or signature does not belong to this account or has expired, or the clock of this machine is wrong)\n";
-    let ran = bench.folder.run("table", &["list", "--endpoint", endpoint], &[("ROWHOUSE_KEY", secret)]);
+    let ran = test.folder.run("table", &["list", "--endpoint", endpoint], &[("ROWHOUSE_KEY", secret)]);
     assert!(ran.stderr.ends_with(told), "{ran:?}");
 }

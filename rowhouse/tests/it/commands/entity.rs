@@ -1,6 +1,6 @@
 //! Tests of `rowhouse entity`.
 
-use super::Bench;
+use super::CommandTest;
 use crate::PROGRAM;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -19,27 +19,27 @@ fn without_times(text: &str) -> String {
     text
 }
 
-fn with_cars() -> Bench {
-    let bench = Bench::new();
-    bench.prints(&["table", "create", "cars"]);
+fn with_cars() -> CommandTest {
+    let test = CommandTest::new();
+    test.prints(&["table", "create", "cars"]);
     for words in [
         &["kestrel", "0007", "Model=Kestrel, the old", "Doors:Int32=4", "Weight:Double=981.5", "Ready:Boolean=true"][..],
         &["kestrel", "0008", "Model=", "Serial:Int64=-9007199254740993", "Blob:Binary=AQID"],
         &["wren", "-1", "Built:DateTime=2023-11-05T06:30:00.1234567Z", "Tag:Guid=0b0c0d0e-1111-4222-8333-444455556666"],
     ] {
-        let etag = bench.prints(&[&["entity", "put", "cars"], words].concat());
+        let etag = test.prints(&[&["entity", "put", "cars"], words].concat());
         assert!(etag.starts_with("W/\"datetime'") && etag.ends_with("'\"\n"), "{etag}");
     }
-    bench
+    test
 }
 
 #[test]
 fn json_shows_characters_as_they_are() {
-    let bench = Bench::new();
-    bench.prints(&["table", "create", "cars"]);
-    bench.prints(&["entity", "put", "cars", "日本", "😀", "Name=é\u{1b}[2J\u{202e}"]);
+    let test = CommandTest::new();
+    test.prints(&["table", "create", "cars"]);
+    test.prints(&["entity", "put", "cars", "日本", "😀", "Name=é\u{1b}[2J\u{202e}"]);
     for output in ["json", "jsonl"] {
-        let shown = bench.prints(&["entity", "query", "cars", "--output", output]);
+        let shown = test.prints(&["entity", "query", "cars", "--output", output]);
         assert!(shown.contains(r#""PartitionKey":"日本","RowKey":"😀""#), "{shown}");
         assert!(shown.contains(r#""Name":"é\u001b[2J\u202e""#), "{shown}");
         let read: serde_json::Value = serde_json::from_str(&shown).unwrap();
@@ -49,8 +49,8 @@ fn json_shows_characters_as_they_are() {
 
 #[test]
 fn queries_in_every_form() {
-    let bench = with_cars();
-    let query = |words: &[&str]| without_times(&bench.prints(&[&["entity", "query", "cars"], words].concat()));
+    let test = with_cars();
+    let query = |words: &[&str]| without_times(&test.prints(&[&["entity", "query", "cars"], words].concat()));
     let head = |row: &str, partition: &str| {
         format!(
             "{{\"odata.etag\":E,\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\",\"Timestamp@odata.type\":\"Edm.DateTime\",\"Timestamp\":\"T\""
@@ -91,58 +91,58 @@ fn queries_in_every_form() {
 
 #[test]
 fn one_entity_in_every_form() {
-    let bench = with_cars();
-    let line = without_times(&bench.prints(&["entity", "get", "cars", "wren", "-1"]));
+    let test = with_cars();
+    let line = without_times(&test.prints(&["entity", "get", "cars", "wren", "-1"]));
     let expected = "{\"odata.etag\":E,\"PartitionKey\":\"wren\",\"RowKey\":\"-1\",\"Timestamp@odata.type\":\"Edm.DateTime\",\"Timestamp\":\"T\",\
         \"Built@odata.type\":\"Edm.DateTime\",\"Built\":\"T\",\"Tag@odata.type\":\"Edm.Guid\",\"Tag\":\"0b0c0d0e-1111-4222-8333-444455556666\"}\n";
     assert_eq!(line, expected);
-    let table = bench.prints(&["entity", "get", "cars", "kestrel", "0008", "--output", "table"]);
+    let table = test.prints(&["entity", "get", "cars", "kestrel", "0008", "--output", "table"]);
     let (fixed, rest) = table.split_at(table.find("Timestamp").unwrap());
     let expected = "PartitionKey            kestrel\nRowKey                  0008\nBlob          Binary    AQID\n\
         Model         String    \"\"\nSerial        Int64     -9007199254740993\n";
     assert_eq!(fixed, expected);
     assert!(rest.contains("\nETag                    W/\"datetime'"), "{rest}");
-    let csv = bench.prints(&["entity", "get", "cars", "wren", "-1", "--output", "csv", "--select", "Tag"]);
+    let csv = test.prints(&["entity", "get", "cars", "wren", "-1", "--output", "csv", "--select", "Tag"]);
     assert!(csv.starts_with("PartitionKey,RowKey,Timestamp,Tag,Tag@type\r\nwren,-1,20"), "{csv}");
     let missing = "rowhouse: ENDPOINT: reading an entity from the table 'cars' was refused: 404 ResourceNotFound: \
                    The specified resource does not exist.\n";
-    assert_eq!(bench.says(4, &["entity", "get", "cars", "wren", "2"]), missing);
+    assert_eq!(test.says(4, &["entity", "get", "cars", "wren", "2"]), missing);
 }
 
 #[test]
 fn writing_with_and_without_conditions() {
-    let bench = with_cars();
+    let test = with_cars();
     let doors = || {
         let line =
-            bench.prints(&["entity", "query", "cars", "--filter", "RowKey eq '0007'", "--select", "Doors,Weight"]);
+            test.prints(&["entity", "query", "cars", "--filter", "RowKey eq '0007'", "--select", "Doors,Weight"]);
         line.split("\"T\"").next().unwrap().split("Z\"").last().unwrap().trim().to_owned()
     };
     let put = ["entity", "put", "cars", "kestrel", "0007"];
-    let old = bench.prints(&[&put[..], &["Doors:Int32=5", "--merge"]].concat());
+    let old = test.prints(&[&put[..], &["Doors:Int32=5", "--merge"]].concat());
     assert_eq!(doors(), ",\"Doors\":5,\"Weight@odata.type\":\"Edm.Double\",\"Weight\":981.5}");
-    let new = bench.prints(&[&put[..], &["Doors:Int32=6"]].concat());
+    let new = test.prints(&[&put[..], &["Doors:Int32=6"]].concat());
     assert_eq!(doors(), ",\"Doors\":6}");
     let changed = "rowhouse: ENDPOINT: replacing an entity in the table 'cars' was refused: 412 UpdateConditionNotSatisfied: The update \
         condition specified in the request was not satisfied. (the entity has changed: read it again to get its new ETag)\n";
-    assert_eq!(bench.says(5, &[&put[..], &["Doors:Int32=7", "--if-match", old.trim()]].concat()), changed);
-    bench.prints(&[&put[..], &["Doors:Int32=7", "--replace", "--if-match", new.trim()]].concat());
-    bench.prints(&[&put[..], &["Weight:Double=1", "--merge", "--if-match", "*"]].concat());
+    assert_eq!(test.says(5, &[&put[..], &["Doors:Int32=7", "--if-match", old.trim()]].concat()), changed);
+    test.prints(&[&put[..], &["Doors:Int32=7", "--replace", "--if-match", new.trim()]].concat());
+    test.prints(&[&put[..], &["Weight:Double=1", "--merge", "--if-match", "*"]].concat());
     assert_eq!(doors(), ",\"Doors\":7,\"Weight@odata.type\":\"Edm.Double\",\"Weight\":1.0}");
     let exists = "rowhouse: ENDPOINT: inserting an entity into the table 'cars' was refused: 409 EntityAlreadyExists: The specified entity \
         already exists. (omit --insert to replace it, or use --merge to change it)\n";
-    assert_eq!(bench.says(5, &[&put[..], &["--insert"]].concat()), exists);
-    bench.says(4, &["entity", "put", "cars", "kestrel", "9", "A=1", "--if-match", "*"]);
-    bench.prints(&["entity", "put", "cars", "kestrel", "9", "--insert"]);
-    bench.says(5, &["entity", "delete", "cars", "kestrel", "9", "--if-match", old.trim()]);
-    assert_eq!(bench.prints(&["entity", "delete", "cars", "kestrel", "9"]), "");
-    bench.says(4, &["entity", "delete", "cars", "kestrel", "9"]);
-    assert_eq!(bench.prints(&["entity", "delete", "cars", "kestrel", "9", "--if-exists"]), "");
+    assert_eq!(test.says(5, &[&put[..], &["--insert"]].concat()), exists);
+    test.says(4, &["entity", "put", "cars", "kestrel", "9", "A=1", "--if-match", "*"]);
+    test.prints(&["entity", "put", "cars", "kestrel", "9", "--insert"]);
+    test.says(5, &["entity", "delete", "cars", "kestrel", "9", "--if-match", old.trim()]);
+    assert_eq!(test.prints(&["entity", "delete", "cars", "kestrel", "9"]), "");
+    test.says(4, &["entity", "delete", "cars", "kestrel", "9"]);
+    assert_eq!(test.prints(&["entity", "delete", "cars", "kestrel", "9", "--if-exists"]), "");
 }
 
 #[test]
 fn entities_as_json() {
-    let bench = with_cars();
-    let etags = bench.prints(&[
+    let test = with_cars();
+    let etags = test.prints(&[
         "entity",
         "put",
         "cars",
@@ -150,17 +150,17 @@ fn entities_as_json() {
         "[{\"PartitionKey\":\"a\",\"RowKey\":\"1\"},{\"PartitionKey\":\"a\",\"RowKey\":\"2\"}]",
     ]);
     assert_eq!(etags.lines().count(), 2);
-    bench.prints(&["entity", "put", "cars", "a", "3", "--json", "{\"N\":1}"]);
-    assert_eq!(bench.prints(&["entity", "count", "cars", "--filter", "PartitionKey eq 'a'"]), "3\n");
+    test.prints(&["entity", "put", "cars", "a", "3", "--json", "{\"N\":1}"]);
+    assert_eq!(test.prints(&["entity", "count", "cars", "--filter", "PartitionKey eq 'a'"]), "3\n");
     // An entity that was read is written back unchanged.
-    let line = bench.prints(&["entity", "get", "cars", "wren", "-1"]);
-    bench.prints(&["table", "create", "copies"]);
+    let line = test.prints(&["entity", "get", "cars", "wren", "-1"]);
+    test.prints(&["table", "create", "copies"]);
     let mut command = Command::new(PROGRAM.path());
-    command.env_clear().env("ROWHOUSE_ENDPOINT", &bench.endpoint).args(["entity", "put", "copies", "--json", "-"]);
+    command.env_clear().env("ROWHOUSE_ENDPOINT", &test.endpoint).args(["entity", "put", "copies", "--json", "-"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
     assert!(child.wait().unwrap().success());
-    let copy = bench.prints(&["entity", "get", "copies", "wren", "-1"]);
+    let copy = test.prints(&["entity", "get", "copies", "wren", "-1"]);
     assert_eq!(copy.split_once("\"Built").unwrap().1, line.split_once("\"Built").unwrap().1);
     for (words, told) in [
         (&["--json", "{\"PartitionKey\":\"a\"}"][..], "rowhouse: --json, column 1: the RowKey is missing\n"),
@@ -176,35 +176,35 @@ fn entities_as_json() {
         ),
         (&[], "rowhouse: no entity given: pass PARTITION ROW NAME=VALUE…, or --json\n"),
     ] {
-        assert_eq!(bench.says(1, &[&["entity", "put", "cars"], words].concat()), told);
+        assert_eq!(test.says(1, &[&["entity", "put", "cars"], words].concat()), told);
     }
 }
 
 #[test]
 fn all_pages_are_read_and_counted() {
-    let bench = Bench::new();
+    let test = CommandTest::new();
     let lines = (0..2500).map(|row| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row:04}\",\"N\":{row}}}\n"));
     let lines = lines.collect::<Vec<_>>().concat();
-    std::fs::write(bench.folder.path("many.jsonl"), lines).unwrap();
-    bench.prints(&["import", "--from", "many.jsonl", "--to", &bench.endpoint]);
-    assert_eq!(bench.prints(&["entity", "count", "many"]), "2500\n");
-    assert_eq!(bench.prints(&["entity", "count", "many", "--filter", "N ge 2000"]), "500\n");
+    std::fs::write(test.folder.path("many.jsonl"), lines).unwrap();
+    test.prints(&["import", "--from", "many.jsonl", "--to", &test.endpoint]);
+    assert_eq!(test.prints(&["entity", "count", "many"]), "2500\n");
+    assert_eq!(test.prints(&["entity", "count", "many", "--filter", "N ge 2000"]), "500\n");
     for parallel in ["1", "64"] {
-        assert_eq!(bench.prints(&["entity", "count", "many", "--parallel", parallel]), "2500\n");
+        assert_eq!(test.prints(&["entity", "count", "many", "--parallel", parallel]), "2500\n");
         let odd = ["entity", "count", "many", "--filter", "N ge 2000 and RowKey lt '2200'", "--parallel", parallel];
-        assert_eq!(bench.prints(&odd), "200\n");
+        assert_eq!(test.prints(&odd), "200\n");
     }
-    assert!(bench.says(2, &["entity", "count", "many", "--parallel", "65"]).contains("65 is not in 1..=64"));
-    assert!(bench.says(4, &["entity", "count", "none"]).contains("404 TableNotFound"));
-    let rows = |words: &[&str]| bench.prints(&[&["entity", "query", "many"], words].concat()).lines().count();
+    assert!(test.says(2, &["entity", "count", "many", "--parallel", "65"]).contains("65 is not in 1..=64"));
+    assert!(test.says(4, &["entity", "count", "none"]).contains("404 TableNotFound"));
+    let rows = |words: &[&str]| test.prints(&[&["entity", "query", "many"], words].concat()).lines().count();
     assert_eq!((rows(&[]), rows(&["--top", "1500"])), (2500, 1500));
     // The columns are named once, although there are three pages.
     assert_eq!(rows(&["--output", "table"]), 2 + 2500 + 1);
     let told = "rowhouse: ENDPOINT: querying the table 'many' was refused: 400 InvalidInput: Syntax error at position 4 in 'N gt'.\n";
-    assert_eq!(bench.says(1, &["entity", "count", "many", "--filter", "N gt"]), told);
+    assert_eq!(test.says(1, &["entity", "count", "many", "--filter", "N gt"]), told);
     // A reader that closes the pipe is not an error.
     let mut command = Command::new(PROGRAM.path());
-    command.env_clear().env("ROWHOUSE_ENDPOINT", &bench.endpoint).args(["entity", "query", "many"]);
+    command.env_clear().env("ROWHOUSE_ENDPOINT", &test.endpoint).args(["entity", "query", "many"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
@@ -213,15 +213,15 @@ fn all_pages_are_read_and_counted() {
 
 #[test]
 fn metrics_tables_are_read_and_not_written() {
-    let bench = Bench::with(&["--in-memory", "--analytics"]);
+    let test = CommandTest::with(&["--in-memory", "--analytics"]);
     let table = "$MetricsHourPrimaryTransactionsTable";
-    assert_eq!(bench.prints(&["entity", "count", table]), "0\n");
-    assert_eq!(bench.prints(&["entity", "query", table, "--output", "json"]), "[]\n");
+    assert_eq!(test.prints(&["entity", "count", table]), "0\n");
+    assert_eq!(test.prints(&["entity", "query", table, "--output", "json"]), "[]\n");
     let told = format!(
         "rowhouse: '{table}' is not a valid table name: use 3 to 63 letters and digits, beginning with a letter\n"
     );
-    assert_eq!(bench.says(1, &["entity", "put", table, "p", "r"]), told);
-    assert_eq!(bench.says(1, &["table", "delete", table]), told);
-    let told = bench.says(1, &["entity", "count", "$a/b"]);
+    assert_eq!(test.says(1, &["entity", "put", table, "p", "r"]), told);
+    assert_eq!(test.says(1, &["table", "delete", table]), told);
+    let told = test.says(1, &["entity", "count", "$a/b"]);
     assert!(told.starts_with("rowhouse: '$a/b' is not a valid table name"), "{told}");
 }

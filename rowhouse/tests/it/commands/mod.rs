@@ -9,16 +9,16 @@ mod table;
 
 use crate::PROGRAM;
 use test_support::Server;
-use test_support::command::{Folder, Ran};
+use test_support::command::{CommandResult, Folder};
 
 /// A server and a folder to run commands in.
-struct Bench {
+struct CommandTest {
     folder: Folder,
     server: Server,
     endpoint: String,
 }
 
-impl Bench {
+impl CommandTest {
     fn new() -> Self {
         Self::with(&["--in-memory"])
     }
@@ -30,7 +30,7 @@ impl Bench {
     }
 
     /// Runs a command, given as words. It must exit with the given code.
-    fn run(&self, code: i32, words: &[&str]) -> Ran {
+    fn run(&self, code: i32, words: &[&str]) -> CommandResult {
         let ran = self.folder.run(words[0], &words[1..], &[("ROWHOUSE_ENDPOINT", &self.endpoint)]);
         assert_eq!(ran.code, Some(code), "{words:?}: {ran:?}");
         ran

@@ -15,7 +15,7 @@ fn busy_services_and_broken_connections_do_no_harm() {
     fill(&from, "scattered", 100, 2);
     fill(&from, "deep", 2, 2000);
     let (source, target) = (Proxy::start(&from.address, 4), Proxy::start(&to.address, 8));
-    folder.copied(&["--from", &endpoint(&source.address), "--to", &endpoint(&target.address)]);
+    folder.copy_successfully(&["--from", &endpoint(&source.address), "--to", &endpoint(&target.address)]);
     assert_eq!(snapshot(&to), snapshot(&from));
     for counts in [&source.counts, &target.counts] {
         for counter in [&counts.busy, &counts.dropped_requests, &counts.dropped_answers] {
@@ -29,7 +29,7 @@ fn an_unreachable_service_is_reported() {
     let folder = PROGRAM.folder();
     // A port that was free a moment ago refuses connections.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let told = folder.refused(&["--from", &endpoint(&free), "--to", "to"]);
+    let told = folder.copy_error(&["--from", &endpoint(&free), "--to", "to"]);
     assert!(told.contains("listing the tables got no response after 10 attempts"), "{told}");
     assert!(folder.states("copy").is_empty());
 }

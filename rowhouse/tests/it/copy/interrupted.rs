@@ -4,7 +4,7 @@ use crate::PROGRAM;
 use std::os::unix::fs::MetadataExt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use test_support::command::{Folder, Ran, ended, endpoint, stopped};
+use test_support::command::{CommandResult, Folder, endpoint, interrupt_and_wait, wait_for_exit};
 use test_support::content::{fill, fill_with_everything, snapshot};
 use test_support::proxy::Proxy;
 use test_support::{KEY, Random, Server};
@@ -28,15 +28,15 @@ fn kill_in_the_middle(folder: &Folder, proxy: &Proxy, arguments: &[&str]) {
     let mut child = folder.start(arguments);
     proxy.wait_until_held();
     child.kill().unwrap();
-    ended(child);
-    proxy.go_on();
+    wait_for_exit(child);
+    proxy.release();
     assert!(folder.state("copy").is_some(), "its progress must be recorded");
 }
 
 /// Returns the duration of a complete copy.
 fn time_of(folder: &Folder, arguments: &[&str]) -> Duration {
     let began = Instant::now();
-    folder.copied(arguments);
+    folder.copy_successfully(arguments);
     began.elapsed()
 }
 
@@ -64,7 +64,7 @@ fn kill(folder: &Folder, arguments: &[&str], whole: Duration) -> String {
         }
         child.kill().unwrap();
         kills += 1;
-        let ran = ended(child);
+        let ran = wait_for_exit(child);
         resumed += u32::from(ran.stderr.contains("continuing an earlier copy"));
     }
     if kills == KILLS {
@@ -105,7 +105,7 @@ fn a_killed_copy_between_folders_is_resumed() {
     let source = Proxy::holding(&from.address, "&NextPartitionKey=", 1);
     let into_a_folder = ["--from", &endpoint(&source.address), "--to", "from"];
     kill_in_the_middle(&folder, &source, &into_a_folder);
-    let ran = folder.copied(&into_a_folder);
+    let ran = folder.copy_successfully(&into_a_folder);
     assert!(ran.stderr.contains("continuing an earlier copy"), "{ran:?}");
     let whole = time_of(&folder, &["--from", "from", "--to", "measured"]);
     println!("{}", kill(&folder, &["--from", "from", "--to", "to"], whole));
@@ -116,11 +116,11 @@ fn a_killed_copy_between_folders_is_resumed() {
 }
 
 /// Returns the result of a copy that is interrupted while it writes its second page.
-fn stopped_in_the_second_page(folder: &Folder, target: &Proxy, arguments: &[&str]) -> Ran {
+fn stopped_in_the_second_page(folder: &Folder, target: &Proxy, arguments: &[&str]) -> CommandResult {
     let child = folder.start(arguments);
     target.wait_until_held();
-    let ran = stopped(child);
-    target.go_on();
+    let ran = interrupt_and_wait(child);
+    target.release();
     ran
 }
 
@@ -145,9 +145,9 @@ fn ctrl_c_ends_in_order_and_says_how_to_resume() {
     assert!(text.contains(FIRST_PAGE) && !text.contains(&KEY[..4]), "{text}");
     // A different copy must not continue with this file.
     let state = state.to_str().unwrap();
-    let told = folder.refused(&["--from", &endpoint(&to.address), "--to", "elsewhere", "--state", state]);
+    let told = folder.copy_error(&["--from", &endpoint(&to.address), "--to", "elsewhere", "--state", state]);
     assert!(told.contains("belongs to a copy from"), "{told}");
-    let ran = folder.copied(&arguments);
+    let ran = folder.copy_successfully(&arguments);
     assert!(ran.stderr.contains("continuing an earlier copy"), "{ran:?}");
     assert_eq!(snapshot(&to), snapshot(&from));
 }
@@ -165,6 +165,6 @@ fn a_table_that_was_deleted_meanwhile_is_copied_again() {
     assert!(text.contains(FIRST_PAGE), "{text}");
     let deleted = to.client().request("DELETE", "/Tables('deep')", &[], b"");
     assert_eq!(deleted.status, 204);
-    folder.copied(&arguments);
+    folder.copy_successfully(&arguments);
     assert_eq!(snapshot(&to), snapshot(&from));
 }

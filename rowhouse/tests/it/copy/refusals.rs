@@ -15,11 +15,11 @@ fn a_target_with_entities_is_left_alone_without_an_option() {
     put(&mut to.client(), "cars", "p00000", "00003", &json!({ "Mine": true }));
     let before = snapshot(&to);
     let arguments = ["--from", &endpoint(&from.address), "--to", &endpoint(&to.address)];
-    let told = folder.refused(&arguments);
+    let told = folder.copy_error(&arguments);
     assert!(told.contains("'cars'") && told.contains("--overwrite") && told.contains("nothing was copied"), "{told}");
     assert_eq!(snapshot(&to), before);
     assert!(folder.states("copy").is_empty(), "there is nothing to resume");
-    let ran = folder.copied(&[&arguments[..], &["--overwrite"]].concat());
+    let ran = folder.copy_successfully(&[&arguments[..], &["--overwrite"]].concat());
     assert!(ran.stdout.contains("copied 2 tables, 20 entities"), "{ran:?}");
     // Entities that exist only in the target are kept and reported.
     put(&mut to.client(), "cars", "other", "1", &json!({}));
@@ -29,7 +29,7 @@ fn a_target_with_entities_is_left_alone_without_an_option() {
     // An empty table with the same name is not an obstacle.
     let empty = PROGRAM.start(&["--in-memory"]);
     test_support::content::create_table(&mut empty.client(), "cars");
-    folder.copied(&["--from", &endpoint(&from.address), "--to", &endpoint(&empty.address)]);
+    folder.copy_successfully(&["--from", &endpoint(&from.address), "--to", &endpoint(&empty.address)]);
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn mistakes_are_explained_and_change_nothing() {
         (&["--from", &service, "--to", "to", "--from-key-file", "nowhere"], "--from-key-file"),
         (&["--from", "redis://h/1", "--to", "to"], "'redis://'"),
     ] {
-        let said = folder.refused(arguments);
+        let said = folder.copy_error(arguments);
         assert!(said.contains(told), "{arguments:?}: {said}");
         assert!(folder.states("copy").is_empty(), "{arguments:?}");
     }
@@ -59,5 +59,5 @@ fn mistakes_are_explained_and_change_nothing() {
     assert!(ran.stderr.contains("AuthenticationFailed") && !ran.stderr.contains("AAECAw"), "{ran:?}");
     // The folder was locked before it was examined, and is undamaged.
     assert!(server.stop().0.success());
-    folder.copied(&["--from", "busy", "--to", "to"]);
+    folder.copy_successfully(&["--from", "busy", "--to", "to"]);
 }

@@ -18,22 +18,35 @@ fn everything_is_copied_through_folders_accounts_and_services() {
     assert_eq!(expected.entities(), 2 + 81 + 4 + 1200);
     let service = endpoint(&first.address);
     // One folder with two accounts: the first is copied under its own name.
-    folder.copied(&["--from", &service, "--to", "one"]);
-    folder.copied(&["--from", &service, "--to", "one", "--to-account", "orchard"]);
-    let ran = folder.copied(&["--from", "one", "--to", "two"]);
+    folder.copy_successfully(&["--from", &service, "--to", "one"]);
+    folder.copy_successfully(&["--from", &service, "--to", "one", "--to-account", "orchard"]);
+    let ran = folder.copy_successfully(&["--from", "one", "--to", "two"]);
     assert!(ran.stdout.contains("copied 12 tables, 2,574 entities"), "{ran:?}");
     let second = PROGRAM.start(&["--in-memory"]);
-    let told = folder.refused(&["--from", "two", "--to", &endpoint(&second.address)]);
+    let told = folder.copy_error(&["--from", "two", "--to", &endpoint(&second.address)]);
     assert!(told.contains("several accounts (devstoreaccount1, orchard)") && told.contains("--account"), "{told}");
-    folder.copied(&["--from", "two", "--to", &endpoint(&second.address), "--account", "orchard"]);
+    folder.copy_successfully(&["--from", "two", "--to", &endpoint(&second.address), "--account", "orchard"]);
     assert_eq!(snapshot(&second), expected);
     let third = PROGRAM.start(&["--in-memory"]);
-    folder.copied(&["--from", &endpoint(&second.address), "--to", &endpoint(&third.address), "--parallel", "3"]);
+    folder.copy_successfully(&[
+        "--from",
+        &endpoint(&second.address),
+        "--to",
+        &endpoint(&third.address),
+        "--parallel",
+        "3",
+    ]);
     assert_eq!(snapshot(&third), expected);
     // A server on the target folder serves the same data.
     let fourth = PROGRAM.start(&["--data", &folder.path("two")]);
     assert_eq!(snapshot(&fourth), expected);
-    folder.copied(&["--from", &endpoint(&fourth.address), "--to", &endpoint(&third.address), "--verify-only"]);
+    folder.copy_successfully(&[
+        "--from",
+        &endpoint(&fourth.address),
+        "--to",
+        &endpoint(&third.address),
+        "--verify-only",
+    ]);
 }
 
 #[test]
@@ -44,10 +57,10 @@ fn everything_is_copied_through_a_database() {
     let first = PROGRAM.start(&["--in-memory"]);
     fill_with_everything(&first);
     fill(&first, "many", 2, 300);
-    folder.copied(&["--from", &endpoint(&first.address), "--to", &database]);
-    let told = folder.refused(&["--from", &endpoint(&first.address), "--to", &database]);
+    folder.copy_successfully(&["--from", &endpoint(&first.address), "--to", &database]);
+    let told = folder.copy_error(&["--from", &endpoint(&first.address), "--to", &database]);
     assert!(told.contains("--overwrite"), "{told}");
-    folder.copied(&["--from", &database, "--to", "folder"]);
+    folder.copy_successfully(&["--from", &database, "--to", "folder"]);
     let second = PROGRAM.start(&["--data", &folder.path("folder")]);
     assert_eq!(snapshot(&second), snapshot(&first));
 }
@@ -63,11 +76,11 @@ fn selected_tables_without_properties() {
     set_properties(&mut to.client(), "https://to.example");
     let before = snapshot(&to);
     let (source, target) = (endpoint(&from.address), endpoint(&to.address));
-    let told = folder.refused(&["--from", &source, "--to", &target, "--tables", "cars,vans"]);
+    let told = folder.copy_error(&["--from", &source, "--to", &target, "--tables", "cars,vans"]);
     assert!(told.contains("no table 'vans'"), "{told}");
     assert_eq!(snapshot(&to), before, "nothing was copied");
     let some = ["--from", &source, "--to", &target, "--tables", "CARS,log*", "--skip-properties"];
-    let ran = folder.copied(&some);
+    let ran = folder.copy_successfully(&some);
     assert!(ran.stdout.contains("copied 3 tables, 9 entities"), "{ran:?}");
     assert_eq!(snapshot(&to).entities(), 9);
     let ran = folder.copy(&["--from", &source, "--to", &target, "--tables", "cars", "--verify-only"]);
@@ -82,9 +95,9 @@ fn differences_are_found_counted_and_listed() {
     fill(&from, "cars", 3, 100);
     fill_with_everything(&from);
     let (source, target) = (endpoint(&from.address), endpoint(&to.address));
-    folder.copied(&["--from", &source, "--to", &target]);
+    folder.copy_successfully(&["--from", &source, "--to", &target]);
     let verify = ["--from", &source, "--to", &target, "--verify-only"];
-    folder.copied(&verify);
+    folder.copy_successfully(&verify);
     let mut client = to.client();
     put(&mut client, "cars", "p00001", "00007", &json!({ "Number": 8, "Text": "1 7".repeat(8) }));
     put(&mut client, "cars", "p00001", "00008", &json!({ "Number": "8", "Text": "1 8".repeat(9) }));
@@ -132,7 +145,7 @@ fn a_shared_access_signature_is_enough_for_what_it_covers() {
     assert!(ran.stderr.contains("--skip-policies") && !ran.stderr.contains("sig="), "{ran:?}");
     fs::write(folder.path("token"), format!("{source}?{token}\n")).unwrap();
     let with_file = ["--from-key-file", "token", "--skip-policies"];
-    folder.copied(&[&arguments[..], &with_file].concat());
+    folder.copy_successfully(&[&arguments[..], &with_file].concat());
     // A token for one table cannot list tables, so the table has to be named.
     let made = folder.run("sas", &["table", "cars", "--permissions", "r", "--expiry", "1h"], &[]);
     let token = made.stdout.lines().find_map(|line| line.strip_prefix("token: ")).unwrap();
@@ -150,7 +163,7 @@ fn over_tls_and_by_connection_string() {
     fs::write(folder.path("key.pem"), made.signing_key.serialize_pem()).unwrap();
     let plain = PROGRAM.start(&["--in-memory"]);
     fill(&plain, "cars", 2, 150);
-    folder.copied(&["--from", &endpoint(&plain.address), "--to", "data"]);
+    folder.copy_successfully(&["--from", &endpoint(&plain.address), "--to", "data"]);
     let arguments = ["--listen", "127.0.0.1:0", "--data", "data", "--tls-cert", "cert.pem", "--tls-key", "key.pem"];
     let mut server = std::process::Command::new(PROGRAM.path())
         .env_clear()

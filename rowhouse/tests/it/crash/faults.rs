@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
-use test_support::writers::{Until, Writes};
+use test_support::writers::{Until, Writer};
 use test_support::{Random, Server, TIMEOUT, eventually};
 
 /// The size of a ballast entity, large enough that the writers fill a memtable every two seconds.
@@ -19,14 +19,14 @@ pub(crate) const ENOSPC: u32 = 28;
 const EIO: u32 = 5;
 
 /// A server whose disk can be made to fail.
-pub(crate) struct Bench {
+pub(crate) struct FaultyServer {
     place: tempfile::TempDir,
     injector: PathBuf,
     pub(crate) data: PathBuf,
     control: PathBuf,
 }
 
-impl Bench {
+impl FaultyServer {
     pub(crate) fn new() -> Self {
         let place = tempfile::tempdir().unwrap();
         let injector = compile("fault.c", place.path());
@@ -66,7 +66,7 @@ impl Bench {
         fs::rename(new, &self.control).unwrap();
     }
 
-    pub(crate) fn mend(&self) {
+    pub(crate) fn repair(&self) {
         fs::remove_file(&self.control).unwrap();
     }
 }
@@ -129,9 +129,9 @@ fn names_requests(log: &[String]) -> bool {
 #[test]
 fn acknowledged_writes_survive_a_disk_that_fails_for_a_while() {
     const ROUNDS: u64 = 40;
-    let bench = Bench::new();
+    let faulty_server = FaultyServer::new();
     let mut run = Run::new();
-    let mut server = bench.start();
+    let mut server = faulty_server.start();
     run.check(&server, 0);
     let (mut reads_during_faults, mut outages) = (0, 0);
     for round in 1..=ROUNDS {
@@ -142,7 +142,7 @@ fn acknowledged_writes_survive_a_disk_that_fails_for_a_while() {
         let (sender, acknowledgements) = channel();
         let Run { writers, transactions, catalog, .. } = &mut run;
         thread::scope(|scope| {
-            let (address, until) = (server.address.as_str(), Until::Told(&is_over));
+            let (address, until) = (server.address.as_str(), Until::Flag(&is_over));
             for writer in writers {
                 let sender = sender.clone();
                 scope.spawn(move || writer.write(address, &sender, until));
@@ -153,11 +153,11 @@ fn acknowledged_writes_survive_a_disk_that_fails_for_a_while() {
             scope.spawn(|| write_ballast(address, 20, &is_over));
             scope.spawn(|| read_on(address, &is_over, &answered));
             thread::sleep(before);
-            bench.fail(&kinds, error, None);
+            faulty_server.fail(&kinds, error, None);
             let read_before = answered.load(Ordering::SeqCst);
             thread::sleep(during);
             reads_during_faults += answered.load(Ordering::SeqCst) - read_before;
-            bench.mend();
+            faulty_server.repair();
             wait_for_service(&server);
             is_over.store(true, Ordering::SeqCst);
         });
@@ -175,7 +175,7 @@ fn acknowledged_writes_survive_a_disk_that_fails_for_a_while() {
             }
             _ => continue,
         }
-        server = bench.start();
+        server = faulty_server.start();
         run.check(&server, round);
     }
     println!("{outages} outages, {reads_during_faults} pages read during them");
@@ -188,8 +188,8 @@ fn acknowledged_writes_survive_a_disk_that_fails_for_a_while() {
 #[test]
 fn a_write_that_fails_in_part_is_cut_back_and_no_acknowledged_one_is() {
     const PARTS: [usize; 14] = [1, 2, 12, 13, 14, 33, 60, 90, 130, 200, 1000, 8192, 9000, 1_000_000];
-    let bench = Bench::new();
-    let mut server = bench.start();
+    let faulty_server = FaultyServer::new();
+    let mut server = faulty_server.start();
     assert_eq!(server.client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
     let path = |row: &str| format!("/crash(PartitionKey='p',RowKey='{row}')");
     let body = |bytes| format!(r#"{{"Text":"{}"}}"#, "x".repeat(bytes));
@@ -201,21 +201,21 @@ fn a_write_that_fails_in_part_is_cut_back_and_no_acknowledged_one_is() {
             let (good, failed) = (path(&format!("{rounds:03}-good")), path(&format!("{rounds:03}-failed")));
             let mut client = server.client();
             assert_eq!(client.request("PUT", &good, &[], body(bytes).as_bytes()).status, 204);
-            bench.fail_in_part(part);
+            faulty_server.fail_in_part(part);
             let answer = client.request("PUT", &failed, &[], body(bytes).as_bytes());
             assert_eq!(answer.status, 500, "{part} of {bytes}: {answer:?}");
             match rounds % 4 {
                 0 => {
                     drop((client, server.kill9()));
-                    bench.mend();
-                    server = bench.start();
+                    faulty_server.repair();
+                    server = faulty_server.start();
                 }
                 1 => {
-                    bench.mend();
+                    faulty_server.repair();
                     drop((client, server.stop()));
-                    server = bench.start();
+                    server = faulty_server.start();
                 }
-                _ => bench.mend(),
+                _ => faulty_server.repair(),
             }
             wait_for_service(&server);
             let mut client = server.client();
@@ -227,7 +227,7 @@ fn a_write_that_fails_in_part_is_cut_back_and_no_acknowledged_one_is() {
         }
     }
     drop(server.kill9());
-    let server = bench.start();
+    let server = faulty_server.start();
     let all = server.client().request("GET", "/crash()?$select=RowKey", &[], b"").json();
     let good = |entity: &&serde_json::Value| entity["RowKey"].as_str().unwrap().ends_with("good");
     assert_eq!(all["value"].as_array().unwrap().iter().filter(good).count(), rounds);
@@ -235,8 +235,8 @@ fn a_write_that_fails_in_part_is_cut_back_and_no_acknowledged_one_is() {
 
 #[test]
 fn a_full_disk_takes_deletions_and_recovers_by_itself() {
-    let bench = Bench::new();
-    let server = bench.start();
+    let faulty_server = FaultyServer::new();
+    let server = faulty_server.start();
     let mut client = server.client();
     for table in [&br#"{"TableName":"full"}"#[..], br#"{"TableName":"other"}"#] {
         assert_eq!(client.request("POST", "/Tables", &[], table).status, 201);
@@ -245,7 +245,7 @@ fn a_full_disk_takes_deletions_and_recovers_by_itself() {
     for row in 0..3 {
         assert_eq!(client.request("PUT", &path(row), &[], b"{}").status, 204);
     }
-    bench.fail("-", 0, Some(200 * 1024 * 1024));
+    faulty_server.fail("-", 0, Some(200 * 1024 * 1024));
     let began = Instant::now();
     let refused = loop {
         // Even if responses take long, a request that is sent after one second is refused.
@@ -265,7 +265,7 @@ fn a_full_disk_takes_deletions_and_recovers_by_itself() {
     }
     assert_eq!(client.request("DELETE", &path(2), &[("If-Match", "*")], b"").status, 204);
     assert_eq!(client.request("DELETE", "/Tables('other')", &[], b"").status, 204);
-    bench.mend();
+    faulty_server.repair();
     thread::sleep(Duration::from_millis(150));
     assert_eq!(client.request("PUT", &path(8), &[], b"{}").status, 204);
     let (status, log) = server.stop();
@@ -277,8 +277,8 @@ fn a_full_disk_takes_deletions_and_recovers_by_itself() {
 
 #[test]
 fn a_read_error_is_answered_and_reads_resume() {
-    let bench = Bench::new();
-    let server = bench.start();
+    let faulty_server = FaultyServer::new();
+    let server = faulty_server.start();
     let mut client = server.client();
     assert_eq!(client.request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
     let path = "/crash(PartitionKey='ballast',RowKey='3')";
@@ -286,26 +286,26 @@ fn a_read_error_is_answered_and_reads_resume() {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| write_ballast(&server.address, usize::MAX, &is_over));
-        wait_for_sorted_file(&bench.data);
+        wait_for_sorted_file(&faulty_server.data);
         is_over.store(true, Ordering::SeqCst);
     });
     // Recent writes may be cached; after a restart, nothing is cached.
     drop((client, server.kill9()));
-    let server = bench.start();
+    let server = faulty_server.start();
     let mut client = server.client();
     let good = client.request("GET", "/crash()?$select=RowKey", &[], b"");
     assert_eq!(good.status, 200);
     drop((client, server.stop()));
-    let server = bench.start();
+    let server = faulty_server.start();
     let mut client = server.client();
-    bench.fail("r", EIO, None);
+    faulty_server.fail("r", EIO, None);
     let answer = client.request("GET", "/crash()?$select=RowKey", &[], b"");
     assert_eq!(answer.status, 500, "{answer:?}");
     let one = client.request("GET", path, &[], b"");
     assert_eq!(one.status, 500, "{one:?}");
     // The log names the key.
     server.wait_for_log("ballast\\x003");
-    bench.mend();
+    faulty_server.repair();
     assert_eq!(client.request("GET", "/crash()?$select=RowKey", &[], b"").json()["value"], good.json()["value"]);
     assert_eq!(client.request("GET", path, &[], b"").status, 200);
     let (status, log) = server.stop();

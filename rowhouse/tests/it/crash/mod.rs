@@ -15,7 +15,7 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
-use test_support::writers::{Catalog, Transactions, Until, Writer, Writes};
+use test_support::writers::{Catalog, EntityWriter, Transactions, Until, Writer};
 use test_support::{Random, Server};
 
 const WRITERS: u64 = 8;
@@ -23,7 +23,7 @@ const SEED: &str = "ROWHOUSE_CRASH_SEED";
 
 /// The writers of a test, and its random numbers.
 struct Run {
-    writers: Vec<Writer>,
+    writers: Vec<EntityWriter>,
     transactions: Transactions,
     catalog: Catalog,
     random: Random,
@@ -33,7 +33,7 @@ struct Run {
 impl Run {
     fn new() -> Self {
         let mut random = Random::from_environment(SEED);
-        let writers = (0..WRITERS).map(|number| Writer::new(number, random.number())).collect();
+        let writers = (0..WRITERS).map(|number| EntityWriter::new(number, random.number())).collect();
         let (transactions, catalog) = (Transactions::new(random.number()), Catalog::new(random.number()));
         Self { writers, transactions, catalog, random, acknowledged: 0 }
     }
@@ -77,7 +77,7 @@ impl Run {
     }
 
     fn report(&self, rounds: u64) {
-        let entities: usize = self.writers.iter().map(Writer::entities).sum();
+        let entities: usize = self.writers.iter().map(EntityWriter::entities).sum();
         println!("{} acknowledged operations in {rounds} rounds, {entities} entities at the end", self.acknowledged);
     }
 }

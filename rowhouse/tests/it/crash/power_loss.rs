@@ -118,7 +118,7 @@ enum Node {
 
 /// An atomic change of the names in a folder: one may disappear, and one may appear.
 #[derive(Debug)]
-struct Naming {
+struct NameChange {
     gone: Option<PathBuf>,
     new: Option<(PathBuf, Node)>,
 }
@@ -133,7 +133,7 @@ struct Disk {
     /// The names that are certain to survive.
     certain: BTreeMap<PathBuf, Node>,
     /// The changes to names since their folder was last synced.
-    pending: BTreeMap<PathBuf, Vec<Naming>>,
+    pending: BTreeMap<PathBuf, Vec<NameChange>>,
 }
 
 impl Disk {
@@ -192,7 +192,7 @@ impl Disk {
             self.seen.insert(path.clone(), *node);
         }
         let folder = gone.as_ref().or(new.as_ref().map(|(path, _)| path)).unwrap().parent().unwrap().to_owned();
-        self.pending.entry(folder).or_default().push(Naming { gone, new });
+        self.pending.entry(folder).or_default().push(NameChange { gone, new });
     }
 
     fn change(&mut self, path: &Path, change: Change) {
@@ -213,7 +213,7 @@ impl Disk {
         }
     }
 
-    fn settle_name(&mut self, naming: Naming) {
+    fn settle_name(&mut self, naming: NameChange) {
         if let Some(gone) = naming.gone {
             self.certain.remove(&gone);
         }

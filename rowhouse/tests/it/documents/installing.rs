@@ -70,7 +70,7 @@ fn commands(text: &str) -> Vec<Vec<&str>> {
 }
 
 /// Returns true if a command requests something that exists only after a release.
-fn needs_a_release(words: &[&str]) -> bool {
+fn requires_release(words: &[&str]) -> bool {
     let begins = |beginning: &str| beginning.split(' ').zip(words).filter(|(a, b)| a == *b).count() >= 2;
     let names = |name: &str| words.iter().any(|word| word.split(['@', '=']).next() == Some(name));
     let is_of_cargo = (begins("cargo add") || begins("cargo install")) && !words.contains(&"--path");
@@ -103,7 +103,7 @@ fn commands_work_before_anything_is_published() {
         }
         for Paragraph { line, headline, text } in paragraphs(&document) {
             let is_note = [&headline, &text].iter().any(|text| text.replace('\n', " ").to_lowercase().contains(NOTE));
-            for words in commands(&text).iter().filter(|words| needs_a_release(words)) {
+            for words in commands(&text).iter().filter(|words| requires_release(words)) {
                 assert!(is_note, "{name}:{line}: note that this works {NOTE}: {}", words.join(" "));
                 notes += 1;
             }
@@ -122,7 +122,7 @@ fn what_needs_a_release_is_recognised() {
     let found = |text: &str| -> Vec<String> {
         let all = paragraphs(text);
         let text: String = all.iter().map(|one| one.text.as_str()).collect();
-        commands(&text).into_iter().filter(|words| needs_a_release(words)).map(|words| words.join(" ")).collect()
+        commands(&text).into_iter().filter(|words| requires_release(words)).map(|words| words.join(" ")).collect()
     };
     let refused = [
         "cargo add rowhouse-client",

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 /// Variables that the server reads but that do not correspond to an option.
-const FURTHER_VARIABLES: [&str; 11] = [
+const VARIABLES_WITHOUT_OPTION: [&str; 11] = [
     "ROWHOUSE_ACCOUNT_KEYS",
     "AZURITE_ACCOUNTS",
     "ROWHOUSE_FROM_KEY",
@@ -96,7 +96,7 @@ fn variables() -> BTreeSet<String> {
     let of_options = commands().into_iter().flat_map(|(_, command)| {
         command.get_arguments().filter_map(|arg| Some(arg.get_env()?.to_str()?.to_owned())).collect::<Vec<_>>()
     });
-    of_options.chain(FURTHER_VARIABLES.map(str::to_owned)).collect()
+    of_options.chain(VARIABLES_WITHOUT_OPTION.map(str::to_owned)).collect()
 }
 
 /// Parses the words of a command line after `rowhouse`, with variables, like the program. Returns `None` if it would

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 const PATH: &str = "docs/configuration.md";
 
-const BEGINNING: &str = "\
+const INTRODUCTION: &str = "\
 # Configuration
 
 <!-- Written by a test from the options of the program: UPDATE_DOCS=1 cargo test -p rowhouse-tables reference -->
@@ -26,7 +26,7 @@ is invalid, the server reports it and does not start.
 
 ";
 
-const FURTHER: &str = "
+const VARIABLES_SECTION: &str = "
 ## Variables without an option
 
 The following variables contain secrets, which must not be on a command line, or are set by other programs:
@@ -54,7 +54,7 @@ fn render() -> String {
     for arg in serve.get_arguments() {
         option(&mut text, arg, true);
     }
-    text.push_str(FURTHER);
+    text.push_str(VARIABLES_SECTION);
     text.push_str("\n## Other commands\n\n");
     text.push_str(
         "`rowhouse COMMAND --help` shows examples; `rowhouse man COMMAND` prints the manual page of a command.\n",
@@ -65,7 +65,7 @@ fn render() -> String {
             option(&mut text, arg, false);
         }
     }
-    format!("{BEGINNING}{}{text}", index(&text))
+    format!("{INTRODUCTION}{}{text}", index(&text))
 }
 
 /// Returns a table of links: one row for each section, with its options or commands.

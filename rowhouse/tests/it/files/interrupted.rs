@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use test_support::command::{Folder, Ran, ended, stopped};
+use test_support::command::{CommandResult, Folder, interrupt_and_wait, wait_for_exit};
 use test_support::content::{fill, fill_with_everything};
 use test_support::proxy::Proxy;
 use test_support::{Random, Server, TIMEOUT};
@@ -29,7 +29,7 @@ fn kill(folder: &Folder, subcommand: &str, arguments: &[&str], random: &mut Rand
             break;
         }
         child.kill().unwrap();
-        let ran = ended(child);
+        let ran = wait_for_exit(child);
         if ran.stderr.contains("already exists") {
             // The previous kill came after the run was complete.
             break;
@@ -102,8 +102,8 @@ fn a_half_written_line_is_cut() {
     let mut child = start(&folder, "export", &arguments);
     source.wait_until_held();
     child.kill().unwrap();
-    ended(child);
-    source.go_on();
+    wait_for_exit(child);
+    source.release();
     let part = folder.path("parted/deep.jsonl.part0");
     let mut file = std::fs::File::options().append(true).open(&part).unwrap();
     assert!(file.metadata().unwrap().len() > 0);
@@ -142,10 +142,10 @@ fn ctrl_c_ends_in_order_and_says_how_to_resume() {
 
 /// Returns the result of a command that is interrupted while a proxy holds its request, so that it cannot end without
 /// the signal.
-fn stopped_while_held(child: Child, proxy: &Proxy) -> Ran {
+fn stopped_while_held(child: Child, proxy: &Proxy) -> CommandResult {
     proxy.wait_until_held();
-    let ran = stopped(child);
-    proxy.go_on();
+    let ran = interrupt_and_wait(child);
+    proxy.release();
     ran
 }
 
@@ -204,8 +204,8 @@ fn a_table_that_was_done_and_then_deleted_is_imported_again() {
         assert!(began.elapsed() < TIMEOUT);
         sleep(Duration::from_millis(1));
     }
-    target.go_on();
-    let ran = ended(child);
+    target.release();
+    let ran = wait_for_exit(child);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(is_done(&folder, "done") && !is_done(&folder, "open"));
     let deleted = to.client().request("DELETE", "/Tables('done')", &[], b"");

@@ -12,10 +12,10 @@ mod signatures;
 
 use std::collections::BTreeMap;
 use test_support::Server;
-use test_support::command::{Folder, Ran};
+use test_support::command::{CommandResult, Folder};
 
 /// Runs a subcommand, which must succeed.
-fn done(folder: &Folder, subcommand: &str, arguments: &[&str]) -> Ran {
+fn done(folder: &Folder, subcommand: &str, arguments: &[&str]) -> CommandResult {
     let ran = folder.run(subcommand, arguments, &[]);
     assert_eq!(ran.code, Some(0), "{subcommand} {arguments:?}: {ran:?}");
     ran

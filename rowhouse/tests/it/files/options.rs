@@ -6,7 +6,7 @@ use serde_json::json;
 use std::fs::write;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
-use test_support::command::ended;
+use test_support::command::wait_for_exit;
 use test_support::content::{fill, put};
 
 #[test]
@@ -65,7 +65,7 @@ fn files_of_other_tools_and_pipes() {
         .args(["import", "--from", "-", "--to", "piped", "--table", "people"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
-    let ran = ended(child);
+    let ran = wait_for_exit(child);
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
     let ran = done(&folder, "export", &["--from", "piped", "--to", "-"]);
     assert_eq!(ran.stdout, lines);

@@ -3,7 +3,7 @@
 use super::attacker::Attacker;
 use super::scene::{BODY_MIB, Scene, memory_bytes_max, peak_bytes};
 use super::traffic::{
-    AT_ONE_TIME, Ongoing, reconnect_again_and_again, send_again_and_again, send_on_each, send_without_end,
+    CONCURRENT_CONNECTIONS, Ongoing, keep_reconnecting, send_on_each, send_repeatedly, send_without_end,
 };
 use crate::black_box::client::{self, Request};
 use crate::black_box::process::Folder;
@@ -37,21 +37,21 @@ fn insert_by_signature(attacker: &Attacker, framing: &str) -> Vec<u8> {
 pub(super) fn announce_bodies(attacker: &Attacker) -> Ongoing {
     let insert = insert_by_signature(attacker, &format!("Content-Length: {ANNOUNCED_BYTES}"));
     let streams = send_on_each(&attacker.address, BODIES, &[&insert[..], b"{"].concat());
-    send_again_and_again(streams, b" ".to_vec())
+    send_repeatedly(streams, b" ".to_vec())
 }
 
 /// Sends bodies of unknown length in chunks of one byte.
 pub(super) fn send_tiny_chunks(attacker: &Attacker) -> Ongoing {
     let insert = insert_by_signature(attacker, "Transfer-Encoding: chunked");
     let streams = send_on_each(&attacker.address, BODIES, &[&insert[..], b"1\r\n{\r\n"].concat());
-    send_again_and_again(streams, b"1\r\n \r\n".repeat(1000))
+    send_repeatedly(streams, b"1\r\n \r\n".repeat(1000))
 }
 
 /// Sends bodies without their last byte.
 pub(super) fn send_almost_complete_bodies(attacker: &Attacker) -> Vec<TcpStream> {
     let mut insert = insert_by_signature(attacker, &format!("Content-Length: {ANNOUNCED_BYTES}"));
     insert.resize(insert.len() + ANNOUNCED_BYTES - 1, b' ');
-    send_on_each(&attacker.address, AT_ONE_TIME, &insert)
+    send_on_each(&attacker.address, CONCURRENT_CONNECTIONS, &insert)
 }
 
 /// Sends heads that end with a header of the maximum length that the server reads.
@@ -63,7 +63,7 @@ pub(super) fn send_endless_heads(attacker: &Attacker) -> Vec<TcpStream> {
 
 /// Opens more connections than the server's maximum, and sends nothing on them.
 pub(super) fn open_connections(attacker: &Attacker) -> Ongoing {
-    reconnect_again_and_again(&attacker.address, 2 * CONNECTIONS_MAX, b"")
+    keep_reconnecting(&attacker.address, 2 * CONNECTIONS_MAX, b"")
 }
 
 /// Sends bodies despite their refusal for lack of a credential, on more connections than the server's maximum.
@@ -75,11 +75,11 @@ pub(super) fn send_refused_bodies(attacker: &Attacker) -> Ongoing {
 /// Sends endless requests without reading the responses.
 pub(super) fn pipeline(attacker: &Attacker) -> Ongoing {
     let requests = attacker.account.head("GET", "/Tables", &[]).repeat(200).into_bytes();
-    send_again_and_again(send_on_each(&attacker.address, AT_ONE_TIME, b""), requests)
+    send_repeatedly(send_on_each(&attacker.address, CONCURRENT_CONNECTIONS, b""), requests)
 }
 
 /// Opens connections that end before, during and after a request.
-pub(super) fn come_and_go(attacker: &Attacker) {
+pub(super) fn connect_and_disconnect(attacker: &Attacker) {
     let request = attacker.account.head("GET", "/Tables", &[]).into_bytes();
     for number in 0..3000 {
         let sent = &request[..request.len() * (number % 3) / 2];
@@ -134,20 +134,18 @@ fn connections_on_which_nothing_is_sent() {
 #[test]
 fn connections_that_are_idle_after_a_request() {
     let request = b"GET /hostile/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
-    with_few_connections()
-        .withstand(|attacker| reconnect_again_and_again(&attacker.address, 2 * CONNECTIONS_MAX, request));
+    with_few_connections().withstand(|attacker| keep_reconnecting(&attacker.address, 2 * CONNECTIONS_MAX, request));
 }
 
 #[test]
 fn connections_with_half_a_head() {
     let request = b"GET /hostile/Tables HTTP/1.1\r\nHost: ";
-    with_few_connections()
-        .withstand(|attacker| reconnect_again_and_again(&attacker.address, 2 * CONNECTIONS_MAX, request));
+    with_few_connections().withstand(|attacker| keep_reconnecting(&attacker.address, 2 * CONNECTIONS_MAX, request));
 }
 
 #[test]
 fn connections_that_come_and_go() {
-    Scene::start(&[]).withstand(come_and_go);
+    Scene::start(&[]).withstand(connect_and_disconnect);
 }
 
 #[test]
@@ -160,7 +158,7 @@ fn idle_connections_to_the_admin_listener() {
     let scene = Scene::start(&["--admin", "127.0.0.1:0"]);
     let admin = scene.admin();
     scene.withstand(|_| {
-        let idle = reconnect_again_and_again(&admin, ADMIN_CONNECTIONS, b"");
+        let idle = keep_reconnecting(&admin, ADMIN_CONNECTIONS, b"");
         for path in ["/livez", "/healthz", "/readyz", "/metrics"] {
             let mut client = Client::connect(&admin).unwrap();
             client.send(format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").as_bytes()).unwrap();
@@ -176,7 +174,7 @@ fn tls_handshakes_that_do_not_end() {
     let folder = Folder::new();
     let (server, trusted) = tls::start(&folder, &["--max-connections", &CONNECTIONS_MAX.to_string()]);
     // The beginning of the first message.
-    let held = reconnect_again_and_again(&server.address.to_string(), 2 * CONNECTIONS_MAX, &[22, 3, 1, 2, 0, 1]);
+    let held = keep_reconnecting(&server.address.to_string(), 2 * CONNECTIONS_MAX, &[22, 3, 1, 2, 0, 1]);
     for _ in 0..NEWCOMERS {
         let mut client = client::Client::tls(server.address, &trusted).unwrap();
         assert_eq!(client.send(Request::list_tables(&client::key(1))).status, 200);

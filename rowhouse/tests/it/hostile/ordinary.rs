@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, Scope, ScopedJoinHandle};
-use test_support::writers::{Transactions, Until, Writer, Writes};
+use test_support::writers::{EntityWriter, Transactions, Until, Writer};
 use test_support::{Client, Server, TIMEOUT};
 
 const WRITERS: u64 = 3;
@@ -14,7 +14,7 @@ const MESSAGE_CHARS_MAX: usize = 300;
 
 /// The knowledge of the clients, which outlives a server process.
 pub(super) struct Ordinary {
-    writers: Vec<Writer>,
+    writers: Vec<EntityWriter>,
     transactions: Transactions,
 }
 
@@ -33,7 +33,7 @@ struct WorkingClient<'scope> {
 impl Ordinary {
     pub(super) fn new(server: &Server) -> Self {
         assert_eq!(server.client().request("POST", "/Tables", &[], br#"{"TableName":"crash"}"#).status, 201);
-        let writers = (0..WRITERS).map(|number| Writer::new(number, number)).collect();
+        let writers = (0..WRITERS).map(|number| EntityWriter::new(number, number)).collect();
         Self { writers, transactions: Transactions::new(WRITERS) }
     }
 

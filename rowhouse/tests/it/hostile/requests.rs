@@ -2,12 +2,12 @@
 
 use super::attacker::{Attacker, longest_texts};
 use super::scene::Scene;
-use super::traffic::{AT_ONE_TIME, Ongoing, exchange_at_one_time, send_on_each};
+use super::traffic::{CONCURRENT_CONNECTIONS, Ongoing, exchange_concurrently, send_on_each};
 use std::thread;
 use test_support::Account;
 
 /// The name of a request, and its bytes.
-pub(super) type Named = (&'static str, Vec<u8>);
+pub(super) type NamedRequest = (&'static str, Vec<u8>);
 
 /// The maximum number of requests in flight of a server for few requests.
 const REQUESTS_MAX: usize = 8;
@@ -35,7 +35,7 @@ fn send(attacker: &Attacker, (method, path): (&str, &str), headers: &[(&str, &st
 }
 
 /// Returns queries with the deepest and longest filters, and some beyond the limits.
-pub(super) fn filters(attacker: &Attacker) -> Vec<Named> {
+pub(super) fn filters(attacker: &Attacker) -> Vec<NamedRequest> {
     let many = |part: &str, between: &str| vec![part; FILTER_BYTES / (part.len() + between.len())].join(between);
     let nested = |depth: usize| format!("{}A%20eq%201{}", "(".repeat(depth), ")".repeat(depth));
     [
@@ -54,7 +54,7 @@ pub(super) fn filters(attacker: &Attacker) -> Vec<Named> {
 }
 
 /// Returns requests with the longest headers and options.
-pub(super) fn strange_heads(attacker: &Attacker) -> Vec<Named> {
+pub(super) fn strange_heads(attacker: &Attacker) -> Vec<NamedRequest> {
     let long = |text: &str| text.repeat(HEAD_BYTES / text.len());
     let headers = [
         ("media ranges", "/tiny", "Accept", "application/json;q=0.5,"),
@@ -83,7 +83,7 @@ fn filled(bytes: usize, start: &str, part: &str, end: &str) -> Vec<u8> {
     [start, &part.repeat(count), end].concat().into_bytes()
 }
 
-fn json_bodies(attacker: &Attacker) -> Vec<Named> {
+fn json_bodies(attacker: &Attacker) -> Vec<NamedRequest> {
     const KEY: &str = "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"A\":";
     let escapes = longest_texts("\\u00e9");
     [
@@ -100,7 +100,7 @@ fn json_bodies(attacker: &Attacker) -> Vec<Named> {
 }
 
 /// Returns inserts in Atom, and XML documents of policies and properties.
-fn xml_bodies(attacker: &Attacker) -> Vec<Named> {
+fn xml_bodies(attacker: &Attacker) -> Vec<NamedRequest> {
     const ENTRY: &str = "<entry xmlns=\"http://www.w3.org/2005/Atom\">";
     const ATOM: [(&str, &str); 2] = [("Content-Type", "application/atom+xml"), ("x-ms-version", "2013-08-15")];
     let entries = [
@@ -121,7 +121,7 @@ fn xml_bodies(attacker: &Attacker) -> Vec<Named> {
 }
 
 /// Returns batches whose parts are malformed.
-fn batches(attacker: &Attacker) -> Vec<Named> {
+fn batches(attacker: &Attacker) -> Vec<NamedRequest> {
     const START: &str = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n";
     const PART: &str = "--c\r\nContent-Type: application/http\r\n\r\nGET / HTTP/1.1\r\n\r\n\r\n";
     const END: &str = "--c--\r\n--b--\r\n";
@@ -144,7 +144,7 @@ fn batches(attacker: &Attacker) -> Vec<Named> {
 }
 
 /// Returns requests with long paths and headers that have no credential or a wrong signature.
-pub(super) fn anonymous(attacker: &Attacker) -> Vec<Named> {
+pub(super) fn anonymous(attacker: &Attacker) -> Vec<NamedRequest> {
     const OTHER_KEY: &str = "b3RoZXIgb3RoZXIgb3RoZXIgb3RoZXI=";
     let path = format!("/{}", "t".repeat(60_000));
     let wrong = Account::new(&attacker.account.name, OTHER_KEY).head("GET", &path, &[]);
@@ -160,9 +160,9 @@ pub(super) fn anonymous(attacker: &Attacker) -> Vec<Named> {
 }
 
 /// Sends each request on several connections concurrently, and prints the results.
-pub(super) fn exchange_each(attacker: &Attacker, requests: Vec<Named>) {
+pub(super) fn exchange_each(attacker: &Attacker, requests: Vec<NamedRequest>) {
     for (name, request) in requests {
-        let (bytes, statuses) = exchange_at_one_time(&attacker.address, &vec![request; EACH]);
+        let (bytes, statuses) = exchange_concurrently(&attacker.address, &vec![request; EACH]);
         println!("{name}: {} KiB, {statuses:?}", bytes / 1024);
     }
 }
@@ -172,7 +172,7 @@ pub(super) fn write_large_entities(attacker: &Attacker) {
     const ENTITIES: usize = 40;
     let body = format!("{{{}}}", longest_texts("x"));
     thread::scope(|scope| {
-        for thread in 0..AT_ONE_TIME {
+        for thread in 0..CONCURRENT_CONNECTIONS {
             let (body, mut client) = (&body, attacker.client());
             scope.spawn(move || {
                 for number in 0..ENTITIES {
@@ -242,7 +242,7 @@ fn scans_that_find_nothing() {
     scene.withstand(|attacker| {
         let address = attacker.address.clone();
         let first = send_on_each(&address, SCANS, &query);
-        let next = Ongoing::start(move || _ = exchange_at_one_time(&address, &vec![query.clone(); SCANS]));
+        let next = Ongoing::start(move || _ = exchange_concurrently(&address, &vec![query.clone(); SCANS]));
         (first, next)
     });
 }

@@ -2,7 +2,7 @@
 
 use super::attacker::{Attacker, longest_texts};
 use super::scene::Scene;
-use super::traffic::{self, AT_ONE_TIME, Ongoing, exchange_at_one_time, send_on_each};
+use super::traffic::{self, CONCURRENT_CONNECTIONS, Ongoing, exchange_concurrently, send_on_each};
 use std::net::TcpStream;
 use std::thread;
 
@@ -27,11 +27,11 @@ fn queries(attacker: &Attacker, path: &str, hosts: &[&str]) -> Vec<Vec<u8>> {
             .map(|format| attacker.account.head("GET", path, &[&format[..], &[("Host", host)]].concat()).into_bytes())
     };
     let each: Vec<_> = hosts.iter().flat_map(|host| of_host(*host)).collect();
-    each.iter().cycle().take(AT_ONE_TIME).cloned().collect()
+    each.iter().cycle().take(CONCURRENT_CONNECTIONS).cloned().collect()
 }
 
 fn exchange(attacker: &Attacker, requests: &[Vec<u8>]) {
-    let (bytes, statuses) = exchange_at_one_time(&attacker.address, requests);
+    let (bytes, statuses) = exchange_concurrently(&attacker.address, requests);
     println!("{} KiB of responses: {statuses:?}", bytes / 1024);
 }
 
@@ -99,13 +99,13 @@ pub(super) fn read_absent_properties(attacker: &Attacker) {
 /// Like [`read_absent_properties`], with clients that do not read.
 pub(super) fn leave_pages_unread(attacker: &Attacker) -> Vec<TcpStream> {
     let query = attacker.account.head("GET", &select_of_absent_properties(), &FULL);
-    send_on_each(&attacker.address, 2 * AT_ONE_TIME, query.repeat(4).as_bytes())
+    send_on_each(&attacker.address, 2 * CONCURRENT_CONNECTIONS, query.repeat(4).as_bytes())
 }
 
 /// Like [`read_long_keys`], with clients that read one byte at a time.
 pub(super) fn read_byte_by_byte(attacker: &Attacker) -> Ongoing {
     let query = attacker.account.head("GET", "/keys", &ATOM);
-    traffic::read_byte_by_byte(send_on_each(&attacker.address, 2 * AT_ONE_TIME, query.repeat(4).as_bytes()))
+    traffic::read_byte_by_byte(send_on_each(&attacker.address, 2 * CONCURRENT_CONNECTIONS, query.repeat(4).as_bytes()))
 }
 
 /// Returns a batch of inserts whose response contains the entities.
@@ -127,14 +127,14 @@ fn echoing_batch(attacker: &Attacker, host: &str, partition: &str, operations: u
 pub(super) fn echo_a_long_host(attacker: &Attacker) {
     let host = "h".repeat(LONG_HOST_BYTES);
     let batch = |number| echoing_batch(attacker, &host, &format!("q{number}"), 100, "");
-    exchange(attacker, &(0..AT_ONE_TIME).map(batch).collect::<Vec<_>>());
+    exchange(attacker, &(0..CONCURRENT_CONNECTIONS).map(batch).collect::<Vec<_>>());
 }
 
 /// Sends batches whose characters take two bytes in the request and six in the response, which is not read.
 pub(super) fn leave_growing_batches_unread(attacker: &Attacker) -> Vec<TcpStream> {
     let properties = format!(",{}", longest_texts("\u{e9}"));
     let batch = |number| echoing_batch(attacker, "127.0.0.1", &format!("q{number}"), 4, &properties);
-    (0..AT_ONE_TIME).flat_map(|number| send_on_each(&attacker.address, 1, &batch(number))).collect()
+    (0..CONCURRENT_CONNECTIONS).flat_map(|number| send_on_each(&attacker.address, 1, &batch(number))).collect()
 }
 
 fn filled(fill: impl FnOnce(&Attacker)) -> Scene {

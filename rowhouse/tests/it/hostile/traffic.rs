@@ -10,7 +10,7 @@ use std::time::Duration;
 use test_support::TIMEOUT;
 
 /// The number of connections of an attack with large responses.
-pub(super) const AT_ONE_TIME: usize = 16;
+pub(super) const CONCURRENT_CONNECTIONS: usize = 16;
 /// The pause between two steps of an ongoing attack.
 const STEP: Duration = Duration::from_millis(5);
 
@@ -65,7 +65,7 @@ pub(super) fn send_on_each(address: &str, connections: usize, bytes: &[u8]) -> V
 
 /// Sends each request on a separate connection, all concurrently, and reads the responses to their end. Returns the
 /// total size of the responses, and the statuses; a connection that was closed without a response has none.
-pub(super) fn exchange_at_one_time(address: &str, requests: &[Vec<u8>]) -> (usize, BTreeSet<String>) {
+pub(super) fn exchange_concurrently(address: &str, requests: &[Vec<u8>]) -> (usize, BTreeSet<String>) {
     let exchange = |request: &[u8]| {
         let Some(mut stream) = connect(address) else { return (0, String::new()) };
         let line_end = request.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -99,7 +99,7 @@ pub(super) fn read_byte_by_byte(mut streams: Vec<TcpStream>) -> Ongoing {
 }
 
 /// Sends these bytes on each connection repeatedly, as far as the server accepts them, and reads nothing.
-pub(super) fn send_again_and_again(mut streams: Vec<TcpStream>, bytes: Vec<u8>) -> Ongoing {
+pub(super) fn send_repeatedly(mut streams: Vec<TcpStream>, bytes: Vec<u8>) -> Ongoing {
     set_nonblocking(&streams);
     Ongoing::start(move || {
         for stream in &mut streams {
@@ -110,7 +110,7 @@ pub(super) fn send_again_and_again(mut streams: Vec<TcpStream>, bytes: Vec<u8>) 
 
 /// Keeps a number of connections open after sending these bytes on each. Connections that the server closes are
 /// reopened.
-pub(super) fn reconnect_again_and_again(address: &str, connections: usize, bytes: &'static [u8]) -> Ongoing {
+pub(super) fn keep_reconnecting(address: &str, connections: usize, bytes: &'static [u8]) -> Ongoing {
     let address: SocketAddr = address.parse().unwrap();
     let open = move |streams: &mut Vec<TcpStream>| {
         while streams.len() < connections {

@@ -17,9 +17,9 @@ const CONDITIONS: &str =
 type Model = BTreeMap<(String, String), i32>;
 
 /// The filter of a query, as text and as a predicate.
-type Question = (&'static str, fn(&str, &str, i32) -> bool);
+type FilterCase = (&'static str, fn(&str, &str, i32) -> bool);
 
-fn questions() -> [Question; 8] {
+fn questions() -> [FilterCase; 8] {
     [
         ("", |_, _, _| true),
         ("Rank ge 5", |_, _, rank| rank >= 5),

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::Scope;
-use test_support::writers::{Catalog, Transactions, Until, Writer, Writes};
+use test_support::writers::{Catalog, EntityWriter, Transactions, Until, Writer};
 use test_support::{Account, Client, Random, Server};
 
 const WRITERS: u64 = 3;
@@ -14,14 +14,14 @@ pub(super) const PROBE: &str = "probe";
 /// The clients of an account, and their knowledge.
 pub(super) struct Load {
     account: Account,
-    writers: Vec<Writer>,
+    writers: Vec<EntityWriter>,
     transactions: Transactions,
     catalog: Catalog,
 }
 
 impl Load {
     pub(super) fn new(account: Account, random: &mut Random) -> Self {
-        let writers = (0..WRITERS).map(|number| Writer::new(number, random.number())).collect();
+        let writers = (0..WRITERS).map(|number| EntityWriter::new(number, random.number())).collect();
         let (transactions, catalog) = (Transactions::new(random.number()), Catalog::new(random.number()));
         Self { account, writers, transactions, catalog }
     }
@@ -42,7 +42,7 @@ impl Load {
     ) {
         let (sender, receiver) = channel();
         let Self { account, writers, transactions, catalog } = self;
-        let (account, until) = (&*account, Until::Told(is_over));
+        let (account, until) = (&*account, Until::Flag(is_over));
         for writer in writers {
             let sender = sender.clone();
             scope.spawn(move || writer.write_as(account, address, &sender, until));
@@ -80,7 +80,7 @@ impl Load {
     }
 
     fn entities(&self) -> usize {
-        self.writers.iter().map(Writer::entities).sum::<usize>() + self.transactions.entities()
+        self.writers.iter().map(EntityWriter::entities).sum::<usize>() + self.transactions.entities()
     }
 }
 

@@ -7,7 +7,7 @@ mod accounts;
 mod load;
 
 use crate::PROGRAM;
-use crate::crash::faults::{Bench, ENOSPC};
+use crate::crash::faults::{ENOSPC, FaultyServer};
 use crate::hostile::attacker::Attacker;
 use crate::hostile::scene::{BODY_MIB, CACHE_MIB, memory_bytes_max, peak_bytes};
 use crate::hostile::{attack, prepare};
@@ -30,14 +30,14 @@ const LITTLE_SPACE_BYTES: u64 = 200 * 1024 * 1024;
 
 /// The folder and the accounts of the server, and random numbers.
 struct Soak {
-    bench: Bench,
+    faulty_server: FaultyServer,
     accounts: Accounts,
     random: Random,
-    figures: Figures,
+    figures: EventCounts,
 }
 
 #[derive(Debug, Default)]
-struct Figures {
+struct EventCounts {
     kills: u64,
     stops: u64,
     full_disks: u64,
@@ -65,7 +65,7 @@ impl Soak {
         let [cache, body] = [CACHE_MIB, BODY_MIB].map(|mib| mib.to_string());
         let memory = ["--cache-mib", &cache, "--body-mib", &body];
         let rest = ["--max-connections", "400", "--shutdown-seconds", "2", "--accounts", &self.accounts.file()];
-        self.bench.start_with(&[memory.as_slice(), &rest].concat())
+        self.faulty_server.start_with(&[memory.as_slice(), &rest].concat())
     }
 
     fn attacker(&self, server: &Server) -> Attacker {
@@ -114,9 +114,9 @@ impl Soak {
             0 => {
                 let (kinds, free) =
                     if self.random.below(2) == 0 { ("wtc", None) } else { ("-", Some(LITTLE_SPACE_BYTES)) };
-                self.bench.fail(kinds, ENOSPC, free);
+                self.faulty_server.fail(kinds, ENOSPC, free);
                 self.pause();
-                self.bench.mend();
+                self.faulty_server.repair();
                 self.wait_for_service(server);
                 self.figures.full_disks += 1;
             }
@@ -159,7 +159,7 @@ fn nothing_is_lost_whatever_happens() {
     let mut random = Random::from_environment(SEED);
     let accounts = Accounts::new(&mut random);
     let mut loads: Vec<_> = accounts.load_accounts().map(|account| Load::new(account, &mut random)).collect();
-    let mut soak = Soak { bench: Bench::new(), accounts, random, figures: Figures::default() };
+    let mut soak = Soak { faulty_server: FaultyServer::new(), accounts, random, figures: EventCounts::default() };
     let mut server = soak.start();
     for load in &loads {
         load.create_table(&server);
@@ -179,7 +179,7 @@ fn nothing_is_lost_whatever_happens() {
     }
     let (status, log) = server.stop();
     assert!(status.success(), "{log:#?}");
-    let data = soak.bench.data.to_str().unwrap().to_owned();
+    let data = soak.faulty_server.data.to_str().unwrap().to_owned();
     let checked = PROGRAM.folder().run("check", &["--data", &data, "--quiet"], &[]);
     assert_eq!(checked.code, Some(0), "{checked:?}");
     println!("{round} rounds: {:?}", soak.figures);

@@ -137,7 +137,7 @@ impl Assignments {
 
     /// Makes the roles in an issuer's tokens valid in the given scopes. A token may use the names of built-in roles and
     /// the names that `values` maps to roles.
-    pub(crate) fn map_claim(
+    pub(crate) fn assign_token_roles(
         &mut self,
         issuer: usize,
         scopes: &[String],
@@ -297,7 +297,7 @@ mod tests {
         let roles = Roles::new(&BTreeMap::new()).unwrap();
         let values = BTreeMap::from([("tables.write".to_owned(), "contributor".to_owned())]);
         let mut assignments = Assignments::default();
-        assignments.map_claim(1, &["orchardacct/harvest".into()], &values, &roles).unwrap();
+        assignments.assign_token_roles(1, &["orchardacct/harvest".into()], &values, &roles).unwrap();
         let principal = |role: &str| Principal { roles: vec![role.into()], ..Principal::default() };
         let may = |issuer, role, needs, table| permits(&assignments, issuer, &principal(role), needs, Some(table));
         assert!(may(1, "tables.write", RequiredActions::UPSERT, "harvest"));
@@ -309,7 +309,7 @@ mod tests {
             !may(1, "owner", RequiredActions::READ_ENTITIES, "harvest"),
             "short names are valid only in the configuration"
         );
-        assert!(assignments.map_claim(1, &[], &values, &roles).is_err());
+        assert!(assignments.assign_token_roles(1, &[], &values, &roles).is_err());
     }
 
     #[test]

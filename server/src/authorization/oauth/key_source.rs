@@ -24,7 +24,7 @@ use tokio::sync::Mutex;
 use tracing::{info, warn};
 
 /// The minimum interval between fetches caused by requests with an unknown key (09 §6).
-const DEMAND_PAUSE: Duration = Duration::from_secs(60);
+const DEMAND_INTERVAL_MIN: Duration = Duration::from_secs(60);
 /// The maximum age of keys that cannot be refreshed (09 §6).
 const STALE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The interval between refreshes if the issuer specifies none, and the bounds of an interval that it specifies (09
@@ -161,7 +161,8 @@ impl KeySource {
         let source = Arc::clone(self);
         let refresh = tokio::spawn(async move {
             let mut last = source.fetch_lock.lock().await;
-            if source.current().generation != seen || last.is_some_and(|last| clock::elapsed_since(last) < DEMAND_PAUSE)
+            if source.current().generation != seen
+                || last.is_some_and(|last| clock::elapsed_since(last) < DEMAND_INTERVAL_MIN)
             {
                 return;
             }

@@ -63,7 +63,7 @@ pub(crate) struct OAuth {
     live_assignments: Arc<Live<Assignments>>,
     cache: TokenCache,
     /// As in [`OAuthConfig`].
-    takes_unverified_tokens: bool,
+    accepts_unverified_tokens: bool,
 }
 
 struct Issuer {
@@ -142,7 +142,7 @@ impl OAuth {
             assignments: config.assignments,
             live_assignments,
             cache: TokenCache::default(),
-            takes_unverified_tokens: config.takes_unverified_tokens,
+            accepts_unverified_tokens: config.accepts_unverified_tokens,
         })
     }
 
@@ -152,8 +152,8 @@ impl OAuth {
     }
 
     /// Returns true if tokens are accepted as in the emulator, whose errors clients then expect.
-    pub(crate) fn takes_unverified_tokens(&self) -> bool {
-        self.takes_unverified_tokens
+    pub(crate) fn accepts_unverified_tokens(&self) -> bool {
+        self.accepts_unverified_tokens
     }
 
     /// Returns true if tokens are accepted on connections without TLS.
@@ -168,7 +168,7 @@ impl OAuth {
         account: &str,
         now: SystemTime,
     ) -> Result<VerifiedToken, TokenError> {
-        if self.takes_unverified_tokens {
+        if self.accepts_unverified_tokens {
             let claims = unverified::claims_without_signature(token, account, now)?;
             return Ok(VerifiedToken { issuer: 0, claims: Arc::new(claims) });
         }
@@ -194,7 +194,7 @@ impl OAuth {
 
     fn roles_of(&self, issuer: usize, principal: &Principal, account: &AccountName) -> RoleScope {
         let mut scope = RoleScope::new(Arc::clone(&principal.description));
-        if self.takes_unverified_tokens {
+        if self.accepts_unverified_tokens {
             scope.allow(
                 None,
                 DataActions::CONTRIBUTOR.union(DataActions::READ_SERVICE).union(DataActions::WRITE_SERVICE),

@@ -89,7 +89,7 @@ pub struct OAuthConfig {
     /// The file with more assignments, and the assignments it contained.
     pub(crate) assignments_file: Option<(Files<1>, Assignments)>,
     /// Whether tokens are accepted as in the emulator, whoever signed them.
-    pub(crate) takes_unverified_tokens: bool,
+    pub(crate) accepts_unverified_tokens: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -150,7 +150,7 @@ impl OAuthConfig {
             if let Some(claim) = &issuer.role_claim {
                 let values = &claim.values;
                 assignments
-                    .map_claim(index, &claim.scopes, values, &roles)
+                    .assign_token_roles(index, &claim.scopes, values, &roles)
                     .with_context(|| format!("issuer '{}': role-claim", issuer.issuer))?;
             }
         }
@@ -162,7 +162,7 @@ impl OAuthConfig {
             roles,
             assignments,
             assignments_file,
-            takes_unverified_tokens: false,
+            accepts_unverified_tokens: false,
         })
     }
 
@@ -177,7 +177,7 @@ impl OAuthConfig {
             roles: Roles::default(),
             assignments: Assignments::default(),
             assignments_file: None,
-            takes_unverified_tokens: true,
+            accepts_unverified_tokens: true,
         }
     }
 }

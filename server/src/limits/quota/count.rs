@@ -14,7 +14,7 @@ use model::{AccountName, EntityView, KeyRange, TableName};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Engine, EntitySink, Fault, Intake, ReadError, Scan, TableKey, TablePages};
+use store::{Engine, EntitySink, Fault, ReadError, Scan, SinkDecision, TableKey, TablePages};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
@@ -39,8 +39,8 @@ impl CountRecord {
     }
 
     /// Returns true if it is time to count again.
-    pub(super) fn is_due(self, is_doubtful: bool, now: Instant) -> bool {
-        let (least, share) = if is_doubtful {
+    pub(super) fn is_due(self, needs_recount: bool, now: Instant) -> bool {
+        let (least, share) = if needs_recount {
             (Duration::ZERO, QUOTA_UNCERTAIN_INTERVAL_RATIO)
         } else {
             (Duration::from_secs(QUOTA_COUNT_SECONDS), QUOTA_COUNT_INTERVAL_RATIO)
@@ -54,7 +54,7 @@ pub(crate) async fn run<E: Engine>(engine: Arc<E>, accounts: Arc<Live<Accounts>>
     let mut accounts = accounts.watch();
     let mut counts = RunningCounts::new();
     loop {
-        let bounded = quotas.keep_bounded(&accounts.borrow_and_update());
+        let bounded = quotas.retain_limited(&accounts.borrow_and_update());
         counts.end_others(&bounded);
         // If no account is limited, there is nothing to do until the accounts change.
         while !bounded.is_empty() {
@@ -175,10 +175,10 @@ async fn content(engine: &impl Engine, account: &AccountName, name: TableName) -
 struct ContentSum(ContentSize);
 
 impl EntitySink for ContentSum {
-    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
         let bytes = entity_bytes(&entity.key.partition, &entity.key.row, entity.record.record_bytes());
         self.0.add(ContentSize { entities: 1, bytes });
-        Intake::Taken
+        SinkDecision::Accepted
     }
 }
 
@@ -203,7 +203,7 @@ mod tests {
         assert!(quotas.failed().is_empty());
         quotas.set_failed(&account, count);
         // The development account has no quota.
-        assert!(quotas.keep_bounded(&Accounts::development()).is_empty());
+        assert!(quotas.retain_limited(&Accounts::development()).is_empty());
         assert!(is_due(0), "forgotten");
     }
 
@@ -235,14 +235,15 @@ mod tests {
     #[test]
     fn counting_takes_a_small_share_of_the_time() {
         let at = Instant::now();
-        let due = |took, is_doubtful, later| {
-            CountRecord { at, took: Duration::from_millis(took) }.is_due(is_doubtful, at + Duration::from_millis(later))
+        let due = |took, needs_recount, later| {
+            CountRecord { at, took: Duration::from_millis(took) }
+                .is_due(needs_recount, at + Duration::from_millis(later))
         };
-        for (took, is_doubtful, not_yet, then) in
+        for (took, needs_recount, not_yet, then) in
             [(1, false, 59_999, 60_000), (2_000, false, 99_999, 100_000), (1, true, 3, 4), (2_000, true, 7_999, 8_000)]
         {
-            assert!(!due(took, is_doubtful, not_yet), "{took} {is_doubtful}");
-            assert!(due(took, is_doubtful, then), "{took} {is_doubtful}");
+            assert!(!due(took, needs_recount, not_yet), "{took} {needs_recount}");
+            assert!(due(took, needs_recount, then), "{took} {needs_recount}");
         }
     }
 }

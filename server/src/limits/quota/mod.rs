@@ -50,7 +50,7 @@ struct CountedUsage {
     number: u64,
     usage: AccountUsage,
     count: CountRecord,
-    is_doubtful: bool,
+    needs_recount: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -65,10 +65,10 @@ pub(crate) struct AccountQuota<'a> {
 /// because the client disconnected, it remains until the account is counted again.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct QuotaReservation<'a>(Option<Reserved<'a>>);
+pub(crate) struct QuotaReservation<'a>(Option<ReservedUsage<'a>>);
 
 #[derive(Debug)]
-struct Reserved<'a> {
+struct ReservedUsage<'a> {
     quotas: &'a Quotas,
     table: &'a TableKey,
     change: UsageChange,
@@ -94,7 +94,7 @@ impl Quotas {
     /// Returns the quota of an account, or `None` if it has no limit.
     pub(crate) fn account_quota(&self, accounts: &Accounts, account: &AccountName) -> Option<AccountQuota<'_>> {
         let quota = self.quota(accounts, account);
-        (!quota.is_none()).then_some(AccountQuota { quotas: self, quota })
+        (!quota.is_unlimited()).then_some(AccountQuota { quotas: self, quota })
     }
 
     fn counted(&self) -> MutexGuard<'_, HashMap<AccountName, CountedUsage>> {
@@ -122,13 +122,13 @@ impl Quotas {
         if self.failed().get(account).is_some_and(|failed| !failed.is_due(false, now)) {
             return false;
         }
-        self.counted().get(account).is_none_or(|counted| counted.count.is_due(counted.is_doubtful, now))
+        self.counted().get(account).is_none_or(|counted| counted.count.is_due(counted.needs_recount, now))
     }
 
     /// Stores a count. Returns true if it is the account's first.
     fn set(&self, account: &AccountName, usage: AccountUsage, count: CountRecord) -> bool {
         self.failed().remove(account);
-        let counted = CountedUsage { number: self.next(), usage, count, is_doubtful: false };
+        let counted = CountedUsage { number: self.next(), usage, count, needs_recount: false };
         self.counted().insert(account.clone(), counted).is_none()
     }
 
@@ -137,9 +137,9 @@ impl Quotas {
     }
 
     /// Returns the accounts whose entities or bytes are limited, and discards the usage of all others.
-    fn keep_bounded(&self, accounts: &Accounts) -> HashSet<AccountName> {
+    fn retain_limited(&self, accounts: &Accounts) -> HashSet<AccountName> {
         let names = accounts.all().map(|(account, _)| account);
-        let bounded: HashSet<_> = names.filter(|name| self.quota(accounts, name).is_of_content()).cloned().collect();
+        let bounded: HashSet<_> = names.filter(|name| self.quota(accounts, name).limits_content()).cloned().collect();
         self.failed().retain(|account, _| bounded.contains(account));
         self.counted().retain(|account, _| bounded.contains(account));
         self.creation().retain(|account, _| accounts.keys(account).is_some());
@@ -148,17 +148,22 @@ impl Quotas {
 
     /// Reserves what a transaction adds, or refuses the transaction. Nothing is refused before the first count of the
     /// account.
-    fn reserve<'a>(&'a self, quota: Quota, table: &'a TableKey, change: UsageChange) -> Result<Reserved<'a>, Failure> {
+    fn reserve<'a>(
+        &'a self,
+        quota: Quota,
+        table: &'a TableKey,
+        change: UsageChange,
+    ) -> Result<ReservedUsage<'a>, Failure> {
         let mut counted = self.counted();
-        let reserved = |from| Reserved { quotas: self, table, change, from };
-        let Some(CountedUsage { number, usage, is_doubtful, .. }) = counted.get_mut(&table.account) else {
+        let reserved = |from| ReservedUsage { quotas: self, table, change, from };
+        let Some(CountedUsage { number, usage, needs_recount, .. }) = counted.get_mut(&table.account) else {
             return Ok(reserved(None));
         };
         match usage.decide(quota, table.name.folded(), &change) {
             QuotaDecision::Allowed => {}
-            QuotaDecision::AllowedAndDoubtful => *is_doubtful = true,
+            QuotaDecision::AllowedButRecount => *needs_recount = true,
             QuotaDecision::Refused => {
-                *is_doubtful |= usage.may_be_less();
+                *needs_recount |= usage.may_overstate();
                 return Err(over_quota());
             }
         }
@@ -215,7 +220,7 @@ impl<'a> AccountQuota<'a> {
     where
         'a: 't,
     {
-        if !self.quota.is_of_content() {
+        if !self.quota.limits_content() {
             return Ok(None);
         }
         let reserved = self.quotas.reserve(self.quota, table, UsageChange::from_mutations(mutations))?;
@@ -232,8 +237,8 @@ impl QuotaReservation<'_> {
     pub(crate) fn settle<T>(mut self, result: &Result<T, CommitError>) {
         if let Some(reserved) = self.0.take() {
             reserved.settle(match result {
-                Ok(_) => TransactionOutcome::Happened,
-                Err(error) if error.is_without_effect() => TransactionOutcome::LeftNothing,
+                Ok(_) => TransactionOutcome::Committed,
+                Err(error) if error.is_without_effect() => TransactionOutcome::NoEffect,
                 Err(_) => TransactionOutcome::Unknown,
             });
         }
@@ -248,7 +253,7 @@ impl Drop for QuotaReservation<'_> {
     }
 }
 
-impl Reserved<'_> {
+impl ReservedUsage<'_> {
     fn settle(self, outcome: TransactionOutcome) {
         let Self { quotas, table, change, from } = self;
         if let Some(counted) = quotas.counted().get_mut(&table.account) {

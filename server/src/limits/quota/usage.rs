@@ -78,8 +78,8 @@ impl UsageChange {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TransactionOutcome {
-    Happened,
-    LeftNothing,
+    Committed,
+    NoEffect,
     /// The transaction may have been committed, or the account was counted in the meantime.
     Unknown,
 }
@@ -95,7 +95,7 @@ struct Usage {
 pub(super) enum QuotaDecision {
     Allowed,
     /// Allowed, but it is time to count again.
-    AllowedAndDoubtful,
+    AllowedButRecount,
     Refused,
 }
 
@@ -115,11 +115,11 @@ impl Usage {
         let mut most = known;
         most.add(self.possible);
         // If the limit has certainly been reached, no new count is needed.
-        let is_doubtful = |max: Option<u64>, known: u64, most: u64| max.is_some_and(|max| known < max && most >= max);
-        if is_doubtful(limit.entities, known.entities, most.entities)
-            || is_doubtful(limit.bytes, known.bytes, most.bytes)
+        let needs_recount = |max: Option<u64>, known: u64, most: u64| max.is_some_and(|max| known < max && most >= max);
+        if needs_recount(limit.entities, known.entities, most.entities)
+            || needs_recount(limit.bytes, known.bytes, most.bytes)
         {
-            return QuotaDecision::AllowedAndDoubtful;
+            return QuotaDecision::AllowedButRecount;
         }
         QuotaDecision::Allowed
     }
@@ -131,8 +131,8 @@ impl Usage {
 
     fn settle(&mut self, change: &UsageChange, outcome: TransactionOutcome) {
         match outcome {
-            TransactionOutcome::Happened => self.known.subtract(ContentSize { entities: change.deleted, bytes: 0 }),
-            TransactionOutcome::LeftNothing => {
+            TransactionOutcome::Committed => self.known.subtract(ContentSize { entities: change.deleted, bytes: 0 }),
+            TransactionOutcome::NoEffect => {
                 self.known.subtract(change.inserted);
                 self.possible.subtract(change.possible);
             }
@@ -148,7 +148,7 @@ pub(super) struct AccountUsage {
     tables: HashMap<Box<str>, Usage>,
     /// Whether the real usage may be less than the known usage, because something was deleted after the count or may
     /// not have been written.
-    may_be_less: bool,
+    may_overstate: bool,
 }
 
 impl AccountUsage {
@@ -177,13 +177,13 @@ impl AccountUsage {
         match (of_account, of_table) {
             (QuotaDecision::Refused, _) | (_, QuotaDecision::Refused) => QuotaDecision::Refused,
             (QuotaDecision::Allowed, QuotaDecision::Allowed) => QuotaDecision::Allowed,
-            _ => QuotaDecision::AllowedAndDoubtful,
+            _ => QuotaDecision::AllowedButRecount,
         }
     }
 
     /// Returns true if a new count may find less than the known usage.
-    pub(super) fn may_be_less(&self) -> bool {
-        self.may_be_less
+    pub(super) fn may_overstate(&self) -> bool {
+        self.may_overstate
     }
 
     pub(super) fn reserve(&mut self, table: &str, change: &UsageChange) {
@@ -206,8 +206,8 @@ impl AccountUsage {
                 self.tables.remove(table);
             }
         }
-        self.may_be_less |=
-            outcome == TransactionOutcome::Unknown || (outcome == TransactionOutcome::Happened && change.deleted > 0);
+        self.may_overstate |=
+            outcome == TransactionOutcome::Unknown || (outcome == TransactionOutcome::Committed && change.deleted > 0);
     }
 
     pub(super) fn forget(&mut self, table: &str) {
@@ -256,7 +256,7 @@ mod tests {
 
     fn happened(usage: &mut AccountUsage, table: &str, change: &UsageChange) {
         usage.reserve(table, change);
-        usage.settle(table, change, TransactionOutcome::Happened);
+        usage.settle(table, change, TransactionOutcome::Committed);
     }
 
     fn quota(account: ContentLimit, table: ContentLimit) -> Quota {
@@ -288,17 +288,17 @@ mod tests {
         let mut usage = AccountUsage::default();
         usage.reserve("one", &insert(&["1", "2"]));
         assert_eq!(usage.decide(three, "one", &insert(&["3", "4"])), QuotaDecision::Refused);
-        usage.settle("one", &insert(&["1", "2"]), TransactionOutcome::LeftNothing);
+        usage.settle("one", &insert(&["1", "2"]), TransactionOutcome::NoEffect);
         assert!(usage.tables.is_empty(), "a table that may not exist");
         assert_eq!(usage.decide(three, "one", &insert(&["3", "4"])), QuotaDecision::Allowed);
-        assert!(!usage.may_be_less());
+        assert!(!usage.may_overstate());
         usage.reserve("one", &insert(&["3", "4"]));
         usage.settle("one", &insert(&["3", "4"]), TransactionOutcome::Unknown);
         assert_eq!(usage.decide(three, "one", &insert(&["5", "6"])), QuotaDecision::Refused);
-        assert!(usage.may_be_less(), "a new count would show the usage");
+        assert!(usage.may_overstate(), "a new count would show the usage");
         usage.reserve("one", &upsert());
-        assert_eq!(usage.decide(three, "one", &upsert()), QuotaDecision::AllowedAndDoubtful);
-        usage.settle("one", &upsert(), TransactionOutcome::LeftNothing);
+        assert_eq!(usage.decide(three, "one", &upsert()), QuotaDecision::AllowedButRecount);
+        usage.settle("one", &upsert(), TransactionOutcome::NoEffect);
         assert_eq!(usage.decide(three, "one", &upsert()), QuotaDecision::Allowed);
     }
 
@@ -316,8 +316,8 @@ mod tests {
         // Only a new count shows how much was freed.
         happened(&mut usage, "one", &delete());
         assert_eq!(usage.decide(bytes, "one", &upsert()), QuotaDecision::Refused);
-        assert!(usage.may_be_less());
-        assert!(!AccountUsage::counted(Vec::new()).may_be_less());
+        assert!(usage.may_overstate());
+        assert!(!AccountUsage::counted(Vec::new()).may_overstate());
     }
 
     #[test]
@@ -325,12 +325,12 @@ mod tests {
         let three = quota(ContentLimit { entities: Some(3), bytes: None }, NONE);
         let mut usage = AccountUsage::default();
         for expected in
-            [QuotaDecision::Allowed, QuotaDecision::Allowed, QuotaDecision::Allowed, QuotaDecision::AllowedAndDoubtful]
+            [QuotaDecision::Allowed, QuotaDecision::Allowed, QuotaDecision::Allowed, QuotaDecision::AllowedButRecount]
         {
             assert_eq!(usage.decide(three, "one", &upsert()), expected);
             happened(&mut usage, "one", &upsert());
         }
-        assert_eq!(usage.decide(three, "one", &insert(&["1"])), QuotaDecision::AllowedAndDoubtful);
+        assert_eq!(usage.decide(three, "one", &insert(&["1"])), QuotaDecision::AllowedButRecount);
     }
 
     #[test]

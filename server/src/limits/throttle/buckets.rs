@@ -56,7 +56,7 @@ impl Buckets {
     }
 
     /// Puts back into the bucket what was just taken from it.
-    pub(super) fn give_back(&self, owner: u64, entities: u64) {
+    pub(super) fn refund(&self, owner: u64, entities: u64) {
         let cost = entities.saturating_mul(self.entity_nanos);
         if let Some(full_at) = self.shard(owner).full_at.get_mut(&owner) {
             *full_at = full_at.saturating_sub(cost);
@@ -138,7 +138,7 @@ mod tests {
             assert!(!buckets.take(1, 2, 0));
         }
         assert!(buckets.take(1, 1, 0));
-        buckets.give_back(1, 1);
+        buckets.refund(1, 1);
         assert!(buckets.take(1, 1, 0));
         assert!(!buckets.take(1, 1, 0));
     }

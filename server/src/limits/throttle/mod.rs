@@ -89,7 +89,7 @@ impl Throttle {
             return Err(account_is_busy());
         }
         if keys.partition.is_some_and(|partition| !self.partitions.take(partition, entities, now)) {
-            self.accounts.give_back(keys.account, entities);
+            self.accounts.refund(keys.account, entities);
             return Err(partition_is_busy());
         }
         Ok(())
@@ -146,15 +146,15 @@ impl Throttle {
 
 impl AdmittedRead<'_> {
     /// Counts the examined entities, except the one that was counted on admission.
-    pub(crate) fn examined(self, entities: u64) {
+    pub(crate) fn count_examined(self, entities: u64) {
         if entities > 1 {
             self.throttle.add(self.keys, entities - 1, clock::instant());
         }
     }
 
     /// Counts the record that was read.
-    pub(crate) fn found(self, record_bytes: usize) {
-        self.examined(entities_of_size(record_bytes));
+    pub(crate) fn count_record(self, record_bytes: usize) {
+        self.count_examined(entities_of_size(record_bytes));
     }
 }
 
@@ -266,7 +266,7 @@ mod tests {
         assert!(admit("a", 1).is_some(), "ten seconds are owed");
         assert_eq!(admit("b", 1), None);
         let key = mutation("c", 0).key().clone();
-        throttle.admit_get(&harvest, &key).unwrap().found(400 * 1024);
+        throttle.admit_get(&harvest, &key).unwrap().count_record(400 * 1024);
         assert!(message(throttle.admit_get(&harvest, &key).map(|_| ())).is_some());
     }
 

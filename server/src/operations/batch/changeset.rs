@@ -2,7 +2,7 @@
 
 use super::part::{note_table, open, options};
 use super::response::{BatchResponse, EMPTY_PART_BYTES, FailureForm};
-use crate::operations::insert_entity::{self, Inserted};
+use crate::operations::insert_entity::{self, InsertedEntity};
 use crate::operations::{delete_entity, update_entity};
 use crate::request::{Failure, OperationContext, OperationKind};
 use crate::response::OperationResponse;
@@ -42,14 +42,14 @@ enum Stage {
 
 impl RefusedOperation {
     /// Creates the refusal of an operation that could not be decoded or has no table.
-    fn early(index: usize, failure: Failure) -> Self {
+    fn at_decoding(index: usize, failure: Failure) -> Self {
         // The length of a key is checked with the operation, but counts as an error of the transaction (05 §5.1).
         let refused_by = if is_of_execution(failure.error.code) { Stage::Transaction } else { Stage::Decoding };
         Self { index, failure, refused_by }
     }
 
     /// Creates the refusal of an operation that the transaction cannot contain.
-    fn late(index: usize, error: impl Into<ServiceError>) -> Self {
+    fn in_transaction(index: usize, error: impl Into<ServiceError>) -> Self {
         Self { index, failure: Failure::service(error), refused_by: Stage::Transaction }
     }
 }
@@ -125,7 +125,7 @@ async fn execute<'a, E: Engine>(
     let refused = |refused| Err(ChangesetFailure::Refused(refused));
     if changeset.is_too_long {
         let error = ServiceError::invalid_input(TOO_MANY_CHANGES);
-        return refused(RefusedOperation::late(TRANSACTION_OPERATIONS_MAX - 1, error));
+        return refused(RefusedOperation::in_transaction(TRANSACTION_OPERATIONS_MAX - 1, error));
     }
     let parts = &changeset.operations;
     if let Some(first) = parts.first() {
@@ -151,7 +151,7 @@ async fn execute<'a, E: Engine>(
             ChangesetFailure::Refused(RefusedOperation { index, failure, refused_by: Stage::Storage })
         }
         CommitFailure::Refused { index, failure, was_executed: false } => {
-            ChangesetFailure::Refused(RefusedOperation::early(index, failure))
+            ChangesetFailure::Refused(RefusedOperation::at_decoding(index, failure))
         }
     })?;
     for ((part, operation), written) in parts.iter().zip(operations).zip(written) {
@@ -164,12 +164,16 @@ async fn execute<'a, E: Engine>(
 
 fn broken_rule(error: TransactionError) -> RefusedOperation {
     match error {
-        TransactionError::Empty => RefusedOperation::late(0, ErrorCode::InvalidInput),
-        TransactionError::TooMany => RefusedOperation::late(TRANSACTION_OPERATIONS_MAX - 1, ErrorCode::InvalidInput),
-        TransactionError::DifferentPartition(index) => {
-            RefusedOperation::late(index, ErrorCode::CommandsInBatchActOnDifferentPartitions)
+        TransactionError::Empty => RefusedOperation::in_transaction(0, ErrorCode::InvalidInput),
+        TransactionError::TooMany => {
+            RefusedOperation::in_transaction(TRANSACTION_OPERATIONS_MAX - 1, ErrorCode::InvalidInput)
         }
-        TransactionError::DuplicateEntity(index) => RefusedOperation::late(index, ErrorCode::InvalidDuplicateRow),
+        TransactionError::DifferentPartition(index) => {
+            RefusedOperation::in_transaction(index, ErrorCode::CommandsInBatchActOnDifferentPartitions)
+        }
+        TransactionError::DuplicateEntity(index) => {
+            RefusedOperation::in_transaction(index, ErrorCode::InvalidDuplicateRow)
+        }
     }
 }
 
@@ -177,7 +181,7 @@ fn broken_rule(error: TransactionError) -> RefusedOperation {
 struct DecodedOperation<'a> {
     context: OperationContext<'a>,
     /// `None` for operations other than inserts.
-    inserted: Option<Inserted>,
+    inserted: Option<InsertedEntity>,
 }
 
 impl DecodedOperation<'_> {
@@ -227,14 +231,14 @@ fn decode_all<'a>(
                     decoded.operations.first().map_or_else(|| operation.context.table(), |first| first.context.table());
                 if !operation.context.table().eq_ignore_ascii_case(table) {
                     let code = ErrorCode::CommandsInBatchActOnDifferentPartitions;
-                    decoded.refused = Some(RefusedOperation::late(index, code));
+                    decoded.refused = Some(RefusedOperation::in_transaction(index, code));
                     break;
                 }
                 decoded.operations.push(operation);
                 decoded.mutations.push(mutation);
             }
             Err(failure) => {
-                decoded.refused = Some(RefusedOperation::early(index, failure));
+                decoded.refused = Some(RefusedOperation::at_decoding(index, failure));
                 break;
             }
         }

@@ -14,7 +14,7 @@ impl RequestFigures {
             ingress_bytes: summary.request_bytes,
             egress_bytes: summary.response_bytes,
             end_to_end_milliseconds: milliseconds(summary.duration),
-            server_milliseconds: milliseconds(summary.duration.saturating_sub(summary.receiving)),
+            server_milliseconds: milliseconds(summary.duration.saturating_sub(summary.body_wait)),
         }
     }
 }

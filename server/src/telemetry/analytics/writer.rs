@@ -18,7 +18,7 @@ use model::{
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::time::Duration;
-use store::{CatalogError, CommitError, Engine, EntitySink, Fault, Intake, ReadError, Scan, TableKey};
+use store::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, SinkDecision, TableKey};
 
 /// One day, in ticks of 100 ns.
 const DAY_TICKS: i64 = 24 * 60 * 60 * 10_000_000;
@@ -113,13 +113,13 @@ struct StoredRows {
 }
 
 impl EntitySink for StoredRows {
-    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
         let Ok(totals) = RequestTotals::from_record(&entity.record) else {
             self.is_damaged = true;
-            return Intake::TakenLast;
+            return SinkDecision::AcceptedLast;
         };
         self.rows.insert(entity.key.row.clone().into_owned(), (entity.record.timestamp(), totals));
-        Intake::Taken
+        SinkDecision::Accepted
     }
 }
 
@@ -148,13 +148,13 @@ async fn stored_rows(
 struct KeysByPartition(BTreeMap<String, Vec<EntityKey>>);
 
 impl EntitySink for KeysByPartition {
-    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
         let (partition, row) = (entity.key.partition.as_ref(), entity.key.row.as_ref());
         if let (Ok(partition_key), Ok(row)) = (KeyText::new(partition), KeyText::new(row)) {
             let key = EntityKey { partition: partition_key, row };
             self.0.entry(partition.to_owned()).or_default().push(key);
         }
-        Intake::Taken
+        SinkDecision::Accepted
     }
 }
 

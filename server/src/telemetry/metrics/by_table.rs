@@ -138,7 +138,7 @@ impl ByTable {
     }
 
     /// Removes the counters of tables that have not been used for a day.
-    pub(super) fn age(&self, now: SystemTime) {
+    pub(super) fn evict_idle(&self, now: SystemTime) {
         let oldest = seconds(now).saturating_sub(METRICS_TABLE_IDLE_SECONDS_MAX);
         let mut known = self.write();
         let idle: Vec<_> = known

@@ -50,17 +50,17 @@ fn committer(page: &mut MetricsPage<'_, '_>, figures: &CommitterFigures) -> fmt:
     let help = "Bytes of keys and records that committed transactions wrote or removed";
     page.counter("commit_stored_bytes", help, |family| family.count(&[], figures.stored_bytes))?;
     let help = "Transactions in each group that was written and synced together; larger groups need fewer syncs";
-    page.histogram("commit_group_transactions", help, |family| family.spread(&[], &figures.group_transactions))?;
+    page.histogram("commit_group_transactions", help, |family| family.histogram(&[], &figures.group_transactions))?;
     page.histogram("commit_group_entities", "Entities that each group wrote or removed", |family| {
-        family.spread(&[], &figures.group_entities)
+        family.histogram(&[], &figures.group_entities)
     })?;
     let help = "Time to write a group to the journal and, with --durability sync, to sync it to the disk";
-    page.histogram("commit_write_seconds", help, |family| family.times(&[], &figures.write_nanoseconds))?;
+    page.histogram("commit_write_seconds", help, |family| family.histogram_seconds(&[], &figures.write_nanoseconds))?;
     let help = "Time that the committer spent on groups, by phase; if it is close to one second per second, the committer is the bottleneck for writes";
     page.counter("commit_busy_seconds", help, |family| {
         let phases = figures.busy_nanoseconds.iter();
         phases.copied().try_for_each(|(phase, nanoseconds)| {
-            family.count_time(&[("phase", phase)], std::time::Duration::from_nanos(nanoseconds))
+            family.count_seconds(&[("phase", phase)], std::time::Duration::from_nanos(nanoseconds))
         })
     })?;
     let help = "Number of times that writes became impossible because a write or sync failed";
@@ -96,7 +96,11 @@ fn tree(page: &mut MetricsPage<'_, '_>, figures: &TreeFigures) -> fmt::Result {
         "Query pages being read; the maximum is one per processor, but at least two",
         figures.scans_running,
     )?;
-    gauge("scans_waiting", "Query pages that were suspended and are waiting for their next turn", figures.scans_waiting)?;
+    gauge(
+        "scans_waiting",
+        "Query pages that were suspended and are waiting for their next turn",
+        figures.scans_waiting,
+    )?;
     let help = "Block lookups in the cache, by result: hit (found in the cache) or miss (read from a file)";
     page.counter("tree_block_reads", help, |family| {
         family.count(&[("result", "hit")], figures.cache_hits)?;
@@ -106,7 +110,7 @@ fn tree(page: &mut MetricsPage<'_, '_>, figures: &TreeFigures) -> fmt::Result {
     page.counter(
         "tree_compaction_seconds",
         "Total duration of compactions; several may run at the same time",
-        |family| family.count_time(&[], std::time::Duration::from_secs_f64(figures.compaction_seconds.max(0.0))),
+        |family| family.count_seconds(&[], std::time::Duration::from_secs_f64(figures.compaction_seconds.max(0.0))),
     )
 }
 
@@ -134,12 +138,12 @@ fn database(page: &mut MetricsPage<'_, '_>, figures: &DatabaseFigures) -> fmt::R
     })?;
     let help = "Time that requests waited for a connection, including the time to open new ones";
     page.histogram("store_connection_wait_seconds", help, |family| {
-        nodes().try_for_each(|(name, node)| family.times(&[name], &node.wait_nanoseconds))
+        nodes().try_for_each(|(name, node)| family.histogram_seconds(&[name], &node.wait_nanoseconds))
     })?;
     let help = "Response time of a database node for one step of an operation: one round trip, plus one for \
                 each statement that the connection had not prepared yet";
     page.histogram("store_step_seconds", help, |family| {
-        nodes().try_for_each(|(name, node)| family.times(&[name], &node.step_nanoseconds))
+        nodes().try_for_each(|(name, node)| family.histogram_seconds(&[name], &node.step_nanoseconds))
     })?;
     let help = "Attempts that were retried, by reason: conflict (with a concurrent change), timeout, or connection";
     page.counter("store_retries", help, |family| {

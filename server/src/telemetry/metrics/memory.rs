@@ -17,7 +17,7 @@ const CONNECTION_BYTES: u64 = 16 * 1024;
 
 /// The memory of the process as reported by the system, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Resident {
+struct ResidentMemory {
     /// The maximum that was resident so far.
     peak: u64,
     /// Not backed by a file.
@@ -28,7 +28,7 @@ struct Resident {
 
 /// The memory that the server counts, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Counted {
+struct CountedMemory {
     cache: u64,
     memtables: u64,
     pinned: u64,
@@ -40,18 +40,18 @@ struct Counted {
 
 pub(super) fn write(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) -> fmt::Result {
     let status = std::fs::read_to_string("/proc/self/status").ok();
-    let Some(resident) = status.as_deref().and_then(Resident::read) else { return Ok(()) };
+    let Some(resident) = status.as_deref().and_then(ResidentMemory::read) else { return Ok(()) };
     let help = "Resident memory of the process by use; allocator is the remainder: freed memory that the allocator \
                 keeps, and what is not counted";
     page.gauge("memory_bytes", help, |family| {
-        let mut parts = parts(resident, Counted::from_snapshot(snapshot)).into_iter();
+        let mut parts = parts(resident, CountedMemory::from_snapshot(snapshot)).into_iter();
         parts.try_for_each(|(part, bytes)| family.value(&[("part", part)], bytes))
     })?;
     let help = "Peak resident memory of the process";
     page.gauge("memory_peak_bytes", help, |family| family.value(&[], resident.peak))
 }
 
-impl Resident {
+impl ResidentMemory {
     /// Parses the content of `/proc/self/status`.
     fn read(status: &str) -> Option<Self> {
         let bytes = |name: &str| {
@@ -66,7 +66,7 @@ impl Resident {
     }
 }
 
-impl Counted {
+impl CountedMemory {
     fn from_snapshot(snapshot: &MetricsSnapshot) -> Self {
         let connections = snapshot.connections.open.load(Ordering::Relaxed) * CONNECTION_BYTES;
         let Some((figures, limits)) = &snapshot.service else { return Self { connections, ..Self::default() } };
@@ -82,8 +82,8 @@ impl Counted {
     }
 }
 
-fn parts(resident: Resident, counted: Counted) -> [(&'static str, u64); 8] {
-    let Counted { cache, memtables, pinned, commit_queue, connections, bodies } = counted;
+fn parts(resident: ResidentMemory, counted: CountedMemory) -> [(&'static str, u64); 8] {
+    let CountedMemory { cache, memtables, pinned, commit_queue, connections, bodies } = counted;
     let left = resident.anonymous.saturating_sub(cache + memtables + pinned + commit_queue + connections);
     let bodies = bodies.min(left);
     [
@@ -103,9 +103,9 @@ mod tests {
     use super::*;
 
     const MIB: u64 = 1024 * 1024;
-    const RESIDENT: Resident = Resident { peak: 600 * MIB, anonymous: 400 * MIB, files: 20 * MIB };
+    const RESIDENT: ResidentMemory = ResidentMemory { peak: 600 * MIB, anonymous: 400 * MIB, files: 20 * MIB };
 
-    fn part(counted: Counted, name: &str) -> u64 {
+    fn part(counted: CountedMemory, name: &str) -> u64 {
         parts(RESIDENT, counted).into_iter().find(|(part, _)| *part == name).unwrap().1
     }
 
@@ -113,20 +113,20 @@ mod tests {
     fn the_status_of_the_system_is_read() {
         let status = "Name:\trowhouse\nVmHWM:\t  600 kB\nVmRSS:\t  421 kB\nRssAnon:\t  400 kB\nRssFile:\t  20 kB\n\
                       RssShmem:\t   1 kB\n";
-        let expected = Resident { peak: 600 * 1024, anonymous: 400 * 1024, files: 21 * 1024 };
-        assert_eq!(Resident::read(status), Some(expected));
-        assert_eq!(Resident::read("Name:\trowhouse\n"), None);
+        let expected = ResidentMemory { peak: 600 * 1024, anonymous: 400 * 1024, files: 21 * 1024 };
+        assert_eq!(ResidentMemory::read(status), Some(expected));
+        assert_eq!(ResidentMemory::read("Name:\trowhouse\n"), None);
     }
 
     #[test]
     fn what_is_counted_moves_its_own_part_and_the_rest_is_the_allocators() {
         let counted = [
-            ("cache", Counted { cache: 100 * MIB, ..Counted::default() }),
-            ("memtables", Counted { memtables: 100 * MIB, ..Counted::default() }),
-            ("pinned", Counted { pinned: 100 * MIB, ..Counted::default() }),
-            ("commit_queue", Counted { commit_queue: 100 * MIB, ..Counted::default() }),
-            ("connections", Counted { connections: 100 * MIB, ..Counted::default() }),
-            ("bodies", Counted { bodies: 100 * MIB, ..Counted::default() }),
+            ("cache", CountedMemory { cache: 100 * MIB, ..CountedMemory::default() }),
+            ("memtables", CountedMemory { memtables: 100 * MIB, ..CountedMemory::default() }),
+            ("pinned", CountedMemory { pinned: 100 * MIB, ..CountedMemory::default() }),
+            ("commit_queue", CountedMemory { commit_queue: 100 * MIB, ..CountedMemory::default() }),
+            ("connections", CountedMemory { connections: 100 * MIB, ..CountedMemory::default() }),
+            ("bodies", CountedMemory { bodies: 100 * MIB, ..CountedMemory::default() }),
         ];
         for (name, counted) in counted {
             assert_eq!(part(counted, name), 100 * MIB);
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn bodies_that_are_reserved_and_not_used_take_no_memory() {
-        let counted = Counted { cache: 256 * MIB, bodies: 512 * MIB, ..Counted::default() };
+        let counted = CountedMemory { cache: 256 * MIB, bodies: 512 * MIB, ..CountedMemory::default() };
         assert_eq!(part(counted, "bodies"), 144 * MIB);
         assert_eq!(part(counted, "allocator"), 0);
     }

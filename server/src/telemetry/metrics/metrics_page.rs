@@ -131,7 +131,7 @@ impl Family<'_> {
         self.sample(labels, |encoder| encoder.encode_counter::<NoLabelSet, _, f64>(&value, None))
     }
 
-    pub(super) fn count_time(&mut self, labels: Labels<'_>, time: Duration) -> fmt::Result {
+    pub(super) fn count_seconds(&mut self, labels: Labels<'_>, time: Duration) -> fmt::Result {
         self.sample(labels, |encoder| encoder.encode_counter::<NoLabelSet, _, f64>(&time.as_secs_f64(), None))
     }
 
@@ -140,17 +140,17 @@ impl Family<'_> {
         self.sample(labels, |encoder| encoder.encode_gauge(&value))
     }
 
-    pub(super) fn measure(&mut self, labels: Labels<'_>, value: f64) -> fmt::Result {
+    pub(super) fn gauge_f64(&mut self, labels: Labels<'_>, value: f64) -> fmt::Result {
         self.sample(labels, |encoder| encoder.encode_gauge(&value))
     }
 
     /// Writes a histogram of whole numbers.
-    pub(super) fn spread(&mut self, labels: Labels<'_>, spread: &Distributed) -> fmt::Result {
+    pub(super) fn histogram(&mut self, labels: Labels<'_>, spread: &Distributed) -> fmt::Result {
         self.scaled(labels, spread, 1.0)
     }
 
     /// Writes a histogram of times that were counted in nanoseconds.
-    pub(super) fn times(&mut self, labels: Labels<'_>, spread: &Distributed) -> fmt::Result {
+    pub(super) fn histogram_seconds(&mut self, labels: Labels<'_>, spread: &Distributed) -> fmt::Result {
         self.scaled(labels, spread, NANOS)
     }
 

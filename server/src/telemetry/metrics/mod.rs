@@ -50,7 +50,7 @@ const CODES: usize = ErrorCode::ALL.len();
 const SUCCESSES: [u16; 9] = [200, 201, 202, 204, 304, 308, 404, 405, 0];
 /// The number of ways in which a request may end: with an error, as a success, as a batch that failed because of an
 /// error, or without a response.
-const ENDS: usize = CODES + SUCCESSES.len() + CODES + 1;
+const OUTCOME_COUNT: usize = CODES + SUCCESSES.len() + CODES + 1;
 
 /// The counters of requests.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub struct Metrics {
     /// The source revision from which the program was built, if it is known.
     pub(crate) revision: Option<&'static str>,
     /// One counter for each operation and each way in which it may end.
-    ends: Box<[AtomicU64]>,
+    outcomes: Box<[AtomicU64]>,
     durations: Box<[Distribution]>,
     request_bytes: [AtomicU64; OPERATIONS],
     response_bytes: [AtomicU64; OPERATIONS],
@@ -91,7 +91,7 @@ pub struct RequestTotals {
 
 /// A request in flight; it is counted as such until this is dropped.
 #[derive(Debug)]
-pub(crate) struct InFlight<'m> {
+pub(crate) struct RequestInFlight<'m> {
     metrics: &'m Metrics,
     is_completed: bool,
 }
@@ -102,7 +102,7 @@ impl Metrics {
         let counters = |count| std::iter::repeat_with(AtomicU64::default).take(count).collect();
         Self {
             revision: None,
-            ends: counters(OPERATIONS * ENDS),
+            outcomes: counters(OPERATIONS * OUTCOME_COUNT),
             durations: OperationKind::ALL.iter().map(|_| Distribution::new(REQUEST_TIME_BOUNDS)).collect(),
             request_bytes: Default::default(),
             response_bytes: Default::default(),
@@ -124,7 +124,7 @@ impl Metrics {
     pub fn totals(&self) -> RequestTotals {
         let sum = |counters: &[AtomicU64]| counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
         RequestTotals {
-            requests: sum(&self.ends),
+            requests: sum(&self.outcomes),
             request_bytes: sum(&self.request_bytes),
             response_bytes: sum(&self.response_bytes),
             entities_examined: sum(&self.entities_examined),
@@ -133,14 +133,14 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn begin(&self) -> InFlight<'_> {
+    pub(crate) fn begin(&self) -> RequestInFlight<'_> {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        InFlight { metrics: self, is_completed: false }
+        RequestInFlight { metrics: self, is_completed: false }
     }
 
     fn count(&self, summary: &RequestSummary<'_>) {
         let operation = summary.operation.index();
-        add(self.ends.get(operation * ENDS + end(summary.outcome)), 1);
+        add(self.outcomes.get(operation * OUTCOME_COUNT + outcome_index(summary.outcome)), 1);
         if let Some(durations) = self.durations.get(operation) {
             durations.record_time(summary.duration);
         }
@@ -156,14 +156,14 @@ impl Metrics {
     }
 }
 
-impl InFlight<'_> {
+impl RequestInFlight<'_> {
     pub(crate) fn complete(mut self, summary: &RequestSummary<'_>) {
         self.is_completed = true;
         self.metrics.count(summary);
     }
 }
 
-impl Drop for InFlight<'_> {
+impl Drop for RequestInFlight<'_> {
     fn drop(&mut self) {
         self.metrics.in_flight.fetch_sub(1, Ordering::Relaxed);
         if !self.is_completed {
@@ -193,20 +193,20 @@ fn is_authentication_failure(summary: &RequestSummary<'_>) -> bool {
 }
 
 /// Returns the index of an outcome among the ways in which a request may end.
-fn end(outcome: Outcome) -> usize {
+fn outcome_index(outcome: Outcome) -> usize {
     match outcome {
         Outcome::Responded { status, code: Some(code) } if status == code.status() => code as usize,
         Outcome::Responded { code: Some(code), .. } => CODES + SUCCESSES.len() + code as usize,
         Outcome::Responded { status, code: None } => {
             CODES + SUCCESSES.iter().position(|success| *success == status).unwrap_or(SUCCESSES.len() - 1)
         }
-        Outcome::Aborted => ENDS - 1,
+        Outcome::Aborted => OUTCOME_COUNT - 1,
     }
 }
 
 /// Returns every way in which a request may end, in the order of their indices: status and code. The code is empty for
 /// a success.
-fn ends() -> impl Iterator<Item = (u16, &'static str)> {
+fn outcome_labels() -> impl Iterator<Item = (u16, &'static str)> {
     let codes = || ErrorCode::ALL.iter();
     let failures = codes().map(|code| (code.status(), code.as_str()));
     let successes = SUCCESSES.into_iter().map(|status| (status, ""));

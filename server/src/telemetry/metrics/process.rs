@@ -17,10 +17,10 @@ pub fn begin() {
 pub(super) fn write(page: &mut MetricsPage<'_, '_>) -> fmt::Result {
     if let Some(time) = process::processor_time() {
         let help = "Processor time that the process has used, in user and kernel mode";
-        page.counter("process_cpu_seconds", help, |family| family.count_time(&[], time))?;
+        page.counter("process_cpu_seconds", help, |family| family.count_seconds(&[], time))?;
     }
     page.gauge("process_start_time_seconds", "Start time of the process, in Unix time", |family| {
-        family.measure(&[], STARTED.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64())
+        family.gauge_f64(&[], STARTED.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64())
     })?;
     if let Some((virtual_bytes, resident_bytes)) = process::memory() {
         page.gauge("process_resident_memory_bytes", "Resident memory of the process", |family| {

@@ -2,7 +2,7 @@
 
 use super::by_table::{OTHER, OUTCOMES, RequestCounters};
 use super::metrics_page::{Family, MetricsPage, MetricsSnapshot};
-use super::{ENDS, Metrics, ends};
+use super::{Metrics, OUTCOME_COUNT, outcome_labels};
 use crate::request::{CredentialKind, OperationKind};
 use crate::telemetry::version;
 use std::fmt;
@@ -15,7 +15,7 @@ pub(super) fn write(page: &mut MetricsPage<'_, '_>, snapshot: &MetricsSnapshot) 
     admission(page, snapshot)?;
     spans(page, snapshot)?;
     if let Some(now) = snapshot.now {
-        snapshot.metrics.by_table.age(now);
+        snapshot.metrics.by_table.evict_idle(now);
     }
     accounts(page, &snapshot.metrics)?;
     tables(page, &snapshot.metrics)
@@ -42,8 +42,8 @@ fn requests(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
     let help = "Completed requests, by operation, HTTP status and error code; a failed batch has status 202 \
                 and the code of the operation that failed it; if the client did not send its body, the code is aborted";
     page.counter("requests", help, |family| {
-        for (operation, counts) in OperationKind::ALL.iter().zip(metrics.ends.chunks(ENDS)) {
-            for ((status, code), count) in ends().zip(counts).filter(|(_, count)| read(count) > 0) {
+        for (operation, counts) in OperationKind::ALL.iter().zip(metrics.outcomes.chunks(OUTCOME_COUNT)) {
+            for ((status, code), count) in outcome_labels().zip(counts).filter(|(_, count)| read(count) > 0) {
                 let status = status.to_string();
                 let labels = [("operation", operation.name()), ("status", &*status), ("code", code)];
                 family.count(&labels, read(count))?;
@@ -57,7 +57,7 @@ fn requests(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
         for (operation, times) in OperationKind::ALL.iter().zip(&metrics.durations) {
             let times = times.read();
             if times.counts.iter().any(|count| *count > 0) {
-                family.times(&[("operation", operation.name())], &times)?;
+                family.histogram_seconds(&[("operation", operation.name())], &times)?;
             }
         }
         Ok(())
@@ -87,7 +87,8 @@ fn requests(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
     )?;
     let help = "Requests whose client disconnected before the response was ready; no other counter includes them";
     page.counter("requests_abandoned", help, |family| family.count(&[], read(&metrics.abandoned)))?;
-    let help = "Requests refused because of their credential, by the kind of credential; anonymous means without a credential";
+    let help =
+        "Requests refused because of their credential, by the kind of credential; anonymous means without a credential";
     page.counter("authentication_failures", help, |family| {
         let counts = CredentialKind::ALL.iter().zip(&metrics.authentication_failures);
         counts.into_iter().try_for_each(|(kind, count)| family.count(&[("kind", kind.name())], read(count)))

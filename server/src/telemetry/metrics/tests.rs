@@ -22,7 +22,7 @@ fn completed<'a>(
     RequestSummary {
         began_at: SystemTime::now(),
         duration: Duration::from_micros(300),
-        receiving: Duration::ZERO,
+        body_wait: Duration::ZERO,
         operation,
         account: Some(account),
         is_secondary: false,
@@ -174,9 +174,9 @@ fn the_documentation_lists_what_is_exported_with_kinds_and_labels() {
 fn every_end_of_a_request_has_a_place_of_its_own() {
     let mut expected: BTreeMap<usize, (u16, &str)> = BTreeMap::new();
     let mut place = |outcome: Outcome, labels| {
-        let place = end(outcome);
+        let place = outcome_index(outcome);
         assert!(expected.insert(place, labels).is_none(), "{outcome:?}");
-        assert_eq!(ends().nth(place), Some(labels), "{outcome:?}");
+        assert_eq!(outcome_labels().nth(place), Some(labels), "{outcome:?}");
     };
     for code in ErrorCode::ALL {
         place(failed(*code), (code.status(), code.as_str()));
@@ -187,8 +187,8 @@ fn every_end_of_a_request_has_a_place_of_its_own() {
     }
     place(Outcome::Responded { status: 299, code: None }, (0, ""));
     place(Outcome::Aborted, (0, "aborted"));
-    assert_eq!(expected.len(), ENDS);
-    assert_eq!(ends().count(), ENDS);
+    assert_eq!(expected.len(), OUTCOME_COUNT);
+    assert_eq!(outcome_labels().count(), OUTCOME_COUNT);
 }
 
 #[test]
@@ -230,9 +230,9 @@ fn tables_come_with_a_success_and_go_with_their_deletion_or_with_age() {
     count("trees", OperationKind::QueryEntity, failed(ErrorCode::TableNotFound));
     assert_eq!(lines(&metrics, "orchard"), ["orchard 7"], "deleted by another server");
     count("trees", OperationKind::InsertEntity, DONE);
-    metrics.by_table.age(SystemTime::now() + Duration::from_secs(23 * 3600));
+    metrics.by_table.evict_idle(SystemTime::now() + Duration::from_secs(23 * 3600));
     assert_eq!(lines(&metrics, "orchard/"), ["orchard/trees 1"]);
-    metrics.by_table.age(SystemTime::now() + Duration::from_secs(25 * 3600));
+    metrics.by_table.evict_idle(SystemTime::now() + Duration::from_secs(25 * 3600));
     assert_eq!(lines(&metrics, "orchard"), ["orchard 8"]);
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Exporter {
 
 enum ExportError {
     /// Another attempt may succeed.
-    Passing(anyhow::Error),
+    Transient(anyhow::Error),
     Final(anyhow::Error),
 }
 
@@ -116,8 +116,8 @@ impl Exporter {
         let error = loop {
             match (self.send(body.clone()).await, waits.next()) {
                 (Ok(()), _) => break None,
-                (Err(ExportError::Passing(_)), Some(wait)) => tokio::time::sleep(*wait).await,
-                (Err(ExportError::Passing(error) | ExportError::Final(error)), _) => break Some(error),
+                (Err(ExportError::Transient(_)), Some(wait)) => tokio::time::sleep(*wait).await,
+                (Err(ExportError::Transient(error) | ExportError::Final(error)), _) => break Some(error),
             }
         };
         match error {
@@ -146,21 +146,21 @@ impl Exporter {
         }
         let mut response = self.http.send(request).await.map_err(|error| match error {
             HttpError::Address => ExportError::Final(Error::new(error).context("the URL of the collector")),
-            _ => ExportError::Passing(error.into()),
+            _ => ExportError::Transient(error.into()),
         })?;
         let status = response.status;
         let error = || anyhow!("it responds with {status}");
         // The content of the body does not matter, but if it were not read, the collector would see an aborted
         // request.
         if let Err(error @ HttpError::TimedOut(_)) = response.read_body().await {
-            return Err(ExportError::Passing(error.into()));
+            return Err(ExportError::Transient(error.into()));
         }
         match status {
             _ if status.is_success() => Ok(()),
             StatusCode::TOO_MANY_REQUESTS
             | StatusCode::BAD_GATEWAY
             | StatusCode::SERVICE_UNAVAILABLE
-            | StatusCode::GATEWAY_TIMEOUT => Err(ExportError::Passing(error())),
+            | StatusCode::GATEWAY_TIMEOUT => Err(ExportError::Transient(error())),
             _ => Err(ExportError::Final(error())),
         }
     }

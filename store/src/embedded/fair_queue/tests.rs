@@ -18,7 +18,7 @@ struct TestRequest {
     is_last: bool,
 }
 
-impl Queued for TestRequest {
+impl QueuedRequest for TestRequest {
     fn account(&self) -> &AccountName {
         &self.account
     }

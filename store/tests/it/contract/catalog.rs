@@ -109,7 +109,10 @@ pub(crate) async fn every_operation_on_a_missing_table_reports_it<E: Engine>(eng
     let missing = table("Missing");
     assert!(engine.table(&missing).await.unwrap().is_none());
     assert!(matches!(engine.get(&missing, &key("p", "r")).await, Err(ReadError::TableNotFound)));
-    assert!(matches!(engine.scan(&missing, scan_all(), Kept::default()).await, Err(ReadError::TableNotFound)));
+    assert!(matches!(
+        engine.scan(&missing, scan_all(), CollectingSink::default()).await,
+        Err(ReadError::TableNotFound)
+    ));
     let commit = commit_one(&*engine, &missing, insert("p", "r", 1)).await;
     assert!(matches!(commit, Err(CommitError::TableNotFound)));
 }

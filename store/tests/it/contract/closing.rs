@@ -21,7 +21,7 @@ pub(crate) async fn every_call_after_close_answers_closed<E: Engine>(engine: Arc
     let set = engine.set_policies(&table, super::policies::policies(&["a"])).await;
     assert!(matches!(set, Err(CatalogError::Fault(Fault::Closed))));
     assert!(matches!(engine.get(&table, &key("p", "r")).await, Err(ReadError::Fault(Fault::Closed))));
-    let scan = engine.scan(&table, scan_all(), Kept::default()).await;
+    let scan = engine.scan(&table, scan_all(), CollectingSink::default()).await;
     assert!(matches!(scan, Err(ReadError::Fault(Fault::Closed))));
     let commit = commit_one(&*engine, &table, insert("p", "r2", 1)).await;
     assert!(matches!(commit, Err(CommitError::Fault(Fault::Closed))));

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use model::{EntityView, Transaction};
-use rowhouse_store::{Engine, EntitySink, Intake, TableKey};
+use rowhouse_store::{Engine, EntitySink, SinkDecision, TableKey};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,11 +95,11 @@ pub(crate) async fn a_get_never_goes_back<E: Engine>(engine: Arc<E>, _: ManualCl
 struct ChangesTable<E> {
     engine: Arc<E>,
     table: TableKey,
-    kept: Kept,
+    kept: CollectingSink,
 }
 
 impl<E: Engine> EntitySink for ChangesTable<E> {
-    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
         if self.kept.entities.is_empty() {
             let (engine, table) = (Arc::clone(&self.engine), self.table.clone());
             // Do not wait for the commit: an engine may make writers wait for readers.
@@ -113,7 +113,7 @@ impl<E: Engine> EntitySink for ChangesTable<E> {
 pub(crate) async fn a_page_is_one_snapshot<E: Engine>(engine: Arc<E>, _: ManualClock) {
     let table = with_table(&*engine).await;
     engine.commit(&table, set_all("p", 1)).await.unwrap();
-    let sink = ChangesTable { engine: Arc::clone(&engine), table: table.clone(), kept: Kept::default() };
+    let sink = ChangesTable { engine: Arc::clone(&engine), table: table.clone(), kept: CollectingSink::default() };
     let (sink, _) = engine.scan(&table, scan_all(), sink).await.unwrap();
     let values: Vec<i64> = sink.kept.entities.iter().map(|entity| value(&entity.record)).collect();
     assert_eq!(values, vec![1; MEMBERS]);

@@ -3,7 +3,7 @@
 use crate::support::*;
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::{EntityView, Filter, KeyRange, Mutation, Position, RecordBuilder, Transaction};
-use rowhouse_store::{Engine, EntitySink, Intake, Scan, TableKey};
+use rowhouse_store::{Engine, EntitySink, Scan, SinkDecision, TableKey};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -157,28 +157,28 @@ pub(crate) async fn a_page_ends_by_what_the_sink_takes_and_not_by_what_is_stored
 pub(crate) async fn a_sink_that_has_enough_ends_the_page<E: Engine>(engine: Arc<E>, _: ManualClock) {
     let table = with_entities(&*engine, &["a/1", "a/2", "a/3"]).await;
     for (most, next) in [(1, at("a", "2")), (2, at("a", "3")), (3, None)] {
-        let sink = Kept { most: Some(most), ..Kept::default() };
+        let sink = CollectingSink { most: Some(most), ..CollectingSink::default() };
         let (kept, end) = engine.scan(&table, scan_all(), sink).await.unwrap();
         assert_eq!((kept.entities.len(), end.next), (most, next));
     }
 }
 
 /// A sink that refuses every entity after the first ones.
-struct Refuses {
-    kept: Kept,
+struct RefusingSink {
+    kept: CollectingSink,
     taken_max: usize,
 }
 
-impl EntitySink for Refuses {
-    fn entity(&mut self, entity: &EntityView<'_>) -> Intake {
-        if self.kept.entities.len() == self.taken_max { Intake::Refused } else { self.kept.entity(entity) }
+impl EntitySink for RefusingSink {
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
+        if self.kept.entities.len() == self.taken_max { SinkDecision::Refused } else { self.kept.entity(entity) }
     }
 }
 
 pub(crate) async fn an_entity_that_a_sink_refuses_begins_the_next_page<E: Engine>(engine: Arc<E>, _: ManualClock) {
     let table = with_entities(&*engine, &["a/1", "a/2", "a/3"]).await;
     for (taken_max, next) in [(0, at("a", "1")), (1, at("a", "2")), (2, at("a", "3")), (3, None)] {
-        let sink = Refuses { kept: Kept::default(), taken_max };
+        let sink = RefusingSink { kept: CollectingSink::default(), taken_max };
         let (sink, end) = engine.scan(&table, scan_all(), sink).await.unwrap();
         assert_eq!((sink.kept.entities.len(), end.next), (taken_max, next));
     }

@@ -30,13 +30,13 @@ pub(crate) async fn an_update_replaces_the_sections_it_has<E: Engine>(engine: Ar
 
 pub(crate) async fn a_new_account_has_the_initial_properties<E: Engine>(engine: Arc<E>, _: ManualClock) {
     let (one, two) = (account(ACCOUNT), account("account2"));
-    engine.set_fresh_properties(ServiceProperties::with_hourly_metrics());
+    engine.set_default_properties(ServiceProperties::with_hourly_metrics());
     assert_eq!(*engine.service_properties(&one).unwrap(), ServiceProperties::with_hourly_metrics());
     engine.update_service_properties(&one, cors_update("https://a.example")).await.unwrap();
     let expected = ServiceProperties::with_hourly_metrics().updated(cors_update("https://a.example"));
     assert_eq!(*engine.service_properties(&one).unwrap(), expected, "an omitted section keeps its value");
     assert_eq!(*engine.service_properties(&two).unwrap(), ServiceProperties::with_hourly_metrics());
-    engine.set_fresh_properties(ServiceProperties::default());
+    engine.set_default_properties(ServiceProperties::default());
     assert_eq!(*engine.service_properties(&one).unwrap(), expected);
     assert_eq!(*engine.service_properties(&two).unwrap(), ServiceProperties::default());
 }

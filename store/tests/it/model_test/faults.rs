@@ -4,7 +4,7 @@
 //! it. A program inherits the set of ignored signals from the shell that starts it, so the test runs as a child of a
 //! shell.
 
-use super::{Choices, Opens, Pair, all_of, aside};
+use super::{Choices, EngineOpener, Pair, all_of, reserved_table};
 use crate::support::*;
 use model::{DateTime, EdmValue, Mutation, RecordBuilder, Transaction};
 use rowhouse_store::{CommitError, Embedded, EmbeddedOptions, Engine, Fault, TableKey};
@@ -54,8 +54,8 @@ pub(crate) async fn outage_in_a_value_that_holds_a_batch() {
     let folder = tempfile::tempdir().unwrap();
     let options = EmbeddedOptions { min_free_bytes: 0, ..EmbeddedOptions::default() };
     let engine = Embedded::open(folder.path(), &options, ManualClock::at(START_TICKS)).unwrap();
-    engine.create_table(&aside()).await.unwrap();
-    commit_one(&engine, &aside(), upsert("p", "before", 1)).await.unwrap();
+    engine.create_table(&reserved_table()).await.unwrap();
+    commit_one(&engine, &reserved_table(), upsert("p", "before", 1)).await.unwrap();
     // A single item: the removal of an empty key.
     let item = [&[2, 1, 0][..], &1_u64.to_le_bytes(), &[0; 10]].concat();
     let checksum = xxhash_rust::xxh3::xxh3_64(&item).to_le_bytes();
@@ -66,18 +66,18 @@ pub(crate) async fn outage_in_a_value_that_holds_a_batch() {
     let written = written.iter().rposition(|byte| *byte != 0).unwrap() + 1;
     limit_files(Some((written + VALUE_BYTES / 2) as u64));
     let mutation = Mutation::InsertOrReplace { key: key("p", "torn"), properties };
-    let answer = commit_one(&engine, &aside(), mutation).await;
+    let answer = commit_one(&engine, &reserved_table(), mutation).await;
     assert!(matches!(answer, Err(CommitError::Fault(Fault::Interrupted))), "{answer:?}");
     limit_files(None);
     let began = Instant::now();
-    while commit_one(&engine, &aside(), upsert("p", "later", 1)).await.is_err() {
+    while commit_one(&engine, &reserved_table(), upsert("p", "later", 1)).await.is_err() {
         assert!(began.elapsed() < RESUMPTION_MAX, "writes do not resume");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(names(&all(&engine, &aside()).await), ["p/before", "p/later"]);
+    assert_eq!(names(&all(&engine, &reserved_table()).await), ["p/before", "p/later"]);
 }
 
-impl<O: Opens> Pair<O> {
+impl<O: EngineOpener> Pair<O> {
     /// Runs a period in which nothing or very little can be written.
     pub(crate) async fn fault(&mut self, random: &mut Choices) -> String {
         self.faults.times += 1;
@@ -114,25 +114,28 @@ impl<O: Opens> Pair<O> {
         let mut clock_is_set = false;
         let written = loop {
             // Writes during the fault were stamped with the unchanged clock.
-            if !clock_is_set && self.durable().get(&aside(), &key("p", "r")).await.is_ok() && self.is_writable().await {
+            if !clock_is_set
+                && self.durable().get(&reserved_table(), &key("p", "r")).await.is_ok()
+                && self.is_writable().await
+            {
                 self.resolve(in_doubt.clone()).await;
                 self.clock.set(resumed_at);
                 clock_is_set = true;
             }
-            if clock_is_set && let Ok(written) = self.durable().commit(&aside(), transaction()).await {
+            if clock_is_set && let Ok(written) = self.durable().commit(&reserved_table(), transaction()).await {
                 break written;
             }
             assert!(began.elapsed() < RESUMPTION_MAX, "writes do not resume");
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
-        let memory = self.commit_in_memory(&aside(), transaction()).await.unwrap();
+        let memory = self.commit_in_memory(&reserved_table(), transaction()).await.unwrap();
         assert_eq!(memory, written);
     }
 
     /// Returns whether writes are possible. The attempted write leaves no trace.
     async fn is_writable(&self) -> bool {
         let nothing = Transaction::single(delete("absent", "absent"));
-        !matches!(self.durable().commit(&aside(), nothing).await, Err(CommitError::Fault(_)))
+        !matches!(self.durable().commit(&reserved_table(), nothing).await, Err(CommitError::Fault(_)))
     }
 
     /// Determines whether a transaction in doubt took effect by comparing the whole table.

@@ -26,7 +26,7 @@ const SLOTS: i64 = 64;
 const FAULT_SHARE: usize = 4000;
 
 /// Opens the durable engine, repeatedly.
-trait Opens {
+trait EngineOpener {
     type Engine: Engine;
 
     const STEPS_DEFAULT: u64;
@@ -38,9 +38,9 @@ trait Opens {
     async fn open(&self, clock: ManualClock, durability: Durability) -> Self::Engine;
 }
 
-struct InFolder(tempfile::TempDir);
+struct FolderOpener(tempfile::TempDir);
 
-impl Opens for InFolder {
+impl EngineOpener for FolderOpener {
     type Engine = Embedded;
     const STEPS_DEFAULT: u64 = 100_000;
     const HAS_ORDER_OF_STAMPS: bool = true;
@@ -52,12 +52,12 @@ impl Opens for InFolder {
     }
 }
 
-struct InDatabase {
+struct DatabaseOpener {
     url: String,
     distribute: bool,
 }
 
-impl Opens for InDatabase {
+impl EngineOpener for DatabaseOpener {
     type Engine = Postgres<ManualClock>;
     const STEPS_DEFAULT: u64 = 3000;
     // A server knows the stamps of another server, or of the previous holder of its slot, only if its writes encounter
@@ -73,31 +73,34 @@ impl Opens for InDatabase {
 }
 
 /// The two engines, and their responses so far.
-struct Pair<O: Opens> {
-    opens: O,
+struct Pair<O: EngineOpener> {
+    opener: O,
     clock: ManualClock,
     memory: Memory<ManualClock>,
     durable: Option<O::Engine>,
     /// The issued Timestamps, for conditions that can be met.
     stamps: Vec<DateTime>,
-    /// The time to which [`Self::lead`] set the clock.
+    /// The time to which [`Self::synchronize_stamps`] set the clock.
     leading: i64,
     /// The outcomes of the periods in which nothing could be written.
     faults: Faults,
 }
 
 /// Returns a table that the random operations never use.
-fn aside() -> TableKey {
+fn reserved_table() -> TableKey {
     table_of("account3", "Aside")
 }
 
-impl<O: Opens> Pair<O> {
-    async fn new(opens: O) -> Self {
+impl<O: EngineOpener> Pair<O> {
+    async fn new(opener: O) -> Self {
         let clock = ManualClock::at(START_TICKS);
-        let durable = Some(opens.open(clock.clone(), INTERVAL).await);
+        let durable = Some(opener.open(clock.clone(), INTERVAL).await);
         let (memory, faults) = (Memory::new(clock.clone()), Faults::default());
-        let pair = Self { opens, memory, clock, durable, stamps: Vec::new(), leading: START_TICKS, faults };
-        same("create aside", (pair.memory.create_table(&aside()).await, pair.durable().create_table(&aside()).await));
+        let pair = Self { opener, memory, clock, durable, stamps: Vec::new(), leading: START_TICKS, faults };
+        same(
+            "create aside",
+            (pair.memory.create_table(&reserved_table()).await, pair.durable().create_table(&reserved_table()).await),
+        );
         pair
     }
 
@@ -111,15 +114,15 @@ impl<O: Opens> Pair<O> {
             durable.close().await.unwrap();
         }
         drop(durable);
-        self.durable = Some(self.opens.open(self.clock.clone(), durability).await);
+        self.durable = Some(self.opener.open(self.clock.clone(), durability).await);
     }
 
     /// Makes both engines issue the same stamps, for engines whose stamps are not in a single order. Sets the clock
     /// after all stamps so far, to a stamp that the durable engine may issue.
-    async fn lead(&mut self) {
+    async fn synchronize_stamps(&mut self) {
         if !O::HAS_ORDER_OF_STAMPS {
             self.clock.set(self.leading + 1);
-            let slot = stamp(commit_one(self.durable(), &aside(), upsert("lead", "", 0)).await.unwrap());
+            let slot = stamp(commit_one(self.durable(), &reserved_table(), upsert("lead", "", 0)).await.unwrap());
             self.leading = slot.ticks() + SLOTS;
             self.clock.set(self.leading);
         }
@@ -145,9 +148,9 @@ impl<O: Opens> Pair<O> {
         let filter = random.filter(3);
         let planned = Scan { ranges: model::plan::plan(Some(&filter)).ranges, filter: Some(filter), ..scan_all() };
         let everything = Scan { ranges: vec![KeyRange::all()], ..planned.clone() };
-        let entities = |answer: Result<(Kept, _), _>| answer.map(|(kept, _)| kept.entities);
-        let memory = self.memory.scan(table, everything, Kept::default()).await;
-        let embedded = self.durable().scan(table, planned.clone(), Kept::default()).await;
+        let entities = |answer: Result<(CollectingSink, _), _>| answer.map(|(kept, _)| kept.entities);
+        let memory = self.memory.scan(table, everything, CollectingSink::default()).await;
+        let embedded = self.durable().scan(table, planned.clone(), CollectingSink::default()).await;
         same(&format!("query {table:?} {planned:?}"), (entities(memory), entities(embedded)))
     }
 
@@ -208,8 +211,8 @@ impl<O: Opens> Pair<O> {
             10..=12 => {
                 let scan = random.scan();
                 let answers = (
-                    self.memory.scan(&table, scan.clone(), Kept::default()).await,
-                    self.durable().scan(&table, scan.clone(), Kept::default()).await,
+                    self.memory.scan(&table, scan.clone(), CollectingSink::default()).await,
+                    self.durable().scan(&table, scan.clone(), CollectingSink::default()).await,
                 );
                 same(&format!("scan {table:?} {scan:?}"), answers)
             }
@@ -220,7 +223,7 @@ impl<O: Opens> Pair<O> {
             }
             _ => {
                 let transaction = random.transaction(&self.stamps);
-                self.lead().await;
+                self.synchronize_stamps().await;
                 let what = format!("commit {table:?} {transaction:?}");
                 let memory = self.commit_in_memory(&table, transaction.clone()).await;
                 same(&what, (memory, self.durable().commit(&table, transaction).await))
@@ -243,7 +246,7 @@ fn data_folder() -> tempfile::TempDir {
 }
 
 async fn all_of<E: Engine>(engine: &E, table: &TableKey) -> Option<Vec<Entity>> {
-    engine.scan(table, scan_all(), Kept::default()).await.ok().map(|(kept, _)| kept.entities)
+    engine.scan(table, scan_all(), CollectingSink::default()).await.ok().map(|(kept, _)| kept.entities)
 }
 
 fn same<T: std::fmt::Debug>(what: &str, (memory, embedded): (T, T)) -> String {
@@ -258,7 +261,7 @@ fn the_embedded_engine_answers_as_the_memory_engine() {
         return faults::run_as_child("model_test::the_embedded_engine_answers_as_the_memory_engine");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(answers_as_the_memory_engine(InFolder(data_folder())));
+    runtime.block_on(answers_as_the_memory_engine(FolderOpener(data_folder())));
 }
 
 #[test]
@@ -273,20 +276,20 @@ fn an_outage_ends_whatever_was_being_written() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_engine_on_postgresql_answers_as_the_memory_engine() {
     let Some(cluster) = Cluster::shared() else { return };
-    answers_as_the_memory_engine(InDatabase { url: cluster.database(), distribute: false }).await;
+    answers_as_the_memory_engine(DatabaseOpener { url: cluster.database(), distribute: false }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_engine_on_citus_answers_as_the_memory_engine() {
     let Some(cluster) = CitusCluster::shared() else { return };
     let url = cluster.workers(&cluster.database());
-    answers_as_the_memory_engine(InDatabase { url, distribute: true }).await;
+    answers_as_the_memory_engine(DatabaseOpener { url, distribute: true }).await;
 }
 
-async fn answers_as_the_memory_engine<O: Opens>(opens: O) {
+async fn answers_as_the_memory_engine<O: EngineOpener>(opener: O) {
     let steps = setting("ROWHOUSE_STEPS").unwrap_or(O::STEPS_DEFAULT);
     println!("ROWHOUSE_STEPS={steps}");
-    let mut pair = Pair::new(opens).await;
+    let mut pair = Pair::new(opener).await;
     let mut random = Choices(Random::from_environment(SEED));
     for step in 0..steps {
         let what = pair.step(&mut random).await;

@@ -44,7 +44,7 @@ impl Folder {
     }
 
     /// Opens a subfolder, and creates it if it does not exist.
-    pub(super) fn folder_or_new(&self, name: &str) -> anyhow::Result<Self> {
+    pub(super) fn open_or_create_folder(&self, name: &str) -> anyhow::Result<Self> {
         if let Some(folder) = self.folder(name)? {
             return Ok(folder);
         }
@@ -132,7 +132,8 @@ mod tests {
         rustix::fs::mkfifoat(CWD, root.join("pipe"), Mode::RWXU).unwrap();
         fs::create_dir(root.join("real")).unwrap();
         let folder = Folder::open(&root).unwrap();
-        for result in [folder.folder("folder"), folder.folder_or_new("folder").map(Some), folder.folder("file")] {
+        for result in [folder.folder("folder"), folder.open_or_create_folder("folder").map(Some), folder.folder("file")]
+        {
             assert!(result.unwrap_err().to_string().contains("is not a folder"));
         }
         for name in ["file", "zero", "pipe", "real"] {

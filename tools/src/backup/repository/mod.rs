@@ -29,7 +29,7 @@ use anyhow::{Context, bail, ensure};
 use chunk::{CHUNK_FILE_BYTES_MAX, ChunkHeader};
 use folder::Folder;
 use manifest::MANIFEST_BYTES_MAX;
-use names::{is_backup, is_chunk, is_chunk_folder, is_unfinished};
+use names::{is_backup, is_chunk, is_chunk_folder, is_incomplete};
 use platform::Access;
 use platform::files::{exposure_warning, private_folder, sync_folder};
 use std::collections::HashSet;
@@ -71,7 +71,7 @@ pub(super) struct StoredChunk {
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct RemovedData {
+pub(super) struct RemovalSummary {
     pub(super) backups: u64,
     pub(super) chunks: u64,
     pub(super) bytes: u64,
@@ -85,7 +85,7 @@ impl Repository {
             Err(error) if error.kind() == ErrorKind::NotFound => true,
             Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
         };
-        let was_begun = !path.join(MARKER).exists() && path.join(names::unfinished(MARKER)).exists();
+        let was_begun = !path.join(MARKER).exists() && path.join(names::incomplete_name(MARKER)).exists();
         if is_empty || was_begun {
             create(path).with_context(|| format!("creating a repository in {}", path.display()))?;
         }
@@ -125,7 +125,7 @@ impl Repository {
     /// Stores a chunk, unless it already exists. The chunk is durable once [`Self::add`] has returned.
     pub(super) fn store(&self, content: &ChunkContent) -> anyhow::Result<StoredChunk> {
         let name = chunk::name(&content.bytes);
-        let folder = self.chunks.folder_or_new(chunk_folder(&name))?;
+        let folder = self.chunks.open_or_create_folder(chunk_folder(&name))?;
         let bytes = content.bytes.len() as u64;
         let entry = |stored| ChunkEntry { sha256: name.clone(), bytes, stored, entities: content.entities };
         if let Some(stored) = complete_chunk(&folder, &name, bytes) {
@@ -201,7 +201,7 @@ impl Repository {
     ///
     /// This may be interrupted at any point: the next call removes the rest. Returns an error, without removing
     /// anything, if the new backup would be removed, or if a backup to be kept cannot be read.
-    pub(super) fn remove_old(self, count: usize, made: &str) -> anyhow::Result<RemovedData> {
+    pub(super) fn remove_old(self, count: usize, made: &str) -> anyhow::Result<RemovalSummary> {
         // Both locks are on the same file, so the shared lock is released first. It is harmless if another process gets
         // the lock in between.
         self.lock.unlock().context("unlocking the repository")?;
@@ -211,7 +211,7 @@ impl Repository {
                 self.root.path_of("").display()
             )
         })?;
-        let mut removed = RemovedData::default();
+        let mut removed = RemovalSummary::default();
         let mut backups = self.backups()?;
         let old = backups.len().saturating_sub(count);
         let old: Vec<String> = backups.drain(..old).collect();
@@ -236,7 +236,7 @@ impl Repository {
     }
 
     /// Removes unneeded chunks, and files that were never completed.
-    fn remove_chunks(&self, needed: &HashSet<String>, removed: &mut RemovedData) -> anyhow::Result<()> {
+    fn remove_chunks(&self, needed: &HashSet<String>, removed: &mut RemovalSummary) -> anyhow::Result<()> {
         for prefix in self.chunks.names()?.iter().filter(|name| is_chunk_folder(name)) {
             let Some(folder) = self.chunks.folder(prefix)? else { continue };
             let is_here = |name: &str| is_chunk(name) && chunk_folder(name) == prefix;
@@ -244,13 +244,13 @@ impl Repository {
                 if is_here(&name) && !needed.contains(&name) {
                     removed.bytes += remove(&folder, &name)?;
                     removed.chunks += 1;
-                } else if is_unfinished(&name, is_here) {
+                } else if is_incomplete(&name, is_here) {
                     removed.bytes += remove(&folder, &name)?;
                 }
             }
         }
         let is_manifest = |name: &str| name.strip_suffix(MANIFEST_EXTENSION).is_some_and(is_backup);
-        for name in self.manifests.names()?.iter().filter(|name| is_unfinished(name, is_manifest)) {
+        for name in self.manifests.names()?.iter().filter(|name| is_incomplete(name, is_manifest)) {
             remove(&self.manifests, name)?;
         }
         Ok(())
@@ -258,7 +258,7 @@ impl Repository {
 
     fn write(&self, folder: &Folder, name: &str, bytes: &[u8]) -> std::io::Result<()> {
         let number = self.unfinished.fetch_add(1, Ordering::Relaxed);
-        folder.write(name, &names::unfinished(&format!("{name}.{}-{number}", std::process::id())), bytes)
+        folder.write(name, &names::incomplete_name(&format!("{name}.{}-{number}", std::process::id())), bytes)
     }
 }
 
@@ -289,13 +289,13 @@ fn complete_chunk(folder: &Folder, name: &str, content_bytes: u64) -> Option<u64
 fn create(path: &Path) -> anyhow::Result<()> {
     private_folder().recursive(true).create(path)?;
     let root = Folder::open(path)?;
-    let unfinished = names::unfinished(MARKER);
+    let unfinished = names::incomplete_name(MARKER);
     let mut marker = root.file(&unfinished, Access::WriteOrCreate)?;
     marker.set_len(0)?;
     marker.write_all(MARKER_TEXT.as_bytes())?;
     marker.sync_all()?;
-    root.folder_or_new(CHUNKS)?;
-    root.folder_or_new(MANIFESTS)?;
+    root.open_or_create_folder(CHUNKS)?;
+    root.open_or_create_folder(MANIFESTS)?;
     root.file(LOCK, Access::WriteOrCreate)?.sync_all()?;
     root.rename(&unfinished, MARKER)?;
     root.sync()?;

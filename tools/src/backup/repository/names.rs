@@ -1,7 +1,7 @@
 //! The names of the files in a repository. A name from a folder or a manifest is used only if it matches one of these
 //! patterns.
 
-const UNFINISHED: &str = ".new";
+const INCOMPLETE_SUFFIX: &str = ".new";
 /// The length of a chunk name: the hexadecimal digits of its SHA-256.
 const CHUNK_CHARS: usize = 64;
 /// A pattern in which `0` matches any digit, and `x` any hexadecimal digit.
@@ -25,14 +25,14 @@ pub(super) fn is_backup(id: &str) -> bool {
 }
 
 /// Returns the name for a file that is incomplete and will get the given name once it is complete.
-pub(super) fn unfinished(name: &str) -> String {
-    format!("{name}{UNFINISHED}")
+pub(super) fn incomplete_name(name: &str) -> String {
+    format!("{name}{INCOMPLETE_SUFFIX}")
 }
 
 /// Returns true if this is the name of an incomplete file whose final name satisfies `is_finished`. Between the final
 /// name and the suffix, the writing process inserted its process ID and the number of the file.
-pub(super) fn is_unfinished(name: &str, is_finished: impl Fn(&str) -> bool) -> bool {
-    let Some(name) = name.strip_suffix(UNFINISHED) else { return false };
+pub(super) fn is_incomplete(name: &str, is_finished: impl Fn(&str) -> bool) -> bool {
+    let Some(name) = name.strip_suffix(INCOMPLETE_SUFFIX) else { return false };
     let is_numbers = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     is_finished(name) || name.rsplit_once('.').is_some_and(|(name, numbers)| is_finished(name) && is_numbers(numbers))
 }
@@ -62,12 +62,12 @@ mod tests {
         }
         for (name, expected) in [
             (chunk.clone(), false),
-            (unfinished(&chunk), true),
-            (unfinished(&format!("{chunk}.17-3")), true),
-            (unfinished(&format!("{chunk}.own")), false),
-            (unfinished("notes"), false),
+            (incomplete_name(&chunk), true),
+            (incomplete_name(&format!("{chunk}.17-3")), true),
+            (incomplete_name(&format!("{chunk}.own")), false),
+            (incomplete_name("notes"), false),
         ] {
-            assert_eq!(is_unfinished(&name, is_chunk), expected, "{name}");
+            assert_eq!(is_incomplete(&name, is_chunk), expected, "{name}");
         }
     }
 }

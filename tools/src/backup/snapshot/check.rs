@@ -1,7 +1,7 @@
 //! Checks a snapshot while a running server sends it.
 
 use super::control_socket::request_snapshot;
-use super::frames::{DamagedData, Frame, FrameReader, SnapshotTotals};
+use super::frames::{DamagedDataError, Frame, FrameReader, SnapshotTotals};
 use crate::backup::repository::{check_entity, describe, each_entity};
 use crate::runtime::run_blocking;
 use crate::terminal::Progress;
@@ -36,7 +36,7 @@ pub(crate) fn check_snapshot(folder: &Path, is_quiet: bool) -> anyhow::Result<Sn
 fn check(input: impl Read, progress: &Progress, stop: &AtomicBool) -> anyhow::Result<SnapshotCheck> {
     let mut checked = SnapshotCheck::default();
     match read(input, progress, stop, &mut checked) {
-        Err(error) if error.is::<DamagedData>() => {
+        Err(error) if error.is::<DamagedDataError>() => {
             checked.problems.push(format!("{error:#}"));
             Ok(checked)
         }

@@ -107,15 +107,15 @@ pub(super) fn send_failure(out: &mut impl Write, error: &SnapshotError) -> io::R
 
 /// The server cannot read its data.
 #[derive(Debug)]
-pub(super) struct DamagedData(String);
+pub(super) struct DamagedDataError(String);
 
-impl fmt::Display for DamagedData {
+impl fmt::Display for DamagedDataError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the server cannot provide a snapshot: {}; see its log for details", self.0)
     }
 }
 
-impl std::error::Error for DamagedData {}
+impl std::error::Error for DamagedDataError {}
 
 fn write_json(out: &mut impl Write, tag: u8, value: &impl Serialize) -> io::Result<()> {
     write_frame(out, tag, &serde_json::to_vec(value)?)
@@ -167,7 +167,7 @@ impl<R: Read> FrameReader<R> {
                 self.is_at_end = true;
                 Frame::End(json(&bytes)?)
             }
-            b'D' => return Err(DamagedData(String::from_utf8_lossy(&bytes).into_owned()).into()),
+            b'D' => return Err(DamagedDataError(String::from_utf8_lossy(&bytes).into_owned()).into()),
             b'X' => bail!("the server cannot provide a snapshot: {}", String::from_utf8_lossy(&bytes)),
             other => bail!(
                 "the server sent a frame of an unknown kind ({other}); the versions of the server and of this command may differ"
