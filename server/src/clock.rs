@@ -52,7 +52,7 @@ mod tests {
                 assert!(!product.contains(call), "{} calls {call} instead of crate::clock", path.display());
             }
             let may_read_system = path.ends_with("process.rs");
-            assert!(may_read_system || !product.contains("system_time"), "{} ignores the clock in the settings", path.display());
+            assert!(may_read_system || !product.contains("system_time"), "{} reads the system time", path.display());
         }
     }
 }

@@ -46,9 +46,7 @@ pub(super) struct NoSlot;
 
 impl fmt::Display for NoSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "64 servers already use this database; a server that crashes keeps its slot for half a minute",
-        )
+        f.write_str("64 servers already use this database; a server that crashes keeps its slot for half a minute")
     }
 }
 

@@ -36,7 +36,7 @@ pub fn read_responses<'a>(content_type: &str, body: &'a [u8]) -> Result<Vec<Part
         }
         match PartContent::read(part)? {
             PartContent::Operation(content) => responses.push(read_part(content)?),
-            PartContent::Changeset { .. } => return Err(BatchError::Malformed("a changeset contains another changeset")),
+            PartContent::Changeset { .. } => return Err(BatchError::Malformed("a changeset contains a changeset")),
         }
     }
     if parts.is_closed() { Ok(responses) } else { Err(BatchError::Malformed("a changeset has no closing delimiter")) }
