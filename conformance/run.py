@@ -53,7 +53,7 @@ cannot be reached or refuses the key, or if another error prevents the run.
 def read_arguments():
     parser = argparse.ArgumentParser(description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     target = parser.add_mutually_exclusive_group(required=True)
-    target.add_argument("--endpoint", metavar="URL", help="address of the account, path style or host style, http or https")
+    target.add_argument("--endpoint", metavar="URL", help="URL of the account, path style or host style, http or https")
     target.add_argument("--rowhouse", metavar="PROGRAM", help="start this Rowhouse program in memory and run against it, including the "
                                                               "cases that start their own servers (bearer tokens, throttling, metrics)")
     target.add_argument("--results", metavar="FILE", nargs="+", help="do not run the cases; read the results that `pytest --junitxml FILE` wrote")
@@ -98,7 +98,7 @@ def python_with_packages():
 
 
 def check_endpoint(endpoint, account, key):
-    """Exits with an explanation unless the endpoint answers and accepts the key."""
+    """Exits with an explanation unless the endpoint responds and accepts the key."""
     try:
         wire = Wire(endpoint, account, key)
         if wire.scheme not in ("http", "https") or not wire.host:
@@ -107,21 +107,21 @@ def check_endpoint(endpoint, account, key):
     except binascii.Error:
         fail("The key is not Base64: copy it from the connection string, where it follows AccountKey=.")
     except ValueError as error:
-        fail(f"{endpoint} is not a valid address: {error}.")
+        fail(f"{endpoint} is not a valid URL: {error}.")
     except (OSError, http.client.HTTPException) as error:
-        fail(f"{endpoint} cannot be reached ({error or type(error).__name__}). Check that a server listens there and that the address is complete, "
+        fail(f"{endpoint} cannot be reached ({error or type(error).__name__}). Check that a server listens there and that the URL is complete, "
              f"such as http://127.0.0.1:10002/{account}.")
     if answer.status in (401, 403):
         fail(f"{endpoint} refuses the key of the account {account} ({answer.status} {answer.reason}). Check --account and TABLES_KEY.")
     if answer.status != 200:
-        fail(f"{endpoint} answers {answer.status} {answer.reason} to a request for the list of tables. Check that it is the address of an account in the "
+        fail(f"{endpoint} responds with {answer.status} {answer.reason} to a request for the list of tables. Check that it is the URL of an account in the "
              f"Table service, such as http://127.0.0.1:10002/{account}.")
 
 
 def start_rowhouse(program):
-    """Starts Rowhouse in memory on a free port. Returns the process and the address of its account."""
+    """Starts Rowhouse in memory on a free port. Returns the process and the URL of its account."""
     command = [program, "serve", "--listen", "127.0.0.1:0", "--in-memory"]
-    # The server runs with its defaults, independent of the caller's environment.
+    # The server runs with its defaults, whatever the caller's environment contains.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ROWHOUSE_")}
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
@@ -189,7 +189,7 @@ def report(source, outcomes, table, arguments):
 
 
 def check_document(source, table, arguments):
-    """Returns true if the column on the page matches these results."""
+    """Returns true if the column on the page matches the given results."""
     stale = feature_table.stale_lines(arguments.document.read_text(encoding="utf-8"), table, arguments.column)
     if stale:
         print(f"{source}: the column {arguments.column} of {arguments.document} is out of date:", *stale, sep="\n")

@@ -167,7 +167,8 @@ def processor_seconds(nodes):
 
 
 def prepare_statements(database, entities):
-    """Creates the table for the statements, as large as Rowhouse's table and with the same number of rows. Returns a record."""
+    """Creates the table for the statements, as large as Rowhouse's table and with the same number of rows. Returns a
+    record."""
     size = int(database.sql("SELECT round(avg(length(record))) FROM rowhouse_entities"))
     database.sql("CREATE TABLE bare (partition bytea, row bytea, record bytea NOT NULL, PRIMARY KEY (partition, row))")
     if database.options:
@@ -178,9 +179,9 @@ def prepare_statements(database, entities):
 
 
 def run_statement(arguments, statement, record, rate=None):
-    """Runs a statement at the given rate, or as often as possible, on all nodes that clients address. Returns the
-    processor time of one statement, in microseconds: on all nodes together, and on the busiest node. Counts between two
-    progress lines, so that the opening of connections is excluded."""
+    """Runs a statement at the given rate, or as often as possible, on all nodes to which clients connect. Returns the
+    processor time of one statement, in microseconds: on all nodes together, and on the busiest node. Counts only the
+    time between two progress lines, so that the opening of connections is excluded."""
     database, script = arguments.database, arguments.folder / "statement.sql"
     script.write_text(
         f"\\set number random(0, {arguments.entities - 1})\n\\set partition {FIRST_PARTITION} + :number / {PER_PARTITION}\n"

@@ -5,9 +5,9 @@
 #
 # TARGET is a target triple of the Rust compiler. PROFILE is the cargo profile (default: dist). Panic locations, C code
 # and generated sources would put folder names into the program, so these names are replaced: the folder of the sources
-# with /source, that of the libraries with /crates, and that of the build with /build. The C library is linked
-# statically on Linux and Windows. The last line of the output is the path of the program. Identical builds also require
-# the same Rust compiler, C compiler and linker.
+# with /source, the folder of the libraries with /crates, and the folder of the build with /build. The C library is
+# linked statically on Linux and Windows. The last line of the output is the path of the program. Identical builds also
+# require the same Rust compiler, C compiler and linker.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -77,7 +77,7 @@ stop() {
 # The program starts, stores data and responds, even if it must resolve a host name and its environment is empty.
 clean=(env -i "PATH=$PATH")
 start_server "$scratch/log" "${clean[@]}" "$program" serve --listen localhost:0 --data "$scratch/data"
-"${clean[@]}" "$program" health --listen "localhost:${address##*:}" >&2 || fail "the server does not answer"
+"${clean[@]}" "$program" health --listen "localhost:${address##*:}" >&2 || fail "the server does not respond"
 stop
 
 # The program needs no system files: it works in a root folder that contains only the devices that every container has.
@@ -92,7 +92,7 @@ if unshare --user --map-root-user --mount true 2>/dev/null; then
     touch "$empty/dev/random" "$empty/dev/urandom"
     cp "$program" "$empty/rowhouse"
     start_server "$scratch/log" in_empty_root "$empty" /rowhouse serve --listen 127.0.0.1:0
-    (in_empty_root "$empty" /rowhouse health --listen "$address") >&2 || fail "the server does not answer: $(cat "$scratch/log")"
+    (in_empty_root "$empty" /rowhouse health --listen "$address") >&2 || fail "the server does not respond: $(cat "$scratch/log")"
     [ -d "$empty/data/rowhouse-data" ] || fail "the data folder is missing"
     stop
     say "the program works in an empty root folder"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Runs a Citus cluster for tests (a coordinator and several workers) in a temporary folder, until standard input is
-# closed.
+# Runs a Citus cluster (a coordinator and workers) for tests in a temporary folder, until standard input is closed.
 #
 # usage: scripts/citus.sh [--durable] WORKERS
 #

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Packs the inputs that fuzzing found into fuzz/corpus.tar.gz. For each target, it keeps the inputs that first reach an
-edge of the program, going from the shortest input to the longest.
+"""Packs the inputs that fuzzing found into fuzz/corpus.tar.gz. For each target, it goes through the inputs from the
+shortest to the longest, and keeps those that reach an edge of the program that no earlier one reaches.
 
 usage: scripts/pack_corpus.py       after scripts/fuzz.sh, which builds the targets and collects inputs in fuzz/corpus
 """

@@ -17,7 +17,7 @@ commit=$(git -c safe.directory="$root" -C "$root" rev-parse --verify "${1:-HEAD}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Makes the existing downloads available under a different path. The cargo and rustc programs are still those of the
+# Makes the existing downloads available under a different path. The cargo and rustc programs still come from the
 # toolchain.
 ln -s "${CARGO_HOME:-$HOME/.cargo}" "$scratch/cargo"
 

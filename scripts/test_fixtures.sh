@@ -23,7 +23,7 @@ count() { sed -nE "s/$1/\1/p" "$scratch/output" | awk '{ sum += $1 } END { print
 
 python_tests() {
     local home=$root/.venv-fixtures tests=$root/packages/python/tests status=0
-    # Combine the requirements of the tests with those of the wheel's build backend.
+    # Combine the requirements of the tests with the requirements of the wheel's build backend.
     cat "$tests/requirements.txt" "$root/packages/python/requirements-build.txt" >"$scratch/requirements.txt"
     if ! cmp -s "$scratch/requirements.txt" "$home/requirements.txt"; then
         python3 -m venv --clear "$home"

@@ -168,7 +168,7 @@ class Comparison:
         return {"start_ms": round(statistics.median(times)), "resident_mib": statistics.median(memory)}
 
     def kill(self, program, index):
-        """Inserts until the program is killed, restarts the program, and counts the acknowledged entities that are missing."""
+        """Inserts until the program is killed, restarts it, and counts the acknowledged entities that are missing."""
         folder, seconds = self.place(program, f"kill-{index}"), self.random.uniform(*self.args.kill_seconds)
         acknowledged = [[] for _ in range(KILL_CONNECTIONS)]
         with self.start(program, folder) as server:
@@ -237,7 +237,7 @@ class Comparison:
 
 
 def combined(rounds):
-    """Returns the medians of several rounds, with the rate of each round, or the outcome of a round that has no figures."""
+    """Returns the medians of several rounds, with the rate of each, or the outcome of a round that has no figures."""
     failed = next((one for one in rounds if "outcome" in one), None)
     if failed:
         return failed

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //!
-//! 1. The server is a child process, so the processor time and memory of this process are those of the client.
+//! 1. The server is a child process, so only the client uses the processor time and memory of this process.
 //! 2. The library and the bare client are measured alternately in each round. They send the same requests to the same
 //!    server through the same kind of connection pool, and both read every response completely.
 //! 3. The bulk load runs first, so the memory peak is the peak of the bulk load.

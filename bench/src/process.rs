@@ -79,8 +79,8 @@ impl Process {
         parse_resident(&text).with_context(|| format!("/proc/{}/status has an unknown format", self.id))
     }
 
-    /// Returns the processor time used so far by all threads, except those whose name is that of the program or starts
-    /// with `prefix`.
+    /// Returns the processor time used so far by all threads, except those named like the program and those whose name
+    /// starts with `prefix`.
     pub(crate) fn cpu_of_other_threads(self, prefix: &str) -> anyhow::Result<Duration> {
         let tasks = format!("/proc/{}/task", self.id);
         let mut total = Duration::ZERO;

@@ -50,7 +50,8 @@ pub(crate) struct Report {
 
 impl Report {
     /// Returns the report that would result if each operation were followed by one of another measurement on the same
-    /// processors. Times are added. Quantiles of latencies cannot be added, so those of the first measurement are kept.
+    /// processors. Times are added. Quantiles of latencies cannot be added, so the quantiles of the first measurement
+    /// are kept.
     pub(crate) fn followed_by(mut self, then: &Self) -> Self {
         let together = |first: f64, second: f64| 1.0 / (1.0 / first + 1.0 / second);
         self.operations_per_second = together(self.operations_per_second, then.operations_per_second);

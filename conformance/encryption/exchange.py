@@ -2,9 +2,9 @@
 
 usage: exchange.py write TABLE | read TABLE WRITER | refuse TABLE WRITER | tamper TABLE WRITER | dump TABLE
 
-`tamper` changes a byte in copies of one entity and stores them in two other tables, because a copy in the same table
-would need another key. `refuse` expects that these copies cannot be read. `dump` prints the shorter entities as they
-are stored.
+`tamper` changes a byte in copies of one entity and stores the copies in two other tables, because a copy in the same
+table would need a different key. `refuse` expects that these copies cannot be read. `dump` prints the shorter entities
+as they are stored.
 """
 
 import base64

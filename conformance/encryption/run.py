@@ -2,8 +2,9 @@
 
 usage: run.py --rust PROGRAM [--java CLASSPATH]
 
-PROGRAM is the example `encryption_exchange` of the client library, CLASSPATH the libraries of java/pom.xml. The
-environment variables TABLES_ENDPOINT, TABLES_ACCOUNT and TABLES_KEY name the account, as for every suite here.
+PROGRAM is the example `encryption_exchange` of the client library, and CLASSPATH contains the libraries of
+java/pom.xml. The environment variables TABLES_ENDPOINT, TABLES_ACCOUNT and TABLES_KEY specify the account, as for every
+suite here.
 """
 
 import argparse

@@ -126,7 +126,7 @@ func TestStoredAccessPolicies(t *testing.T) {
 	writer := withSignature(t, name, aztables.SASSignatureValues{Identifier: "open", ExpiryTime: tomorrow})
 	add(t, writer, "p", "new", nil)
 
-	// Without its policy, the signature is invalid.
+	// Without the policy, the signature is invalid.
 	_, err = table.SetAccessPolicy(context.Background(), nil)
 	check(t, err)
 	stored, err = table.GetAccessPolicy(context.Background(), nil)

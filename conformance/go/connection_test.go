@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// Clients send the head of a request and its body separately, and keep the connection after the answer. A server that
-// refuses a request before it has read the body, and therefore closes the connection, must announce that. Otherwise the
-// next request on the connection fails without a visible reason.
+// Clients send the head of a request and its body separately, and reuse the connection after the response. A server
+// that refuses a request before it has read the body, and therefore closes the connection, must announce that.
+// Otherwise, the next request on the connection fails without a visible reason.
 func TestARefusalBeforeTheBodyLeavesTheConnectionUsable(t *testing.T) {
 	address, err := url.Parse(endpoint)
 	check(t, err)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The snippet must be complete and run as it is, except for the address, the account, its key and the table name.
+// The snippet must be complete and run unchanged, except for the URL, the account, its key and the table name.
 func TestTheSnippetForGoRuns(t *testing.T) {
 	document, err := os.ReadFile("../../docs/getting-started.md")
 	check(t, err)
@@ -37,7 +37,7 @@ func TestTheSnippetForGoRuns(t *testing.T) {
 		_, err := newService(t).DeleteTable(context.Background(), name, nil)
 		check(t, err)
 	})
-	// A second run finds the table and the entity.
+	// The second run finds an existing table and an existing entity.
 	for range 2 {
 		command := exec.Command("go", "run", file)
 		command.Stderr = os.Stderr
@@ -50,7 +50,7 @@ func TestTheSnippetForGoRuns(t *testing.T) {
 	equal(t, string(formatted), "")
 }
 
-// The test on the page must run as it is, in a module that refers to packages/go as the page describes.
+// The test on the page must run unchanged, in a module that refers to packages/go as the page describes.
 func TestTheFixtureForGoRuns(t *testing.T) {
 	binary := os.Getenv("ROWHOUSE_BINARY")
 	if binary == "" {
@@ -73,7 +73,7 @@ func TestTheFixtureForGoRuns(t *testing.T) {
 	}
 	edits := regexp.MustCompile(`(?m)^go (mod edit .*)$`).FindAllStringSubmatch(string(document), -1)
 	equal(t, len(edits), 1)
-	// Replaces the clone that the command names, and finds the program in PATH.
+	// Replace the clone that the command names, and find the program in PATH.
 	clone, err := filepath.Abs("../..")
 	check(t, err)
 	check(t, os.Symlink(clone, filepath.Join(home, "rowhouse")))

@@ -49,7 +49,7 @@ func TestEntitiesBeyondTheLimits(t *testing.T) {
 	} {
 		_, err := table.AddEntity(context.Background(), body, nil)
 		if code == "PropertiesNeedValue" {
-			// The client replaces this answer with its own error.
+			// The client replaces this response with its own error.
 			if err == nil || !strings.Contains(err.Error(), "must have a PartitionKey and RowKey") {
 				t.Errorf("an entity without a row key: %v", err)
 			}

@@ -31,7 +31,8 @@ func setting(name, otherwise string) string {
 	return otherwise
 }
 
-// options disables retries, because a case checks the first answer, and a hidden second request could hide a wrong one.
+// options disables retries, because a case checks the first response, and an unnoticed second request could hide a
+// wrong one.
 func options() *aztables.ClientOptions {
 	return &aztables.ClientOptions{ClientOptions: azcore.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}}
 }
@@ -54,7 +55,7 @@ func newService(t *testing.T) *aztables.ServiceClient {
 // newName returns a table name that no other run uses.
 func newName() string {
 	random := make([]byte, 12)
-	// Never fails: the program ends if no randomness is available.
+	// This never fails: the program exits if no randomness is available.
 	_, _ = rand.Read(random)
 	return "go" + hex.EncodeToString(random)
 }
@@ -148,7 +149,7 @@ func equal[T comparable](t *testing.T, got, want T) {
 	}
 }
 
-// refused ends the test unless the service refused the request with this status and code. It returns the answer.
+// refused ends the test unless the service refused the request with the given status and code. It returns the response.
 func refused(t *testing.T, err error, status int, code string) *azcore.ResponseError {
 	t.Helper()
 	var answer *azcore.ResponseError

@@ -16,10 +16,10 @@ func action(t *testing.T, kind aztables.TransactionType, partition, row string, 
 	return aztables.TransactionAction{ActionType: kind, Entity: encode(t, partition, row, more)}
 }
 
-// failsAt ends the test unless the action with this index failed the transaction with this code.
+// failsAt ends the test unless the action with the given index failed the transaction with the given code.
 func failsAt(t *testing.T, err error, index int, code string) {
 	t.Helper()
-	// The client does not extract the code from a multipart answer, and its status is the status of the whole batch.
+	// The client does not extract the code from a multipart response, and its status is the status of the whole batch.
 	answer := refused(t, err, 202, "")
 	body, err := io.ReadAll(answer.RawResponse.Body)
 	check(t, err)

@@ -69,8 +69,8 @@ func TestTimesComeBackAtTheirLimits(t *testing.T) {
 	}
 }
 
-// The client writes a whole float64 without a point, and has no value for numbers that JSON lacks. So the test encodes
-// them itself.
+// The client writes a whole float64 without a decimal point, and has no values for the numbers that JSON lacks. The
+// test therefore encodes them itself.
 func TestDoublesThatJSONDoesNotHave(t *testing.T) {
 	table, _ := newTable(t)
 	body := `{"PartitionKey":"p","RowKey":"r"`
@@ -105,7 +105,8 @@ func TestKeysComeBackWithEveryCharacter(t *testing.T) {
 	table, _ := newTable(t)
 	// The client does not read entities with empty keys.
 	for _, text := range []string{" ", "it's", "%25 + &=", "ä€😀", "a,b;c:d", "(b)", "\"", strings.Repeat("k", 512)} {
-		// Not with EDMEntity, which doubles the quotes in the keys of the body, where they have no meaning.
+		// Do not use EDMEntity, which doubles the quotes in the keys in the body, where doubled quotes have no special
+		// meaning.
 		body, err := json.Marshal(properties{"PartitionKey": text, "RowKey": text, "A": 1})
 		check(t, err)
 		_, err = table.AddEntity(context.Background(), body, nil)

@@ -65,7 +65,7 @@ func TestEveryTypeComesBack(t *testing.T) {
 		"Double": 2.5, "Whole": 5.0, "Large": math.MaxFloat64, "Time": moment, "Binary": binary, "Int32": math.MaxInt32,
 	})
 	check(t, sent.Insert(storage.FullMetadata, nil))
-	// The caller must double the quotes in keys; in the body that is read, they stay doubled.
+	// The caller must double the quotes in keys. In the body that the client reads, they stay doubled.
 	found := table.GetEntityReference("p p", "it''''s")
 	check(t, found.Get(30, storage.FullMetadata, nil))
 	equal(t, len(found.Properties), len(sent.Properties))
@@ -95,7 +95,7 @@ func TestEntitiesAreWrittenUnderConditions(t *testing.T) {
 			t.Errorf("the outdated ETag was not refused: %v", err)
 		}
 	}
-	// Quoted correctly, but not in the form of the service's ETags.
+	// The quotes are correct, but the ETag does not have the form of the service's ETags.
 	outdated.OdataEtag = `W/"datetime''2017-04-01T01%3A07%3A23.8881885Z''"`
 	if err := outdated.Merge(false, nil); err == nil || !strings.Contains(err.Error(), "StatusCode=412, ErrorCode=ConditionNotMet") {
 		t.Errorf("the ETag of another form was not refused: %v", err)

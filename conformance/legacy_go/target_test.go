@@ -30,16 +30,16 @@ func setting(name, otherwise string) string {
 	return otherwise
 }
 
-// sender sends each request once, so that no retry hides a wrong answer.
+// sender sends each request once, so that no retry hides a wrong response.
 type sender struct{}
 
 func (sender) Send(client *storage.Client, request *http.Request) (*http.Response, error) {
 	return client.HTTPClient.Do(request)
 }
 
-// newService returns the table client of the retired package. It addresses the emulator's account at 127.0.0.1:10002,
-// and every other account in host style. The connection always goes to the server under test; the request is not
-// changed.
+// newService returns the table client of the retired package. The client expects the emulator's account at
+// 127.0.0.1:10002, and every other account in host style. The connection always goes to the server under test; the
+// request is not changed.
 func newService(t *testing.T) storage.TableServiceClient {
 	t.Helper()
 	address, err := url.Parse(endpoint)
@@ -64,7 +64,7 @@ func newService(t *testing.T) storage.TableServiceClient {
 // newName returns a table name that no other run uses.
 func newName() string {
 	random := make([]byte, 12)
-	// Never fails: the program ends if no randomness is available.
+	// This never fails: the program exits if no randomness is available.
 	_, _ = rand.Read(random)
 	return "go" + hex.EncodeToString(random)
 }
@@ -95,7 +95,7 @@ func equal[T comparable](t *testing.T, got, want T) {
 	}
 }
 
-// refused ends the test unless the service refused the request with this status and code. It returns the message.
+// refused ends the test unless the service refused the request with the given status and code. It returns the message.
 func refused(t *testing.T, err error, status int, code string) string {
 	t.Helper()
 	var answer storage.AzureStorageServiceError

@@ -1,4 +1,4 @@
-"""Endpoint addresses in the only form that the old clients accept: they build the host name from the account name.
+"""Endpoint URLs in the only form that the old clients accept: they build the host name from the account name.
 
 For a path-style endpoint such as `http://127.0.0.1:10002/devstoreaccount1`, the clients get the host-style name
 `<account>.table.localhost` with the port of the endpoint. Names under `localhost` refer to this machine (RFC 6761), but

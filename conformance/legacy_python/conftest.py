@@ -1,4 +1,4 @@
-"""Shared by all legacy clients: the address of the account under test."""
+"""Fixtures that all legacy clients share: the URL of the account under test."""
 
 import uuid
 

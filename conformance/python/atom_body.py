@@ -41,7 +41,8 @@ def entry(inside):
 
 
 def read_properties(node):
-    """Returns the properties of an entry: strings unchanged, null as None, others as pairs of type and text."""
+    """Returns the properties of an entry: strings unchanged, null as None, and other types as pairs of type and text.
+    """
     content = node.find("a:content", NAMES)
     assert content.get("type") == "application/xml"
     found = {}
@@ -80,7 +81,7 @@ def atom_send(wire, method, target, body=None, *, headers=None, accept=ATOM, ver
 
 
 class AtomTable(TableWire):
-    """A table that adds to each request what an Atom client sends."""
+    """A table that adds to each request the parts that an Atom client sends."""
 
     def __init__(self, table: TableWire):
         super().__init__(self, table.name)

@@ -1,6 +1,6 @@
-"""Builds `$batch` requests and reads their answers: the MIME envelope, the changeset and its operations.
+"""Builds `$batch` requests and reads their responses: the MIME envelope, the changeset and its operations.
 
-Bodies are built byte by byte, so that a test can choose line ends, boundaries and the position of a header.
+Bodies are built byte by byte, so that a test can choose line endings, boundaries and the position of a header.
 """
 
 import re
@@ -15,7 +15,7 @@ MIME_PART = ["Content-Type: application/http", "Content-Transfer-Encoding: binar
 
 @dataclass
 class Operation:
-    """One part of a batch: request line, inner HTTP headers, MIME part headers and body."""
+    """One part of a batch: request line, HTTP headers, MIME part headers and body."""
 
     method: str
     target: str
@@ -24,7 +24,7 @@ class Operation:
     part_headers: list = field(default_factory=list)
 
     def to_bytes(self, newline):
-        """Returns the part after its delimiter line: MIME headers, request line, inner headers, blank line, body."""
+        """Returns the part after its delimiter line: MIME headers, request line, HTTP headers, blank line, body."""
         body = to_bytes(self.body)
         inner = {"Accept": MINIMAL}
         if body is not None:
@@ -36,7 +36,7 @@ class Operation:
 
 
 def changeset_body(operations, newline=b"\r\n", final=True, batch=BATCH, changeset=CHANGESET):
-    """Returns the body of a batch with one changeset, without the last delimiter of the batch if `final` is false."""
+    """Returns the body of a batch with one changeset, without the batch's closing delimiter if `final` is false."""
     outer, inner = b"--" + batch.encode(), b"--" + changeset.encode()
     head = [outer, f"Content-Type: multipart/mixed; boundary={changeset}".encode(), b""]
     parts = [part for operation in operations for part in (inner, operation.to_bytes(newline))]
@@ -58,7 +58,7 @@ def post_batch(wire, body, boundary=BATCH, content_type=None, **kwargs):
 
 
 def post_changeset(wire, operations, **kwargs):
-    """Sends the operations as one changeset and returns the answers of its parts."""
+    """Sends the operations as one changeset and returns the responses of its parts."""
     answer = post_batch(wire, changeset_body(operations), **kwargs)
     assert answer.status == 202, (answer.status, answer.body[:600])
     return read_parts(answer)
@@ -66,7 +66,7 @@ def post_changeset(wire, operations, **kwargs):
 
 @dataclass(frozen=True)
 class Part:
-    """The answer to one operation of a batch."""
+    """The response to one operation of a batch."""
 
     status: int
     reason: str
@@ -79,7 +79,7 @@ class Part:
 
     @property
     def names(self):
-        """Returns the header names in the order and spelling of the answer."""
+        """Returns the header names in the order and spelling of the response."""
         return [key for key, _ in self.headers]
 
     @property
@@ -94,7 +94,7 @@ def boundary_of(content_type, prefix):
 
 
 def read_parts(answer):
-    """Returns the parts of the changeset answer, or of the batch answer itself. The framing must be exact (05 §4)."""
+    """Returns the parts of the changeset response, or of the batch response itself. Requires exact framing (05 §4)."""
     boundary = boundary_of(answer.header("Content-Type"), "batchresponse")
     inside = between(answer.text, boundary)
     if inside.startswith("Content-Type: multipart/mixed"):
@@ -108,7 +108,7 @@ def read_parts(answer):
 
 
 def between(text, boundary):
-    """Returns the content between the first and the last delimiter of a multipart body."""
+    """Returns the content between the first and the closing delimiter of a multipart body."""
     start, end = f"--{boundary}\r\n", f"\r\n--{boundary}--\r\n"
     assert text.startswith(start), text[:400]
     assert text.endswith(end), text[-400:]
@@ -136,12 +136,12 @@ def entity_operation(table: TableWire, method, partition_key, row_key, body=None
 
 
 def spelled(headers):
-    """Returns headers with names from keywords: `If_Match` becomes If-Match."""
+    """Returns headers whose names come from keywords: `If_Match` becomes If-Match."""
     return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 def fill(table, entities):
-    """Inserts entities of any partitions, in changesets of at most a hundred."""
+    """Inserts entities into any partitions, in changesets of at most a hundred."""
     groups = {}
     for entity in entities:
         groups.setdefault(entity["PartitionKey"], []).append(entity)

@@ -54,7 +54,7 @@ def service(wire):
 
 @pytest.fixture(scope="session")
 def secondary(wire):
-    """Returns the secondary endpoint, whose addresses add a suffix to the account name."""
+    """Returns the secondary endpoint, whose URLs add a suffix to the account name."""
     if wire.path_style:
         base = f"{wire.base}-secondary"
     else:
@@ -64,7 +64,7 @@ def secondary(wire):
 
 @pytest.fixture
 def new_name(wire):
-    """Returns a function that generates unique table names; tables with these names are deleted at the end."""
+    """Returns a function that generates unique table names. Tables with these names are deleted after the test."""
     names = []
 
     def make(prefix=""):

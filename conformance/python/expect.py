@@ -1,4 +1,4 @@
-"""Expected answers of the Table service: messages, error bodies, ETags, and the checks for them."""
+"""Expected responses of the Table service: messages, error bodies, ETags, and the checks for them."""
 
 import json
 import re
@@ -77,7 +77,8 @@ def bad_etag(value):
 
 @dataclass(frozen=True)
 class Problem:
-    """An error body: form (json, odata, front), code, message without its last lines, and the request ID in these."""
+    """An error body: form (json, odata, front), code, message without its last lines, and the request ID in those
+    lines."""
 
     form: str
     code: str
@@ -113,7 +114,7 @@ def unescape_xml(text):
 
 
 def check_problem(answer, status, code, message=None, form=None):
-    """Checks that the answer is this error. Without `message`, expects the usual message of the code, if any."""
+    """Checks that the response is the given error. Without `message`, expects the usual message of the code, if any."""
     assert answer.status == status, (answer.status, answer.body[:600])
     problem = read_problem(answer.text)
     assert problem.code == code, problem
@@ -133,13 +134,13 @@ def check_status(answer, *statuses):
 
 
 def check_refused(answer):
-    """Checks for any 4xx status, for cases where the answer of the real service is not known."""
+    """Checks for any 4xx status, for cases where the response of the real service is not known."""
     assert 400 <= answer.status < 500, (answer.status, answer.body[:600])
     return answer
 
 
 def check_etag(answer):
-    """Checks that the answer has an ETag in the right form, and returns it."""
+    """Checks that the response has an ETag in the right form, and returns it."""
     etag = answer.header("ETag")
     assert etag and ETAG.fullmatch(etag), etag
     return etag

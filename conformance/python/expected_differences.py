@@ -3,8 +3,8 @@
 Cases are named as in `features`: `test_etag::test_any[PUT]`, or a function to mean all its parameters.
 """
 
-# Cases that an endpoint fails; the variable TABLES_SERVER names the endpoint's list. An expected failure still runs,
-# and fails the run if it passes, so the list stays correct.
+# Cases that an endpoint is expected to fail. The variable TABLES_SERVER selects the endpoint's list. An expected
+# failure still runs. If it passes, the run fails, so that the list stays correct.
 EXPECTED = {
     "rowhouse": {
     },

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from expected_differences import ASSERTED
 
 AS_THE_SERVICE, DIFFERENT, NOT_THERE, NOT_TESTED = "as the service", "different", "not there", "not tested"
-# The possible outcomes of one case; `expected` is a difference that `expected_differences` lists.
+# The possible outcomes of a case. `expected` is a difference that `expected_differences` lists.
 PASSED, FAILED, EXPECTED, SKIPPED = "passed", "failed", "expected", "skipped"
 
 
@@ -21,7 +21,8 @@ PASSED, FAILED, EXPECTED, SKIPPED = "passed", "failed", "expected", "skipped"
 class Feature:
     """A feature, the names of its cases, and the cases that show whether it exists at all.
 
-    A feature without `shown_by` describes other features, such as the messages of errors, and can only differ.
+    A feature without `shown_by` describes other features, such as the messages of errors. Its status can only be
+    "different", not "missing".
     """
 
     name: str
@@ -155,7 +156,7 @@ FEATURES = [
     feature("To the byte: errors", "test_golden::test_exchange[errors"),
 ]
 
-# Cases about the suite itself or about Rowhouse's own commands and pages. They show nothing about an endpoint.
+# Cases that test the suite itself or Rowhouse's own commands and pages. They show nothing about an endpoint.
 OTHER_CASES = tuple("""
     test_features test_signing test_golden::test_there_is_an_exchange_of_every_operation_format_and_class
     test_documents test_files test_metrics
@@ -197,7 +198,7 @@ def owning_name(case, owners=OWNERS):
 
 
 def case_of_node(node_id):
-    """Returns the name of a case as used here, from pytest's `…/test_etag.py::test_any[PUT]`."""
+    """Converts the name of a case from pytest's form, `…/test_etag.py::test_any[PUT]`, to the form used here."""
     return re.sub(r"^(?:[^\[]*/)?(\w+)\.py::", r"\1::", node_id)
 
 
@@ -224,7 +225,7 @@ class Row:
 
     @property
     def short(self):
-        """Returns the status, and the number of passed cases among those not skipped."""
+        """Returns the status, and the number of passed cases among those that were not skipped."""
         if self.status != DIFFERENT:
             return self.status
         return f"{DIFFERENT} ({self.counts[PASSED]} of {self.cases - self.counts[SKIPPED]} cases)"
@@ -240,7 +241,7 @@ def judged(case, outcome, asserted):
     name = longest_fit(asserted, case)
     if name is None or outcome.kind == SKIPPED:
         return outcome
-    # An endpoint that fails here may behave like the service or differently; the case does not tell.
+    # An endpoint that fails here may or may not behave like the service; the case does not show which.
     return Outcome(EXPECTED, asserted[name]) if outcome.kind == PASSED else Outcome(SKIPPED)
 
 

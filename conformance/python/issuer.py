@@ -29,7 +29,7 @@ def encode(content):
 
 
 class Issuer:
-    """A running issuer; leaving `with` ends it."""
+    """A running issuer, which stops at the end of its `with` block."""
 
     def __init__(self):
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -91,7 +91,7 @@ def write_certificate(folder):
 
 
 class Server:
-    """The server under test, with TLS and a configuration; leaving `with` ends it."""
+    """The server under test, with TLS and a configuration. It stops at the end of its `with` block."""
 
     def __init__(self, binary, folder, configuration):
         self.certificate, key = write_certificate(folder)

@@ -28,7 +28,7 @@ def in_hours(hours):
 
 
 def time_text(hours):
-    """Returns the time this many hours from now, in the form used in tokens."""
+    """Returns the time the given number of hours from now, in the form used in tokens."""
     return in_hours(hours).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -37,14 +37,15 @@ def credential(wire):
 
 
 def table_token(wire, table_name, permission=None, **kwargs):
-    """Returns a table SAS from the official client, valid for an hour unless a policy or `expiry` says otherwise."""
+    """Returns a table SAS from the official client, valid for an hour unless a policy or `expiry` specifies otherwise.
+    """
     if "policy_id" not in kwargs:
         kwargs.setdefault("expiry", in_hours(1))
     return generate_table_sas(credential(wire), table_name, permission=permission, **kwargs)
 
 
 def account_token(wire, resources, permission, **kwargs):
-    """Returns an account SAS from the official client, valid for an hour unless `expiry` says otherwise."""
+    """Returns an account SAS from the official client, valid for an hour unless `expiry` specifies otherwise."""
     types = ResourceTypes(service="s" in resources, container="c" in resources, object="o" in resources)
     kwargs.setdefault("expiry", in_hours(1))
     return generate_account_sas(credential(wire), types, permission, **kwargs)
@@ -89,7 +90,7 @@ def account_string_to_sign(account, fields):
 
 
 def signed(wire, make_string, **fields):
-    """Returns a token with exactly these fields, signed by the suite."""
+    """Returns a token with exactly the given fields, signed by the suite."""
     fields = {"sv": VERSION, **fields}
     fields = {name: value for name, value in fields.items() if value is not None}
     return encode_token({**fields, "sig": signature(wire.key, make_string(wire.account, fields))})

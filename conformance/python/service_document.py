@@ -13,7 +13,7 @@ LOGGING = f"<Logging><Version>1.0</Version><Read>false</Read><Write>true</Write>
 
 
 def document(*sections):
-    """Returns the XML with these sections, as a client sends it."""
+    """Returns the XML with the given sections, as a client sends it."""
     return f"<StorageServiceProperties>{''.join(sections)}</StorageServiceProperties>"
 
 
@@ -22,7 +22,7 @@ def retention(days):
 
 
 def rule(origins="*", methods="GET", allowed="", exposed="", age=60):
-    """Returns one CORS rule, with its elements in the order the service uses in answers."""
+    """Returns one CORS rule, with its elements in the order the service uses in responses."""
     def element(name, text):
         return f"<{name}>{text}</{name}>" if text else f"<{name} />"
     return ("<CorsRule>" + element("AllowedMethods", methods) + element("AllowedOrigins", origins)

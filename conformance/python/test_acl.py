@@ -31,9 +31,9 @@ def get_acl(table, method="GET", **kwargs):
 
 
 def policies(table):
-    """Returns the XML after the XML declaration, which must be present."""
+    """Returns the part of the XML after the XML declaration, which must be present."""
     answer = check_status(get_acl(table), 200)
-    # The service sends a byte order mark first; clients accept the XML without it.
+    # The service sends a byte order mark first, but clients accept the XML without it.
     text = answer.text.lstrip("\ufeff")
     assert text.startswith('<?xml version="1.0" encoding="utf-8"?>'), text
     return text.split("?>", 1)[1]
@@ -134,7 +134,7 @@ def test_the_client(client):
 
 
 def status(token):
-    """Returns "works" if the token of a policy works now, and otherwise the error."""
+    """Returns "works" if the token of a policy currently works, and otherwise the error."""
     answer = token.query({"$top": 1}, accept=NONE)
     if answer.status == 200:
         return "works"

@@ -24,7 +24,7 @@ MINUTE = "$MetricsMinutePrimaryTransactionsTable"
 
 
 class Server:
-    """A server with metrics on a data folder; leaving `with` ends it."""
+    """A server with metrics and a data folder. It stops at the end of its `with` block."""
 
     def __init__(self, folder):
         arguments = ["serve", "--data", folder, "--listen", "127.0.0.1:0", "--analytics"]
@@ -74,7 +74,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def service(folder):
-    """Returns a server that shows these figures without adding its own. Otherwise a minute might end during a case."""
+    """Returns a server that shows these figures without adding its own; otherwise, a minute might end during a case."""
     off = TableMetrics(enabled=False)
     with Server(folder) as server, server.service() as service:
         # The request that changes the settings is itself counted under the new settings.

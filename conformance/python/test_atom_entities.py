@@ -20,7 +20,7 @@ def atom(shared):
 
 
 def inner_entry(wire, set_name, address, properties):
-    """Returns an entry of an answer from `<id>` on, with `updated` replaced by a fixed time."""
+    """Returns an entry of a response from `<id>` on, with `updated` replaced by a fixed time."""
     return (f"<id>{wire.base}/{address}</id><category term=\"{wire.account}.{set_name}\" scheme=\"{DATA_SPACE}/scheme\" />"
             f"<link rel=\"edit\" title=\"{set_name}\" href=\"{address}\" /><title /><updated>{TIME}</updated><author><name /></author>"
             f"<content type=\"application/xml\"><m:properties>{properties}</m:properties></content></entry>")
@@ -33,7 +33,7 @@ def settled(text):
 
 
 def base_of(text):
-    """Returns the value of `xml:base`: the address of the service, which in path style may contain the account."""
+    """Returns the value of `xml:base`: the URL of the service, which may contain the account in path style."""
     return re.search(r'xml:base="([^"]*)"', text).group(1)
 
 
@@ -123,7 +123,7 @@ def test_projection(wire, atom, key):
     assert list(everything) == ["PartitionKey", "RowKey", "Timestamp", "A", "B"]
 
 
-# Type, value in Atom, and value in JSON.
+# The type, the value in Atom, and the value in JSON.
 TYPES = {
     "string": (None, "Söhne <&> \U0001F600", "Söhne <&> \U0001F600"),
     "string-empty": (None, "", ""),
@@ -196,7 +196,7 @@ def keyed(key, inside="<d:A>a</d:A>"):
     return f"<d:PartitionKey>{key}</d:PartitionKey><d:RowKey>r</d:RowKey>{inside}"
 
 
-# Forms that clients and libraries write; each of them stores A = "a" under the row key "r".
+# Forms that clients and libraries write. Each of them stores A = "a" under the row key "r".
 SPELLINGS = {
     "as-clients-do": lambda k: entry(keyed(k)),
     "bare": lambda k: bare(keyed(k)),

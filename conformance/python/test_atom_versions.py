@@ -1,4 +1,4 @@
-"""Atom before version 2015-12-11: the life cycle of a table, what each version supports, and the answer's format."""
+"""Atom before version 2015-12-11: the life cycle of a table, what each version supports, and the response's format."""
 
 import pytest
 
@@ -81,7 +81,7 @@ def test_unknown_accept(shared, accept):
 
 @pytest.mark.parametrize("accept", ACCEPTS)
 def test_failed_authentication(shared, accept):
-    """The error occurs before the format of the answer is determined, so it has the form of the front end."""
+    """The error occurs before the format of the response is determined, so it has the form of the front end."""
     headers = {"Accept": ACCEPTS[accept], "Authorization": f"SharedKey {shared.wire.account}:AAAA"}
     answer = AtomTable(shared).query(headers=headers)
     check_problem(answer, 403, "AuthenticationFailed", form="front")
@@ -166,7 +166,7 @@ def test_atom_in_and_json_out(shared, key, level):
     assert answer.json()["A"] == 1
 
 
-# $format, Accept, effective data service version, and the format of the answer.
+# $format, Accept, effective data service version, and the format of the response.
 FORMATS = {
     "atom-over-json": ("atom", MINIMAL, "3.0", FEED),
     "atom-type-over-json": (ATOM, NONE, "3.0", FEED),
@@ -196,7 +196,7 @@ def test_format_option_is_not_known_before_2013_08_15(shared):
 
 @pytest.mark.parametrize("version", ["2015-12-11", "2016-05-31", "2019-02-02", "2026-06-06"])
 class TestAtomIsGone:
-    """From version 2015-12-11, every operation refuses Atom in answers (even by default) and in bodies."""
+    """From version 2015-12-11, every operation refuses Atom in responses (even by default) and in bodies."""
 
     @pytest.mark.parametrize("accept", [ATOM, None], ids=["atom", "missing"])
     def test_answers(self, wire, shared, key, version, accept):

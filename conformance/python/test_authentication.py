@@ -211,7 +211,7 @@ def test_anonymous_batch_since_2020_12_06(wire):
 
 
 def test_anonymous_since_2020_12_06(wire):
-    """Expects 401 with a challenge where bearer tokens are offered, or else the answer of older versions (07 §9)."""
+    """Expects 401 with a challenge where bearer tokens are offered, or else the response of older versions (07 §9)."""
     answer = check_status(wire.send("GET", "/Tables", version="2020-12-06", scheme=None), 401, 403)
     if answer.status == 403:
         check_failed(answer, "json")

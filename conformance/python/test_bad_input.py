@@ -18,7 +18,7 @@ def still_alive(wire):
 
 
 def check_refused_or_closed(data):
-    """Checks that an answer in raw bytes is a 4xx, or 501 or 505 from the HTTP layer, or empty (connection closed)."""
+    """Checks that a response in raw bytes is a 4xx, or 501 or 505 from the HTTP layer, or empty (connection closed)."""
     status = status_of(data)
     assert status is None or 400 <= status < 500 or status in (501, 505), data[:400]
 
@@ -44,7 +44,7 @@ MALFORMED_JSON = {
 }
 
 
-# Not JSON by its grammar, though some parsers accept it. The error code is not known.
+# Bodies that are not JSON by its grammar, although some parsers accept them. The error code is not known.
 NOT_QUITE_JSON = {
     "single-quotes": b"{'PartitionKey':'p','RowKey':'r'}",
     "bare-name": b'{PartitionKey:"p","RowKey":"r"}',
@@ -245,7 +245,7 @@ def test_absurd_request(wire, name):
 
 
 def test_length_beside_chunks(wire, shared, key):
-    """Either the chunks determine the body or the request is refused; Content-Length is never used."""
+    """Either the chunks determine the body, or the request is refused. Content-Length is never used."""
     body = f'{{"PartitionKey":"{key}","RowKey":"r"}}'.encode()
     request = compose_chunked(wire, "POST", f"/{shared.name}", chunked([body]))
     status = status_of(wire.talk(with_lines(b"Content-Length: 5")(request), half_close=True))

@@ -155,7 +155,7 @@ SPELLINGS = {
     "lf": lf,
     "no-final-delimiter": lambda o: changeset_body(o, final=False),
     "lf-no-final-delimiter": lambda o: lf(o, final=False),
-    # The end of a batch from the Rust client `azure_data_tables` 0.21.
+    # The end of a batch as sent by the Rust client `azure_data_tables` 0.21.
     "lf-final-delimiter-without-hyphens": lambda o: lf(o, final=False).rstrip() + f"\n--{BATCH}\n".encode(),
     # The form of the C++ client `azure-data-tables-cpp`: nothing between a body and the next delimiter.
     "delimiter-after-a-body": lambda o: lf(o).replace(b"}\n--changeset_77", b"}--changeset_77"),
@@ -179,7 +179,7 @@ SPELLINGS = {
 
 
 def test_a_batch_as_the_retired_java_client_writes_it(wire, shared, key):
-    """The client counts the line break after a body as part of it, and adds `X-HTTP-Method: MERGE` to MERGE."""
+    """The client counts the line break after a body as part of the body, and adds `X-HTTP-Method: MERGE` to MERGE."""
     check_status(shared.insert(entity(key, "1")), 201)
     text = f'{{"PartitionKey":"{key}","RowKey":"2","A":1}}'
     operations = [entity_operation(shared, "MERGE", key, "1", {"A": 1}, If_Match="*", X_HTTP_Method="MERGE"),

@@ -66,7 +66,7 @@ def membership(client):
 
 
 def test_cluster_membership_update(client):
-    """Two entities are replaced in one transaction, both under their ETags."""
+    """Two entities are replaced in one transaction, both on condition of their ETags."""
     version, member = membership(client)
     version_etag, member_etag = version.metadata["etag"], member.metadata["etag"]
     client.submit_transaction([conditioned("update", entity("member", Status="Active"), member_etag),
@@ -90,14 +90,14 @@ def test_cluster_membership_insert_loses_against_a_new_version(client):
 
 
 def history(client, sentinel_etag, start):
-    """Returns 99 upserts of a history, and a sentinel that is replaced under its ETag."""
+    """Returns 99 upserts of a history, and the replacement of a sentinel on condition of its ETag."""
     operations = [("upsert", entity(f"{n:016}", Event=n), {"mode": UpdateMode.REPLACE}) for n in range(start, start + 99)]
     operations.append(conditioned("update", entity("sentinel", Completed=False, Count=start + 99), sentinel_etag))
     return client.submit_transaction(operations)
 
 
 def test_history_with_a_sentinel(client):
-    """A failed condition on the sentinel shows that another writer took over; none of the history is stored."""
+    """A failed condition on the sentinel shows that another writer took over. No part of the history is stored."""
     client.create_entity(entity("sentinel"))
     first = client.get_entity(P, "sentinel").metadata["etag"]
     answers = history(client, first, 0)

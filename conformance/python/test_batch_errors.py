@@ -105,7 +105,7 @@ def test_error_part_headers(wire, shared, key):
 
 
 def test_content_id_of_a_refusal_by_storage_is_that_of_the_last_operation(wire, shared, key):
-    """Recorded; the index in the message is the index of the failing operation."""
+    """Recorded: the index in the message is the index of the failing operation."""
     operations = [entity_operation(shared, "PUT", key, "no", {"A": 1}, If_Match="*", Content_ID="1"),
                   insert_operation(shared, entity(key, "1"), Content_ID="2")]
     part = check_part(post_changeset(wire, operations), 404, "ResourceNotFound", None, 0)
@@ -217,7 +217,7 @@ def test_hundred_and_one_operations(wire, shared, key):
 
 
 def sized_batch(table, key, size):
-    """Returns a changeset of exactly `size` bytes: large binary values, then spaces after the last delimiter."""
+    """Returns a changeset of exactly `size` bytes: large binary values, then spaces after the closing delimiter."""
     text = "x" * 32_000
     operations = [insert_operation(table, entity(key, f"{n:02}", P0=text, P1=text), Prefer="return-no-content") for n in range(60)]
     body = changeset_body(operations)
@@ -244,7 +244,7 @@ def test_point_query_miss(wire, shared, key):
 
 
 def check_not_executed(wire, shared, key, body, boundary=BATCH, **kwargs):
-    """Checks for an error of the batch or of an operation, and that nothing is stored."""
+    """Checks that the batch or an operation has an error, and that nothing is stored."""
     answer = post_batch(wire, body, boundary, **kwargs)
     assert answer.status in (202, 400, 415), (answer.status, answer.body[:600])
     if answer.status == 202:
@@ -300,7 +300,8 @@ MIXTURES = {
 
 @pytest.mark.parametrize("name", MIXTURES)
 def test_more_than_one_thing_in_a_batch(wire, shared, key, name):
-    """A batch holds one changeset or one GET. The exact answer to a larger batch is not known, but it is an error."""
+    """A batch holds one changeset or one GET. The exact response to any other batch is not known, but it is an error.
+    """
     answer = post_batch(wire, MIXTURES[name](shared, key))
     assert answer.status == 400 or (answer.status == 202 and b"HTTP/1.1 4" in answer.body), answer.body[:800]
     assert "2" not in present(shared, key)

@@ -79,7 +79,7 @@ def server(issuer, tmp_path_factory):
 
 @pytest.fixture
 def connect(server):
-    """Returns a function that creates clients with a credential; they are closed at the end."""
+    """Returns a function that creates clients with a credential. The clients are closed at the end of the test."""
     clients = []
 
     def make(credential, **options):

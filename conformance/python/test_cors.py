@@ -1,4 +1,4 @@
-"""CORS as browsers use it: preflight requests, and the headers in answers to actual requests."""
+"""CORS as browsers use it: preflight requests, and the headers in responses to actual requests."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def preflight(wire, target="/Tables", origin=HERE, method="GET", headers=None, *
 
 
 def cors_headers(answer):
-    """Returns the headers of an answer that browsers and caches use."""
+    """Returns the headers of a response that browsers and caches use."""
     names = [name.lower() for name, _ in answer.headers]
     wanted = {name for name in names if name.startswith("access-control-")} | ({"vary"} & set(names))
     return {name.removeprefix("access-control-"): answer.header(name) for name in wanted}
@@ -92,7 +92,8 @@ PREFLIGHTS_REFUSED = {
     "header-not-allowed": ([rule(HERE, "GET", "x-one")], {"headers": "x-one,x-two"}),
     "no-header-allowed": ([rule(HERE)], {"headers": "x-one"}),
     "prefix-not-met": ([rule(HERE, "GET", "x-ms-*")], {"headers": "x-m"}),
-    # The second rule is the first that matches origin and method, so only it decides; the third is not used.
+    # The second rule is the first one that matches the origin and the method, so only this rule applies; the third is
+    # not used.
     "third-rule-trap": ([rule(HERE, "PUT", "*"), rule(HERE, "GET", "x-one"), rule("*", "GET", "*")], {"headers": "x-two"}),
 }
 
@@ -186,7 +187,7 @@ def test_reads_that_fail(wire, rules, new_name, name):
 
 @pytest.mark.parametrize("name", TABLE)
 def test_reads_without_a_valid_credential(wire, rules, name):
-    """Only an origin that a rule allows learns that rules exist. (Intended: the service tells every origin.)"""
+    """Only an origin that a rule allows learns that rules exist. (This is intended: the service tells every origin.)"""
     origin, given, expected = TABLE[name]
     rules(*given)
     expected = expected if origin and "allow-origin" in expected else {}

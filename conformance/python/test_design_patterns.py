@@ -1,4 +1,4 @@
-"""The table design guide's patterns as applications write them, through the official Python client."""
+"""The patterns of the table design guide, as applications implement them, through the official Python client."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -66,7 +66,7 @@ def test_intra_partition_secondary_index(client):
 
 
 def test_inter_partition_secondary_index(client):
-    """The index copy is in another partition and is eventually consistent; writing it twice does no harm."""
+    """The index copy is in a different partition and is eventually consistent; writing it twice does no harm."""
     client.create_entity({"PartitionKey": "number_Sales", "RowKey": "000223", "Mail": "jones@example.test"})
     copy = {"PartitionKey": "mail_Sales", "RowKey": "jones@example.test", "Number": "000223"}
     for _ in range(2):
@@ -76,7 +76,7 @@ def test_inter_partition_secondary_index(client):
 
 
 def test_compound_key_with_projection(client):
-    """Reviews of an employee by year under the row key number_year: one range query, two properties returned."""
+    """Reviews of an employee by year, under the row key number_year: one range query returns two properties of each."""
     for number in ("000222", "000223"):
         for year in range(2018, 2024):
             client.create_entity({"PartitionKey": "Sales", "RowKey": f"{number}_{year}", "Rating": year % 5, "Text": "x" * 100})
@@ -124,7 +124,8 @@ def test_one_property_name_with_two_types(client):
 
 
 def test_data_series_by_merge(client):
-    """One entity per day, one property per hour, each written by a merge that does not know the other properties."""
+    """One entity per day with one property per hour, each of which is written by a merge that contains no other
+    properties."""
     for hour in range(24):
         client.upsert_entity({"PartitionKey": "sensor", "RowKey": "2024-05-06", f"H{hour:02}": 100 + hour}, mode=UpdateMode.MERGE)
     entity = client.get_entity("sensor", "2024-05-06")
@@ -153,7 +154,7 @@ def test_large_objects_in_several_properties(client):
 
 
 def test_optimistic_counter(client):
-    """Reads, changes, and writes under the ETag; the loser of a race reads again."""
+    """Reads, changes, and writes on condition of the ETag. The loser of a race retries from the read."""
     client.create_entity({"PartitionKey": "p", "RowKey": "counter", "N": 0})
     stale = client.get_entity("p", "counter")
     for _ in range(5):

@@ -20,7 +20,8 @@ needs_binary = pytest.mark.skipif(not BINARY, reason="set ROWHOUSE_BINARY to the
 
 
 def snippets(kind, language="python"):
-    """Returns the fenced blocks with this text after the language in their opening line, and the name of their page."""
+    """Returns the fenced blocks with the given text after the language in their opening line, and the name of their
+    page."""
     return list(find(kind, language))
 
 

@@ -41,7 +41,7 @@ WRITES = {
 
 
 def write(table, operation, key, properties):
-    """Writes these properties with the given operation. An update or merge first inserts an entity to change."""
+    """Writes the given properties with the given operation. An update or merge first inserts an entity to change."""
     verb, if_match = WRITES[operation]
     if verb == "POST":
         return table.insert({"PartitionKey": key, "RowKey": "r", **properties})

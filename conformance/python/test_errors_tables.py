@@ -146,7 +146,7 @@ def test_client_blames_the_malformed_name(service, name):
 
 
 def below(table):
-    """Returns the error for one key below a table, where the entities of the table have two."""
+    """Returns the error for a URL with one key below a table, whose entities have two keys."""
     return ("The number of keys specified in the URI does not match number of key properties for the resource "
             f"'{table.wire.account}.{table.name}'.")
 

@@ -1,4 +1,4 @@
-"""The table of features: the status that follows from the outcomes, and that no case is left out. Needs no server."""
+"""Tests of the table of features: statuses follow from the outcomes, and no case is left out. Needs no server."""
 
 import pytest
 
@@ -14,7 +14,7 @@ CASES = ["test_a::test_plain", "test_a::test_any[x]", "test_b::test_read", "test
 
 
 def table_of(*kinds, asserted=()):
-    """Returns the rows of two features whose cases have these outcomes, in the order of CASES."""
+    """Returns the rows of two features whose cases have the given outcomes, in the order of CASES."""
     outcomes = {case: Outcome(kind, "why") for case, kind in zip(CASES, kinds, strict=True)}
     return rows(outcomes, [READ, ERRORS], dict(asserted))
 

@@ -38,7 +38,7 @@ ENTITIES = [
     {"PartitionKey": "types", "RowKey": "none"},
 ]
 
-# Converts a value in a file to the client's value, by type; other values are JSON values.
+# Functions that convert a value in a file to the client's value, by type. Values of other types are JSON values.
 FROM_TEXT = {
     "Edm.String": str,
     "Edm.Boolean": lambda text: text == "true",
@@ -111,7 +111,7 @@ def new_table(service):
 
 
 def exact(table):
-    """Returns the entities in order, with all digits of times; Python's own times have fewer."""
+    """Returns the entities in order, with all digits of times. Python's own times have fewer digits."""
     shown = []
     for entity in table.list_entities():
         values = {name: getattr(value, "tables_service_value", None) or value for name, value in entity.items()}

@@ -110,7 +110,7 @@ def test_precedence_blanks_and_shapes(examples, text):
 
 @pytest.mark.parametrize("text", ["not A eq 3"])
 def test_not_before_a_bare_comparison(shared, text):
-    """It is not known whether the real service answers this like `not (A eq 3)` or with an error."""
+    """It is not known whether the real service treats this like `not (A eq 3)` or returns an error."""
     check_status(shared.query({"$filter": text}), 200, 400, 501)
 
 

@@ -1,10 +1,10 @@
-"""Golden exchanges: for each operation, format and version class, one request and its answer, kept in `../golden`.
+"""Golden exchanges: for each operation, format and version class, one request and its response, kept in `../golden`.
 
-A file has the bytes of a request and, after a separator line, the bytes of the answer. Names in braces replace values
-that differ between runs, including the signature and the date of the request. Header names of an answer are in lower
+A file has the bytes of a request and, after a separator line, the bytes of the response. Names in braces replace values
+that differ between runs, including the signature and the date of the request. Header names of a response are in lower
 case and sorted, and the headers that frame a body are omitted, because the framing belongs to the transport.
 
-GOLDEN=write writes the endpoint's answers into the files. Check every changed line against the specification.
+GOLDEN=write writes the endpoint's responses into the files. Check every changed line against the specification.
 """
 
 import http.client
@@ -92,7 +92,7 @@ def signed(wire, request):
 
 
 class Received:
-    """A stand-in for a socket that returns given bytes, for the parser of the standard library."""
+    """A substitute for a socket that returns given bytes, for the parser of the standard library."""
 
     def __init__(self, data):
         self.data = data
@@ -111,7 +111,7 @@ def check_one_stamp(etag, body):
 
 
 def answered(wire, places, data, method):
-    """Returns the bytes of an answer, with names in braces for values that differ between runs."""
+    """Returns the bytes of a response, with names in braces for values that differ between runs."""
     response = http.client.HTTPResponse(Received(data), method=method)
     response.begin()
     lines = [f"HTTP/1.1 {response.status} {response.reason}"]

@@ -32,7 +32,7 @@ NO_CONTENT = {"Prefer": "return-no-content"}
 CONTENT = {"Prefer": "return-content"}
 ANY = {"If-Match": "*"}
 
-# name: (method, target, body, headers, status, which of ETag, Location and DataServiceId the answer has)
+# name: (method, target, body, headers, status, which of ETag, Location and DataServiceId the response has)
 OPERATIONS = {
     "create-table": lambda p: ("POST", "/Tables", {"TableName": p.name}, {}, 201, {"Location"}),
     "create-table-content": lambda p: ("POST", "/Tables", {"TableName": p.name}, CONTENT, 201, {"Location"}),

@@ -1,4 +1,4 @@
-"""The exact bytes of JSON answers at the three metadata levels (03 §3)."""
+"""The exact bytes of JSON responses at the three metadata levels (03 §3)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Keys: allowed characters, their form in addresses, and the order of a listing (01 §3, 02 §1, 07 §6)."""
+"""Keys: allowed characters, their form in URLs, and the order of a listing (01 §3, 02 §1, 07 §6)."""
 
 import urllib.parse
 
@@ -43,12 +43,12 @@ def javascript_form(text):
 
 
 def least_form(text):
-    """Returns a key in which only those characters are encoded that a path must not contain."""
+    """Returns a key in which only the characters that a path must not contain are encoded."""
     return urllib.parse.quote(text.replace("'", "''"), safe="!'()*+,:;=@$&~._-")
 
 
 def location_form(text):
-    """Returns a key as the service writes it into an address: doubled quotes are not encoded."""
+    """Returns a key as the service writes it into a URL: doubled quotes are not encoded."""
     return urllib.parse.quote(text.replace("'", "''"), safe="'")
 
 
@@ -117,7 +117,8 @@ def test_keys_are_compared_exactly(shared, key, pair):
         assert shared.stored(key, row_key) == {"N": number}
 
 
-# In UTF-16 code units the supplementary characters (D800…) sort before U+E000…U+FFFF, in UTF-8 bytes after them.
+# In UTF-16 code units, the supplementary characters (D800…) sort before U+E000…U+FFFF; in UTF-8 bytes, they sort after
+# them.
 ORDERED = ["", " ", "!", '"', "'", "+", "0", "1", "10", "2", "A", "AB", "B", "Z", "_", "`", "a", "a ", "a b", "aa", "b",
            "~", "\u00a0", "ß", "é", "é", "日", "\ud7ff", "\U00010000", "\U0001F600", "\U0010FFFF", "\ue000", "\uffff"]
 
@@ -166,7 +167,7 @@ TYPED_KEYS = {
 @pytest.mark.parametrize("name", TYPED_KEYS)
 @pytest.mark.parametrize("verb, if_match", [("PUT", None), ("PUT", "*"), ("MERGE", None), ("PATCH", "*")])
 def test_keys_that_the_body_declares_with_a_type(shared, key, verb, if_match, name):
-    """The key is the literal string, as in the address. The Python client declares a type for such keys."""
+    """The key is the literal string, as in the URL. The Python client declares a type for such keys."""
     edm_type, text = TYPED_KEYS[name]
     check_status(shared.write("PUT", key, text, {"A": 0}), 204)
     body = {"PartitionKey": key, "RowKey": text, "RowKey@odata.type": edm_type, "A": 1}

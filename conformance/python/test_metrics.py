@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not BINARY, reason="set ROWHOUSE_BINARY to the s
 
 
 class Server:
-    """A server with an admin address, started by the suite."""
+    """A server with an admin listener, started by the suite."""
 
     def __init__(self, folder):
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("ROWHOUSE_", "OTEL_"))}

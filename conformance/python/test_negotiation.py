@@ -1,4 +1,4 @@
-"""Content negotiation: Accept, $format, Content-Type, and the 415 answers (03 §1, 02 §8)."""
+"""Content negotiation: Accept, $format, Content-Type, and the 415 responses (03 §1, 02 §8)."""
 
 import pytest
 

@@ -178,7 +178,7 @@ def test_everything_deleted_between_pages(table):
 
 
 def test_large_entities_give_short_pages(table):
-    """A page ends at about 4 MB of data. 32 entities of 256 KB need several pages, and no entity is lost."""
+    """A page ends at about 4 MB of data. 32 entities of 256 KB each need several pages, and no entity is lost."""
     text = "x" * 32_000
     for number in range(32):
         entity = {"PartitionKey": "p", "RowKey": f"{number:02}", **{f"P{i}": text for i in range(4)}}
@@ -262,7 +262,7 @@ def test_tokens_that_are_refused(many, token):
 
 
 def test_a_page_ends_by_what_is_written_and_not_by_what_is_stored(table):
-    """Thirty entities of 300 KB need more than two pages in full, but only one page with `$select` (04 §6)."""
+    """Thirty entities of 300 KB each need more than two pages, but only one page with `$select` (04 §6)."""
     large = {f"P{n}": "é" * 30_000 for n in range(5)}
     for n in range(30):
         check_status(table.insert({"PartitionKey": "p", "RowKey": f"{n:02}", "N": n, **large}), 201)

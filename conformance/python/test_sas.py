@@ -75,10 +75,11 @@ def test_table_permissions(shared, key, letters, operation):
 
 RULE = TableCorsRule(["https://nobody.example"], ["GET"])
 
-# Name: the resource types of which one is required, the permissions of which one is required, and the operation.
+# Name: the resource types and the permissions (one of each is required), and the operation.
 ACCOUNT_OPERATIONS = {
     "get-properties": ("s", "r", lambda service, table, key: service.get_service_properties()),
-    # Changes nothing, because the account is shared: an error about the XML shows that the request was allowed.
+    # This must change nothing, because the account is shared: an error about the XML shows that the request was
+    # allowed.
     "set-properties": ("s", "w", lambda service, table, key: service.set_service_properties(cors=[RULE] * 6)),
     "list-tables": ("c", "l", lambda service, table, key: next(iter(service.list_tables(results_per_page=1)))),
     "create-table": ("c", "cw", lambda service, table, key: service.create_table("t" + key)),

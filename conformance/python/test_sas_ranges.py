@@ -1,4 +1,5 @@
-"""Key ranges of shared access signatures: no entity outside is read, written, counted or named in a token (08 §6)."""
+"""Key ranges of shared access signatures: no entity outside one is read, written, counted or named in a token (08 §6).
+"""
 
 import base64
 
@@ -94,7 +95,7 @@ def continuation(answer):
 
 
 def position(answer):
-    """Returns the continuation token of the answer, or None."""
+    """Returns the continuation token of the response, or None."""
     tokens = continuation(answer)
     if tokens["NextPartitionKey"] is None:
         return None
@@ -125,7 +126,8 @@ def test_a_token_of_an_unrestricted_query_widens_nothing(grid, bounds, start):
 
 
 INSIDE = {"start_pk": "in", "start_rk": "3", "end_pk": "in", "end_rk": "6"}
-# Outside in each direction: partition and row keys before and after the range, and other row keys in its partitions.
+# Keys outside the range in each direction: partition and row keys before and after it, and other row keys in its
+# partitions.
 OUTSIDE = [("im", "4"), ("io", "4"), ("in", "2"), ("in", "7"), ("in", "")]
 WRITES = {
     "insert": lambda table, pk, rk: table.insert({"PartitionKey": pk, "RowKey": rk, "A": 2}),
@@ -145,7 +147,7 @@ def test_writing_outside(table, write, pair, exists):
     if exists:
         check_status(table.insert({"PartitionKey": pair[0], "RowKey": pair[1], "A": 1}), 201)
     token = with_table_token(table, "raud", **INSIDE)
-    # The answer reveals neither whether the entity exists nor whether the condition is met.
+    # The response reveals neither whether the entity exists nor whether the condition is met.
     check_problem(WRITES[write](token, *pair), 403, "AuthorizationFailure", CANNOT + ".", form="json")
     if exists:
         assert table.stored(*pair) == {"A": 1}

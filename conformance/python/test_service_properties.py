@@ -199,8 +199,8 @@ BAD_DOCUMENTS = {
 }
 
 
-# Violations of the limits for one rule (tested by the .NET client); violations of the limits for all rules invalidate
-# the XML.
+# Violations of the limits for a single rule (tested by the .NET client). Violations of the limits for all rules
+# together make the XML invalid.
 BAD_VALUES = {"no-origin", "65-origins", "long-origin", "no-method", "unknown-method", "65-headers", "three-prefixes", "long-header"}
 
 
@@ -251,7 +251,7 @@ def test_incomplete_or_unknown_parameters(wire, query):
 
 
 def test_an_unsigned_request(wire):
-    # Not 401, which a server answers if it offers bearer tokens.
+    # Not 401, which is the response of a server that offers bearer tokens.
     answer = wire.send("GET", PROPERTIES, accept="application/xml", scheme=None)
     check_problem(answer, 403, "AuthenticationFailed", form="front")
 
@@ -302,7 +302,7 @@ def test_statistics_to_the_byte(secondary):
 
 
 def test_statistics_through_the_client(service):
-    """In path style, the client signs a different path from the one it sends."""
+    """In path style, the client signs a different path from the one that it sends."""
     stats = service.get_service_stats()
     assert stats["geo_replication"]["status"] == "live"
     assert stats["geo_replication"]["last_sync_time"]

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(not BINARY, reason="set ROWHOUSE_BINARY to the s
 
 ACCOUNT = "devstoreaccount1"
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-# A transaction of 100 in an idle partition keeps it busy for 1.5 s.
+# A transaction of 100 operations in an idle partition keeps the partition busy for 1.5 s.
 TARGET = 40
 ROUNDS_MAX = 50
 
@@ -33,7 +33,7 @@ def endpoint():
 
 @pytest.fixture
 def connect(endpoint):
-    """Returns a function that creates clients; they are closed at the end."""
+    """Returns a function that creates clients. The clients are closed at the end of the test."""
     clients = []
 
     def make(**options):

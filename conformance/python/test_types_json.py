@@ -1,4 +1,4 @@
-"""EDM types at their limits through raw JSON, at every metadata level: the answer's text, member by member.
+"""EDM types at their limits through raw JSON, at every metadata level: the response's text, member by member.
 
 Source of the rules: 01 §6 (types), 03 §3.4 (annotations by level), 03 §3.6 (representation).
 """
@@ -34,7 +34,7 @@ def annotated(edm_type, value):
     return f'"P@odata.type":"{edm_type}","P":{value}'
 
 
-# The members as sent, and as returned at minimal and full; at none the annotation is missing.
+# The members as sent, and as returned at minimal and at full metadata. Without metadata, the annotation is missing.
 EXACT = {
     "int32-min": ('"P":-2147483648', '"P":-2147483648'),
     "int32-max": ('"P":2147483647', '"P":2147483647'),
@@ -121,8 +121,8 @@ def test_datetime_text(shared, key, name):
     assert custom_members(shared.point(key, "r", accept=NONE)) == f'"P":"{returned}"'
 
 
-# Fifteen digits if they parse back to the same double, or else seventeen: the round-trip format of the .NET Framework
-# (recorded).
+# The round-trip format of the .NET Framework (recorded): fifteen digits if they parse back to the same double, and
+# otherwise seventeen.
 DOUBLES = {
     "5e-324": "4.94065645841247E-324", "2.2250738585072014e-308": "2.2250738585072014E-308",
     "1.797693134862315e308": "1.7976931348623149E+308", "-1.797693134862315e308": "-1.7976931348623149E+308", "0.1": "0.1",
@@ -130,7 +130,7 @@ DOUBLES = {
     "3.141592653589793": "3.1415926535897931", "-2.5e-7": "-2.5E-07", "0.00001": "1E-05", "0.0001": "0.0001",
     "0.30000000000000004": "0.30000000000000004", "9007199254740993.0": "9007199254740992.0",
     "9223372036854775808000.0": "9.2233720368547758E+21",
-    # An untyped integer that does not fit in Int32 is a Double (recorded beyond Int64).
+    # An untyped integer that does not fit in Int32 is a Double (recorded only for values that do not fit in Int64).
     "9223372036854775808000": "9.2233720368547758E+21", "2147483648": "2147483648.0", "-2147483649": "-2147483649.0",
 }
 

@@ -1,4 +1,4 @@
-"""Replace, merge and the upserts: which properties remain, and their order in answers (01 §6, 02 §5)."""
+"""Replace, merge and the upserts: which properties remain, and their order in responses (01 §6, 02 §5)."""
 
 import pytest
 from azure.data.tables import UpdateMode

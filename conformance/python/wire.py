@@ -1,7 +1,7 @@
 """Raw HTTP against a Table service endpoint, signed with Shared Key.
 
 `Wire` sends exactly the bytes that a test specifies and returns an `Answer`; `TableWire` adds the entity
-operations of one table. Nothing here checks an answer; `expect` does that.
+operations of one table. Nothing here checks a response; `expect` does that.
 """
 
 import base64
@@ -50,7 +50,7 @@ class Answer:
 
 
 def encode_key(text):
-    """Returns a key, percent-encoded as in the Python client and in the service's own addresses, without quotes."""
+    """Returns a key, percent-encoded as in the Python client and in the service's own URLs, without quotes."""
     return urllib.parse.quote(text.replace("'", "''"), safe="")
 
 
@@ -126,7 +126,7 @@ class Wire:
         return f"{scheme} {self.account}:{signature(self.key, text)}"
 
     def prepare(self, method, target, body, headers, accept, version, scheme):
-        """Returns the whole request target and all headers of a request, signed unless `scheme` is None."""
+        """Returns the whole request target and all headers of a request, which is signed unless `scheme` is None."""
         target = self.prefix + target
         merged = self.default_headers(accept, version, body is not None)
         merged.update(headers or {})
@@ -190,7 +190,8 @@ class Wire:
         return plain
 
     def talk(self, data, half_close=False):
-        """Sends bytes on a new connection, and returns all bytes until the server closes it. A hang raises an error."""
+        """Sends bytes on a new connection, and returns all bytes until the server closes it. Raises an error on a hang.
+        """
         with self.connect() as stream:
             try:
                 stream.sendall(data)
@@ -240,7 +241,7 @@ class TableWire:
         return self.wire.send("GET", self.address(partition_key, row_key) + query, **kwargs)
 
     def write(self, verb, partition_key, row_key, properties, if_match=None, headers=None, **kwargs):
-        """Replaces (PUT) or merges (MERGE, PATCH) under If-Match; without If-Match, it upserts."""
+        """Replaces (PUT) or merges (MERGE, PATCH) with If-Match; upserts without it."""
         headers = {"If-Match": if_match, **(headers or {})}
         return self.wire.send(verb, self.address(partition_key, row_key), properties, headers=headers, **kwargs)
 
@@ -259,7 +260,7 @@ class TableWire:
         return {k: v for k, v in answer.json().items() if k not in ("PartitionKey", "RowKey", "Timestamp")}
 
     def row_keys(self, filter_text):
-        """Returns the row keys that a $filter selects, in the order of the answer (one page)."""
+        """Returns the row keys that a $filter selects, in the order of the response (one page)."""
         answer = self.query({"$filter": filter_text}, accept=NONE)
         assert answer.status == 200, answer
         return [entity["RowKey"] for entity in answer.json()["value"]]

@@ -200,7 +200,7 @@ impl CorsRule {
 
     /// Returns the size of the rule, in bytes, as counted for the limit on all rules.
     ///
-    /// UNVERIFIED (10 §2): the size is that of the stored strings, without white space around the items.
+    /// UNVERIFIED (10 §2): the stored strings determine the size, without white space around the items.
     fn text_bytes(&self) -> usize {
         let headers = self.allowed_headers.to_string().len() + self.exposed_headers.to_string().len();
         self.origins().len() + self.methods().len() + headers + self.max_age_seconds.to_string().len()

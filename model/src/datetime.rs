@@ -4,7 +4,7 @@
 //!
 //! Invariant: every value is within this range.
 //!
-//! This module must not contain date formats other than those of the protocol.
+//! This module must not contain date formats that the protocol does not use.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};

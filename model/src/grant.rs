@@ -16,7 +16,7 @@ use crate::range::KeyRange;
 use crate::roles::{RequiredActions, RoleScope};
 use core::net::IpAddr;
 
-/// The access that a credential allows to one account.
+/// The access to one account that a credential allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// The account. Access never extends beyond it.

@@ -165,7 +165,7 @@ impl TablePattern {
     }
 }
 
-/// The access that a caller's roles allow to one account.
+/// The access to one account that a caller's roles allow.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RoleScope {
     /// The caller, for the log.

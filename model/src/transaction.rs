@@ -21,7 +21,7 @@ pub enum TransactionError {
     Empty,
     /// There are more than 100 mutations.
     TooMany,
-    /// The partition key of the mutation at this index differs from that of the first mutation.
+    /// The partition key of the mutation at this index differs from the first mutation's partition key.
     DifferentPartition(usize),
     /// The mutation at this index has the same entity key as an earlier one.
     DuplicateEntity(usize),

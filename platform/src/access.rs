@@ -24,5 +24,5 @@ pub struct OpenFilesLimit {
 
 /// Returns the error for anything other than a regular file.
 pub(crate) fn not_regular_file_error() -> io::Error {
-    io::Error::other("it is not a regular file; find out where it comes from, then remove it")
+    io::Error::other("it is not a regular file; check where it comes from, then remove it")
 }

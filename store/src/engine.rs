@@ -80,9 +80,9 @@ impl std::error::Error for Fault {}
 /// The reason why the catalog was not changed.
 #[derive(Debug)]
 pub enum CatalogError {
-    /// A table with this name already exists, in any letter case.
+    /// A table with the same name already exists (letter case is ignored).
     AlreadyExists,
-    /// There is no table with this name.
+    /// There is no table with the given name.
     NotFound,
     /// The engine failed; it is not known whether the change took effect.
     Fault(Fault),
@@ -91,7 +91,7 @@ pub enum CatalogError {
 /// The reason why nothing could be read.
 #[derive(Debug)]
 pub enum ReadError {
-    /// There is no table with this name.
+    /// There is no table with the given name.
     TableNotFound,
     /// The engine failed.
     Fault(Fault),
@@ -100,7 +100,7 @@ pub enum ReadError {
 /// The reason why a transaction failed.
 #[derive(Debug)]
 pub enum CommitError {
-    /// There is no table with this name. Nothing changed.
+    /// There is no table with the given name. Nothing changed.
     TableNotFound,
     /// The mutation at this index was refused. Nothing changed.
     Refused(usize, MutationError),

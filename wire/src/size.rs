@@ -84,8 +84,8 @@ impl EntityBounds {
             + count * (PROPERTY_FRAME_BYTES_MAX + FIXED_VALUE_BYTES_MAX)
     }
 
-    /// Returns the maximum encoded size in bytes with the given projection, which must be that of the context. Reads
-    /// the selected properties unless the entity is small.
+    /// Returns the maximum encoded size in bytes with the given projection, which must be the same as in the context.
+    /// Reads the selected properties unless the entity is small.
     pub fn measured_bound(self, entity: &UnwrittenEntity<'_>, select: Option<&Select>) -> usize {
         if entity.record_bytes < MEASURED_BYTES_MIN {
             return self.upper_bound(entity);

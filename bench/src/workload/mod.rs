@@ -381,7 +381,7 @@ impl Client {
         }
     }
 
-    /// Sets the request path to that of the given entity.
+    /// Sets the request path to the path of the given entity.
     fn address(&mut self, number: u64) {
         self.path.clear();
         self.path.push(b'/');

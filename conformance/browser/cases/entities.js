@@ -7,8 +7,8 @@ import { rule, target, uniqueName } from "../support/target.js";
 
 const EVERYTHING = ["query", "add", "update", "delete", "write", "list"];
 
-// Opens a page that a rule allows. Returns a function that runs code in the page, with the address and signature of a
-// table.
+// Opens a page that a CORS rule allows. Returns a function that runs code in the page, with the URL and the signature
+// of a table.
 async function pageFor(context, name, token) {
   await target.setRules(rule(originOf("app")));
   const page = await openPage(context);
@@ -16,7 +16,7 @@ async function pageFor(context, name, token) {
   return (run, more) => page.evaluate(run, { ...access, ...more });
 }
 
-// Like pageFor, with a new table and a signature for it.
+// Like pageFor, but with a new table and a signature for that table.
 async function pageWithTable(context, permissions) {
   const table = await target.newTable(context);
   return [await pageFor(context, table.tableName, target.tableSas(table, permissions)), table];
@@ -31,7 +31,8 @@ test("an account signature creates, lists and deletes a table", async (context) 
     const service = serviceClient(access);
     const list = () => collect(service.listTables({ queryOptions: { filter: odata`TableName eq ${name}` } }));
     await service.createTable(name);
-    // The client hides both that a table exists and that it does not; the hook shows both.
+    // The client hides from its caller both that a table already exists and that it does not exist; the hook shows
+    // both.
     const hidden = {};
     const show = (operation) => ({
       onResponse: ({ status, headers }) => (hidden[operation] = `${status} ${headers.get("x-ms-error-code")}`),
@@ -104,7 +105,7 @@ test("a value of every type is read as it was sent", async (context) => {
       await collect(client.listEntities({ queryOptions: { filter, select: ["text"] } })),
     ];
   }, { entity, typed });
-  // A client outside the browser reads the same entities that the page saw.
+  // A client outside the browser must read the same entities as the page.
   const { etag, timestamp, "odata.metadata": metadata, ...properties } = plain;
   assert.deepEqual(properties, { partitionKey: "p", rowKey: "plain", ...entity });
   const kept = await target.table(table.tableName).getEntity("p", "plain");
@@ -176,7 +177,7 @@ test("a query over pages, with a filter", async (context) => {
     const all = await collect(client.listEntities({ queryOptions: { select: ["RowKey"] } }));
     const queryOptions = { filter: "odd eq true and RowKey lt '0010'" };
     const pages = await collect(client.listEntities({ queryOptions }).byPage({ maxPageSize: 2 }));
-    // A token from one iterator works in another.
+    // A continuation token from one iterator works in another.
     const { value: first } = await client.listEntities({ queryOptions }).byPage({ maxPageSize: 2 }).next();
     const { value: next } = await client.listEntities({ queryOptions }).byPage({ continuationToken: first.continuationToken }).next();
     const rowKeys = (entities) => entities.map(({ rowKey }) => rowKey);
@@ -213,7 +214,8 @@ test("a transaction that succeeds, and transactions that fail", async (context) 
   assert.deepEqual(seen.created.subResponses.map(({ status }) => status), [204, 204, 204]);
   assert.deepEqual([seen.created.subResponses[0].rowKey, seen.created.subResponses[0].etag.trim()], ["a", seen.etag]);
   assert.deepEqual(seen.changed.subResponses.map(({ status }) => status), [204, 204]);
-  // The client takes the details from the part of the failed operation; the response has no header with them.
+  // The client takes the details from the part of the failed operation, because the response has no header that
+  // contains them.
   assert.deepEqual(
     seen.failed.map(({ status, code, message }) => [status, code, message.split("\n")[0]]),
     [

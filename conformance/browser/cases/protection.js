@@ -19,8 +19,8 @@ function addressOf(target, table) {
   return `${target.endpoint}/${table.tableName}?${target.tableSas(table)}`;
 }
 
-// Inserts an entity with a request that needs no preflight request, so the browser sends it without asking. A page that
-// does only this cannot see the result.
+// Inserts an entity with a request that needs no preflight request, so that the browser sends it without asking. Such a
+// page cannot see the result.
 function insertUnasked(page, address, rowKey) {
   return page.evaluate(
     async ([address, body]) => {
@@ -87,8 +87,8 @@ test("a page that no rule allows cannot read anything", { skip }, async (context
   }
 });
 
-// A page whose host name resolves to this machine has the server's origin, so the browser neither asks first nor hides
-// responses.
+// If the host name of a page resolves to this machine, the page has the same origin as the server, so the browser
+// neither sends preflight requests nor hides responses.
 test("a page whose name resolves to this machine does not reach the development account", { skip }, async (context) => {
   const { port, development, own } = await startServer(context);
   const results = {};

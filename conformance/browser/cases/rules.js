@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { openPage, originOf, recordPreflights } from "../support/browser.js";
 import { rule, target, uniqueName } from "../support/target.js";
 
-// The error that the client reports when the browser refuses: a page cannot see the reason.
+// The error that the client reports if the browser refuses a request. A page cannot see the reason.
 const HIDDEN = { name: "RestError", message: "Error sending request: Failed to fetch", code: "REQUEST_SEND_ERROR" };
 
 // Returns whether a page can create a table and list it, with a signature that allows both.
@@ -66,7 +66,7 @@ test("a rule applies only to its origins, methods and headers", async (context) 
     [[rule(app, { allowedHeaders: "accept,content-type,dataserviceversion,prefer,x-ms-*" })], "allowed"],
     [[rule(app, { allowedHeaders: headers.replace(",x-ms-version", "") })], "refused"],
     [[rule(app, { allowedHeaders: "x-ms-*" })], "refused"],
-    // The first rule that matches the origin and the method decides.
+    // Only the first rule that matches the origin and the method applies.
     [[rule(app, { allowedHeaders: "x-ms-*" }), rule("*")], "refused"],
   ]) {
     await target.setRules(...rules);
@@ -119,7 +119,7 @@ test("a page sees the headers that the rule exposes", async (context) => {
     ["x-ms-continuation-*", { ...nothing, pages: everything.pages }],
     ["etag", { ...nothing, hasEtag: true }],
     ["x-other", nothing],
-    // Without a continuation token, the client takes the first page for the last.
+    // Without a continuation token, the client mistakes the first page for the last one.
     ["", nothing],
   ]) {
     await target.setRules(rule(originOf("app"), { exposedHeaders }));

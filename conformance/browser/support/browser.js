@@ -21,7 +21,7 @@ before(async () => {
     executablePath: findChromium(),
     // Chromium's sandbox refuses to run as root, which is the usual user in a container.
     chromiumSandbox: process.getuid?.() !== 0,
-    // Resolves names in the domain `example` to this machine, as an attacker could.
+    // Resolve names in the domain `example` to this machine, as an attacker could.
     args: ["--host-resolver-rules=MAP *.example 127.0.0.1"],
   });
 });
@@ -59,12 +59,12 @@ async function servePages() {
   return server;
 }
 
-// Returns the origin of a site. For a browser, each name under `localhost` is a separate site.
+// Returns the origin of a site. A browser treats each name under `localhost` as a separate site.
 export function originOf(site) {
   return `http://${site}.localhost:${pages.address().port}`;
 }
 
-// Opens an address in a new browser context with empty caches, for one case.
+// Opens a URL in a new browser context with empty caches, for one case.
 export async function openAddress(context, address) {
   const browserContext = await browser.newContext();
   context.after(() => browserContext.close());
@@ -78,9 +78,9 @@ export async function openPage(context, site = "app") {
   return openAddress(context, originOf(site));
 }
 
-// Records the preflight requests that the browser sends. Playwright does not show them, so they come from the browser's
-// own protocol, where they may arrive after the page has its result. Returns a function that waits for the expected
-// number of them and returns the methods that they requested.
+// Records the preflight requests that the browser sends. Playwright does not show them, so they are read through the
+// browser's own protocol, where they may arrive after the page has its result. Returns a function that waits for the
+// expected number of preflight requests and returns the methods that they requested.
 export async function recordPreflights(page) {
   const asked = [];
   const arrivals = new EventEmitter();

@@ -1,9 +1,9 @@
 // The script of every page: the client, bundled for browsers, and helpers for the cases. Functions that cases run in a
-// page find all of this in global variables.
+// page access both through global variables.
 
 import { AzureSASCredential, TableClient, TableServiceClient, TableTransaction, odata } from "@azure/data-tables";
 
-// Retries are disabled, because a hidden second request could hide a wrong first answer.
+// Retries are disabled, because an unnoticed second request could hide a wrong first response.
 const options = { allowInsecureConnection: true, retryOptions: { maxRetries: 0 } };
 
 function serviceClient({ endpoint, token }) {
@@ -23,7 +23,7 @@ async function collect(iterator) {
 }
 
 // Returns what a page can see of an error. A request that the browser refused has neither a status nor a body. The
-// response to a transaction is not JSON; the client takes the code and the message from the failed part.
+// response to a transaction is not JSON, so the client takes the code and the message from the failed part.
 async function refusal(operation) {
   const error = await operation.then(
     (value) => {

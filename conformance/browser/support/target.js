@@ -17,7 +17,8 @@ export const DEVELOPMENT_ACCOUNT = {
   key: "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
 };
 
-// One account of a server. A page cannot sign with a key, so its requests are authorized by signatures created here.
+// One account of a server. A page cannot sign with a key, so its requests are authorized by signatures that are created
+// here.
 export class Target {
   constructor({ endpoint, account, key }) {
     this.endpoint = endpoint.replace(/\/$/, "");
@@ -81,8 +82,8 @@ export function uniqueName() {
   return `web${randomBytes(8).toString("hex")}`;
 }
 
-// Returns a CORS rule that allows an origin everything. Its maximum age is 0: a browser that cached the answer to a
-// preflight request would miss the rules of the next case.
+// Returns a CORS rule that allows everything for an origin. Its maximum age is 0, because a browser that cached the
+// response to a preflight request would miss the rules of the next case.
 export function rule(allowedOrigins, more = {}) {
   return {
     allowedOrigins,

@@ -1,4 +1,4 @@
-// The emulator's programs never outlive the server, and the server does not continue without them.
+// Tests that the emulator's programs never outlive the server, and that the server does not continue without them.
 
 import assert from "node:assert/strict";
 import { createServer } from "node:net";

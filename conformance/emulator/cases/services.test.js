@@ -1,4 +1,4 @@
-// The emulator's options and environment variables, with clients of all three services on free ports.
+// Tests of the emulator's options and environment variables, with clients of all three services on free ports.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -130,7 +130,7 @@ test("a PEM certificate, and bearer tokens from any issuer with --oauth basic", 
   const emulator = Emulator.rowhouse(context, words);
   const connectionString = await emulator.connectionString();
   assert.match(connectionString, /TableEndpoint=https:/);
-  // Node.js reads additional trusted certificates only at startup, so the client runs in another process.
+  // Node.js reads additional trusted certificates only at startup, so the client runs in a separate process.
   const script = `
     import { useAll } from ${JSON.stringify(new URL("../support/clients.js", import.meta.url).href)};
     await useAll(process.argv[1]);`;

@@ -1,5 +1,5 @@
 // The unchanged command lines of tools, on the default ports. They run in a private network namespace, so no port of
-// the machine is used; where that is not possible, they are skipped.
+// the machine is used. Where that is not possible, the cases are skipped.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";

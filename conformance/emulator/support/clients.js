@@ -22,7 +22,7 @@ export async function useTables(connectionString) {
   await table.deleteTable();
 }
 
-// Writes and reads a blob. First lists the containers, like Aspire's health check.
+// Writes and reads a blob. Lists the containers first, as Aspire's health check does.
 export async function useBlobs(connectionString) {
   const blobs = BlobServiceClient.fromConnectionString(connectionString);
   await blobs.listContainers().byPage({ maxPageSize: 1 }).next();

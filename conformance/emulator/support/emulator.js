@@ -1,4 +1,5 @@
-// `rowhouse azurite` as a child process, as a tool starts the emulator. Its output is the log that the tool reads.
+// `rowhouse azurite` as a child process, started in the same way as tools start the emulator. Its output is the log
+// that the tool reads.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -38,7 +39,7 @@ export class Emulator {
   #waiting = [];
   #isOver = false;
 
-  // Starts a command. `path` is searched for programs first; with an empty string, no program can be found.
+  // Starts a command. Programs are searched for in `path` first; if it is an empty string, no program can be found.
   constructor(context, command, { cwd, environment = {}, path = PROGRAMS } = {}) {
     const { NODE_TEST_CONTEXT, ...inherited } = process.env;
     const PATH = path === "" ? "/nonexistent" : `${path}${delimiter}${process.env.PATH}`;
@@ -96,7 +97,7 @@ export class Emulator {
     return readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && statusOf(pid)?.parent === parent);
   }
 
-  // Ends the process. If that takes too long, it kills the process; the returned signal shows this.
+  // Stops the process. If that takes too long, kills the process, which the returned signal shows.
   async stop(signal = "SIGTERM") {
     if (!this.#isOver) {
       this.child.kill(signal);

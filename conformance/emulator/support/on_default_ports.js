@@ -1,5 +1,5 @@
-// Simulates one tool in a private network: starts its command with the default ports, waits as the tool does, and uses
-// all services with UseDevelopmentStorage=true. The exit code is the result.
+// Simulates one tool in a private network: starts the tool's command with the default ports, waits as the tool does,
+// and uses all services with UseDevelopmentStorage=true. The exit code shows the result.
 //
 // usage: node on_default_ports.js NUMBER_OF_THE_TOOL
 
@@ -15,7 +15,7 @@ const { command, waits } = TOOLS[Number(process.argv[2])];
 const cleanups = [];
 const context = { after: (cleanup) => cleanups.unshift(cleanup) };
 
-// Waits until a port is open, like a container's wait strategy.
+// Waits until a port is open, as a container's wait strategy does.
 async function port(number) {
   for (;;) {
     const socket = connect(number, "127.0.0.1");

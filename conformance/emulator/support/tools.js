@@ -1,4 +1,4 @@
-// How tools start the emulator: the exact arguments of their commands, and the lines that they wait for.
+// The ways in which tools start the emulator: the exact arguments of their commands, and the lines that they wait for.
 //
 // `azurite` stands for a program with that name, and FOLDER for a folder on the machine or in the container.
 

@@ -163,7 +163,8 @@ public final class Exchange {
                 String what = writer + " " + kind + " " + expected.partition;
                 boolean isAscii = expected.encrypted.stream().allMatch(name -> name.matches("\\p{ASCII}*"));
                 if (writer.equals("python") && !isAscii) {
-                    // Python escapes such names in its list of encrypted properties; this library keeps the escapes.
+                    // The Python library escapes such names in its list of encrypted properties, and this library keeps
+                    // the escapes.
                     System.out.println("ok left out, because this library cannot read it: " + what);
                     continue;
                 }

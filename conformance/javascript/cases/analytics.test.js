@@ -1,5 +1,5 @@
-// The Storage Analytics tables, with servers that the suite starts. A server writes its figures when it stops, so the
-// next server shows them.
+// Tests of the Storage Analytics tables, with servers that the suite starts. A server writes its figures when it stops,
+// so the next server shows them.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";

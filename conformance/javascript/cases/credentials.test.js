@@ -1,4 +1,4 @@
-// Credentials: Shared Key Lite as this client signs, connection strings, and refused signatures.
+// Credentials: Shared Key Lite signatures of this client, connection strings, and refused signatures.
 
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";

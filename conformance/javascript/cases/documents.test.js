@@ -1,5 +1,5 @@
-// Runs the JavaScript snippets in the documentation as they are. Snippets about tests run with the package
-// (packages/npm/tests).
+// Runs the JavaScript snippets in the documentation, unchanged. Snippets about tests are run by the tests of the
+// package (packages/npm/tests).
 
 import assert from "node:assert";
 import { execFile, spawn } from "node:child_process";
@@ -78,7 +78,7 @@ test("a script over TLS", { skip }, async () => {
     assert.ok(body.includes("https://127.0.0.1:10002"));
     await writeFile(join(folder, "tls.js"), body.replace("https://127.0.0.1:10002", address));
     assert.strictEqual(await run(["tls.js"], { NODE_EXTRA_CA_CERTS: "ca.pem" }), "");
-    // Without the certificate authority, the connection fails; so the script depends on it.
+    // Without the certificate authority, the connection fails. This shows that the script depends on the authority.
     await assert.rejects(run(["tls.js"]), /certificate/);
   } finally {
     server.kill();

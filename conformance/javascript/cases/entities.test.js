@@ -7,7 +7,7 @@ import { ENDPOINT, newPartition, tableForFile } from "../support/target.js";
 
 const table = tableForFile("entities");
 const WEAK_ETAG = /^W\/"datetime'\d{4}-\d\d-\d\dT\d\d%3A\d\d%3A\d\d(\.\d{1,7})?Z'"$/;
-// Has the right form, with a time at which no entity was written.
+// A well-formed ETag that no entity has: nothing was written at its time.
 const OTHER_ETAG = `W/"datetime'2001-02-03T04%3A05%3A06.0000007Z'"`;
 
 async function existing(properties = { A: 1, B: "two" }) {

@@ -37,7 +37,7 @@ const numbered = (count, value, from = 0) =>
 
 const KIB_64 = Buffer.alloc(65536, 1);
 
-// Every operation that could store one of these entities refuses it.
+// Every operation that could store one of these entities must refuse it.
 const refusedEntities = [
   ["a String of 32,769 characters", { V: "x".repeat(32769) }, VALUE_TOO_LARGE],
   ["a String of 16,385 astral characters", { V: "😀".repeat(16385) }, VALUE_TOO_LARGE],
@@ -121,8 +121,8 @@ test("an entity larger than 4 MiB is refused", async () => {
     () => assert.fail("An entity of 5 MiB was accepted."),
     (reason) => reason,
   );
-  // The service may close the connection before the client has sent everything. Then the client sees a broken
-  // connection instead of the answer.
+  // The service may close the connection before the client has sent everything. In that case, the client sees a broken
+  // connection instead of the response.
   if (error.statusCode !== undefined) {
     assert.equal(error.statusCode, 413);
     assert.equal(detailsOfBody(error.response.bodyAsText).code, "RequestBodyTooLarge");

@@ -1,4 +1,4 @@
-// Pages and continuation tokens, with more entities than one answer may hold.
+// Pages and continuation tokens, with more entities than a single response may contain.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

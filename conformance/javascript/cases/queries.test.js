@@ -60,7 +60,7 @@ const filters = [
   ["X eq x'01FF'", "e2"],
   ["X eq binary'01'", "e4"],
   ["X eq X''", "e5"],
-  // Order within each type.
+  // The order within each type.
   ["S gt 'Apple'", "e1 e2 e3 e4"],
   ["S lt 'a'", "e2 e5 e6"],
   ["S ge 'app' and S lt 'apq'", "e1"],
@@ -102,7 +102,7 @@ const filters = [
   ["Missing lt 'z'", ""],
   ["not (Missing eq 1)", "e1 e2 e3 e4 e5 e6"],
   ["s eq 'apple'", ""],
-  // Keys and Timestamp.
+  // Keys and the Timestamp.
   ["RowKey ge 'e2' and RowKey lt 'e4'", "e2 e3"],
   ["RowKey gt 'e4' or RowKey eq 'e1'", "e1 e5 e6"],
   ["RowKey ne 'e1' and RowKey le 'e2'", "e2"],
@@ -149,7 +149,7 @@ test("one name with several types: the comparison rules for a type mismatch", as
 });
 
 test("a filter may hold 80 comparisons", async () => {
-  // The manual names a limit of 15, which the service does not enforce.
+  // The documentation specifies a limit of 15, which the service does not enforce.
   const terms = Array.from({ length: 80 }, (_, index) => `RowKey eq 'none${index}'`);
   assert.equal(await matches([...terms, "RowKey eq 'e4'"].join(" or ")), "e4");
 });

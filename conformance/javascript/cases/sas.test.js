@@ -44,7 +44,7 @@ function accountSas(permissions, resourceTypes) {
   return generateAccountSas(credential, { permissions, resourceTypes, expiresOn: inHours(1) });
 }
 
-// Name of the operation: the required permissions, and the call. Each call starts with one entity, "old".
+// Name of the operation: the required permissions, and the call. Before each call, there is one entity, "old".
 const operations = {
   get: [["query"], (client, partitionKey) => client.getEntity(partitionKey, "old")],
   list: [["query"], (client) => collect(client.listEntities())],
@@ -110,8 +110,8 @@ for (const [name, [needed, run]] of Object.entries(operations)) {
   });
 }
 
-// Name of the operation: the resource types and permissions of which one is required, and the call. This client has no
-// name for the permission to create, so the cases create tables with the permission to write.
+// Name of the operation: the resource types and the permissions (one of each is required), and the call. This client
+// has no name for the permission to create, so the cases create tables with the permission to write.
 const tableOperations = {
   list: ["c", ["list"], (service) => service.listTables().byPage({ maxPageSize: 1 }).next()],
   create: ["c", ["write"], (service, name) => service.createTable(name)],
@@ -174,7 +174,8 @@ test("a key range restricts reading, writing and paging", async () => {
     paged.push(...page.map(({ rowKey }) => rowKey));
   }
   assert.deepEqual(paged, ["2", "3"]);
-  // The continuation token comes from a page with full permissions. After it, this token returns only its own range.
+  // The continuation token comes from a page with full permissions. From there, the token of this case returns only its
+  // own range.
   const { value: first } = await table.listEntities({ queryOptions: { filter: `PartitionKey ge '${before}'` } }).byPage({ maxPageSize: 1 }).next();
   const { value: next } = await client.listEntities().byPage({ maxPageSize: 1000, continuationToken: first.continuationToken }).next();
   assert.deepEqual(next.map(({ rowKey }) => rowKey), ["2", "3"]);

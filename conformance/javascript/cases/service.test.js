@@ -1,4 +1,4 @@
-// Service properties and statistics as this client sends and reads them.
+// Service properties and statistics, as this client sends and reads them.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";

@@ -81,7 +81,7 @@ test("deleting a missing table returns 404", async () => {
 });
 
 test("a deleted table can be created again immediately or is still being deleted", async () => {
-  // Both answers are correct: the service deletes in the background, but a local server need not.
+  // Both responses are correct: the service deletes in the background, but a local server need not do so.
   const name = uniqueName("again");
   await create(name);
   await service.deleteTable(name);
@@ -171,7 +171,7 @@ test("tables are listed by name, ignoring letter case", async () => {
   for (const end of ["c", "B", "a", "D"]) {
     await create(`${prefix}${end}`);
   }
-  // List the whole account, because it is not known how a filter compares letter case.
+  // List the whole account, because it is not known whether filters are case-sensitive.
   const found = (await names()).filter((name) => name.startsWith(prefix));
   assert.deepEqual(found, ["a", "B", "c", "D"].map((end) => `${prefix}${end}`));
 });

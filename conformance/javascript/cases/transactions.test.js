@@ -1,4 +1,4 @@
-// Entity group transactions: either all operations are executed or none.
+// Entity group transactions: either all operations are executed, or none of them.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -118,8 +118,8 @@ const needValue = {
   message: "The values are not specified for all properties in the entity.",
 };
 
-// Operations that fail on the seeded partition. The last member is true if the failure is detected before execution,
-// because only then does the error of a single operation have the index 0.
+// Operations that fail on the seeded partition. The last member is true if the failure is detected before execution.
+// Only then does the error of a single operation have the index 0.
 const failing = [
   ["insert of an existing entity", "create", { rowKey: "b" }, {}, EXISTS, false],
   ["merge of a missing entity", "update", { rowKey: "x" }, {}, NOT_FOUND, false],
@@ -214,7 +214,7 @@ test("a transaction on a missing table is refused", async () => {
 });
 
 test("two entities, each under its own ETag", async () => {
-  // An actor runtime commits its state like this: both entities must still have the ETags that it read.
+  // An actor runtime commits its state in this way: both entities must still have the ETags that it read.
   const { partitionKey, etags } = await seeded();
   const commit = (a, b, V) =>
     table.submitTransaction([
@@ -233,7 +233,7 @@ test("two entities, each under its own ETag", async () => {
 });
 
 test("99 upserts and a sentinel under its ETag", async () => {
-  // A workflow runtime appends history like this: a stale sentinel means that another writer came first.
+  // A workflow runtime appends history in this way: a stale sentinel means that another writer came first.
   const partitionKey = newPartition();
   const sentinel = { partitionKey, rowKey: "sentinel" };
   const { etag: first } = await table.createEntity({ ...sentinel, Checkpoint: 0 });
@@ -291,7 +291,7 @@ test("a reader sees either all operations of a transaction or none", async () =>
       assert.equal(versions.size, 1, `Versions seen together: ${[...versions]}`);
     }
   };
-  // A failed writer must also stop the reader, or the case would never end.
+  // If a writer fails, the reader must stop too, or the case would never end.
   const written = writer().finally(() => (writing = false));
   const outcomes = await Promise.allSettled([written, reader()]);
   assert.deepEqual(outcomes.filter(({ status }) => status === "rejected").map(({ reason }) => reason), []);
@@ -322,7 +322,7 @@ test("the body of a transaction may have 3 MiB but not 6 MiB", async () => {
     () => assert.fail("A transaction of 6 MiB was accepted."),
     (reason) => reason,
   );
-  // The connection may be closed before the answer is read; nothing may be stored either way.
+  // The connection may be closed before the response is read. In either case, nothing may be stored.
   if (error.statusCode !== undefined) {
     assertIsRefusal(error, { status: 413, code: "RequestBodyTooLarge" });
   }

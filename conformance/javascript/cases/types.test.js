@@ -12,7 +12,7 @@ const everyByte = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
 const typed = (type, value) => ({ type, value });
 
 // One line for each value: the value written, the value read by a converting client, and the value read by a client
-// without conversion. The form on the wire is given where the client hides it.
+// without conversion. Where the client hides the form on the wire, that form is given too.
 const cases = [
   ["Int32 zero", 0, 0, typed("Int32", "0")],
   ["Int32 maximum", 2147483647, 2147483647, typed("Int32", "2147483647")],
@@ -46,7 +46,8 @@ const cases = [
   ["Binary by name", typed("Binary", "AQIDBA=="), Buffer.from([1, 2, 3, 4]), typed("Binary", "AQIDBA==")],
   ["Binary maximum", Buffer.alloc(65536, 7), Buffer.alloc(65536, 7), typed("Binary", Buffer.alloc(65536, 7).toString("base64"))],
   ["DateTime from a Date", new Date("2023-11-05T06:30:00.120Z"), new Date("2023-11-05T06:30:00.120Z"), typed("DateTime", "2023-11-05T06:30:00.12Z")],
-  // Sent, read as native value, read as string: the service stores ticks and trims trailing zeros.
+  // The value sent, the value read natively, and the value read as a string. The service stores ticks and trims
+  // trailing zeros.
   ...[
     ["of 7 digits", "2023-11-05T06:30:00.1234567Z", "2023-11-05T06:30:00.123Z", "2023-11-05T06:30:00.1234567Z"],
     ["with zeros at the end", "2023-11-05T06:30:00.8613240Z", "2023-11-05T06:30:00.861Z", "2023-11-05T06:30:00.861324Z"],
@@ -176,7 +177,7 @@ test("an untyped number outside Int32 is a Double", async () => {
   for (const value of [2147483648, -2147483649, 5454161346626]) {
     const partitionKey = newPartition();
     await table.createEntity({ partitionKey, rowKey: "r", V: value });
-    // It is not an Int64, and the client cannot distinguish a whole Double from an Int32.
+    // The value is not an Int64, and the client cannot distinguish a whole Double from an Int32.
     assert.equal((await table.getEntity(partitionKey, "r")).V, value);
     const filter = `PartitionKey eq '${partitionKey}' and V eq ${value}.0`;
     assert.equal((await table.listEntities({ queryOptions: { filter } }).byPage().next()).value.length, 1);

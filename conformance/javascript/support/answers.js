@@ -1,4 +1,4 @@
-// Answers from the server: raw responses, errors and the properties of an entity.
+// Helpers for responses from the server: raw responses, errors and the properties of an entity.
 
 import assert from "node:assert/strict";
 import { RestError } from "@azure/data-tables";
@@ -7,7 +7,7 @@ import { RestError } from "@azure/data-tables";
 // digits should not fail all other cases too.
 const TAIL = /\nRequestId:([^\n]+)\nTime:(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z)$/;
 
-// The client hides some errors (an existing table on create, a missing table on delete), so only the hook that it calls
+// The client hides some errors (an existing table on create, a missing table on delete); only the hook that it calls
 // for every response shows them.
 export async function rawAnswer(call) {
   let answer;
@@ -16,8 +16,8 @@ export async function rawAnswer(call) {
   return answer;
 }
 
-// Error details are in two places: a transaction sets them on the error itself, while every other operation leaves them
-// in the JSON body of the response.
+// Error details are in one of two places: a transaction sets them on the error itself, and every other operation leaves
+// them in the JSON body of the response.
 function detailsOf(error) {
   if (error.code !== undefined) {
     return { code: error.code, message: error.message };
@@ -37,7 +37,7 @@ export function detailsOfBody(text) {
   return { code: body.code, message: body.message.value };
 }
 
-// Removes the last two lines, which differ in every answer, and checks that they exist.
+// Removes the last two lines, which differ in every response, and checks that they exist.
 export function firstLine(message) {
   assert.match(message, TAIL);
   return message.replace(TAIL, "");
@@ -48,8 +48,8 @@ export function tailOf(message) {
   return { requestId, time };
 }
 
-// Expects that the server refuses an operation. `expected` has the `status` and, where the specification defines them,
-// the `code` and the `message`.
+// Asserts that the server refuses an operation. `expected` contains the `status` and, where the specification defines
+// them, the `code` and the `message`.
 export async function assertRefused(operation, expected) {
   const error = await operation.then(
     () => assert.fail(`Expected a refusal: ${JSON.stringify(expected)}`),

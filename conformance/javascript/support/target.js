@@ -14,7 +14,8 @@ export const KEY =
 
 export const credential = new AzureNamedKeyCredential(ACCOUNT, KEY);
 
-// Retries are disabled, because a case checks the first answer, and a hidden second request could hide a wrong one.
+// Retries are disabled, because a case checks the first response, and an unnoticed second request could hide a wrong
+// one.
 export function clientOptions(more = {}) {
   return {
     allowInsecureConnection: ENDPOINT.startsWith("http:"),
@@ -31,8 +32,8 @@ export function tableClient(name, as = credential, options = {}) {
   return new TableClient(ENDPOINT, name, as, clientOptions(options));
 }
 
-// Names are random, because the suite shares its account with other runs and suites, and because the service keeps the
-// name of a deleted table in use for most of a minute.
+// Names are random, because the suite shares its account with other runs and suites, and because the service reserves
+// the name of a deleted table for most of a minute.
 export function uniqueName(tag) {
   return `js${tag}${randomBytes(8).toString("hex")}`;
 }

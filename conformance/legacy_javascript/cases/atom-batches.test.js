@@ -1,4 +1,4 @@
-// Transactions through the Atom client: either all operations are executed or none.
+// Transactions through the Atom client: either all operations are executed, or none of them.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -37,7 +37,7 @@ test("every operation in one transaction", async () => {
   client.insertOrReplaceEntity(table, of("first"));
   client.insertOrMergeEntity(table, of("second"));
   client.deleteEntity(table, of("gone", {}));
-  // The client returns only the first answer.
+  // The client returns only the first response.
   const [, first] = await callAll(client, "commitBatch");
   assert.equal(first.statusCode, 201);
   assert.deepEqual(await stored(PartitionKey), {

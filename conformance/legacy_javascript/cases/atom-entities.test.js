@@ -1,4 +1,5 @@
-// Single entities through the Atom client: types, keys, conditions, what each write keeps, and errors.
+// Single entities through the Atom client: types, keys, conditions, the properties that each write preserves, and
+// errors.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

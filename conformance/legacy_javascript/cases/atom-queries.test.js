@@ -1,4 +1,5 @@
-// Tables and queries through the Atom client: lists, filters, projection, paging beyond a thousand entities.
+// Tables and queries through the Atom client: lists, filters, projection, and paging over more than a thousand
+// entities.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -13,7 +13,7 @@ export function propertiesOf(entity) {
 
 export const etagOf = (entity) => entity._.etag;
 
-// Returns the entity with another ETag, which makes the client use a condition.
+// Returns the entity with the given ETag, which makes the client use a condition.
 export function underCondition(entity, etag) {
   return { ...entity, _: { etag } };
 }

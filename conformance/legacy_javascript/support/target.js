@@ -42,7 +42,7 @@ export function callAll(client, method, ...parameters) {
   });
 }
 
-// Like callAll, for methods of which only the first result matters.
+// Like callAll, but for methods of which only the first result matters.
 export async function call(client, method, ...parameters) {
   return (await callAll(client, method, ...parameters))[0];
 }

@@ -1,7 +1,7 @@
 """Common names for the two Atom clients, which have the same methods but different modules and error classes.
 
-`azure` 0.8 sends version 2012-02-12, `azure-storage` 0.20 sends 2014-02-14; both send `DataServiceVersion: 2.0;NetFx`.
-They cannot be installed together, so this module imports the installed one.
+`azure` 0.8 sends version 2012-02-12, and `azure-storage` 0.20 sends 2014-02-14; both send `DataServiceVersion:
+2.0;NetFx`. They cannot be installed together, so this module imports the installed one.
 """
 
 from datetime import timezone
@@ -30,7 +30,7 @@ def connect(address):
 
 
 def quoted(key):
-    """Returns a key for use in an address. These clients expect the caller to double the quotes."""
+    """Returns a key for use in a URL. These clients expect the caller to double the quotes."""
     return key.replace("'", "''")
 
 

@@ -34,7 +34,7 @@ def shared(address):
 
 @pytest.fixture
 def new_name(service):
-    """Returns a function that generates unique table names; tables with these names are deleted at the end."""
+    """Returns a function that generates unique table names. Tables with these names are deleted after the test."""
     names = []
 
     def make(prefix="t"):

@@ -1,4 +1,5 @@
-"""Single entities: every type that the client supports, keys, conditions, what each write keeps, and the errors."""
+"""Single entities: every type that the client supports, keys, conditions, the properties each write keeps, and errors.
+"""
 
 from datetime import datetime
 

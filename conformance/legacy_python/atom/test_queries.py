@@ -7,7 +7,7 @@ import pytest
 from address import unique_name
 from clients import EntityProperty, Failure, connect, properties, quoted
 
-# More than one page of 1,000 in one partition, and some entities in two others.
+# More than one page of 1,000 entities in one partition, and a few entities in two others.
 MANY = 1105
 GUID = "0b0c0d0e-1111-4222-8333-444455556666"
 

@@ -14,7 +14,7 @@ def restored(service):
 
 
 def test_service_properties(service, restored):
-    """The 2012 client has one kind of metrics; the 2014 client has two."""
+    """The 2012 client supports one kind of metrics; the 2014 client supports two."""
     wanted = service.get_table_service_properties()
     assert str(wanted.logging.version) == "1.0"
     metrics = [wanted.metrics] if VERSION < "2013" else [wanted.hour_metrics, wanted.minute_metrics]

@@ -1,5 +1,5 @@
-// @azure/eventhubs-checkpointstore-table: which Event Hubs consumer owns a partition, and how far it has read. Several
-// consumers, each with its own store, compete for the entities of one table.
+// @azure/eventhubs-checkpointstore-table: it records which Event Hubs consumer owns a partition, and how far the
+// consumer has read. Several consumers, each with its own store, compete for the entities of one table.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

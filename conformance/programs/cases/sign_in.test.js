@@ -49,11 +49,11 @@ test("a visitor signs in by email, returns, and signs out", async (context) => {
   assert.deepEqual(await countsOf(table), { user: 1, userByEmail: 1, session: 1, sessionByUserId: 1 });
   const first = await session(visitor, site);
   assert.equal(first.user.email, "ann@example.com");
-  // A link works only once.
+  // A link must work only once.
   const stranger = new Visitor();
   assert.match((await stranger.request(link)).headers.get("location"), /error=Verification/);
   assert.equal(await session(stranger, site), null);
-  // Another process of the site recognizes the session.
+  // Another process of the site must recognize the session.
   await site.stop();
   const again = await start(context, table);
   const second = await session(visitor, again);
@@ -61,7 +61,7 @@ test("a visitor signs in by email, returns, and signs out", async (context) => {
   await post(visitor, again, "signout", {});
   assert.equal(await session(visitor, again), null);
   assert.deepEqual(await countsOf(table), { user: 1, userByEmail: 1 });
-  // The site recognizes the user by the email address.
+  // The site must recognize the user by the email address.
   await visitor.request(await askForMail(visitor, again, "ann@example.com"));
   assert.equal((await session(visitor, again)).user.id, first.user.id);
   assert.deepEqual(await countsOf(table), { user: 1, userByEmail: 1, session: 1, sessionByUserId: 1 });

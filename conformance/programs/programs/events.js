@@ -1,5 +1,5 @@
 // A Nest application that stores its events in a table: the module @nestjs/azure-database. Nest relies on decorators,
-// which JavaScript does not have yet, so the program calls them as functions.
+// which JavaScript does not support yet, so the program calls them as functions.
 
 import "reflect-metadata";
 import azureDatabase from "@nestjs/azure-database";

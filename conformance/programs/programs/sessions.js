@@ -7,7 +7,7 @@ import { listen } from "../support/listen.js";
 
 const store = connectAzureTables(session).create({
   table: process.env.TABLE,
-  // Removes expired sessions every second; the default is every minute.
+  // Remove expired sessions every second; the default is every minute.
   overrideCron: "* * * * * *",
   logger: console.log,
   errorLogger: console.error,

@@ -24,7 +24,7 @@ export class Program {
     return program;
   }
 
-  // Waits for a line with this beginning, and returns the rest of the line.
+  // Waits for a line that starts with the given text, and returns the rest of the line.
   async waitFor(start) {
     for (;;) {
       const { value: line, done } = await this.lines.next();

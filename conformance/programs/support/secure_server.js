@@ -10,7 +10,7 @@ import { ACCOUNT } from "./target.js";
 
 const binary = process.env.ROWHOUSE_BINARY;
 
-// The reason for skipping the cases that start a server, or false.
+// The reason why the cases that start a server are skipped, or false.
 export const skip = binary ? false : "set ROWHOUSE_BINARY to the server program";
 
 // Starts an in-memory server for one case. Returns its endpoint, and the path of the certificate to trust.

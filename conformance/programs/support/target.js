@@ -1,4 +1,4 @@
-// The server under test, from the environment, and how programs and cases address it.
+// The server under test, from the environment, and the ways in which programs and cases connect to it.
 
 import { randomBytes } from "node:crypto";
 import { AzureNamedKeyCredential, TableClient } from "@azure/data-tables";
@@ -19,7 +19,8 @@ export function tableClient(name) {
   return new TableClient(ENDPOINT, name, new AzureNamedKeyCredential(ACCOUNT, KEY), { allowInsecureConnection });
 }
 
-// Creates a client for the table of a case, which the program may have to create. The table is deleted after the case.
+// Creates a client for the table of a case. The program may have to create the table. The table is deleted after the
+// case.
 export function newTable(context) {
   const table = tableClient(`prog${randomBytes(8).toString("hex")}`);
   context.after(() => table.deleteTable());

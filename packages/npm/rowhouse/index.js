@@ -219,7 +219,7 @@ class ServerProcess {
     // The first event determines the result. An error means that the program could not be started.
     this.#ended = new Promise((resolve) => {
       child.on("error", (error) => resolve(`${program} cannot be run: ${error.message}`));
-      child.on("close", (code, signal) => resolve(`it ended with ${signal ?? `exit code ${code}`}\n${this.log}`));
+      child.on("close", (code, signal) => resolve(`it exited with ${signal ?? `code ${code}`}\n${this.log}`));
     });
     child.stderr.setEncoding("utf8").on("data", (text) => (this.log = (this.log + text).slice(-LOG_LENGTH)));
     // Writing to a server that has exited fails.

@@ -115,7 +115,7 @@ test("the environment does not reach the server", async () => {
 });
 
 test("errors say what to do", async (t) => {
-  await assert.rejects(startRowhouse({ args: ["--nonsense"] }), /did not start: it ended with exit code 2\n.*--nonsense/);
+  await assert.rejects(startRowhouse({ args: ["--nonsense"] }), /did not start: it exited with code 2\n.*--nonsense/);
   await assert.rejects(startRowhouse({ cwd: "/nonexistent" }), /cannot be run: .*ENOENT/);
   const folder = await folderWith(t, { "case.mjs": 'import { startRowhouse } from "rowhouse-tables"; await startRowhouse();' });
   const restore = setVariable("ROWHOUSE_BINARY", "/nonexistent/program");
@@ -133,7 +133,7 @@ test("the error after the end of a server says so", async () => {
   const other = await startRowhouse();
   await Promise.all([other.stop(), other.stop()]);
   assert.match(other.log(), /stopped/);
-  await assert.rejects(other.reset(), /no longer running: it ended with exit code 0\n[^]*stopped/);
+  await assert.rejects(other.reset(), /no longer running: it exited with code 0\n[^]*stopped/);
 });
 
 test("a server is stopped at the end of a block", async () => {

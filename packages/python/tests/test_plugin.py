@@ -181,5 +181,5 @@ def test_the_server_ends_with_a_run_that_is_interrupted(pytester, kind):
         rest = pytest_run.stdout.read()
     wait_for_end(pid)
     if kind == "SIGINT":
-        # The fixtures were finalized as after any test, and the server was still running until then. assert
-        "KeyboardInterrupt" in rest and "rror" not in rest.replace("KeyboardInterrupt", ""), rest
+        # The fixtures were finalized as after any test, and the server was still running until then.
+        assert "KeyboardInterrupt" in rest and "rror" not in rest.replace("KeyboardInterrupt", ""), rest

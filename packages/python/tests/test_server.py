@@ -112,7 +112,7 @@ def test_the_environment_does_not_reach_the_server(tables, monkeypatch):
 
 
 def test_errors_say_what_to_do(monkeypatch, tmp_path):
-    with pytest.raises(RowhouseError, match="did not start: it ended with exit code 2\n.*--nonsense"):
+    with pytest.raises(RowhouseError, match="did not start: it exited with code 2\n.*--nonsense"):
         Server(["--nonsense"])
     folder = tmp_path / "program"
     folder.write_text("not a program", encoding="utf-8")
@@ -161,7 +161,7 @@ def test_a_server_that_has_ended_says_so():
     server.stop()
     server.stop()
     assert "stopped" in server.log()
-    with pytest.raises(RowhouseError, match="(?s)no longer running: it ended with exit code 0\n.*stopped"):
+    with pytest.raises(RowhouseError, match="(?s)no longer running: it exited with code 0\n.*stopped"):
         server.reset()
 
 

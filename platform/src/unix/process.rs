@@ -48,7 +48,7 @@ pub fn set_open_files_limit(files: u64) -> io::Result<()> {
     Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum })?)
 }
 
-/// Makes a child program the leader of its own process group, so Ctrl-C at the terminal does not reach it.
+/// Makes a child program start in a separate process group, so Ctrl-C at the terminal does not reach the program.
 pub fn start_in_own_group(program: &mut Command) {
     program.process_group(0);
 }

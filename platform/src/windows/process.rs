@@ -24,7 +24,7 @@ pub fn set_open_files_limit(_files: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a child program the leader of its own process group, so Ctrl-C in the console does not reach it.
+/// Makes a child program start in a separate process group, so Ctrl-C in the console does not reach the program.
 pub fn start_in_own_group(program: &mut Command) {
     /// The flag `CREATE_NEW_PROCESS_GROUP`.
     const NEW_GROUP: u32 = 0x200;

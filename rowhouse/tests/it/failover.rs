@@ -1,6 +1,6 @@
 //! A test of a database failover under load: the primary is lost, and its synchronous replica replaces it.
 //!
-//! No acknowledged write is lost, and every ETag is the acknowledged one. Clients see only errors after which they
+//! No acknowledged write is lost, and every entity has the acknowledged ETag. Clients see only errors after which they
 //! retry, and no client hangs. The servers continue without a restart.
 
 use crate::PROGRAM;

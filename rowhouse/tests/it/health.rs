@@ -10,8 +10,8 @@ use std::process::Stdio;
 use std::thread::{self, JoinHandle};
 use test_support::TIMEOUT;
 
-/// Runs the command. Returns whether it found a ready server, and its output. The timeout is the maximum unless an
-/// argument sets it.
+/// Runs the command. Returns whether it found a ready server, and its output. The timeout is set to its maximum unless
+/// an argument sets it.
 fn health(args: &[&str], environment: &[(&str, &str)]) -> (bool, String) {
     let timeout = if args.contains(&"--timeout") { &[][..] } else { &["--timeout", "60"] };
     let mut command = PROGRAM.command(&[&["health"], args, timeout].concat());
@@ -21,7 +21,7 @@ fn health(args: &[&str], environment: &[(&str, &str)]) -> (bool, String) {
     (output.status.success(), said)
 }
 
-/// Starts a listener that responds to one request with these bytes, and returns the request.
+/// Starts a listener that responds to one request with the given bytes, and returns the request.
 fn answering(bytes: &'static str) -> (String, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -108,7 +108,7 @@ fn the_answer_of_the_admin_listener_decides() {
 fn the_admin_listener_of_a_server_says_that_it_is_ready() {
     let server = PROGRAM.start(&["--in-memory", "--admin", "127.0.0.1:0"]);
     let admin = server.admin.clone();
-    // Nothing listens on the address of the data.
+    // Nothing listens on the address of the data endpoint.
     let (good, said) = health(&[], &[("ROWHOUSE_ADMIN", &admin), ("ROWHOUSE_LISTEN", "127.0.0.1:1")]);
     assert!(good && said.contains(&admin), "{said}");
     assert!(server.stop().0.success());
@@ -123,7 +123,7 @@ fn a_silent_server_is_not_ready() {
     assert!(!good && said.contains("waiting for a response"), "{said}");
 }
 
-/// Starts and stops a server with this socket in its environment, and returns its notifications.
+/// Starts and stops a server with the given socket in its environment, and returns its notifications.
 fn told(socket: &UnixDatagram, name: &str) -> Vec<String> {
     socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let next = || {

@@ -158,7 +158,7 @@ fn the_end_of_standard_input_stops_a_server_that_was_asked_to() {
 
 #[test]
 fn the_end_of_standard_input_also_ends_a_server_that_still_waits_for_its_database() {
-    // It accepts connections through the system's queue and never responds.
+    // This listener accepts connections through the system's queue but never responds.
     let database = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("postgres://rowhouse@{}/tables?connect_timeout=600", database.local_addr().unwrap());
     let mut command = PROGRAM.serve(&["--listen", "127.0.0.1:0", "--store", &url, "--stop-with-stdin"]);
@@ -186,8 +186,8 @@ fn without_the_option_the_end_of_standard_input_means_nothing() {
     assert!(server.stop().1.iter().any(|line| line.contains("stopping on SIGTERM")));
 }
 
-/// The figures are only printed: on a busy machine they say nothing about the server. The test checks that the server
-/// works.
+/// The figures are printed but not checked, because on a busy machine they are not meaningful. The test checks only
+/// that the server works.
 #[test]
 fn cold_start_and_idle_memory() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Tests of queries that examine far more than they find: they end within their time limit, and when their client
-//! disconnects.
+//! Tests of queries that examine far more entities than they find: they stop within their time limit, and when their
+//! client disconnects.
 
 use crate::PROGRAM;
 use crate::admin::page::page;
@@ -22,7 +22,7 @@ fn server(folder: &tempfile::TempDir) -> Server {
     server
 }
 
-/// Returns a query that selects nothing, because no entity has this property, and is slow.
+/// Returns a slow query that selects nothing, because no entity has the property.
 fn query() -> String {
     let terms: Vec<String> = (0..COMPARISONS).map(|number| format!("N%20eq%20{number}")).collect();
     format!("/Cars()?$filter={}", terms.join("%20or%20"))
@@ -44,7 +44,7 @@ fn a_query_that_finds_nothing_ends_in_time_and_with_its_client() {
     let server = server(&folder);
     let (mut client, query) = (server.client(), query());
     let mut partitions = 0..;
-    // How many entities are too many for one second depends on the machine.
+    // The number of entities that cannot be examined in one second depends on the machine.
     let first = (0..ROUNDS_MAX).find_map(|_| {
         partitions.by_ref().take(PARTITIONS).for_each(|partition| fill_partition(&mut client, "Cars", partition, ROWS));
         next(&mut client, &query)

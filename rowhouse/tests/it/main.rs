@@ -1,7 +1,7 @@
 //! Tests of the built program: they start it as its users do, and communicate with it over the network.
 //!
-//! They are one binary, which is linked once. They share its process, so no test may change the state of the process:
-//! its environment, its working folder, its limits.
+//! The tests are one binary, which is linked once. They share its process, so no test may change the state of the
+//! process, such as its environment, its working folder or its limits.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "seeds and skipped parts are printed")]

@@ -1,5 +1,5 @@
 //! Tests of overload: clients that do not read their responses, and many idle connections. Memory stays bounded,
-//! requests beyond the limits are refused, and all others are served.
+//! requests beyond the limits are refused, and all other requests are served.
 
 use crate::PROGRAM;
 use model::limits::ADMIN_CONNECTIONS_MAX;
@@ -7,15 +7,15 @@ use std::fs;
 use test_support::{Client, Server, head};
 
 const ENTITIES: usize = 300;
-/// The length of the string in each entity: a page of all of them is about 3 MiB.
+/// The length of the string in each entity. A page of all entities is about 3 MiB.
 const TEXT_BYTES: usize = 10_000;
-/// The number of queries that a client sends without reading: their responses exceed the system's buffers.
+/// The number of queries that a client sends without reading. Their responses exceed the system's buffers.
 const QUERIES: usize = 12;
 const SLOW_READERS: usize = 24;
 const IDLE: usize = 2000;
 const MIB: u64 = 1024 * 1024;
 
-/// Starts a server with little memory for bodies, and a table of which few copies fit in it.
+/// Starts a server with little memory for bodies, and creates a table that fits into that memory only a few times.
 fn server() -> Server {
     let server = PROGRAM.start(&["--in-memory", "--body-mib", "16"]);
     let mut client = server.client();
@@ -48,7 +48,8 @@ fn slow_readers_take_bounded_memory_and_delay_no_others() {
             client
         })
         .collect();
-    // The slow clients hold the memory for pages. So pages end early or are refused, but small responses always work.
+    // The slow clients hold the memory for pages. So other pages end early or are refused, but small responses always
+    // succeed.
     let (mut entities, mut from) = (0, String::new());
     while entities < ENTITIES {
         assert_eq!(client.request("GET", "/large(PartitionKey='p',RowKey='007')", &[], b"").status, 200);
@@ -67,7 +68,7 @@ fn slow_readers_take_bounded_memory_and_delay_no_others() {
     }
     let more = resident_bytes(&server).saturating_sub(before);
     assert!(more < 64 * MIB, "{SLOW_READERS} slow readers took {} MiB", more / MIB);
-    // Once they are gone, there is room again.
+    // Once the slow clients are disconnected, there is memory again.
     drop(slow);
     while client.request("GET", "/large", &[], b"").status == 503 {}
     let (status, log) = server.stop();
@@ -94,8 +95,8 @@ fn idle_connections_cost_little_and_delay_nobody() {
     assert!(status.success(), "{log:?}");
 }
 
-/// Returns a batch of inserts into one partition whose response is three times as long: each of its characters takes
-/// two bytes in the request, and six as an escape in the response.
+/// Returns a batch of inserts into one partition. The response is three times as long as the batch, because each
+/// character takes two bytes in the request and six, as an escape, in the response.
 fn growing_batch(partition: &str, entities: usize) -> Vec<u8> {
     let text = "é".repeat(32 * 1024);
     let properties: Vec<String> = (0..15).map(|number| format!("\"P{number}\":\"{text}\"")).collect();
@@ -164,7 +165,8 @@ fn a_page_ends_before_its_body_is_too_long() {
     let first = client.request("GET", "/large()", &[], b"");
     assert_eq!(first.json()["value"].as_array().unwrap().len(), 8);
     assert!(first.body.len() < page_bytes_max && first.header("x-ms-continuation-nextrowkey").is_some());
-    // A thousand entities of a few bytes, with every selected name shown as null, and with their addresses.
+    // A thousand entities of a few bytes. In the response, every selected name has the value null, and every entity has
+    // its URLs.
     let key = "\u{20AC}".repeat(500);
     for batch in 0..10 {
         let operation = |row| {
@@ -184,7 +186,7 @@ fn a_page_ends_before_its_body_is_too_long() {
     for (query, headers) in [(select.as_str(), &[][..]), ("/small()?$top=1000", &[full][..])] {
         let (entities, longest) = read_all(&mut client, query, headers);
         assert_eq!(entities, 1000);
-        assert!((page_bytes_max / 2..=page_bytes_max).contains(&longest), "the longest page has {longest} bytes");
+        assert!((page_bytes_max / 2..=page_bytes_max).contains(&longest), "the longest page is {longest} bytes long");
     }
 }
 

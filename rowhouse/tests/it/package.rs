@@ -1,4 +1,4 @@
-//! Tests of the release archive, and of the script that packs it.
+//! Tests of the release archive, and of the script that creates it.
 
 use crate::PROGRAM;
 use std::fs;
@@ -19,7 +19,7 @@ fn program(folder: &Path) -> PathBuf {
     if done.is_ok_and(|status| status.success()) { stripped } else { PROGRAM.path().into() }
 }
 
-/// Packs a program into a folder, with this umask of the caller, and returns the archive.
+/// Packs a program into an archive in `folder`, with the given umask, and returns the path of the archive.
 fn pack(program: &Path, folder: &Path, umask: &str) -> PathBuf {
     let line = format!("umask {umask}; exec scripts/package.sh \"$@\"");
     let output = Command::new("bash")
@@ -78,7 +78,7 @@ fn an_archive_holds_everything_and_is_the_same_each_time() {
     assert!(listed.lines().all(|line| line.contains(" 0/0 ") && line.contains("2023-11-1")), "{listed}");
 }
 
-/// A former bug: `scripts/build-static.sh` used the address of its first server for the second one, which was not
+/// A former bug: `scripts/build-static.sh` used the address of its first server for its second server, which was not
 /// listening yet.
 #[test]
 fn a_script_reads_the_address_of_the_server_that_it_started_last() {
@@ -107,5 +107,5 @@ fn a_script_reads_the_address_of_the_server_that_it_started_last() {
     assert_eq!(printed.lines().collect::<Vec<_>>(), expected);
     assert_eq!(String::from_utf8_lossy(&output.stderr).trim(), "it does not start: no disk");
     let script = fs::read_to_string(root().join("scripts/build-static.sh")).unwrap();
-    assert_eq!(script.matches("start_server ").count(), 2, "both servers are started so");
+    assert_eq!(script.matches("start_server ").count(), 2, "both servers are started in this way");
 }

@@ -1,5 +1,5 @@
-//! Tests that files created by the program are accessible only to their owner, that a warning names files that others
-//! can open, and that no message contains a password.
+//! Tests that files created by the program are accessible only to their owner, that a warning names files that other
+//! users can open, and that no message contains a password.
 
 use crate::PROGRAM;
 use std::fs::{self, Permissions};
@@ -67,7 +67,7 @@ fn what_others_may_open_is_named_with_the_command_that_closes_it() {
     fs::set_permissions(&data, Permissions::from_mode(0o700)).unwrap();
     let (_, log) = PROGRAM.start(&["--data", &data]).stop();
     assert!(!log.iter().any(|line| line.contains("chmod")), "{log:?}");
-    // Neither address is usable, so the server stops after the warnings.
+    // Neither URL is usable, so the server stops after the warnings.
     fs::write(&password, "s3cr3t\n").unwrap();
     fs::write(&config, "store = \"postgres://me:s3cr3t@db/t?nonsense=1\"\n").unwrap();
     for (mode, is_named) in [(0o640, true), (0o604, true), (0o600, false)] {
@@ -106,7 +106,7 @@ fn no_message_shows_a_password() {
         let ran = folder.run("serve", &["--accounts", &folder.path("accounts")], &[]);
         assert!(ran.stderr.contains("not a valid account file") && !ran.stderr.contains("s3cr3t"), "{text}: {ran:?}");
     }
-    // Unusable addresses, so that nothing waits for a connection.
+    // Unusable URLs, so that nothing waits for a connection.
     for url in [
         "postgres://me:s3cr3t@db/t?nonsense=1",
         "postgres://me:in@s3cr3t@db/t",

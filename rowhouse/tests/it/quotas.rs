@@ -1,5 +1,5 @@
-//! Tests of quotas on the built server: what is refused, what still works, and how quotas change while the server
-//! runs.
+//! Tests of quotas on the built server: which requests are refused, which still succeed, and how quotas change while
+//! the server runs.
 
 use crate::PROGRAM;
 use std::fs;
@@ -109,7 +109,7 @@ fn inserts_stop_at_the_last_entity_and_deletions_make_room() {
     let text = String::from_utf8(batch.body).unwrap();
     assert_eq!(batch.status, 202);
     assert!(text.contains("HTTP/1.1 403 Forbidden") && text.contains("0:Write operations are not allowed."), "{text}");
-    // Requests that need no space still work.
+    // Requests that need no space still succeed.
     assert_eq!(client.request("GET", "/one()", &[], b"").json()["value"].as_array().unwrap().len(), 3);
     assert_eq!(client.request("MERGE", &entity("one", "1"), &[("If-Match", "*")], br#"{"a":1}"#).status, 204);
     assert_eq!(delete(client, "two", "1"), 204);
@@ -158,7 +158,7 @@ fn concurrent_transactions_do_not_exceed_a_quota_together() {
     assert_eq!(answers.iter().filter(|answer| is_done(answer)).count(), 10);
     assert!(answers.iter().all(|answer| is_done(answer) || answer.contains("HTTP/1.1 403 Forbidden")));
 
-    // Refused writes use no quota, however many there are.
+    // Refused writes do not count toward the quota, however many there are.
     let client = &mut held.client;
     let there = answers.iter().position(is_done).unwrap();
     let entity = |row| format!("/one(PartitionKey='{there}',RowKey='{row}')");
@@ -188,7 +188,7 @@ fn bytes_are_counted_again_when_something_was_deleted() {
     assert_eq!(stored, (1024 * 1024) / (30_000 + 40));
     assert_over_quota(&insert(client, "one", "more", &text));
     assert_eq!(delete(client, "one", "1"), 204);
-    // The freed space shows at the next count, which the refusals trigger.
+    // The freed space becomes available at the next count, which the refusals trigger.
     eventually("room", || (insert(client, "one", "more", &text).status == 204).then_some(()));
 }
 

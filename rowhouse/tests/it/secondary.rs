@@ -1,4 +1,4 @@
-//! Tests of the secondary endpoint with the settings that only a separate server has.
+//! Tests of the secondary endpoint with settings that require a separate server.
 
 use crate::PROGRAM;
 use test_support::Client;
@@ -7,7 +7,7 @@ const STATS: &str = "/?restype=service&comp=stats";
 /// The request path starts after the account, so this suffix selects the secondary endpoint.
 const SECONDARY: &str = "-secondary";
 
-/// Returns the status and code of the response to a request; the code is empty if there is none.
+/// Returns the status and code of the response to a request; the code is empty if there is no error.
 fn answer(client: &mut Client, method: &str, path: &str) -> (u16, String, String) {
     let body: &[u8] = if method == "POST" { br#"{"TableName":"tab"}"# } else { b"" };
     let answer = client.request(method, path, &[], body);

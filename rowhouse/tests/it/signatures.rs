@@ -22,7 +22,7 @@ fn send(server: &Server, head: &str, body: &str) -> Response {
     client.receive().unwrap()
 }
 
-/// Returns the head of a request with a Lite signature for `/tab` and this option.
+/// Returns the head of a request with a Lite signature for `/tab` and the given option.
 fn lite(method: &str, target: &str, signed_comp: Option<&str>, headers: &[(&str, &str)]) -> String {
     let date = httpdate::fmt_http_date(SystemTime::now());
     let (account, path) = (ACCOUNT, format!("/{ACCOUNT}/tab"));
@@ -47,7 +47,7 @@ fn the_signature_of_a_query_does_not_read_policies() {
         let captured = head("GET", "/tab", &[]).replace("/tab HTTP", &format!("/tab?{option} HTTP"));
         assert!(captured.contains(option));
         assert_eq!(send(&server, &captured, "").status, 403, "{option}");
-        // The same address, signed for its actual meaning.
+        // The same URL, signed for its actual meaning.
         assert_eq!(
             send(&server, &lite("GET", &format!("/tab?{option}"), Some("acl"), &[]), "").status,
             200,
@@ -67,7 +67,7 @@ fn the_signature_of_a_query_does_not_write_policies() {
     }
     let policies = |server: &Server| server.client().request("GET", "/tab?comp=acl", &[], b"").body;
     assert!(String::from_utf8(policies(&server)).unwrap().contains("<SignedIdentifiers />"));
-    // Two options: the first is signed, and the request is refused whichever is meant.
+    // Two options: the first is signed, and the request is refused whichever option is meant.
     for (target, signed, status) in [
         ("/tab?comp=acl&comp=x", Some("x"), 403),
         ("/tab?comp=x&comp=acl", Some("x"), 400),

@@ -1,5 +1,5 @@
-//! Checks how the modules of each crate depend on each other: no folder or root file depends on itself through others;
-//! and which modules are specific to an operating system.
+//! Checks how the modules of each crate depend on each other: no folder or root file may depend on itself through
+//! others. Also checks which modules are specific to an operating system.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,14 +20,14 @@ const CRATES: [(&str, usize); 11] = [
     ("test-support", 14),
 ];
 
-/// The modules at the root of a crate, each with the modules that it uses: a folder counts as one module.
+/// The modules at the root of a crate, each with the modules that it uses. A folder counts as one module.
 type Modules = BTreeMap<String, BTreeSet<String>>;
 
 fn source(krate: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(krate).join("src")
 }
 
-/// Adds the files of a folder and of the folders in it.
+/// Adds the files of a folder and of its subfolders.
 fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -91,7 +91,7 @@ fn modules(krate: &str) -> Modules {
     modules
 }
 
-/// Returns a path from a module back to itself, or an empty list if there is none.
+/// Returns a path from a module back to itself, or an empty list if there is no such path.
 fn cycle(modules: &Modules) -> Vec<String> {
     fn visit<'m>(
         name: &'m str,

@@ -1,5 +1,5 @@
 //! Tests of the throttling targets on the built server. The targets are so small that a transaction of 100 entities
-//! uses up minutes of them, so the speed of the machine does not matter.
+//! uses up the capacity of minutes, so the speed of the machine does not matter.
 
 use crate::PROGRAM;
 use test_support::{Client, Response, Server, eventually};
@@ -73,7 +73,7 @@ fn a_partition_beyond_its_rate_is_busy_and_others_are_not() {
 #[test]
 fn an_account_beyond_its_rate_is_busy_for_every_operation() {
     let (_server, mut client) = server(&["--throttle", "--account-entities-per-second", "1"]);
-    // Creating the table uses up the second, so it takes a while until the transaction is admitted.
+    // Creating the table uses up the capacity of that second, so it takes a while until the transaction is admitted.
     assert_eq!(create_table(&mut client, "harvest").status, 201);
     eventually("the transaction", || (hundred(&mut client, "a").status != 503).then_some(()));
     assert_busy(&insert(&mut client, "b", "1"), ACCOUNT_BUSY);
@@ -87,7 +87,7 @@ fn an_account_beyond_its_rate_is_busy_for_every_operation() {
 
 #[test]
 fn a_query_counts_the_entities_it_examined() {
-    // One is enough, unless the machine stalls between the two queries.
+    // One partition is enough, unless the machine stalls between the two queries.
     let partitions: Vec<_> = (0..20).map(|number| format!("p{number}")).collect();
     let folder = tempfile::tempdir().unwrap();
     let data = ["--data", folder.path().to_str().unwrap()];
@@ -100,8 +100,8 @@ fn a_query_counts_the_entities_it_examined() {
     assert!(unthrottled.stop().0.success());
     let server = PROGRAM.start(&[&data[..], &["--throttle", "--partition-entities-per-second", "2"]].concat());
     let mut client = server.client();
-    // Two queries that counted as one entity each would be admitted. The first one examines 100 and returns none, so
-    // the partition is busy for a second and a half.
+    // Two queries that counted as one entity each would be admitted. The first query examines 100 entities and returns
+    // none, so the partition is busy for a second and a half.
     let refused = partitions.iter().find_map(|partition| {
         let query = format!("/harvest()?$filter=PartitionKey%20eq%20'{partition}'%20and%20Kind%20eq%20'none'");
         let first = client.request("GET", &query, &[], b"");

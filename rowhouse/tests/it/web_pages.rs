@@ -1,5 +1,5 @@
-//! Tests of what a web page that is open on the developer's machine can do to a server on the same machine: nothing,
-//! even though the key is public. Also of what strangers can learn about accounts: nothing.
+//! Tests that a web page that is open on the developer's machine can do nothing to a server on the same machine, even
+//! though the key is public; and that clients without a credential can learn nothing about accounts.
 
 use crate::PROGRAM;
 use test_support::{ACCOUNT, Client, KEY, Response, Server, head};
@@ -37,7 +37,7 @@ fn send(server: &Server, bytes: &[u8]) -> Response {
     client.receive().unwrap()
 }
 
-/// Returns the status and error code of the response to a signed query with this `Host`.
+/// Returns the status and error code of the response to a signed query with the given `Host`.
 fn query_as(server: &Server, host: &str) -> (u16, Option<String>) {
     let answer = send(server, head("GET", "/tab", &[("Host", host)]).as_bytes());
     (answer.status, answer.header("x-ms-error-code").map(str::to_owned))
@@ -88,7 +88,7 @@ pub(crate) fn token(account: &str, key: &str) -> String {
     fields.sign(account, &AccountKey::parse(key).unwrap()).unwrap()
 }
 
-/// Returns a request that a browser sends without a preflight: the signature is in the address.
+/// Returns a request that a browser sends without a preflight request, because the signature is in the URL.
 fn simple_post(host: &str, headers: &str, body: &str) -> Vec<u8> {
     let token = token(ACCOUNT, KEY);
     let length = body.len();
@@ -154,7 +154,7 @@ fn a_page_of_the_server_itself_writes_with_a_signature_in_the_address() {
         let answer = send(&server, &simple_post(host, headers, ENTITY));
         assert_eq!((answer.status, answer.header("x-ms-error-code")), (403, Some("AuthorizationFailure")), "{headers}");
     };
-    // A page under a name that resolves to this machine also has the origin of the host.
+    // A page under a name that resolves to this machine also has that host's origin.
     refused("evil.example", "Origin: http://evil.example\r\nSec-Fetch-Site: same-origin\r\n");
     refused(&format!("127.0.0.1:{port}"), &format!("Origin: https://127.0.0.1:{port}\r\n"));
     refused(&format!("127.0.0.1:{port}"), &format!("Origin: http://localhost:{port}\r\n"));
@@ -212,7 +212,7 @@ fn an_account_with_rules_looks_like_one_without_and_like_none() {
     assert_eq!(send(&with_rules, allowed.as_bytes()).status, 200);
 }
 
-/// Sends bytes, and expects one refusal, after which the connection is closed.
+/// Sends bytes, and expects one refusal. The connection must be closed after it.
 fn refused_for_good(server: &Server, name: &str, bytes: &str) {
     let mut client: Client = server.client();
     client.send(bytes.as_bytes()).unwrap();
@@ -258,7 +258,7 @@ fn bodies_that_others_may_frame_differently_are_refused_and_the_connection_ends(
         let request = format!("{}{chunks}{next}", head("POST", "/tab", &headers));
         refused_for_good(&server, &format!("{encodings:?}"), &request);
     }
-    // With a length as well, the chunks count (RFC 9112, section 6.1), and the rest is not read.
+    // If there is also a length, the chunks take precedence (RFC 9112, section 6.1), and the rest is not read.
     for order in [["Content-Length", "Transfer-Encoding"], ["Transfer-Encoding", "Content-Length"]] {
         let headers = order.map(|name| (name, if name == "Content-Length" { "5" } else { "chunked" }));
         let mut client = server.client();

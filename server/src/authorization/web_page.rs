@@ -10,7 +10,7 @@
 //!   unless a CORS rule allows the page.
 //!
 //! Both are checked after the credential was found valid, so they do not reveal to others which accounts exist. This
-//! module must not know operations.
+//! module must not depend on operations.
 
 use crate::request::{Failure, IncomingRequest, Layer};
 use http::header::ORIGIN;

@@ -18,11 +18,11 @@ const DISCARDED_BYTES_MAX: usize = 64 * 1024;
 /// The cloud uses the same error code for accounts that require HTTPS. Client libraries show it.
 const RESPONSE: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain; charset=utf-8\r\n\
-    Content-Length: 86\r\n\
+    Content-Length: 81\r\n\
     Connection: close\r\n\
     x-ms-error-code: AccountRequiresHttps\r\n\
     \r\n\
-    This port speaks HTTPS, and the request is plain HTTP: use an address with https://.\r\n";
+    This port speaks HTTPS, and the request is plain HTTP: use a URL with https://.\r\n";
 
 /// Returns true if the first byte that arrives can begin an HTTP method. A TLS record begins with a control character.
 pub(super) async fn starts_with_plain_http(stream: &TcpStream) -> Result<bool> {

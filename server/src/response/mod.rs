@@ -173,8 +173,8 @@ fn insert_bytes(headers: &mut HeaderMap, name: HeaderName, value: &[u8]) {
 }
 
 fn respond(status: u16, mut headers: HeaderMap, body: Segments) -> Response<Segments> {
-    // In a 304 response, the length would have to be that of the content that the client already has (RFC 9110, section
-    // 8.6).
+    // In a 304 response, this header would have to contain the length of the content that the client already has (RFC
+    // 9110, section 8.6).
     if status != 304 {
         let length = match body.len() {
             0 => HeaderValue::from_static("0"),

@@ -26,7 +26,7 @@ pub(crate) struct QueryCost {
 }
 
 impl QueryCost {
-    /// Creates the cost from the ranges that will be read: those of the filter, restricted by the URL and the
+    /// Creates the cost from the ranges that will be read: the ranges of the filter, restricted by the URL and the
     /// credential.
     pub(crate) fn new(ranges: &[KeyRange]) -> Self {
         let mut json = format!("{{\"plan\":\"{}\",\"ranges\":[", PlanKind::from_ranges(ranges));

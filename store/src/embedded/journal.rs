@@ -21,7 +21,7 @@
 //! 2. A write of which only the beginning is present is never mistaken for damage: all its item headers up to the last
 //!    value are present, and that value extends to the end of the file. A killed process, a full disk and most power
 //!    failures leave such a write.
-//! 3. The work is proportional to the number of bytes, whatever they are.
+//! 3. The work is proportional to the number of bytes, even if a client crafted them.
 //! 4. A write that the library retries is never mistaken for damage. After a failed write, the library keeps its buffer
 //!    and writes it again later. The beginning of a batch, or the whole batch, is then followed by the same batch. Both
 //!    begin with the same sequence number, so this case cannot be confused with any other, and the batch was not
@@ -64,7 +64,7 @@ const HASH_STEP_BYTES: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Journal {
-    /// The number of bytes of complete batches at the start.
+    /// The number of bytes at the start of the journal that consist of complete batches.
     pub(super) valid_bytes: usize,
     /// The kind of bytes that follow the complete batches.
     pub(super) rest: Tail,

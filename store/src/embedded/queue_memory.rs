@@ -84,7 +84,7 @@ impl QueueMemory {
         state.grant(self);
     }
 
-    /// Returns the state. A change cannot panic half-way, so the data behind a poisoned lock are valid.
+    /// Returns the state. A change cannot panic halfway, so the data behind a poisoned lock is valid.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

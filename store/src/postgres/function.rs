@@ -119,7 +119,7 @@ BEGIN
     IF NOT _is_done THEN
         SELECT record INTO _found FROM {entities} WHERE partition = _partition AND row = _row;
         IF _found IS NULL AND coalesce(length(_expect), 0) = 0 THEN
-            RAISE serialization_failure USING MESSAGE = 'the entity was deleted meanwhile';
+            RAISE serialization_failure USING MESSAGE = 'the entity was deleted concurrently';
         END IF;
     END IF;
     PERFORM 1 FROM {catalog} WHERE id = _table AND NOT is_deleted;

@@ -3,9 +3,9 @@
 //! A page of one partition is read over one connection, which leads to the node that stores the partition if that node
 //! is known. A page over many partitions is also read over one connection, unless the database is a Citus cluster to
 //! whose nodes the server has connections. Citus would read each chunk from every shard as if that shard were the only
-//! one. In this case, the page is instead read over one connection to each node that has shards, from that node's own
-//! shards. Each node is asked for its share of the page plus a little more, and the rows of the nodes are merged. With
-//! 32 shards on two nodes and pages of 1000 entities, this costs the database 2.4 µs of processor time per 1 KiB
+//! one. In this case, the page is instead read over one connection to each node that has shards, from the shards stored
+//! on that node. Each node is asked for its share of the page plus a little more, and the rows of the nodes are merged.
+//! With 32 shards on two nodes and pages of 1000 entities, this costs the database 2.4 µs of processor time per 1 KiB
 //! entity, instead of 280 µs; a single PostgreSQL server needs 1.1 µs.
 //!
 //! Invariants:
@@ -13,10 +13,10 @@
 //! 1. All rows that one connection contributes to a page come from one read-only transaction at REPEATABLE READ, in
 //!    which the table still existed. A page over one connection is therefore one snapshot, and on a Citus cluster, the
 //!    part from each node is one snapshot.
-//! 2. A page over several nodes contains every shard exactly once. Each node's list of its own shards, read in the
+//! 2. A page over several nodes contains every shard exactly once. Each node's list of the shards it stores, read in the
 //!    transaction, must match the shard map, which contains every shard once. A shard that is being moved appears on
-//!    both nodes or on neither if the transaction of one node began before the move and that of the other after it. In
-//!    that case, the page restarts with a new map.
+//!    both nodes or on neither if the transaction of one node began before the move and the other node's transaction
+//!    after it. In that case, the page restarts with a new map.
 //! 3. Memory is bounded; see `scan_part`.
 //! 4. Once an entity has been passed to the sink, there is no retry: if the page cannot be completed, the result is a
 //!    fault.

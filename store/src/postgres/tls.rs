@@ -38,7 +38,7 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    /// Creates a configuration that trusts the authorities in a PEM file or, without a file, those of the system.
+    /// Creates a configuration that trusts the authorities in a PEM file or, without a file, the system's authorities.
     pub(super) fn new(verification: Verification, root: Option<&Path>) -> Result<Self, StoreError> {
         let provider = Arc::new(ring::default_provider());
         let inner = if verification == Verification::None {

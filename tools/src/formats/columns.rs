@@ -113,7 +113,7 @@ impl Columns {
 pub(crate) fn too_many_columns() -> String {
     format!(
         "the entities have more than {EXPORT_COLUMNS_MAX} different properties in total, which is too many columns: \
-         choose some with --select, or export JSON lines"
+         choose some with --select, or export JSON Lines"
     )
 }
 

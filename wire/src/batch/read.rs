@@ -102,7 +102,7 @@ fn read_changeset<'a>(boundary: &str, body: &'a [u8]) -> Result<(Vec<PartRequest
             None => match PartContent::read(part)? {
                 PartContent::Operation(content) => Head::read(part, content)?,
                 PartContent::Changeset { .. } => {
-                    return Err(BatchError::Malformed("a changeset contains another changeset"));
+                    return Err(BatchError::Malformed("a changeset contains a changeset"));
                 }
             },
         };

@@ -37,7 +37,7 @@ pub fn read_responses<'a>(content_type: &str, body: &'a [u8]) -> Result<Vec<Part
         match PartContent::read(part)? {
             PartContent::Operation(content) => responses.push(read_part(content)?),
             PartContent::Changeset { .. } => {
-                return Err(BatchError::Malformed("a changeset contains another changeset"));
+                return Err(BatchError::Malformed("a changeset contains a changeset"));
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The documentation's snippet for this client compiles and runs unchanged, except for the address, the account, its
-//! key and the table name.
+//! Tests that the documentation's snippet for this client compiles and runs unchanged, except for the URL, the account,
+//! its key and the table name.
 
 use crate::target::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, account, endpoint, key, new_name, service};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ async fn the_snippet_for_this_client_runs() {
     }
 
     // The package has the same name and dependencies, so the dependencies are already compiled. The folder is always
-    // the same, because Cargo keeps build results by folder.
+    // the same, because Cargo caches build results by folder.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("snippet");
     let manifest = std::fs::read_to_string(package.join("Cargo.toml")).unwrap();
     let manifest = manifest.replace("[[test]]\nname = \"it\"\n", "").replace("[dev-dependencies]", "[dependencies]");

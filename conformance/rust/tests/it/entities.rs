@@ -39,7 +39,7 @@ async fn every_type_comes_back_at_its_limits() {
         for (name, value) in sent.as_object().unwrap() {
             assert_eq!(found.remove(name).as_ref(), Some(value), "{name}");
         }
-        // Only the keys and the metadata remain; there are no other properties and no other types.
+        // Only the keys and the metadata may remain: there must be no other properties and no other types.
         found.retain(|name, _| !name.starts_with("odata."));
         let rest: Vec<_> = found.keys().map(String::as_str).collect();
         assert_eq!(rest, ["PartitionKey", "RowKey", "Timestamp", "Timestamp@odata.type"]);

@@ -94,7 +94,7 @@ async fn top_is_the_size_of_a_page() {
         fill(table, "p", 7).await;
         let pages: Vec<_> = table.query().top(3).into_stream::<Value>().try_collect().await.unwrap();
         assert_eq!(pages.iter().map(|page| page.entities.len()).collect::<Vec<_>>(), [3, 3, 1]);
-        // A query may start where another one ended.
+        // A query may start at the position where another one ended.
         let query = table.query().initial_partition_key("p".to_owned()).initial_row_key("0005".to_owned());
         let rest = query.into_stream::<Value>().next().await.unwrap().unwrap();
         assert_eq!(keys(&rest.entities), ["p/0005", "p/0006"]);

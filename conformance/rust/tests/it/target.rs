@@ -21,14 +21,14 @@ pub(crate) fn key() -> String {
     std::env::var("TABLES_KEY").unwrap_or_else(|_| DEVELOPMENT_KEY.to_owned())
 }
 
-/// Returns the address of the account, without a trailing slash.
+/// Returns the URL of the account, without a trailing slash.
 pub(crate) fn endpoint() -> String {
     let endpoint = std::env::var("TABLES_ENDPOINT").unwrap_or_else(|_| format!("http://127.0.0.1:10002/{}", account()));
     endpoint.trim_end_matches('/').to_owned()
 }
 
-/// Creates a client of the account. It does not retry, because cases check the first response, and a hidden second
-/// request could mask a wrong one.
+/// Creates a client of the account. The client does not retry, because cases check the first response, and an unnoticed
+/// second request could hide a wrong one.
 pub(crate) fn service_with(credentials: StorageCredentials) -> TableServiceClient {
     let location = CloudLocation::Custom { account: account(), uri: endpoint() };
     TableServiceClientBuilder::with_location(location, credentials).retry(RetryOptions::none()).build()
@@ -52,7 +52,7 @@ pub(crate) async fn with_table(case: impl AsyncFnOnce(&TableClient)) {
     outcome.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
-/// Returns an entity with these properties.
+/// Returns an entity with the given properties.
 pub(crate) fn entity(partition: &str, row: &str, properties: &Value) -> Value {
     let mut entity = json!({"PartitionKey": partition, "RowKey": row});
     for (name, value) in properties.as_object().unwrap() {
@@ -70,7 +70,7 @@ pub(crate) async fn insert(table: &TableClient, partition: &str, row: &str, prop
     table.insert::<_, Value>(entity(partition, row, &properties)).unwrap().await.unwrap();
 }
 
-/// Asserts that the service rejected a request with this status and code.
+/// Asserts that the service rejected a request with the given status and code.
 #[track_caller]
 pub(crate) fn assert_refused<T: std::fmt::Debug>(outcome: Result<T, Error>, status: u16, code: &str) {
     let error = outcome.expect_err("the request should have been rejected");

@@ -1,4 +1,4 @@
-//! Entity group transactions. The client ends the lines of a batch with only LF, and its closing delimiter lacks the
+//! Entity group transactions. The client ends the lines of a batch with only LF, and the closing delimiter lacks the
 //! hyphens.
 
 use crate::queries::{fill, query};

@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def rowhouse_server(pytestconfig: pytest.Config) -> Iterator[Server]:
-    """A Rowhouse server, started when first used and stopped after the last test. Each xdist worker has its own server."""
+    """A Rowhouse server that runs from its first use to the end of the last test. Each xdist worker has its own."""
     options = [*pytestconfig.getini("rowhouse_options"), *_split(pytestconfig.getoption("--rowhouse-options"))]
     server = _start(options, pytestconfig.rootpath)
     if isinstance(server, RowhouseError):

@@ -47,7 +47,7 @@ class Account:
         self.account = account
         #: The key, in Base64.
         self.key = key
-        # : The URL of its tables, such as `http://127.0.0.1:40123/orchard`.
+        #: The URL of its tables, such as `http://127.0.0.1:40123/orchard`.
         self.endpoint = endpoint
         #: The connection string for client libraries, which contains all of the above.
         self.connection_string = connection_string
@@ -150,8 +150,8 @@ class Snapshot:
 
 
 class Server(Account):
-    """A server that stops with `stop()`, at the end of its `with` block, or with this process. As an account, it is the
-    first account.
+    """A server that stops when `stop()` is called, at the end of its `with` block, or when this process exits. As an
+    account, it is its first account.
 
     `options` are options of `rowhouse serve`, such as `["--seed", "tests/data"]`; their paths are relative to `folder`.
     Environment variables do not affect the server, except `ROWHOUSE_BINARY`, which names the program.
@@ -269,10 +269,10 @@ class Server(Account):
         try:
             code = self._process.wait(_STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
-            return f"it is running but does not answer\n{self.log()}"
+            return f"it is running but does not respond\n{self.log()}"
         for reader in self._readers:
             reader.join()
-        return f"it ended with exit code {code}\n{self.log()}"
+        return f"it exited with code {code}\n{self.log()}"
 
     def _request(self, method: str, path: str, body: Any = None, accepts_missing: bool = False) -> Any:
         """Sends a request to the test controls, and returns the JSON of the response, if any."""

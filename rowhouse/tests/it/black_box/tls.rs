@@ -96,7 +96,7 @@ fn plain_http_on_a_tls_port_is_told_to_use_https() {
         let answer = ask(format!("{head}{}", "x".repeat(body)).as_bytes());
         assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{body}: {answer:?}");
         assert!(answer.contains("\r\nx-ms-error-code: AccountRequiresHttps\r\n"), "{body}: {answer:?}");
-        assert!(answer.ends_with("use an address with https://.\r\n"), "{body}: {answer:?}");
+        assert!(answer.ends_with("use a URL with https://.\r\n"), "{body}: {answer:?}");
     }
     // The connection of an endless request is closed.
     let endless = "x".repeat(16 * 1024 * 1024);

@@ -169,8 +169,8 @@ impl Disk {
             Kind::MakeFolder => self.name(None, Some((path, Node::Folder))),
             Kind::Unlink | Kind::RemoveFolder => self.name(Some(path), None),
             Kind::Rename => {
-                // The watcher does not see how a socket is created. Only the name of a socket remains, like that of an
-                // empty file.
+                // The watcher does not see how a socket is created. Only the name of a socket remains, as for an empty
+                // file.
                 let node = self.seen.get(&path).copied().unwrap_or_else(|| {
                     assert!(path.ends_with("control.sock"), "{} was never created", path.display());
                     self.files.push(File::default());

@@ -1,8 +1,8 @@
-/* Records what a process does to the files below $WATCHED_FOLDER in $WATCH_LOG, in the order in which it happened.
+/* Records in $WATCH_LOG what a process does to the files below $WATCHED_FOLDER, in the order in which it happened.
  * Preloaded into the server, so that a test can compute what a power loss would have left.
  *
  * A record: kind (1 byte), path length (4), offset (8), data length (4), path, data; numbers in native byte order.
- * Recorded operations have happened: a record follows its call. One lock covers call and record. */
+ * A record is written after its call, so every recorded operation has happened. One lock covers a call and its record. */
 
 #include "preload.h"
 #include <stdint.h>

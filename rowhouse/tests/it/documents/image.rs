@@ -38,7 +38,7 @@ fn image_environment() -> Vec<(String, String)> {
     pairs.map(|pair| pair.split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap()).collect()
 }
 
-/// Returns whether a container starts, and why not: the given variables override the image's variables.
+/// Returns an error if a container does not start. The given variables override the image's variables.
 pub(super) fn container(command: &[String], given: &[(String, String)]) -> Result<(), String> {
     let mut environment: Vec<_> = image_environment();
     environment.retain(|(name, _)| given.iter().all(|(other, _)| other != name));
@@ -103,20 +103,20 @@ fn the_image_starts_a_server_that_is_safe_unless_told_otherwise() {
     let copied = stage.iter().any(|(name, rest)| name == "COPY" && rest.ends_with(&format!(" {}", entry[0])));
     assert!(copied && entry.len() == 1, "{entry:?}");
     let command = list(&one(&stage, "CMD"));
-    // Without options, it would be open to anyone who can reach it, so it refuses.
+    // Without options, the server would be open to anyone who can reach it, so it refuses to start.
     assert!(container(&command, &[]).unwrap_err().contains("development account"));
     let keys = pair("ROWHOUSE_ACCOUNT_KEYS", "");
     assert!(container(&command, std::slice::from_ref(&keys)).unwrap_err().contains("TLS"));
     container(&command, &[keys.clone(), pair("ROWHOUSE_ALLOW_PLAIN_HTTP_ON_NETWORK", "true")]).unwrap();
     let certificate = [pair("ROWHOUSE_TLS_CERT", "/c"), pair("ROWHOUSE_TLS_KEY", "/k")];
     container(&command, &[&certificate[..], std::slice::from_ref(&keys)].concat()).unwrap();
-    // Each way of storing the data needs only one variable.
+    // Each way of storing the data requires only one variable.
     for way in
         [pair("ROWHOUSE_STORE", "postgres://a@b/c"), pair("ROWHOUSE_IN_MEMORY", "true"), pair("ROWHOUSE_DATA", "/data")]
     {
         container(&command, &[&certificate[..], &[keys.clone(), way]].concat()).unwrap();
     }
-    // The exposed port is the one that it listens on.
+    // The exposed port is the port that the server listens on.
     let environment = image_environment();
     let (_, listen) = environment.iter().find(|(name, _)| name == "ROWHOUSE_LISTEN").unwrap();
     assert_eq!(listen.rsplit(':').next().unwrap(), one(&stage, "EXPOSE"));

@@ -9,7 +9,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The note in a paragraph or heading that something requires a release.
 const NOTE: &str = "after the first release";
 
-/// Placeholders, which no shell understands, and names that belong to others.
+/// Placeholders, which no shell understands, and package names that belong to other projects.
 const NEVER: [&str; 7] = [
     "OWNER/REPOSITORY",
     "rowhouse-VERSION",
@@ -20,7 +20,7 @@ const NEVER: [&str; 7] = [
     "pip install rowhouse ",
 ];
 
-/// A paragraph, with the code block after it, and its heading.
+/// A paragraph, together with the code block after it and its heading.
 struct Paragraph {
     line: usize,
     headline: String,
@@ -87,7 +87,7 @@ fn requires_release(words: &[&str]) -> bool {
 /// The suffixes of Rowhouse's file names.
 const ENDINGS: [&str; 6] = [".tgz", ".whl", ".deb", ".tar.gz", ".zip", ".cdx.json"];
 
-/// Returns the names of Rowhouse's packages in a text.
+/// Returns the file names of Rowhouse's packages in a text.
 fn package_files(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "._-*".contains(c)));
     words.filter(|word| word.starts_with("rowhouse") && ENDINGS.iter().any(|ending| word.ends_with(ending)))
@@ -152,7 +152,7 @@ fn what_needs_a_release_is_recognised() {
     assert_eq!(texts, [("# A", "one\ntwo\n```sh\nthree\n\nfour\n```\n"), ("## B", "five\n")]);
 }
 
-/// A cargo command that names a missing package fails.
+/// A cargo command that names a missing package would fail.
 #[test]
 fn commands_of_cargo_name_packages_that_are_there() {
     let manifest: toml::Table = read("Cargo.toml").parse().unwrap();
@@ -183,7 +183,7 @@ fn commands_of_cargo_name_packages_that_are_there() {
     assert!(seen.contains(env!("CARGO_PKG_NAME")) && seen.len() > 3, "only {seen:?} were found");
 }
 
-/// The paths in cargo commands lead to the packages that they name if a clone is next to the project.
+/// If a clone is next to the project, the paths in cargo commands lead to the packages that the commands name.
 #[test]
 fn crates_are_added_from_a_clone() {
     let folder = tempfile::tempdir().unwrap();

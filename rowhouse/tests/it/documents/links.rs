@@ -30,7 +30,7 @@ fn targets(document: &str) -> Vec<String> {
         if is_code {
             continue;
         }
-        // Text between backticks is code: every other piece.
+        // Every second piece is between backticks and therefore code.
         let text: String = line.split('`').step_by(2).collect::<Vec<_>>().join("``");
         for (at, _) in text.match_indices("](") {
             let rest = &text[at + 2..];

@@ -8,7 +8,7 @@ fn kustomization(folder: &str) -> Value {
     yaml::documents(&read(&format!("{folder}/kustomization.yaml"))).remove(0)
 }
 
-/// Returns the objects of a folder and of the folders that it builds on, patched, with their files.
+/// Returns the patched objects of a folder and of the folders that it builds on, each with its file.
 fn objects(folder: &str) -> Vec<(String, Value)> {
     let kustomization = kustomization(folder);
     let mut found = Vec::new();
@@ -34,7 +34,7 @@ fn patches(folder: &str) -> Vec<String> {
     all(&kustomization(folder), "patches").map(|patch| format!("{folder}/{}", text(&patch["path"]))).collect()
 }
 
-/// Merges like kustomize: members of objects by their keys, and members of lists by their names.
+/// Merges as kustomize does: members of objects by their keys, and members of lists by their names.
 fn merge(into: &mut Value, patch: &Value) {
     match (into, patch) {
         (Value::Object(into), Value::Object(patch)) => {
@@ -54,7 +54,7 @@ fn merge(into: &mut Value, patch: &Value) {
     }
 }
 
-/// Returns the members of the list with this name.
+/// Returns the members of the list with the given name.
 fn all<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     value[name].as_array().into_iter().flatten()
 }
@@ -67,7 +67,7 @@ const CITUS: &str = "deploy/kubernetes/citus";
 const WAYS: [&str; 3] = ["deploy/kubernetes/embedded", "deploy/kubernetes/postgresql", CITUS];
 const SERVER: &str = "rowhouse";
 
-/// Returns the maps of a folder that kustomize generates: their names and members.
+/// Returns the maps that kustomize generates for a folder, each with its name and members.
 fn generated_maps(folder: &str) -> Vec<(String, Vec<(String, String)>)> {
     let kustomization = kustomization(folder);
     let bases = all(&kustomization, "resources").map(text);
@@ -87,7 +87,7 @@ fn generated_maps(folder: &str) -> Vec<(String, Vec<(String, String)>)> {
     maps
 }
 
-/// Returns the variables of a container with the values in the manifests.
+/// Returns the variables of a container with their values in the manifests.
 fn environment(folder: &str, container: &Value) -> Vec<(String, String)> {
     let maps = generated_maps(folder);
     let value = |variable: &Value| {
@@ -221,7 +221,7 @@ fn the_parts_of_the_manifests_fit_each_other() {
                 // The name that the alerts expect.
                 assert_eq!(selected[0]["metadata"]["labels"][&text(job)], SERVER, "{file}");
             }
-            // A pod that keeps running has its own ports, and a job has none.
+            // A pod that keeps running has its own ports, and a job has no ports.
             let ports: Vec<_> = selected.iter().flat_map(|pod| containers(pod)).flat_map(|c| all(c, "ports")).collect();
             let services = all(&object["spec"], "ports").filter_map(|port| port.get("targetPort"));
             let monitors = all(&object["spec"], "podMetricsEndpoints").filter_map(|endpoint| endpoint.get("port"));
@@ -242,7 +242,7 @@ fn the_nodes_of_citus_are_those_that_the_servers_and_the_job_name() {
     for set in of_kind("StatefulSet") {
         let (name, service) = (text(&set["metadata"]["name"]), text(&set["spec"]["serviceName"]));
         let service = of_kind("Service").find(|object| object["metadata"]["name"] == *service).unwrap();
-        // Without its own address, the service gives each pod a name.
+        // A service without its own IP address gives each pod a name.
         assert_eq!(service["spec"]["clusterIP"], "None");
         let replicas = set["spec"]["replicas"].as_u64().unwrap();
         pods.extend((0..replicas).map(|number| format!("{name}-{number}.{}", text(&service["metadata"]["name"]))));

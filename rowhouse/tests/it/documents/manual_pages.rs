@@ -20,7 +20,7 @@ fn page(words: &[&str]) -> Result<String, String> {
     printed(&[&["man"], words].concat())
 }
 
-/// Runs a program with this input. Returns whether it succeeded, and both of its outputs.
+/// Runs a program with the given input. Returns whether it succeeded, its standard output and its standard error.
 fn fed(program: &str, args: &[&str], input: &str) -> (bool, String, String) {
     let mut command = Command::new(program);
     command.args(args).env("LC_ALL", "C.UTF-8").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -31,7 +31,7 @@ fn fed(program: &str, args: &[&str], input: &str) -> (bool, String, String) {
     (output.status.success(), text(output.stdout), text(output.stderr))
 }
 
-/// Returns the completions that bash offers after these words.
+/// Returns the completions that bash offers after the given words.
 fn offered(words: &[&str]) -> Vec<String> {
     let line = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
     let position = words.len() - 1;

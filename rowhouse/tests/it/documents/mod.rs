@@ -1,5 +1,5 @@
-//! Checks what documents say about the program: compares the help, the reference of options, and the command lines and
-//! variables in documents, the image, units and manifests with the definition of the options.
+//! Checks what documents state about the program. The help, the reference of options, and the command lines and
+//! variables in documents, the image, units and manifests are compared with the definition of the options.
 
 mod command_lines;
 mod help;
@@ -47,7 +47,8 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Returns the files in the repository whose names end with `ending`, except symbolic links: their targets are in the list.
+/// Returns the files in the repository whose names end with `ending`, except symbolic links, whose targets are in the
+/// list.
 fn files(ending: &str) -> Vec<String> {
     let listed = process::Command::new("git")
         // The folder may belong to another user: nothing in it is executed.
@@ -99,8 +100,8 @@ fn variables() -> BTreeSet<String> {
     of_options.chain(VARIABLES_WITHOUT_OPTION.map(str::to_owned)).collect()
 }
 
-/// Parses the words of a command line after `rowhouse`, with variables, like the program. Returns `None` if it would
-/// show help.
+/// Parses the words of a command line after `rowhouse`, with variables, as the program does. Returns `None` if the
+/// program would show help.
 fn parse(words: &[String], environment: &[(String, String)]) -> Result<Option<Command>, String> {
     let command = words.first().and_then(|name| Cli::command().find_subcommand(name).cloned());
     let mut line = vec!["rowhouse".to_owned()];
@@ -126,8 +127,8 @@ fn parse(words: &[String], environment: &[(String, String)]) -> Result<Option<Co
     }
 }
 
-/// Like [`parse`], for a command line that starts a server: its options also have to be consistent. Files are replaced
-/// by valid ones.
+/// Like [`parse`], for a command line that starts a server: its options must also be consistent. Files are replaced by
+/// valid files.
 fn accept_server(words: &[String], environment: &[(String, String)]) -> Result<Config, String> {
     let Some(Command::Serve(mut args)) = parse(words, environment)? else { return Err("not a server".to_owned()) };
     let folder = tempfile::tempdir().unwrap();

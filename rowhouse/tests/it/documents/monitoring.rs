@@ -10,7 +10,7 @@ use std::process::Command;
 
 const RULES: &str = "deploy/monitoring/rowhouse-rules.yml";
 const DASHBOARD: &str = "deploy/monitoring/rowhouse-dashboard.json";
-/// Labels that Prometheus adds, and the label of histogram buckets.
+/// The labels that Prometheus adds, and the label of histogram buckets.
 const FURTHER_LABELS: [&str; 3] = ["job", "instance", "le"];
 
 /// A metric in the page's list. A test of the server compares that list with the exported metrics.
@@ -62,8 +62,8 @@ fn labels(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(|label| label.trim().split(['=', '!']).next().unwrap()).filter(|label| !label.is_empty())
 }
 
-/// Fails unless an expression and the text shown for it use metrics according to their kinds and labels. Returns the
-/// families.
+/// Fails unless an expression and the text displayed with it use metrics according to their kinds and labels. Returns
+/// the families.
 fn check(families: &BTreeMap<String, Family>, expression: &str, shown: &str) -> BTreeSet<String> {
     let mut used = BTreeSet::new();
     let mut known: BTreeSet<&str> = FURTHER_LABELS.into();

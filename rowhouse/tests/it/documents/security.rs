@@ -3,7 +3,7 @@
 use super::{read, root};
 use std::path::{Path, PathBuf};
 
-/// Returns true if a test or a module of tests exists, given as a crate, a space, and the path in it.
+/// Returns true if a test or a module of tests exists. `name` consists of a crate, a space, and the path in the crate.
 fn exists(name: &str) -> bool {
     let Some((package, path)) = name.split_once(' ') else { return false };
     let parts: Vec<&str> = path.split("::").collect();
@@ -12,7 +12,7 @@ fn exists(name: &str) -> bool {
         .any(|folder| is_in(&folder, &parts))
 }
 
-/// Returns true if these modules, the last of which may be a test, are in a folder.
+/// Returns true if a folder contains the given nested modules, the last of which may be a test.
 fn is_in(folder: &Path, parts: &[&str]) -> bool {
     let Some((first, rest)) = parts.split_first() else { return true };
     let file = folder.join(format!("{first}.rs"));

@@ -1,4 +1,4 @@
-//! Splits command lines in documents and scripts like a shell.
+//! Splits command lines in documents and scripts as a shell does.
 
 /// A command that runs this program.
 #[derive(Debug, PartialEq)]
@@ -6,7 +6,7 @@ pub(super) struct Invocation {
     /// The words after the name of the program.
     pub(super) words: Vec<String>,
     pub(super) environment: Vec<(String, String)>,
-    /// Whether it runs in a container of the image.
+    /// Whether the command runs in a container of the image.
     pub(super) is_container: bool,
 }
 

@@ -48,11 +48,11 @@ fn what_the_command_line_names_is_what_the_unit_provides() {
     let credential = values(UNIT, "LoadCredential").remove(0);
     assert!(line.contains(&format!("--accounts %d/{}", credential.split(':').next().unwrap())), "{line}");
     assert_eq!(values(UNIT, "Type"), ["notify"], "the server reports when it is ready");
-    // These reports go through a socket of this family.
+    // The server reports this through a socket of this family.
     assert!(values(UNIT, "RestrictAddressFamilies")[0].contains("AF_UNIX"));
 }
 
-/// Returns a copy of a unit that can be verified here: with an existing program, and with these additions.
+/// Returns a copy of a unit that can be verified here, with an existing program and the given additions.
 fn copy_for_verification(folder: &std::path::Path, name: &str, additions: &[&str]) -> String {
     let local = |text: String| text.replace("/usr/bin/rowhouse", PROGRAM.path());
     let path = folder.join(name);

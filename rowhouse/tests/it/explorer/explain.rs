@@ -1,4 +1,4 @@
-//! Tests of `x-ms-rowhouse-explain`: the cost of a query and its reasons, for a client that requests it.
+//! Tests of `x-ms-rowhouse-explain`: the cost of a query and the reasons for it, for a client that requests them.
 
 use crate::PROGRAM;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn insert(client: &mut Client, partition: &str, row: &str) {
     assert_eq!(client.request("POST", "/tab", &[], entity.to_string().as_bytes()).status, 201);
 }
 
-/// Encodes everything that is not a letter or a digit.
+/// Percent-encodes all characters except letters and digits.
 fn encoded(text: &str) -> String {
     text.bytes().fold(String::new(), |encoded, byte| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => encoded + &char::from(byte).to_string(),
@@ -222,7 +222,7 @@ fn hostile_keys_and_filters_give_a_bounded_header() {
     assert_eq!(shown[0]["from"], json!([format!("10{}…", "😀".repeat(62)), format!("{}…", "😀".repeat(64))]));
     let filter: Vec<_> = (10..26).map(|n| format!("PartitionKey eq '{n}'")).collect();
     assert_eq!(cost_of(&server, &filter.join(" or "))["ranges"].as_array().unwrap().len(), 8);
-    // The maximum length of a request.
+    // A request of the maximum length.
     let response = query(
         &server,
         &format!("/tab?$filter={}", encoded(&format!("PartitionKey ge '{}'", "x".repeat(25_000)))),

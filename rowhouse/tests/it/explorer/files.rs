@@ -1,5 +1,5 @@
-//! Tests of the explorer's files: they are served completely, with the necessary headers, and nothing else is served
-//! below their address.
+//! Tests of the explorer's files: all of them are served, with the necessary headers, and nothing else is served below
+//! their path.
 
 use super::{check_common_headers, get, send};
 use crate::PROGRAM;
@@ -52,7 +52,7 @@ fn files_are_compressed_for_clients_that_accept_it() {
         assert_eq!((gzip.status, gzip.header("content-encoding")), (200, Some("gzip")), "{path}");
         assert!(gzip.body.starts_with(&[0x1F, 0x8B]) && gzip.body.len() < plain.body.len(), "{path}");
         assert_eq!(gzip.header("content-type"), plain.header("content-type"), "{path}");
-        // Caches must not mix up the two forms.
+        // Caches must not confuse the two forms.
         assert_ne!(gzip.header("etag"), plain.header("etag"), "{path}");
         for response in [&plain, &gzip] {
             assert_eq!(response.header("vary"), Some("Accept-Encoding"), "{path}");
@@ -208,7 +208,7 @@ fn other_methods_are_refused_and_their_bodies_are_not_kept() {
     let response = client.receive().unwrap();
     assert_eq!((response.status, response.header("connection")), (405, Some("close")));
     assert_eq!(client.receive_all(), b"");
-    // The same for a request that is otherwise valid.
+    // The same applies to a request that is otherwise valid.
     let mut client = server.client();
     client.send(b"GET /_rowhouse/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\na=b").unwrap();
     assert_eq!(client.receive().unwrap().status, 200);

@@ -1,4 +1,4 @@
-//! Tests of the explorer: which servers have it, what they serve, and what a query reports about its cost.
+//! Tests of the explorer: which servers provide it, what they serve, and what a query reports about its cost.
 //! `explorer/tests` tests the page itself in a browser.
 
 mod explain;
@@ -25,7 +25,7 @@ fn send(client: &mut Client, method: &str, path: &str, headers: &str) -> Respons
     response
 }
 
-/// Checks what all responses of the explorer have in common.
+/// Checks the headers that all responses of the explorer have in common.
 fn check_common_headers(response: &Response, path: &str) {
     for (name, value) in [
         ("content-security-policy", POLICY),

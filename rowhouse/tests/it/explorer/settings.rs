@@ -1,4 +1,4 @@
-//! Tests of which servers have the explorer, what they print, and what the page learns about a server.
+//! Tests of which servers serve the explorer, what they print, and which settings the page gets from a server.
 
 use super::{check_common_headers, get, send};
 use crate::PROGRAM;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read};
 use test_support::{ACCOUNT, KEY, Server, eventually};
 
-/// Returns what a server prints at the start.
+/// Returns the output of a server at startup.
 fn announced(arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let mut command = PROGRAM.serve(&[&["--in-memory"], arguments].concat());
     if !arguments.contains(&"--listen") {
@@ -97,7 +97,7 @@ fn a_server_without_it_responds_as_to_any_account_that_does_not_exist() {
     for method in ["GET", "HEAD", "POST", "PUT", "OPTIONS"] {
         for path in ["", "/", "/index.html", "/settings.json", "/../x", "/%2e"] {
             for headers in ["", "Accept: application/json\r\n", "Host: devstoreaccount1.table.localhost\r\n"] {
-                // This name cannot be an account name either.
+                // This name cannot be an account name, either.
                 let other = answer(&off, method, &format!("/_storehouse{path}"), headers);
                 assert!((400..405).contains(&other.0), "{other:?}");
                 assert!(other.1.iter().any(|(name, _)| name == "x-ms-error-code"), "{other:?}");
@@ -109,8 +109,8 @@ fn a_server_without_it_responds_as_to_any_account_that_does_not_exist() {
             }
         }
     }
-    // Also with a credential where the host names the account: then the path names a table, but not the table of the
-    // signature.
+    // This also applies with a credential if the host names the account: then the path names a table, but not the table
+    // of the signature.
     let on = PROGRAM.start(&["--in-memory"]);
     let get_table = |server: &Server| {
         let token = crate::web_pages::token(ACCOUNT, KEY);
@@ -138,7 +138,7 @@ fn the_page_knows_whether_the_host_may_use_the_development_account() {
         ("devstoreaccount1.tables.example.net:10002", true, Some(ACCOUNT)),
         ("devstoreaccount1.table.localhost:10002", true, Some(ACCOUNT)),
         ("orchard.table.localhost", false, Some("orchard")),
-        // A page of another name that resolves to this machine learns nothing that it could use.
+        // A page under a different name that resolves to this machine gets no useful information.
         ("evil.example", false, None),
         ("192.0.2.7:10002", false, None),
         ("devstoreaccount1.table.evil.example", false, Some(ACCOUNT)),

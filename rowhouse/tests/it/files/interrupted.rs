@@ -19,7 +19,7 @@ fn start(folder: &Folder, subcommand: &str, arguments: &[&str]) -> Child {
     folder.command(subcommand, arguments, &[]).spawn().unwrap()
 }
 
-/// Kills runs at random points within the duration of a complete one, and lets the last one complete.
+/// Kills runs at random points within the duration of a complete run, and lets the last run complete.
 fn kill(folder: &Folder, subcommand: &str, arguments: &[&str], random: &mut Random, whole: Duration) -> String {
     let (mut kills, mut resumed) = (0, 0);
     for _ in 0..KILLS {
@@ -39,7 +39,7 @@ fn kill(folder: &Folder, subcommand: &str, arguments: &[&str], random: &mut Rand
         resumed += u32::from(ran.stderr.contains("continuing an earlier"));
     }
     let ran = folder.run(subcommand, arguments, &[]);
-    // The last kill may have come after the run was complete, or the loop may have ended with a complete run.
+    // The last kill may have come after the run was complete, or the loop may have finished with a complete run.
     assert!(ran.code == Some(0) || ran.stderr.contains("already exists"), "{ran:?}");
     format!("{kills} kills, {resumed} of them of resumed runs")
 }
@@ -86,8 +86,8 @@ fn killed_imports_are_resumed_with_the_same_result() {
     }
 }
 
-/// Returns a proxy that holds the second page of the table `deep`: with one page at a time, the first one has then
-/// been written to a file.
+/// Returns a proxy that holds the second page of the table `deep`. If pages are read one at a time, the first page has
+/// been written to a file by then.
 fn holding_the_second_page(from: &Server) -> Proxy {
     Proxy::holding(&from.address, "/deep()?$top=1000&NextPartitionKey=", 0)
 }
@@ -140,8 +140,8 @@ fn ctrl_c_ends_in_order_and_says_how_to_resume() {
     assert_same_files(&folder, "parted", "out");
 }
 
-/// Returns the result of a command that is interrupted while a proxy holds its request, so that it cannot end without
-/// the signal.
+/// Returns the result of a command that is interrupted while a proxy holds its request, so that the command cannot
+/// finish before the signal.
 fn stopped_while_held(child: Child, proxy: &Proxy) -> CommandResult {
     proxy.wait_until_held();
     let ran = interrupt_and_wait(child);
@@ -194,7 +194,7 @@ fn a_table_that_was_done_and_then_deleted_is_imported_again() {
     std::fs::write(folder.path("in/done.jsonl"), format!("{line}bad\n")).unwrap();
     std::fs::write(folder.path("in/open.jsonl"), format!("{line}bad\nbad\n")).unwrap();
     let to = PROGRAM.start(&["--in-memory"]);
-    // Both tables are imported concurrently. The other one is not created before this one is done.
+    // Both tables are imported concurrently. The other table is not created before this table is complete.
     let target = Proxy::holding(&to.address, "\"open\"", 0);
     let service = test_support::command::endpoint(&target.address);
     let child = start(&folder, "import", &["--from", "in", "--to", &service, "--skip-bad", "2"]);
@@ -216,7 +216,7 @@ fn a_table_that_was_done_and_then_deleted_is_imported_again() {
     assert_eq!(ran.stdout, line);
 }
 
-/// Returns true if the state file of an import records that a table is done.
+/// Returns true if the state file of an import records that a table is complete.
 fn is_done(folder: &Folder, table: &str) -> bool {
     let text = std::fs::read_to_string(folder.state("import").unwrap()).unwrap();
     let state: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -1,4 +1,4 @@
-//! A test that a large table needs no more memory than a small one.
+//! A test that a large table needs no more memory than a small table.
 
 use super::endpoint;
 use crate::PROGRAM;
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use test_support::command::Folder;
 
 const ENTITIES: u64 = 100_000;
-/// The memory that concurrent pages, windows and transactions need, with a margin. The file has about 160 MiB, and in
-/// memory each entity takes more.
+/// The memory that concurrent pages, windows and transactions need, with a margin. The file is about 160 MiB long, and
+/// each entity takes more space in memory than in the file.
 const PEAK_KIB_MAX: u64 = 256 * 1024;
 
-/// Runs a command to its end. Returns its peak memory in KiB and its rate in entities per second.
+/// Runs a command until it exits. Returns its peak memory in KiB and its rate in entities per second.
 fn measured(folder: &Folder, arguments: &[&str]) -> (u64, f64) {
     let began = Instant::now();
     let mut command = Command::new(PROGRAM.path());
@@ -50,8 +50,8 @@ fn memory_is_bounded() {
     let server = PROGRAM.start(&["--in-memory"]);
     let service = endpoint(&server);
     for (what, arguments) in [
-        ("import of JSON lines", &["import", "--from", "large.jsonl", "--to", &service][..]),
-        ("export as JSON lines", &["export", "--from", &service, "--to", "out.jsonl"]),
+        ("import of JSON Lines", &["import", "--from", "large.jsonl", "--to", &service][..]),
+        ("export as JSON Lines", &["export", "--from", &service, "--to", "out.jsonl"]),
         ("export as CSV", &["export", "--from", &service, "--to", "out.csv"]),
         ("import of CSV", &["import", "--from", "out.csv", "--to", &service, "--table", "again"]),
     ] {

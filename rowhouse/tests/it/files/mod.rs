@@ -50,7 +50,7 @@ fn assert_same_files(folder: &Folder, one: &str, other: &str) {
     }
 }
 
-/// Returns the manifest of an export without the parts that differ in another export of the same data.
+/// Returns the manifest of an export without the parts that differ between exports of the same data.
 fn manifest(folder: &Folder, name: &str) -> serde_json::Value {
     let text = std::fs::read(folder.path(name) + "/export.json").unwrap();
     let mut manifest: serde_json::Value = serde_json::from_slice(&text).unwrap();

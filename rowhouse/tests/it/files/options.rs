@@ -1,4 +1,4 @@
-//! Tests of what is selected, and what is refused.
+//! Tests of what options select, and which options are refused.
 
 use super::{done, endpoint, files, refused};
 use crate::PROGRAM;
@@ -34,7 +34,7 @@ fn selected_tables_entities_and_properties() {
     assert_eq!(ran.stdout, csv);
     done(&folder, "export", &[&["--from", &service, "--to", "some.csv"][..], &chosen].concat());
     assert_eq!(std::fs::read_to_string(folder.path("some.csv")).unwrap(), csv);
-    // The engine itself produces the same files as the service.
+    // An export directly from the engine produces the same files as an export from the service.
     from.stop();
     let ran = done(&folder, "export", &[&["--from", "data", "--to", "-"][..], &chosen].concat());
     assert_eq!(ran.stdout, expected);
@@ -88,7 +88,7 @@ fn types_of_csv_are_guessed_from_its_beginning() {
          {\"PartitionKey\":\"p\",\"RowKey\":\"2\",\"Code\":\"8\",\"Score@odata.type\":\"Edm.Double\",\"Score\":1.5,\
          \"Known\":\"x\",\"Note\":\"\"}\n"
     );
-    // A value beyond the beginning that is of another type is a bad line.
+    // A line with a value of a different type, after the lines from which the type was guessed, is a bad line.
     let many = (0..4000).map(|row| format!("q,{row},5\n")).collect::<Vec<_>>().concat();
     write(folder.path("many.csv"), format!("PartitionKey,RowKey,Age\n{many}q,last,old\n")).unwrap();
     let said = refused(&folder, "import", &["--from", "many.csv", "--to", "data", "--guess-types"]);
@@ -106,10 +106,10 @@ fn mistakes_are_explained_and_change_nothing() {
     write(folder.path("a-b.jsonl"), "").unwrap();
     write(folder.path("empty.csv"), "").unwrap();
     write(folder.path("people.csv"), "PartitionKey,RowKey,Age\np,1,41\n").unwrap();
-    // A record that swallows the next two.
+    // A record that swallows the next two records.
     write(folder.path("quotes.csv"), "PartitionKey,RowKey,Name\np,1,a\np,2,\"b\np,3,c\np,4,d\n").unwrap();
     std::fs::create_dir(folder.path("by-hand")).unwrap();
-    write(folder.path("by-hand/vans.jsonl"), "written by hand\n").unwrap();
+    write(folder.path("by-hand/vans.jsonl"), "written manually\n").unwrap();
     for (subcommand, arguments, told) in [
         ("export", &["--from", &service, "--to", "out"][..], "--overwrite"),
         ("export", &["--from", &service, "--to", "cars.jsonl"], "can hold only one table, but there are 2"),
@@ -137,7 +137,7 @@ fn mistakes_are_explained_and_change_nothing() {
     }
     let ran = done(&folder, "import", &["--from", "quotes.csv", "--to", "new", "--skip-bad", "3"]);
     assert!(ran.stdout.contains("3 bad lines were skipped"), "{ran:?}");
-    assert_eq!(std::fs::read_to_string(folder.path("by-hand/vans.jsonl")).unwrap(), "written by hand\n");
+    assert_eq!(std::fs::read_to_string(folder.path("by-hand/vans.jsonl")).unwrap(), "written manually\n");
     done(&folder, "export", &["--from", &service, "--to", "by-hand", "--overwrite"]);
     done(&folder, "export", &["--from", &service, "--to", "out", "--overwrite", "--table", "cars"]);
     let text = std::fs::read_to_string(folder.path("out/cars.jsonl")).unwrap();
@@ -164,7 +164,7 @@ fn an_unfinished_export_is_neither_mixed_with_another_nor_imported() {
     )
     .unwrap();
     let said = refused(&folder, "export", &["--from", &service, "--to", "out", "--format", "csv"]);
-    assert!(said.contains("with other options"), "{said}");
+    assert!(said.contains("with different options"), "{said}");
     let said = refused(&folder, "import", &["--from", "out", "--to", "data"]);
     assert!(said.contains("is incomplete"), "{said}");
     done(&folder, "export", &["--from", &service, "--to", "out"]);
@@ -186,5 +186,5 @@ fn one_of_several_accounts_in_a_folder_is_chosen() {
     // An export records its account.
     done(&folder, "import", &["--from", "out", "--to", "other"]);
     let said = refused(&folder, "export", &["--from", "other", "--to", "x", "--account", "orchard"]);
-    assert!(said.contains("it has meadow"), "{said}");
+    assert!(said.contains("its accounts are meadow"), "{said}");
 }

@@ -13,7 +13,7 @@ const NAMES: [&str; 9] = ["Zeta", "alpha", "Mid", "_x", "Ünïcode_名", "N1", "
 pub(crate) fn lines(random: &mut Random, count: u64) -> String {
     let mut keys = BTreeSet::new();
     for _ in 0..count {
-        // Only ASCII, because keys then sort by their bytes. Other keys are tested where the order does not matter.
+        // Only ASCII, because such keys sort by their bytes. Other keys are tested where the order does not matter.
         keys.insert((key(random), key(random)));
     }
     let mut lines = String::new();

@@ -29,7 +29,7 @@ fn random_entities_of_all_types_survive_a_round_trip_through_folders() {
         let names: Vec<String> = files(&folder, &one).into_keys().collect();
         assert_eq!(names, [format!("Random.{format}")], "only the file remains");
     }
-    // CSV keeps everything except the order of properties; JSON keeps that too.
+    // CSV preserves everything except the order of properties; JSON preserves that, too.
     done(&folder, "export", &["--from", "data-csv", "--to", "by-way-of-csv"]);
     let ordered = |name: &str| {
         let text = String::from_utf8(files(&folder, name).remove("Random.jsonl").unwrap()).unwrap();

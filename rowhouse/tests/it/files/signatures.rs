@@ -1,4 +1,4 @@
-//! Tests of exports and imports with shared access signatures, which have few permissions.
+//! Tests of exports and imports with shared access signatures that have few permissions.
 
 use super::{done, endpoint};
 use crate::PROGRAM;
@@ -49,7 +49,7 @@ fn a_signature_of_a_part_of_a_table_is_enough_for_that_part() {
     let ran = folder.run("import", &import, &secret);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stdout.contains("600"), "{ran:?}");
-    // Beyond its range, and in another table, it has no permissions.
+    // Outside its range, and in other tables, the signature grants no permissions.
     test_support::content::create_table(&mut to.client(), "vans");
     for (file, partition) in [("cars.jsonl", "p00003"), ("vans.jsonl", "p00001")] {
         let line = format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"new\"}}\n");

@@ -1,4 +1,4 @@
-//! The account that attacks come from, and its data.
+//! The account from which attacks come, and its data.
 
 use crate::PROGRAM;
 use test_support::{Account, Client, statuses, transact};
@@ -20,7 +20,7 @@ impl Attacker {
         assert_eq!(self.client().request("POST", "/Tables", &[], body.as_bytes()).status, 201);
     }
 
-    /// Creates a table with entities that have these keys and no properties.
+    /// Creates a table with entities that have the given keys and no properties.
     pub(crate) fn fill(&self, table: &str, partition: &str, rows: &[String]) {
         self.create_table(table);
         let mut client = self.client();
@@ -46,7 +46,8 @@ impl Attacker {
     }
 }
 
-/// Returns the properties of an entity of nearly 1 MiB, each with the longest string of this character in JSON.
+/// Returns the properties of an entity of nearly 1 MiB, as JSON. Each property is the longest possible string of the
+/// given character.
 pub(super) fn longest_texts(character: &str) -> String {
     let text = character.repeat(32 * 1024);
     let properties: Vec<_> = (0..15).map(|number| format!("\"P{number}\":\"{text}\"")).collect();

@@ -1,4 +1,4 @@
-//! Attacks with connections that are held, and requests that do not end.
+//! Attacks with connections that are held open, and requests that do not end.
 
 use super::attacker::Attacker;
 use super::scene::{BODY_MIB, Scene, memory_bytes_max, peak_bytes};
@@ -12,17 +12,17 @@ use model::limits::ADMIN_CONNECTIONS_MAX;
 use std::net::{Shutdown, TcpStream};
 use test_support::Client;
 
-/// The number of connections with a body each: more than `--body-mib` has room for, however each is counted.
+/// The number of connections that send a body: more than fit in `--body-mib`, however the bodies are counted.
 const BODIES: usize = 66;
 /// The size of the body that each of them announces, in bytes.
 const ANNOUNCED_BYTES: usize = 4 * 1024 * 1024;
 const HEADS: usize = 1000;
-/// The size of a head that does not end; another header of this size is refused.
+/// The size of a head that does not end; a second header of this size would be refused.
 const HEAD_BYTES: usize = 125_000;
-/// The maximum number of connections of a server for few clients.
+/// The maximum number of connections for a server that serves only a few clients.
 const CONNECTIONS_MAX: usize = 200;
 /// More connections than the maximum of the admin listener. The excess is smaller than the kernel's queue on any
-/// system: the server never sees connections that the kernel drops.
+/// system, because the server never sees connections that the kernel drops.
 const ADMIN_CONNECTIONS: usize = ADMIN_CONNECTIONS_MAX + 100;
 
 /// Returns the head of an insert with a signature that only allows adding to one table.
@@ -33,7 +33,7 @@ fn insert_by_signature(attacker: &Attacker, framing: &str) -> Vec<u8> {
     format!("POST {target} HTTP/1.1\r\n{usual}\r\n{accept}\r\n{framing}\r\n\r\n").into_bytes()
 }
 
-/// Sends bodies of which a byte arrives occasionally.
+/// Sends bodies slowly: one byte arrives occasionally.
 pub(super) fn announce_bodies(attacker: &Attacker) -> Ongoing {
     let insert = insert_by_signature(attacker, &format!("Content-Length: {ANNOUNCED_BYTES}"));
     let streams = send_on_each(&attacker.address, BODIES, &[&insert[..], b"{"].concat());
@@ -66,7 +66,8 @@ pub(super) fn open_connections(attacker: &Attacker) -> Ongoing {
     keep_reconnecting(&attacker.address, 2 * CONNECTIONS_MAX, b"")
 }
 
-/// Sends bodies despite their refusal for lack of a credential, on more connections than the server's maximum.
+/// Sends bodies although the server refuses them for lack of a credential, on more connections than the server's
+/// maximum.
 pub(super) fn send_refused_bodies(attacker: &Attacker) -> Ongoing {
     let refused = b"POST /hostile/tiny HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000000000\r\n\r\n";
     send_without_end(&attacker.address, 2 * CONNECTIONS_MAX, refused, vec![b' '; 16 * 1024])
@@ -78,7 +79,7 @@ pub(super) fn pipeline(attacker: &Attacker) -> Ongoing {
     send_repeatedly(send_on_each(&attacker.address, CONCURRENT_CONNECTIONS, b""), requests)
 }
 
-/// Opens connections that end before, during and after a request.
+/// Opens connections and closes them before, during and after a request.
 pub(super) fn connect_and_disconnect(attacker: &Attacker) {
     let request = attacker.account.head("GET", "/Tables", &[]).into_bytes();
     for number in 0..3000 {

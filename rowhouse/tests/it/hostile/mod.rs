@@ -1,8 +1,9 @@
-//! The worst known requests, next to ordinary clients of another account. However they arrive, the server uses no more
-//! memory than `--cache-mib`, `--body-mib` and 150 MB, every request of the ordinary clients succeeds, little is
-//! logged, and acknowledged writes survive a kill.
+//! The worst known requests, while ordinary clients of another account work. However the requests arrive, the server
+//! uses no more memory than the sum of `--cache-mib`, `--body-mib` and 150 MB, every request of the ordinary clients
+//! succeeds, little is logged, and acknowledged writes survive a kill.
 //!
-//! Each test is one kind of attack, and prints its peak resident memory. Linux only: memory is read from `/proc`.
+//! Each test performs one kind of attack, and prints the server's peak resident memory. Linux only: memory is read from
+//! `/proc`.
 
 pub(crate) mod attacker;
 mod connections;
@@ -23,7 +24,7 @@ pub(crate) fn prepare(attacker: &Attacker) {
     responses::fill_with_long_keys(attacker);
 }
 
-/// Performs a random attack, even on a server whose disk fails or that is gone. Resources of the attack, such as
+/// Performs a random attack, even on a server whose disk fails or that has stopped. Resources of the attack, such as
 /// connections, are held until `wait` returns.
 pub(crate) fn attack(attacker: &Attacker, random: &mut Random, wait: impl FnOnce()) {
     let kind = random.below(15);

@@ -12,7 +12,7 @@ const WRITERS: u64 = 3;
 /// The maximum length of a failure message, which may quote an entity.
 const MESSAGE_CHARS_MAX: usize = 300;
 
-/// The knowledge of the clients, which outlives a server process.
+/// The clients' models of the data, which outlive a server process.
 pub(super) struct Ordinary {
     writers: Vec<EntityWriter>,
     transactions: Transactions,
@@ -80,7 +80,7 @@ impl Ordinary {
     }
 }
 
-/// Starts a client whose work ends with the server, and never before it is killed.
+/// Starts a client. Its work stops with the server, and must not stop before the server is killed.
 fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     is_killed: &'scope AtomicBool,
@@ -104,14 +104,15 @@ fn read(client: &mut Client, succeeded: &Sender<()>) -> io::Result<()> {
         if !expected.contains(&answer.status) {
             return Err(io::Error::other(format!("{path}: {} {:?}", answer.status, answer.header("x-ms-error-code"))));
         }
-        // The receiver is gone once the clients have been told to end.
+        // The receiver is dropped once the clients have been told to stop.
         let _ = succeeded.send(());
     }
     Ok(())
 }
 
 impl Working<'_> {
-    /// Waits until every client has completed this many requests from now on. Returns descriptions of stalled clients.
+    /// Waits until every client has completed the given number of requests from now on. Returns descriptions of stalled
+    /// clients.
     pub(super) fn progress(&self, requests: usize) -> Vec<String> {
         for client in &self.clients {
             client.succeeded.try_iter().for_each(drop);
@@ -121,7 +122,7 @@ impl Working<'_> {
         self.clients.iter().filter(has_stopped).map(|client| format!("the {} is stalled", client.name)).collect()
     }
 
-    /// Waits for the end of the clients after the server was killed. Returns their earlier failures.
+    /// Waits until the clients have stopped after the server was killed. Returns their earlier failures.
     pub(super) fn end(self, kill: impl FnOnce()) -> Vec<String> {
         self.is_killed.store(true, Ordering::SeqCst);
         kill();

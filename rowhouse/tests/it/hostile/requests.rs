@@ -9,7 +9,7 @@ use test_support::Account;
 /// The name of a request, and its bytes.
 pub(super) type NamedRequest = (&'static str, Vec<u8>);
 
-/// The maximum number of requests in flight of a server for few requests.
+/// The maximum number of requests in flight for a server that serves only a few requests.
 const REQUESTS_MAX: usize = 8;
 /// The number of concurrent scans: more than can complete while a request waits.
 const SCANS: usize = 200;
@@ -77,7 +77,7 @@ pub(super) fn strange_heads(attacker: &Attacker) -> Vec<NamedRequest> {
     headers.into_iter().chain(targets).collect()
 }
 
-/// Builds a beginning, as many copies of a part as fit, and an end.
+/// Concatenates `start`, as many copies of `part` as fit, and `end`.
 fn filled(bytes: usize, start: &str, part: &str, end: &str) -> Vec<u8> {
     let count = (bytes - start.len() - end.len()) / part.len();
     [start, &part.repeat(count), end].concat().into_bytes()
@@ -130,7 +130,7 @@ fn batches(attacker: &Attacker) -> Vec<NamedRequest> {
     [
         ("parts", filled(BODY_BYTES, START, PART, END)),
         ("boundaries", filled(BODY_BYTES, START, "--c\r\n", END)),
-        // A former bug: for every boundary, each of these was read to the end of the body again.
+        // A former bug: for every boundary, each of these was reread up to the end of the body.
         ("near-boundaries", filled(BODY_BYTES, "--b\r\n", "}--bx", "")),
         (
             "changesets before spaces",

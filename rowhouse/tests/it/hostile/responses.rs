@@ -11,7 +11,7 @@ const PAGE: usize = 1000;
 const FULL: [(&str, &str); 2] = [("Accept", "application/json;odata=fullmetadata"), ("x-ms-version", "2019-02-02")];
 /// Later versions do not support Atom.
 const ATOM: [(&str, &str); 2] = [("Accept", "application/atom+xml"), ("x-ms-version", "2013-08-15")];
-/// The length of the longest host that fits in the head of a request.
+/// The length of the longest host name that fits in the head of a request.
 const LONG_HOST_BYTES: usize = 120_000;
 
 /// Returns a host name of the maximum length in DNS.
@@ -20,7 +20,7 @@ fn longest_name() -> String {
     [&label, &label, &label, &label[..61]].map(str::to_owned).join(".")
 }
 
-/// Returns the same query in each format and with each of these hosts, once for each connection of the attack.
+/// Returns the same query in each format and with each of the given hosts, once for each connection of the attack.
 fn queries(attacker: &Attacker, path: &str, hosts: &[&str]) -> Vec<Vec<u8>> {
     let of_host = |host| {
         [FULL, ATOM]
@@ -41,13 +41,14 @@ pub(super) fn fill_with_tiny_entities(attacker: &Attacker) {
     attacker.fill("tiny", "p", &rows);
 }
 
-/// Creates entities with keys of characters that take nine bytes in an address; every entity has two addresses.
+/// Creates entities whose keys consist of characters that take nine bytes in a URL; every entity in a response has two
+/// URLs.
 pub(super) fn fill_with_long_keys(attacker: &Attacker) {
     let rows: Vec<_> = (0..PAGE).map(|number| format!("{number:03}{}", "\u{3042}".repeat(509))).collect();
     attacker.fill("keys", &"\u{3042}".repeat(512), &rows);
 }
 
-/// Creates entities of nearly 1 MiB: each two bytes of their size take six bytes in a response.
+/// Creates entities of nearly 1 MiB. Every two bytes of their size take six bytes in a response.
 fn fill_with_control_characters(attacker: &Attacker) {
     let properties = longest_texts("\\u0001");
     attacker.create_table("control");
@@ -76,17 +77,17 @@ fn create_tables(attacker: &Attacker) {
     });
 }
 
-/// Reads pages whose entities each contain the longest host that fits in the head of a request.
+/// Reads pages in which each entity contains the longest host name that fits in the head of a request.
 pub(super) fn read_with_a_long_host(attacker: &Attacker) {
     exchange(attacker, &queries(attacker, "/tiny", &[&"h".repeat(LONG_HOST_BYTES)]));
 }
 
-/// Reads pages whose entities each contain the longest host that DNS allows, and escaped keys.
+/// Reads pages in which each entity contains the longest host name that DNS allows, and escaped keys.
 pub(super) fn read_long_keys(attacker: &Attacker) {
     exchange(attacker, &queries(attacker, "/keys", &[&longest_name()]));
 }
 
-/// Returns an address that selects properties that no entity has.
+/// Returns a URL that selects properties that no entity has.
 fn select_of_absent_properties() -> String {
     let names: Vec<_> = (0..250).map(|number| format!("A{number:03}{}", "x".repeat(246))).collect();
     format!("/tiny?$select={}", names.join(","))

@@ -1,5 +1,5 @@
-//! A server with two accounts: one is used for attacks, the other has ordinary clients. Its memory is measured, it is
-//! killed, and the stored data is compared with the acknowledged writes.
+//! A server with two accounts: one is used for attacks, the other has ordinary clients. The memory of the server is
+//! measured, the server is killed, and the stored data is compared with the acknowledged writes.
 
 use super::attacker::Attacker;
 use super::ordinary::Ordinary;
@@ -35,12 +35,12 @@ impl Scene {
         self.server.id()
     }
 
-    /// Starts a server with these options in addition to the usual ones.
+    /// Starts a server with the given options in addition to the usual options.
     pub(super) fn start(options: &[&str]) -> Self {
         Self::start_with_bodies(BODY_MIB, options)
     }
 
-    /// Starts a server with this `--body-mib` and these options.
+    /// Starts a server with the given `--body-mib` and options.
     pub(super) fn start_with_bodies(body_mib: u64, options: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let account = Account::new("hostile", HOSTILE_KEY);

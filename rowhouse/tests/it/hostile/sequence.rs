@@ -1,4 +1,4 @@
-//! Attacks that follow each other without a pause, and the rest after them.
+//! Attacks that follow each other without a pause, and the idle period after them.
 
 use super::attacker::Attacker;
 use super::scene::{CACHE_MIB, MIB, Scene, memory_bytes_max, peak_bytes, resident_bytes};
@@ -54,7 +54,7 @@ fn memory_is_given_back_between_attacks_and_after_them() {
     assert!(peak <= max, "{peak} MiB were resident, which is more than {max} MiB");
     let ended = Instant::now();
     let resident = || resident_bytes(scene.id());
-    println!("resident: {} MiB when the attacks ended", resident() / MIB);
+    println!("resident: {} MiB when the attacks stopped", resident() / MIB);
     while resident() > IDLE_BYTES_MAX {
         assert!(ended.elapsed() < TIMEOUT, "{} MiB are still resident without requests", resident() / MIB);
         thread::sleep(Duration::from_millis(100));

@@ -40,12 +40,13 @@ impl Ongoing {
 impl Drop for Ongoing {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
-        // A panic has already been printed. While another one unwinds, a second one would abort the process.
+        // A panic has already been printed. During the unwinding of another panic, a second panic would abort the
+        // process.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Opens a connection whose reads and writes block, but not forever. Returns `None` if the server is gone.
+/// Opens a connection whose reads and writes block, but not forever. Returns `None` if the server has stopped.
 pub(super) fn connect(address: &str) -> Option<TcpStream> {
     let stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
@@ -63,7 +64,7 @@ pub(super) fn send_on_each(address: &str, connections: usize, bytes: &[u8]) -> V
     (0..connections).filter_map(send).collect()
 }
 
-/// Sends each request on a separate connection, all concurrently, and reads the responses to their end. Returns the
+/// Sends each request on a separate connection, all of them concurrently, and reads the complete responses. Returns the
 /// total size of the responses, and the statuses; a connection that was closed without a response has none.
 pub(super) fn exchange_concurrently(address: &str, requests: &[Vec<u8>]) -> (usize, BTreeSet<String>) {
     let exchange = |request: &[u8]| {
@@ -98,7 +99,7 @@ pub(super) fn read_byte_by_byte(mut streams: Vec<TcpStream>) -> Ongoing {
     })
 }
 
-/// Sends these bytes on each connection repeatedly, as far as the server accepts them, and reads nothing.
+/// Sends the given bytes on each connection repeatedly, as far as the server accepts them, and reads nothing.
 pub(super) fn send_repeatedly(mut streams: Vec<TcpStream>, bytes: Vec<u8>) -> Ongoing {
     set_nonblocking(&streams);
     Ongoing::start(move || {
@@ -108,13 +109,13 @@ pub(super) fn send_repeatedly(mut streams: Vec<TcpStream>, bytes: Vec<u8>) -> On
     })
 }
 
-/// Keeps a number of connections open after sending these bytes on each. Connections that the server closes are
+/// Keeps a number of connections open after sending the given bytes on each. Connections that the server closes are
 /// reopened.
 pub(super) fn keep_reconnecting(address: &str, connections: usize, bytes: &'static [u8]) -> Ongoing {
     let address: SocketAddr = address.parse().unwrap();
     let open = move |streams: &mut Vec<TcpStream>| {
         while streams.len() < connections {
-            // The server's connection queue may be full, and the server may be gone at the end.
+            // The connection queue may be full, and at the end of the test the server may already have stopped.
             let Ok(mut stream) = TcpStream::connect_timeout(&address, CONNECT_TIME) else { return };
             stream.set_nonblocking(true).unwrap();
             let _ = stream.write(bytes);
@@ -140,7 +141,7 @@ pub(super) fn send_without_end(address: &str, connections: usize, first: &'stati
             Err(error) => error.kind() == ErrorKind::WouldBlock,
         });
         while streams.len() < connections {
-            // The server's connection queue may be full, and the server may be gone at the end.
+            // The connection queue may be full, and at the end of the test the server may already have stopped.
             let Ok(mut stream) = TcpStream::connect_timeout(&address, CONNECT_TIME) else { return };
             stream.set_nonblocking(true).unwrap();
             let _ = stream.write(first);

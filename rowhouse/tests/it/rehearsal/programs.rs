@@ -1,5 +1,5 @@
-//! A test that a correct program gets the same results whatever is rehearsed: random tables, writes and queries
-//! through the client library, with every condition enabled, over many seeds.
+//! A test that a correct program gets the same results, whatever conditions are rehearsed: random tables, writes and
+//! queries through the client library, with every condition enabled, over many seeds.
 
 use super::*;
 use client::{Error, IfMatch, PropertyBag, RetryPolicy, Table, TableService, Transaction};
@@ -66,7 +66,7 @@ async fn insert_once(table: &Table, partition: &str, row: &str, rank: i32) -> bo
     }
 }
 
-/// Deletes a table. A lost response belonged to a completed deletion, which the library does not repeat.
+/// Deletes a table. A lost response belonged to a completed deletion, which the library does not retry.
 async fn delete_once(table: &Table) {
     match table.delete_table().await {
         Ok(()) => {}

@@ -28,10 +28,10 @@ fn a_busy_server_refuses_every_operation_and_does_nothing() {
             assert!(String::from_utf8(answer.body).unwrap().contains(BUSY));
         }
     }
-    // A transaction as a whole, not one of its operations.
+    // A transaction is refused as a whole, not one of its operations.
     let batch = transact(&mut client, &[UPSERT.to_owned()]).unwrap();
     assert_eq!((batch.status, batch.header("retry-after")), (503, Some("1")));
-    // A request that is refused for another reason does not get 503, nor do requests of operators.
+    // A request that is refused for a different reason does not get 503, and neither do requests to the admin listener.
     assert_eq!(client.request("GET", "/Tables", &[("x-ms-date", "Mon, 01 Jan 2001 00:00:00 GMT")], b"").status, 403);
     let mut admin = Client::connect(&server.admin).unwrap();
     admin.send(b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").unwrap();

@@ -1,7 +1,7 @@
 //! Tests of changes that take effect with a delay: deletions, service properties, stored access policies.
 //!
-//! The tests here use short times to check that a change eventually takes effect. `testing/tests` checks it to the
-//! second with a controlled clock.
+//! The tests here use short times to check that a change eventually takes effect. `testing/tests` checks the times to
+//! the second with a controlled clock.
 
 use super::*;
 use test_support::{ACCOUNT, KEY, eventually, transact};
@@ -103,7 +103,7 @@ fn a_policy_is_shown_at_once_and_allows_nothing_for_a_while() {
     assert_eq!(create_table(&mut client, "harvest").status, 201);
     set(&mut client);
     eventually("the policy", || (read(&mut client) == 200).then_some(()));
-    // Its removal is delayed, too, but only as long as its table exists.
+    // The removal of a policy is delayed, too, but only as long as its table exists.
     let (_server, mut client) = rehearsing("policies=200ms");
     assert_eq!(create_table(&mut client, "harvest").status, 201);
     set(&mut client);

@@ -19,7 +19,7 @@ fn the_log_names_the_conditions_and_a_seed_that_repeats_them() {
     };
     let first = statuses(&mut client);
     assert!(first.contains(&200) && first.contains(&503), "{first:?}");
-    // An additional condition does not change this one.
+    // Additional conditions do not change the decisions for this condition.
     let (_server, mut client) = rehearsing(&format!("seed={seed},busy=50%,lost-answers"));
     assert_eq!(statuses(&mut client), first);
     let (_server, mut client) = rehearsing(&format!("seed={seed}1,busy=50%"));

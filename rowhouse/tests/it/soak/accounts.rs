@@ -67,8 +67,8 @@ impl Accounts {
         fs::rename(new, self.file()).unwrap();
     }
 
-    /// Replaces both keys of an account without a refused request: first the unused one, to which the clients then
-    /// switch, and then the other one.
+    /// Replaces both keys of an account without a refused request: first the unused key, to which the clients then
+    /// switch, and then the other key.
     pub(super) fn replace_key(&mut self, random: &mut Random, address: &str) {
         let number = random.index(self.loads.len());
         let unused = 1 - self.loads[number].in_use;

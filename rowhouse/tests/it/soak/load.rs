@@ -11,7 +11,7 @@ pub(super) const TABLE: &str = "crash";
 /// The partition of the entity that is written to check whether the server accepts writes.
 pub(super) const PROBE: &str = "probe";
 
-/// The clients of an account, and their knowledge.
+/// The clients of an account, and their models of the data.
 pub(super) struct Load {
     account: Account,
     writers: Vec<EntityWriter>,
@@ -65,7 +65,7 @@ impl Load {
         self.catalog.check(&mut client, round);
     }
 
-    /// Checks that there are no entities that no client wrote. The clients' entities have already been compared.
+    /// Checks that all stored entities were written by a client. The clients' entities have already been compared.
     pub(super) fn compare_everything(&self, server: &Server) {
         let mut client = server.client_of(&self.account);
         let tables = client.request("GET", "/Tables", &[], b"").json();
@@ -74,7 +74,7 @@ impl Load {
             let expected = if table == TABLE { self.entities() } else { 0 };
             let filter = format!("$filter=PartitionKey%20ne%20'{PROBE}'&$select=RowKey");
             let page = client.request("GET", &format!("/{table}()?{filter}"), &[], b"");
-            assert_eq!(page.header("x-ms-continuation-nextpartitionkey"), None, "everything fits one page");
+            assert_eq!(page.header("x-ms-continuation-nextpartitionkey"), None, "everything fits on one page");
             assert_eq!(page.json()["value"].as_array().unwrap().len(), expected, "{table} of {}", self.account.name);
         }
     }
@@ -84,8 +84,8 @@ impl Load {
     }
 }
 
-/// Reads pages until the test is over or the server is gone. Each page must show a partition of transactions in a
-/// consistent state.
+/// Reads pages until the test is over or the server has stopped. Each page must show the partition of a writer of
+/// transactions in a consistent state.
 fn read(account: &Account, address: &str, is_over: &AtomicBool) {
     let Ok(mut client) = Client::connect_as(address, account) else { return };
     while !is_over.load(Ordering::SeqCst) {

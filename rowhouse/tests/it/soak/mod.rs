@@ -1,7 +1,8 @@
 //! A soak test: accounts with a mixed load, while the server is killed, its disk is full, keys are replaced, and
-//! hostile clients attack. After every start, and at the end, the stored data is compared with the clients' models.
+//! hostile clients attack. After every start, and at the end of the test, the stored data is compared with the clients'
+//! models.
 //!
-//! `ROWHOUSE_SOAK_SECONDS` sets the duration; `scripts/soak.sh` runs it for an hour on a release build.
+//! `ROWHOUSE_SOAK_SECONDS` sets the duration; `scripts/soak.sh` runs the test for an hour on a release build.
 
 mod accounts;
 mod load;
@@ -56,8 +57,8 @@ impl Drop for End<'_> {
     }
 }
 
-/// The maximum resident memory. A reopened database reads journals of up to 64 MiB, which happens after a full disk
-/// while readers still hold the previous one.
+/// The maximum resident memory. After the disk was full, the database is reopened while readers still hold the previous
+/// one, and reads journals of up to 64 MiB.
 const PEAK_BYTES_MAX: u64 = memory_bytes_max(BODY_MIB) + 64 * 1024 * 1024;
 
 impl Soak {
@@ -73,7 +74,7 @@ impl Soak {
         Attacker { address, account, accounts: self.accounts.file() }
     }
 
-    /// Lets all clients work while events happen to one server process, and ends it.
+    /// Lets all clients work while events happen to one server process, and then stops the process.
     fn round(&mut self, loads: &mut [Load], server: Server) {
         let is_over = AtomicBool::new(false);
         let attacker = self.attacker(&server);
@@ -137,7 +138,7 @@ impl Soak {
         });
     }
 
-    /// Ends the process in one of two ways while all clients work.
+    /// Stops the process in one of two ways while all clients work.
     fn end(&mut self, server: Server) {
         let log = if self.random.below(3) > 0 {
             self.figures.kills += 1;

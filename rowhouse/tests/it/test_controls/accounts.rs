@@ -1,4 +1,4 @@
-//! Tests of test accounts: their data is separate, and is deleted with them.
+//! Tests of test accounts: the data of each account is separate, and is deleted with the account.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn fresh_accounts_share_nothing() {
     }
     insert(&mut one, "Trees", "1");
     assert_eq!((rows(&mut one, "Trees"), rows(&mut other, "Trees")), (vec!["1".to_owned()], vec![]));
-    // The key of one account is invalid for the other.
+    // The key of one account is invalid for the other account.
     let stolen = Account::new(&other_name, test_support::KEY);
     assert_eq!(server.client_of(&stolen).request("GET", "/Tables", &[], b"").status, 403);
 }
@@ -92,7 +92,7 @@ fn accounts_survive_a_restore_and_not_a_reset() {
     reset(&server);
     assert_eq!(client.request("GET", "/Tables", &[], b"").status, 403);
     assert_eq!(refused(&server, "DELETE", &format!("accounts/{name}"), &Value::Null), 404);
-    assert_ne!(new_account(&server, &json!({})).0, name, "a name is used only once");
+    assert_ne!(new_account(&server, &json!({})).0, name, "a name is never reused");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tests of the clock that a test sets: what depends on it, and that clients still work with the real time.
+//! Tests of the clock that a test sets: what depends on the clock, and that clients still work with the real time.
 
 use super::*;
 use wire::sas::Fields;
@@ -73,10 +73,10 @@ fn account_keys_work_with_the_real_time_and_timestamps_follow_the_clock() {
     let mut client = server.client();
     create_table(&mut client, "Trees");
     set(&server, &json!({ "now": "2041-07-01T08:00:00Z" }));
-    // The test client dates its requests by the real clock.
+    // The test client dates its requests with the real time.
     assert_eq!(timestamp(&mut client, "1"), "2041-07-01T08:00:00Z");
     assert_eq!(timestamp(&mut client, "2"), "2041-07-01T08:00:00.0000001Z");
-    // A client with the server's clock also works, but no other.
+    // A client that uses the time of the server's clock also works, but a client with any other time does not.
     let mut listed = |date| client.request("GET", "/Tables", &[("x-ms-date", date)], b"").status;
     assert_eq!([listed("Mon, 01 Jul 2041 08:14:59 GMT"), listed("Mon, 01 Jul 2041 08:15:01 GMT")], [200, 403]);
     assert_eq!(listed("Sat, 01 Jul 2034 08:00:00 GMT"), 403);

@@ -56,7 +56,7 @@ fn data_that_are_kept_have_none() {
 fn a_web_page_cannot_use_them() {
     let server = server();
     let (name, _) = new_account(&server, &json!({}));
-    // What a page may send to another origin without a preflight: a form or text.
+    // The requests that a page may send to a different origin without a preflight request: a form or text.
     for content_type in [
         "",
         "Content-Type: text/plain\r\n",
@@ -69,7 +69,7 @@ fn a_web_page_cannot_use_them() {
             assert!(response.json()["error"].as_str().unwrap().contains("application/json"));
         }
     }
-    // Everything else needs a preflight, which is refused.
+    // All other requests need a preflight request, which is refused.
     for (method, path) in CONTROLS {
         let question = format!(
             "Origin: http://evil.example\r\nAccess-Control-Request-Method: {method}\r\nAccess-Control-Request-Headers: content-type\r\n"

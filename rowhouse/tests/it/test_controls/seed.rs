@@ -1,11 +1,11 @@
-//! Tests of the initial tables of a server (`--seed`), with the program.
+//! Tests of the initial tables of a server (`--seed`), with the built program.
 
 use super::*;
 use std::fs;
 use std::path::Path;
 use test_support::command::Folder;
 
-/// Writes a folder as a developer would: two tables, with the types of JSON lines.
+/// Writes a folder as a developer would: two tables in JSON Lines format, with types.
 fn write_seed(folder: &str) {
     fs::create_dir_all(folder).unwrap();
     let write = |name: &str, lines: &[Value]| {

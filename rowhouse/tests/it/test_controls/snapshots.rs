@@ -1,4 +1,4 @@
-//! Tests of snapshots: restoring one restores everything in all accounts, and never a part of a transaction.
+//! Tests of snapshots: restoring a snapshot restores all data in all accounts, and never a part of a transaction.
 
 use super::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,7 +63,7 @@ fn a_return_brings_back_tables_entities_policies_and_properties_of_all_accounts(
             assert!(
                 text(client.request("GET", "/?restype=service&comp=properties", &[], b"")).contains("<Days>3</Days>")
             );
-            insert(client, "Trees", "lost by the next return");
+            insert(client, "Trees", "lost when the snapshot is restored");
         }
         let entity = first.request("GET", "/Trees(PartitionKey='p',RowKey='2')", &[], b"").json();
         assert_eq!(entity["odata.etag"], etag, "the entity must have its earlier ETag again");
@@ -171,7 +171,7 @@ fn a_reset_returns_to_the_start() {
     assert!(tables(&mut client).is_empty());
     assert_eq!(done(&server, "GET", "snapshots", &Value::Null), json!({ "snapshots": [] }));
     assert_eq!(refused(&server, "POST", &format!("snapshots/{snapshot}/restore"), &json!({})), 404);
-    assert_ne!(take(&server), snapshot, "a name is used only once");
+    assert_ne!(take(&server), snapshot, "a name is never reused");
 }
 
 #[test]

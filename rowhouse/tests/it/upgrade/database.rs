@@ -16,7 +16,7 @@ const TO_THE_FIRST_SCHEMA: &str = "DROP TABLE rowhouse_floors; \
     ALTER TABLE rowhouse_tables DROP COLUMN stamp_floor, DROP COLUMN stamp_ceiling; \
     UPDATE rowhouse_meta SET value = 1 WHERE name = 'schema-version'";
 
-/// Opens a database left by a release and changed by some statements, and compares it.
+/// Opens a database that a release left and that `change` modifies, and compares its contents.
 pub(crate) fn open_and_compare(cluster: &Cluster, release: &Path, change: &str) {
     let name = release.display();
     let url = cluster.database();
@@ -56,7 +56,7 @@ fn a_distributed_database_is_upgraded_with_everything_as_it_was() {
     cluster.load(&database, &release.join(DATABASE));
     cluster.sql(0, &database, DISTRIBUTE_THE_SECOND_SCHEMA);
     let expected: Value = serde_json::from_slice(&fs::read(release.join(CONTENT)).unwrap()).unwrap();
-    // The older version used the coordinator; from now on, the workers serve the requests, which needs no option.
+    // The older version used the coordinator; now the workers serve the requests, without any option.
     for url in [cluster.coordinator(&database), cluster.workers(&database)] {
         let server = PROGRAM.start(&["--store", &url]);
         assert_eq!(exact_snapshot(&server).to_json(), expected, "{url}");
@@ -69,6 +69,6 @@ fn a_distributed_database_is_upgraded_with_everything_as_it_was() {
 #[test]
 fn the_first_schema_is_upgraded_with_everything_as_it_was() {
     let Some(cluster) = Cluster::shared() else { return };
-    // It was never part of a release, but some users ran builds with it.
+    // The first schema was never part of a release, but some users ran builds with it.
     open_and_compare(cluster, &super::fixtures().join("0.1.0"), TO_THE_FIRST_SCHEMA);
 }

@@ -1,4 +1,4 @@
-//! Creates what this release leaves on disk: the fixtures that later releases must be able to read.
+//! Creates the data that this release leaves on disk: the fixtures that later releases must be able to read.
 
 use super::{CONTENT, DATA, REPOSITORY, checked, database, tar, wait_for_figure};
 use crate::PROGRAM;
@@ -16,7 +16,7 @@ const GONE_ENTITIES: usize = 6000;
 /// The maximum number of attempts to crash before the end of a purge; no machine needs that many.
 const ATTEMPTS_MAX: u32 = 50;
 
-/// Writes everything that a server shows to a file.
+/// Writes to a file everything that a server shows.
 fn describe(server: &Server, file: &Path) {
     let content = serde_json::to_string_pretty(&exact_snapshot(server).to_json()).unwrap();
     fs::write(file, content + "\n").unwrap();
@@ -42,7 +42,7 @@ fn write_sorted_files(data: &str) {
     let server = PROGRAM.start(&["--data", data, "--admin", "127.0.0.1:0"]);
     fill_with_everything(&server);
     fill(&server, "Cars", 3, 50);
-    // Compressible, and more than memory holds before some of it is written to sorted files.
+    // Compressible data, and so much of it that a part is flushed to sorted files.
     create_table(&mut server.client(), "Large");
     let parts: serde_json::Map<String, Value> =
         (0..16).map(|part| (format!("Part{part}"), "x".repeat(30_000).into())).collect();
@@ -101,7 +101,7 @@ pub(crate) fn database(cluster: &Cluster, release: &Path) {
     fill_with_everything(&server);
     fill(&server, "Cars", 2, 40);
     fill(&server, "Gone", 1, 500);
-    // The purge waits for the end of this transaction.
+    // The purge waits until this transaction ends.
     let held = cluster.open_transaction(&url, "LOCK TABLE rowhouse_entities IN SHARE MODE");
     delete_gone(&server);
     server.kill9();

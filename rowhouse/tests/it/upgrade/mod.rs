@@ -1,16 +1,16 @@
 //! Tests that this release opens what earlier releases left on disk, without changing any entity, ETag or policy.
 //!
-//! Each folder below `fixtures/` is a release. It contains a data folder, a backup repository and a database, and
-//! their contents as the release itself showed them. The fixtures of a release are created by its own program, once,
-//! before it is published:
+//! Each folder below `fixtures/` is a release. It contains a data folder, a backup repository and a database, and their
+//! contents as the release itself showed them. The fixtures of a release are created once, by its own program, before
+//! the release is published:
 //!
 //! ```sh
 //! UPDATE_FIXTURES=1 cargo test -p rowhouse-tables --test it -- --exact
 //! upgrade::this_release_opens_what_it_leaves_itself
 //! ```
 //!
-//! They are never created again for a published release: then they would differ from what users have. See
-//! `fixtures/README.md`.
+//! The fixtures of a published release are never recreated, because they would differ from the data that users have.
+//! See `fixtures/README.md`.
 
 mod database;
 mod leave;
@@ -57,7 +57,7 @@ fn expected(release: &Path) -> Value {
     serde_json::from_slice(&fs::read(release.join(CONTENT)).unwrap()).unwrap()
 }
 
-/// Writes to an entity that every release left. Its ETag must grow.
+/// Writes to an entity that every release left. The entity's ETag must increase.
 fn write_to_known_entity(server: &Server, release: &str) {
     let path = "/Harvest(PartitionKey='types',RowKey='none')";
     let etag = || server.client().request("GET", path, &[], b"").header("etag").unwrap().to_owned();
@@ -73,7 +73,7 @@ fn checked(place: &Folder, data: &str) -> Value {
     serde_json::from_str(&ran.stdout).unwrap()
 }
 
-/// Waits until a metric of a server, which was started with `--admin`, meets a condition.
+/// Waits until a metric meets a condition. The server must have been started with `--admin`.
 fn wait_for_figure(server: &Server, name: &str, is_there: impl Fn(u64) -> bool) {
     let began = Instant::now();
     loop {
@@ -100,14 +100,14 @@ fn data_folders_of_all_releases_are_opened_with_everything_as_it_was() {
 fn open_and_compare(release: &Path) {
     let (place, name) = (PROGRAM.folder(), release.display());
     let (data, expected) = (unpack(release, DATA, &place), expected(release));
-    // It was left by a crash, with a journal, sorted files and a purge in progress.
+    // A crash left the folder, with a journal, sorted files and a purge in progress.
     assert!(!Path::new(&data).join("rowhouse.closed").exists());
     let before = checked(&place, &data);
     assert!(before["purged_entities"].as_u64() > Some(0) && before["files"].as_u64() > Some(1), "{name}: {before}");
     let server = PROGRAM.start(&["--data", &data]);
     let found = exact_snapshot(&server);
     assert_eq!(found.to_json(), expected, "{name}");
-    // It can be written, and ETags continue to grow.
+    // The data can be written, and ETags continue to increase.
     write_to_known_entity(&server, &name.to_string());
     create_table(&mut server.client(), "Gone");
     let changed = exact_snapshot(&server);
@@ -143,8 +143,8 @@ fn restore_and_compare(release: &Path) {
     assert_eq!(made["new_chunks"], 0, "{name}: {made}");
 }
 
-/// This release must open its own files like the files of earlier releases. With `UPDATE_FIXTURES=1`, they become
-/// fixtures.
+/// This release must open its own files as it opens the files of earlier releases. With `UPDATE_FIXTURES=1`, these
+/// files become fixtures.
 #[test]
 fn this_release_opens_what_it_leaves_itself() {
     let place = PROGRAM.folder();

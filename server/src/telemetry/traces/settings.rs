@@ -15,7 +15,7 @@ pub(crate) struct TraceSettings {
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     /// The timeout for sending a batch to the collector.
     pub(super) timeout: Duration,
-    /// A file with certificate authorities that are trusted in addition to those of the system.
+    /// A file with certificate authorities that are trusted in addition to the system's authorities.
     pub(super) certificate: Option<PathBuf>,
     /// The attributes of this server in each batch: names and values.
     pub(super) resource: Vec<(String, String)>,

@@ -37,7 +37,7 @@ impl Folder {
         match self.folder.folder(name) {
             Ok(folder) => Ok(folder.map(|folder| Self { folder, path })),
             Err(error) if error.kind() == ErrorKind::NotADirectory => {
-                bail!("{} is not a folder; find out where it comes from, then remove it", path.display())
+                bail!("{} is not a folder; check where it comes from, then remove it", path.display())
             }
             Err(error) => Err(error).with_context(|| format!("opening {}", path.display())),
         }

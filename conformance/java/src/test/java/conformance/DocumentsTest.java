@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Compiles and runs the Java snippets in the documentation as they are. */
+/** Compiles and runs the Java snippets in the documentation, unchanged. */
 class DocumentsTest {
     private static final Path DOCUMENT = Path.of("../../docs/getting-started.md");
     private static final Pattern SNIPPET = Pattern.compile("^```java\n(.*?)^```", Pattern.MULTILINE | Pattern.DOTALL);
@@ -49,8 +49,8 @@ class DocumentsTest {
     }
 
     /**
-     * Compiles the classes on the page about tests, and runs the class that needs no container; it starts its own
-     * server.
+     * Compiles the classes on the page about tests, and runs the class that needs no container. That class starts its
+     * own server.
      */
     @Test
     @EnabledIfEnvironmentVariable(named = "ROWHOUSE_BINARY", matches = ".+", disabledReason = "set it to the server program")

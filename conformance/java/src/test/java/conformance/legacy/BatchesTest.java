@@ -23,7 +23,10 @@ import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** Batches. The client counts the line break after a body in its length, and sends MERGE with a tunnelling header. */
+/**
+ * Batches. The client includes the line break after a body in the body's length, and sends MERGE with a tunnelling
+ * header.
+ */
 class BatchesTest {
     @RegisterExtension
     static final Storage STORAGE = new Storage();
@@ -59,7 +62,7 @@ class BatchesTest {
         return found;
     }
 
-    /** Expects that the operation at `index` fails the batch and that nothing is applied. */
+    /** Asserts that the operation at `index` makes the batch fail and that nothing is applied. */
     private void assertFails(int index, int status, String code, TableBatchOperation batch) {
         List<String> before = now();
         StorageException failure = Storage.assertRefused(status, code, () -> table.execute(batch));
@@ -162,7 +165,7 @@ class BatchesTest {
             batch.insert(large);
         }
         StorageException refusal = Storage.assertRefused(413, "RequestBodyTooLarge", () -> table.execute(batch));
-        // Here the client shows the reason phrase, where the service repeats its message.
+        // Here, the client shows the reason phrase, in which the service repeats its message.
         assertEquals("The request body is too large and exceeds the maximum permissible limit.", refusal.getMessage());
         assertEquals(List.of(), now());
     }

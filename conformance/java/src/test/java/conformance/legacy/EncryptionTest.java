@@ -27,7 +27,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * Properties that the client encrypts. The server stores two properties about the key, and the ciphertext as Binary.
+ * Properties that the client encrypts. The server stores the ciphertext as Binary, and two properties about the key.
  */
 class EncryptionTest {
     @RegisterExtension

@@ -24,7 +24,10 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Service properties, which belong to the whole account and are restored; the secondary endpoint; a wrong key. */
+/**
+ * Service properties (which belong to the whole account, so each case restores them), the secondary endpoint, and a
+ * wrong key.
+ */
 class ServiceTest {
     @RegisterExtension
     static final Storage STORAGE = new Storage();

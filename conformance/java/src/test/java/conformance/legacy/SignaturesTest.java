@@ -53,7 +53,7 @@ class SignaturesTest {
         return policy;
     }
 
-    /** Returns the table, authorized only by a signature. */
+    /** Returns a client for the table that is authorized only by a signature. */
     private static CloudTable with(String token) {
         return Storage.table(Storage.client(new StorageCredentialsSharedAccessSignature(token)), STORAGE.table.getName());
     }
@@ -164,7 +164,7 @@ class SignaturesTest {
         CloudTable table = Storage.table(account("rwdlacu", "b", "sco"), Target.newTableName());
         StorageException refusal = assertThrows(StorageException.class, table::create);
         assertEquals(403, refusal.getHttpStatusCode());
-        // The client shows the reason phrase, where the service repeats its message.
+        // The client shows the reason phrase, in which the service repeats its message.
         assertEquals("This request is not authorized to perform this operation using this service.", refusal.getMessage());
     }
 }

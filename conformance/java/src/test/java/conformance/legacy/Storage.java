@@ -41,7 +41,7 @@ final class Storage implements BeforeAllCallback, AfterAllCallback {
         return client(new StorageCredentialsAccountAndKey(Target.ACCOUNT, Target.KEY));
     }
 
-    /** Returns a client without retries, because a case checks the first answer. */
+    /** Returns a client that does not retry, because cases check the first response. */
     static CloudTableClient client(StorageCredentials credentials) {
         StorageUri uri = new StorageUri(URI.create(Target.ENDPOINT), URI.create(Target.SECONDARY));
         CloudTableClient client = new CloudTableClient(uri, credentials);
@@ -65,7 +65,7 @@ final class Storage implements BeforeAllCallback, AfterAllCallback {
         return StreamSupport.stream(entities.spliterator(), false).map(TableServiceEntity::getRowKey).toList();
     }
 
-    /** Expects that an operation is refused with this status and code. Unwraps exceptions that iterators wrap. */
+    /** Asserts that an operation is refused with the given status and code. Unwraps exceptions that iterators wrap. */
     static StorageException assertRefused(int status, String code, Executable operation) {
         Exception thrown = assertThrows(Exception.class, operation);
         Throwable refusal = thrown instanceof NoSuchElementException ? thrown.getCause() : thrown;

@@ -18,7 +18,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** Service properties, which belong to the whole account and are restored, and statistics. */
+/** Service properties (which belong to the whole account, so each case restores them) and statistics. */
 class ServiceTest {
     private final TableServiceClient service = Tables.serviceBuilder().credential(Tables.credential()).buildClient();
     private TableServiceProperties before;

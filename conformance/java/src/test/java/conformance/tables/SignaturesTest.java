@@ -118,7 +118,7 @@ class SignaturesTest {
             TableClient client = with(new TableSasSignatureValues("reader"));
             assertEquals(6, keys(client).size());
             Tables.assertRefused(403, "AuthorizationPermissionMismatch", () -> client.createEntity(new TableEntity("x", "1")));
-            // The signature specifies what the policy leaves open.
+            // The signature specifies the fields that the policy leaves open.
             TableSasSignatureValues rest = new TableSasSignatureValues("template").setExpiryTime(LATER);
             assertEquals(6, keys(with(rest)).size());
 

@@ -42,7 +42,7 @@ final class Tables implements BeforeAllCallback, AfterAllCallback {
         return new AzureNamedKeyCredential(Target.ACCOUNT, Target.KEY);
     }
 
-    /** Disables retries, because a case checks the first answer. */
+    /** Disables retries, because cases check the first response. */
     private static RetryOptions once() {
         return new RetryOptions(new FixedDelayOptions(0, Duration.ofMillis(1)));
     }
@@ -57,7 +57,7 @@ final class Tables implements BeforeAllCallback, AfterAllCallback {
         return new TableClientBuilder().endpoint(Target.ENDPOINT).tableName(table).retryOptions(once());
     }
 
-    /** Returns the row keys that a query on the class's table finds, in the order of the answer. */
+    /** Returns the row keys that a query on the class's table finds, in the order of the response. */
     List<String> rowKeys(String filter) {
         return client.listEntities(new ListEntitiesOptions().setFilter(filter), null, null).stream()
             .map(TableEntity::getRowKey).toList();
@@ -75,8 +75,8 @@ final class Tables implements BeforeAllCallback, AfterAllCallback {
     }
 
     /**
- * Expects that an operation is refused with this status and code. The client reads the code only for some operations,
- * but every exception quotes the body, in JSON or XML.
+ * Asserts that an operation is refused with the given status and code. The client reads the code only for some
+ * operations, but every exception quotes the body, in JSON or XML.
      */
     static HttpResponseException assertRefused(int status, String code, Executable operation) {
         HttpResponseException refusal = assertThrows(HttpResponseException.class, operation);

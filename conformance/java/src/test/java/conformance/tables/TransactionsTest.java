@@ -22,7 +22,7 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Entity group transactions: either all operations are executed or none. */
+/** Entity group transactions: either all operations are executed, or none of them. */
 class TransactionsTest {
     @RegisterExtension
     static final Tables TABLE = new Tables();
@@ -45,7 +45,9 @@ class TransactionsTest {
         return Tables.properties(TABLE.get(partition, row));
     }
 
-    /** Expects that the operation at `index` fails the transaction with this code and that nothing is applied. */
+    /**
+     * Asserts that the operation at `index` makes the transaction fail with the given code and that nothing is applied.
+     */
     private void assertFails(int index, String code, List<TableTransactionAction> actions) {
         List<String> before = rows();
         TableTransactionFailedException failure =

@@ -35,7 +35,9 @@ class TypesTest {
         return new TableEntity(Target.newPartition(), "r");
     }
 
-    /** Returns values, each with its type annotation at full metadata, or null for the types that JSON shows. */
+    /**
+     * Returns values, each with its type annotation at full metadata, or null for the types that are evident in JSON.
+     */
     static Stream<Arguments> values() {
         return Stream.of(
             arguments(Integer.MIN_VALUE, null), arguments(Integer.MAX_VALUE, null), arguments(0, null),
