@@ -22,8 +22,8 @@ const STRIDE: u64 = 2_654_435_761;
 pub(crate) enum Churn {
     /// Replaces every entity once, in scattered order.
     Overwrite,
-    /// Inserts as many entities as the dataset has, scattered among the table's entities, and deletes each one after its
-    /// insertion.
+    /// Inserts as many entities as the dataset has, scattered among the table's entities, and deletes each one after
+    /// its insertion.
     InsertAndDelete,
     /// Inserts the entities of the dataset up to the number `until`, in order, and deletes the first ones, so that
     /// every connection keeps `kept` entities.

@@ -1,8 +1,8 @@
 //! `--rehearse`: makes the server as awkward as the real service may be (`docs/rehearsing.md`).
 //!
 //! The request path calls a [`Rehearsal`] in a few places: before a request is processed ([`Rehearsal::delay`]),
-//! before its operation runs ([`Rehearsal::admit`]), after it has run ([`Rehearsal::loses_response`]), and where tables,
-//! pages and settings are read and written (`AccountTables`, and the credential of a stored access policy).
+//! before its operation runs ([`Rehearsal::admit`]), after it has run ([`Rehearsal::loses_response`]), and where
+//! tables, pages and settings are read and written (`AccountTables`, and the credential of a stored access policy).
 //!
 //! Invariants:
 //!

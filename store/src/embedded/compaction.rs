@@ -13,7 +13,8 @@
 //!    sequence number of a new snapshot would not suffice, because an older snapshot may be open.
 //! 2. A merge never skips a level, and its files are chosen under the library's lock. Otherwise, a tombstone could be
 //!    dropped while a level in between still contains the entity that it hides.
-//! 3. [`due`] and [`has_dead_entries_in_lowest`] decide which work is due. They depend only on numbers, so they can be tested.
+//! 3. [`due`] and [`has_dead_entries_in_lowest`] decide which work is due. They depend only on numbers, so they can be
+//!    tested.
 
 use super::counts::MergeCounts;
 use super::figures::Disk;

@@ -57,8 +57,8 @@ fn bad_lines_are_kept_and_can_be_corrected_and_imported() {
     let bad = read_to_string(folder.path("bad.jsonl")).unwrap();
     let expected: Vec<&str> = FILE.lines().skip(1).take(4).filter(|line| !line.is_empty()).collect();
     assert_eq!(bad.lines().collect::<Vec<_>>(), expected);
-    let mended = bad.replace("\"N\":}", "\"N\":2}").replace("p/q", "pq").replace("many", "7");
-    write(folder.path("bad.jsonl"), mended).unwrap();
+    let corrected = bad.replace("\"N\":}", "\"N\":2}").replace("p/q", "pq").replace("many", "7");
+    write(folder.path("bad.jsonl"), corrected).unwrap();
     done(&folder, "import", &["--from", "bad.jsonl", "--to", &service, "--table", "cars"]);
     let ran = done(&folder, "export", &["--from", &service, "--table", "cars", "--to", "-"]);
     assert_eq!(ran.stdout.lines().count(), 5);
