@@ -1,8 +1,8 @@
 //! A client library for Azure Tables: the cloud's Table service, its emulator, and Rowhouse.
 //!
-//! [`TableService`] is the client of one account. A [`Table`] reads and writes entities, either of types that you define,
-//! with `#[derive(`[`Entity`](derive@Entity)`)]` or untyped as [`PropertyBag`]s. A [`Query`] is checked by the compiler and
-//! returns a stream, a [`Transaction`] is atomic, and a [`BulkWriter`] loads large numbers of entities.
+//! [`TableService`] is the client of one account. A [`Table`] reads and writes entities, either of types that you
+//! define, with `#[derive(`[`Entity`](derive@Entity)`)]` or untyped as [`PropertyBag`]s. A [`Query`] is checked by the
+//! compiler and returns a stream, a [`Transaction`] is atomic, and a [`BulkWriter`] loads large numbers of entities.
 //!
 //! ```
 //! use rowhouse_client::{Entity, TableService};

@@ -1,8 +1,8 @@
 //! Inheritance: kinds with common properties, in one table.
 //!
 //! Employees and contractors are people. Every entity has the properties of a person and the properties of its kind. An
-//! enum reads each entity as its own kind, and a type with only the common properties reads all of them alike. If one kind
-//! is often queried separately, its keys start with the kind.
+//! enum reads each entity as its own kind, and a type with only the common properties reads all of them alike. If one
+//! kind is often queried separately, its keys start with the kind.
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! Classifies failures of the database and decides when an operation is retried.
 //!
-//! Invariant: [`AttemptError::Retry`] and [`AttemptError::RetryElsewhere`] mean that nothing was changed. If that is not
-//! certain, the failure is a [`AttemptError::Fault`].
+//! Invariant: [`AttemptError::Retry`] and [`AttemptError::RetryElsewhere`] mean that nothing was changed. If that is
+//! not certain, the failure is a [`AttemptError::Fault`].
 
 use super::counts::{PostgresCounts, RetryReason};
 use crate::engine::Fault;

@@ -13,9 +13,9 @@
 //! 1. All rows that one connection contributes to a page come from one read-only transaction at REPEATABLE READ, in
 //!    which the table still existed. A page over one connection is therefore one snapshot, and on a Citus cluster, the
 //!    part from each node is one snapshot.
-//! 2. A page over several nodes contains every shard exactly once. Each node's list of the shards it stores, read in the
-//!    transaction, must match the shard map, which contains every shard once. A shard that is being moved appears on
-//!    both nodes or on neither if the transaction of one node began before the move and the other node's transaction
+//! 2. A page over several nodes contains every shard exactly once. Each node's list of the shards it stores, read in
+//!    the transaction, must match the shard map, which contains every shard once. A shard that is being moved appears
+//!    on both nodes or on neither if the transaction of one node began before the move and the other node's transaction
 //!    after it. In that case, the page restarts with a new map.
 //! 3. Memory is bounded; see `scan_part`.
 //! 4. Once an entity has been passed to the sink, there is no retry: if the page cannot be completed, the result is a
