@@ -308,8 +308,8 @@ fn endpoint_of(url: &str, account: &AccountName) -> anyhow::Result<String> {
     let url = url.trim_end_matches('/');
     let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     let host = host.filter(|host| !host.is_empty() && !host.contains(['?', '#', ';', ' ']));
-    let host = host
-        .with_context(|| format!("--endpoint '{url}' is not a valid URL: write it like http://127.0.0.1:10002"))?;
+    let host =
+        host.with_context(|| format!("--endpoint '{url}' is not a valid URL: write it like http://127.0.0.1:10002"))?;
     let has_account = host.starts_with(&format!("{account}.")) || host.ends_with(&format!("/{account}"));
     Ok(if has_account { url.to_owned() } else { format!("{url}/{account}") })
 }

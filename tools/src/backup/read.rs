@@ -34,7 +34,9 @@ impl BackupChoice {
                 let last = name_of_time(*instant);
                 let id = ids.iter().rev().find(|id| id.split('-').next().is_some_and(|time| time <= last.as_str()));
                 let id = id.with_context(|| {
-                    format!("there is no backup from {instant} or earlier; rowhouse backup --list shows the existing ones")
+                    format!(
+                        "there is no backup from {instant} or earlier; rowhouse backup --list shows the existing ones"
+                    )
                 })?;
                 Ok((id.clone(), repository.manifest(id)?))
             }

@@ -78,7 +78,11 @@ async fn accounts(
 ) -> anyhow::Result<Vec<(AccountName, AccountName)>> {
     let mut accounts = from.accounts().await?;
     if let Some(wanted) = &selection.account {
-        ensure!(accounts.contains(wanted), "--from has no account '{wanted}'; its accounts are {}", list_accounts(&accounts));
+        ensure!(
+            accounts.contains(wanted),
+            "--from has no account '{wanted}'; its accounts are {}",
+            list_accounts(&accounts)
+        );
         accounts.retain(|account| account == wanted);
     }
     let target = match (to.only_account(), &selection.to_account) {

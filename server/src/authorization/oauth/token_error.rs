@@ -61,7 +61,9 @@ impl fmt::Display for TokenError {
             Self::Expired => f.write_str("Lifetime validation failed. The token is expired."),
             Self::NotYetValid => f.write_str("Lifetime validation failed. The token is not yet valid."),
             Self::IssuedInTheFuture => f.write_str("Lifetime validation failed. The token was issued in the future."),
-            Self::LivesTooLong => f.write_str("Lifetime validation failed. The token's lifetime is longer than allowed."),
+            Self::LivesTooLong => {
+                f.write_str("Lifetime validation failed. The token's lifetime is longer than allowed.")
+            }
             Self::Audience => f.write_str("Audience validation failed. Audience did not match."),
             Self::Directory => f.write_str("the token's directory (tid) is not allowed"),
             Self::Client => f.write_str("the token's client application is not allowed"),

@@ -96,7 +96,11 @@ fn tree(page: &mut MetricsPage<'_, '_>, figures: &TreeFigures) -> fmt::Result {
         "Query pages being read; the maximum is one per processor, but at least two",
         figures.scans_running,
     )?;
-    gauge("scans_waiting", "Query pages that were suspended and are waiting for their next turn", figures.scans_waiting)?;
+    gauge(
+        "scans_waiting",
+        "Query pages that were suspended and are waiting for their next turn",
+        figures.scans_waiting,
+    )?;
     let help = "Block lookups in the cache, by result: hit (found in the cache) or miss (read from a file)";
     page.counter("tree_block_reads", help, |family| {
         family.count(&[("result", "hit")], figures.cache_hits)?;

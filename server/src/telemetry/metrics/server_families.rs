@@ -87,7 +87,8 @@ fn requests(page: &mut MetricsPage<'_, '_>, metrics: &Metrics) -> fmt::Result {
     )?;
     let help = "Requests whose client disconnected before the response was ready; no other counter includes them";
     page.counter("requests_abandoned", help, |family| family.count(&[], read(&metrics.abandoned)))?;
-    let help = "Requests refused because of their credential, by the kind of credential; anonymous means without a credential";
+    let help =
+        "Requests refused because of their credential, by the kind of credential; anonymous means without a credential";
     page.counter("authentication_failures", help, |family| {
         let counts = CredentialKind::ALL.iter().zip(&metrics.authentication_failures);
         counts.into_iter().try_for_each(|(kind, count)| family.count(&[("kind", kind.name())], read(count)))

@@ -104,9 +104,9 @@ impl BackupManifest {
             "backup {id} has format {}, but this version of Rowhouse reads format {FORMAT}",
             manifest.format
         );
-        manifest
-            .check(bytes, id)
-            .with_context(|| format!("the manifest of backup {id} was not written by Rowhouse; use a different backup"))?;
+        manifest.check(bytes, id).with_context(|| {
+            format!("the manifest of backup {id} was not written by Rowhouse; use a different backup")
+        })?;
         Ok(manifest)
     }
 
