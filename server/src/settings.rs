@@ -77,7 +77,7 @@ pub struct Settings {
     /// The parts of the program that the test controls need; `None` if the controls are off. The admin listener serves
     /// the controls. If they are on, the account file is not reloaded.
     pub test_controls: Option<TestControlSettings>,
-    /// The maximum time that requests may continue after the server was asked to stop.
+    /// The maximum time that requests may continue after the server has been asked to stop.
     pub shutdown_time: Duration,
 }
 

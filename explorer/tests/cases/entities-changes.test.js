@@ -148,7 +148,7 @@ test("an error from the service is shown in the dialog, which stays open", async
   await value(page, "long").fill("short");
   await add.click();
   await closed(page);
-  await foot(page, "all 2 entities").waitFor();
+  await foot(page, "All 2 entities").waitFor();
 });
 
 test("an entity is edited, duplicated and deleted, and each is undone", async (t) => {
@@ -170,7 +170,7 @@ test("an entity is edited, duplicated and deleted, and each is undone", async (t
   await button(page, "Duplicate").click();
   await page.getByLabel("RowKey").fill("2");
   await page.getByRole("dialog").getByRole("button", { name: "Add", exact: true }).click();
-  await foot(page, "all 2 entities").waitFor();
+  await foot(page, "All 2 entities").waitFor();
   assert.equal((await table.getEntity("a", "2")).text, "first");
   await undoButton(page).click();
   await foot(page, "1 entity").waitFor();
@@ -280,7 +280,7 @@ test("entities are deleted in transactions; one conflict does not stop the rest;
   const table = await server.createTable("Many");
   await insertMany(table, 150, 2);
   const page = await openExplorer(t, server, { hash: "#/t/Many", statuses: [412] });
-  await foot(page, "all 300 entities").waitFor();
+  await foot(page, "All 300 entities").waitFor();
   await table.updateEntity({ partitionKey: "p1", rowKey: "0007", n: -1 }, "Replace");
   let batches = 0;
   page.on("request", (request) => {
@@ -300,7 +300,7 @@ test("entities are deleted in transactions; one conflict does not stop the rest;
   await foot(page, "1 entity, 1 selected").waitFor();
   assert.equal(await undoButton(page).textContent(), "Undo: delete 299 entities");
   await undoButton(page).click();
-  await foot(page, "all 300 entities, 1 selected").waitFor();
+  await foot(page, "All 300 entities, 1 selected").waitFor();
   assert.equal(await countOf(table), 300);
 });
 
@@ -333,7 +333,7 @@ test("deleting can be stopped, and the remaining entities are counted", async (t
   const table = await server.createTable("Stopped");
   await insertMany(table, 100, 8);
   const page = await openExplorer(t, server, { hash: "#/t/Stopped" });
-  await foot(page, "all 800 entities").waitFor();
+  await foot(page, "All 800 entities").waitFor();
   let pass;
   const held = new Promise((resolve) => {
     pass = resolve;

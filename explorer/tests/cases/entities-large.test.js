@@ -72,7 +72,7 @@ test("100,000 entities are loaded and scrolled through", { timeout: 300_000 }, a
   await page.getByRole("gridcell", { name: "000000", exact: true }).click();
   const atFirst = await elements();
   await page.getByRole("button", { name: "Load all" }).click();
-  await page.locator(".entities-foot").getByText("all 100,000 entities").waitFor({ timeout: 200_000 });
+  await page.locator(".entities-foot").getByText("All 100,000 entities").waitFor({ timeout: 200_000 });
   const height = await grid.evaluate((element) => element.scrollHeight);
 
   const results = {};
@@ -131,6 +131,6 @@ test("pages are loaded while scrolling, and none while the end is far away", asy
   await page.keyboard.press("Control+End");
   await foot("2,000 entities loaded, more available");
   await page.keyboard.press("Control+End");
-  await foot("all 3,000 entities");
+  await foot("All 3,000 entities");
   assert.equal(pages, 3);
 });

@@ -71,7 +71,7 @@ test("a write whose response is lost counts as done if it was carried out, and c
   await dialogButton(page, "Delete").click();
   await foot(page, "1 entity").waitFor();
   await undoButton(page).click();
-  await foot(page, "all 2 entities").waitFor();
+  await foot(page, "All 2 entities").waitFor();
   assert.deepEqual((await all(table)).map(({ text }) => text), ["t0", "t1"]);
 });
 
@@ -99,7 +99,7 @@ test("an unknown result of a write is reported, and retrying it causes no confli
   await button(page, "Add").click();
   await page.getByLabel("PartitionKey").fill("q");
   await dialogButton(page, "Add").click();
-  await foot(page, "all 2 entities").waitFor();
+  await foot(page, "All 2 entities").waitFor();
   assert.equal(requests, 2);
   assert.equal((await all(table)).length, 2);
 });
@@ -116,7 +116,7 @@ test("transactions whose response is lost count as done", async (t) => {
   assert.equal((await all(table)).length, 0);
   await page.unroute(/\$batch/);
   await undoButton(page).click();
-  await foot(page, "all 30 entities").waitFor();
+  await foot(page, "All 30 entities").waitFor();
 });
 
 test("a conflict during a deletion shows both versions", async (t) => {
@@ -247,7 +247,7 @@ test("undo does not add an entity to the result of a different query", async (t)
   await cell(page, "t0").click();
   await page.keyboard.press("Delete");
   await dialogButton(page, "Delete").click();
-  await foot(page, "all 2 entities").waitFor();
+  await foot(page, "All 2 entities").waitFor();
   await page.getByLabel("Filter", { exact: true }).fill("RowKey eq 'r2'");
   await page.keyboard.press("Control+Enter");
   await foot(page, "1 entity").waitFor();

@@ -144,7 +144,7 @@ test("lines are selected with the keyboard and the mouse", async (t) => {
   await page.keyboard.press("Control+a");
   await status.getByText("50 selected").waitFor();
   await page.keyboard.press("Escape");
-  await status.getByText("all 50 entities", { exact: true }).waitFor();
+  await status.getByText("All 50 entities", { exact: true }).waitFor();
   assert.equal(await selected(), 0);
   await page.getByRole("columnheader", { name: "Select all loaded entities" }).click();
   await status.getByText("50 selected").waitFor();
@@ -264,7 +264,7 @@ test("if loading a page fails, the reason is shown, and the user can retry", asy
   await again.waitFor();
   isBroken = false;
   await again.click();
-  await page.locator(".entities-foot").getByText("all 1,500 entities").waitFor();
+  await page.locator(".entities-foot").getByText("All 1,500 entities").waitFor();
 });
 
 test("an empty page is followed by the next page", async (t) => {
@@ -359,5 +359,5 @@ test("the grid waits for an unreachable server, and continues afterwards", async
   await page.keyboard.press("Control+End");
   await page.getByRole("button", { name: "Try again" }).waitFor();
   await own.start();
-  await foot("all 1,500 entities");
+  await foot("All 1,500 entities");
 });

@@ -46,7 +46,7 @@ test("loaded entities are sorted by a column, and changed entities keep that ord
   const weights = [5, 1.5, 3, null, 20];
   await server.createTable("Sorted", weights.map((weight, at) => ({ partitionKey: "p", rowKey: `r${at}`, ...(weight && { weight }) })));
   const page = await openExplorer(test, server, { hash: "#/t/Sorted" });
-  await foot(page, "all 5 entities").waitFor();
+  await foot(page, "All 5 entities").waitFor();
   const header = page.getByRole("columnheader", { name: "weight" });
   const keys = () => page.evaluate(() => {
     const lines = [...document.querySelectorAll(".grid-line:not([hidden])")];
@@ -55,7 +55,7 @@ test("loaded entities are sorted by a column, and changed entities keep that ord
   });
   await header.click();
   await menuItem(page, "Sort ascending").click();
-  await foot(page, "all 5 entities, sorted by weight").waitFor();
+  await foot(page, "All 5 entities, sorted by weight").waitFor();
   assert.equal(await keys(), "r1 r2 r0 r4 r3");
   assert.equal(await header.getAttribute("aria-sort"), "ascending");
   await assertAccessible(page, "a sorted grid");
@@ -76,7 +76,7 @@ test("loaded entities are sorted by a column, and changed entities keep that ord
   await header.click();
   assert.equal(await menuItem(page, "Sort descending").getAttribute("aria-checked"), "true");
   await menuItem(page, "Sort descending").click();
-  await foot(page, "all 5 entities").waitFor();
+  await foot(page, "All 5 entities").waitFor();
   assert.equal(await keys(), "r0 r1 r2 r3 r4");
 });
 
@@ -91,7 +91,7 @@ test("the menu of a cell filters by its value", async (test) => {
   await page.getByRole("gridcell", { name: "it's" }).first().click({ button: "right" });
   await assertAccessible(page, "the menu of a cell");
   await menuItem(page, "Filter by this value").click();
-  await foot(page, "all 2 entities").waitFor();
+  await foot(page, "All 2 entities").waitFor();
   assert.equal(await filterOf(page).inputValue(), "Name eq 'it''s'");
   assert.match(page.url(), /filter=Name/);
 

@@ -122,7 +122,7 @@ test("a filter with an error is not sent", async (test) => {
   assert.match(await problem(page).textContent(), /too early/);
   assert.match(await focusedName(page), /Filter$/);
   // The previous result is still shown.
-  await page.locator(".entities-foot").getByText("all 30 entities").waitFor();
+  await page.locator(".entities-foot").getByText("All 30 entities").waitFor();
   assert.doesNotMatch(page.url(), /filter=/);
 
   // The filter is not sent either when it comes from a link, or for an export of all matching entities.

@@ -324,7 +324,7 @@ export class EntitiesView extends HTMLElement {
     if (state !== "complete")
       return state === "loading" && count === 0 ? "Loading\u2026" : `${countText(count)} loaded, more available`;
     if (count === 0) return query.filter ? "No matching entities" : "The table has no entities";
-    return count === 1 ? "1 entity" : `all ${countText(count)}`;
+    return count === 1 ? "1 entity" : `All ${countText(count)}`;
   }
 
   #showState() {

@@ -275,7 +275,7 @@ pub struct ServeArgs {
     /// Serve the explorer, a page that shows tables in a browser, at /_rowhouse/
     ///
     /// Without this option, the explorer is on if the server listens only on this machine and has the development
-    /// account. It can do what the credential that you sign in with allows.
+    /// account. In it, you can do whatever the credential with which you sign in allows.
     #[arg(long, env = "ROWHOUSE_EXPLORER", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_name = "on|off", hide_possible_values = true, value_parser = BoolishValueParser::new())]
     pub explorer: Option<bool>,
 
@@ -402,7 +402,7 @@ pub struct ServeArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DurabilityArg {
-    /// Once it is on disk: survives power loss
+    /// Once the write is on disk, so that it survives a power loss
     Sync,
     /// Immediately; the write reaches the disk within 100 ms. A power loss may lose the last 100 ms of writes; a crash
     /// of the server loses none

@@ -41,8 +41,8 @@ pub(crate) fn check_host(host: &str, domains: &[String]) -> Result<(), Failure> 
     if is_local {
         return Ok(());
     }
-    let message = "The Host header does not name this machine. A server with the development account's key responds to \
-                   127.0.0.1, localhost and its configured domains only.";
+    let message = "The Host header does not name this machine. A server with the development account's key responds only to \
+                   127.0.0.1, localhost and its configured domains.";
     let failure = Failure::at(Layer::Authentication, ServiceError::new(ErrorCode::AuthorizationFailure, message));
     Err(failure.with_reason(format!(
         "a request signed with the development account's key names the host {host:?}: a web page could have made its own \

@@ -236,7 +236,7 @@ pub(crate) fn resolved(format: Result<Format, ErrorCode>) -> Result<Format, Fail
 
 /// Returns the key in a URL (01 §3).
 ///
-/// `too_long` is the error for a key of more than 512 characters, which depends on the operation.
+/// `too_long` is the error for a key of more than 512 characters; this error depends on the operation.
 pub(crate) fn address_key((partition, row): (&str, &str), too_long: ErrorCode) -> Result<EntityKey, Failure> {
     let text = |text: &str| {
         KeyText::new(text).map_err(|error| match error {

@@ -268,7 +268,7 @@ fn harmful_and_useless_commands_are_refused() {
     assert_eq!(files(Path::new(&place.folder.path("other"))).len(), 1);
     // Backups are not written to unsuitable folders.
     let back_up = |data: &str, to: &str| place.folder.run("backup", &["--data", data, "--to", to], &[]);
-    told(back_up(&place.data, &place.folder.path("other")), "pass a missing or empty folder to start a new one");
+    told(back_up(&place.data, &place.folder.path("other")), "pass a missing or empty folder to start a new repository");
     told(back_up(&place.data, &format!("{}/backups", place.data)), "inside the data folder");
     told(back_up(&place.folder.path("ghost"), &place.repository), "no data folder");
     assert!(!Path::new(&place.folder.path("ghost")).exists());

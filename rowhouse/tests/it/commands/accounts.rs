@@ -44,7 +44,7 @@ fn a_new_account_is_one_that_the_server_accepts() {
     assert_eq!(fs::metadata(folder.path("accounts.toml")).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(accepts(&folder, "accounts.toml", "willow", &keys(&text)[1]));
 
-    // Existing content stays, and so do the permissions.
+    // Existing content and permissions are kept.
     let commented = format!("# ours\n{text}# the end");
     fs::write(folder.path("accounts.toml"), &commented).unwrap();
     fs::set_permissions(folder.path("accounts.toml"), Permissions::from_mode(0o640)).unwrap();

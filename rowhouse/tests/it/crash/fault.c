@@ -1,10 +1,10 @@
-/* Makes file operations of a process below $FAULT_FOLDER fail, as on a full or broken disk, while the file $FAULT_CONTROL
- * exists. Preloaded into the server.
+/* Makes file operations of a process below $FAULT_FOLDER fail, as on a full or broken disk, while the file
+ * $FAULT_CONTROL exists. Preloaded into the server.
  *
- * The control file contains: kinds errno free part, such as "wsc 28 -1 0". Kinds of operations: w writing (half of the
- * requested bytes are written first), p writing (the first `part` bytes reach the file, and the operation fails as if none
- * had), t changing the size, s syncing, c creating or renaming, r reading. Free is the number of free bytes that the file
- * system reports, or -1 for the real number. */
+ * The control file contains the fields "kinds errno free part", for example "wsc 28 -1 0". `kinds` lists the kinds of
+ * operations: w writing (half of the requested bytes are written first), p writing (the first `part` bytes reach the
+ * file, and the operation fails as if none had), t changing the size, s syncing, c creating or renaming, r reading.
+ * `free` is the number of free bytes that the file system reports, or -1 for the real number. */
 
 #include "preload.h"
 #include <sys/statvfs.h>

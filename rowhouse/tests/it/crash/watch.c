@@ -2,7 +2,8 @@
  * Preloaded into the server, so that a test can compute what a power loss would have left.
  *
  * A record: kind (1 byte), path length (4), offset (8), data length (4), path, data; numbers in native byte order.
- * A record is written after its call, so every recorded operation has happened. One lock covers a call and its record. */
+ * A record is written after its call, so every recorded operation has happened. One lock covers a call and its
+ * record. */
 
 #include "preload.h"
 #include <stdint.h>
