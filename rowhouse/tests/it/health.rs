@@ -39,7 +39,7 @@ fn answering(bytes: &'static str) -> (String, JoinHandle<String>) {
 fn a_server_is_found_by_the_options_it_was_started_with() {
     let server = PROGRAM.start(&["--in-memory"]);
     let (good, said) = health(&["--listen", &server.address], &[]);
-    assert!(good && said.contains("answers"), "{said}");
+    assert!(good && said.contains("responds"), "{said}");
     assert!(health(&[], &[("ROWHOUSE_LISTEN", &server.address)]).0);
     let everywhere = server.address.replace("127.0.0.1", "0.0.0.0");
     assert!(health(&[], &[("ROWHOUSE_LISTEN", &everywhere)]).0);

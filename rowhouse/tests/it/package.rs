@@ -105,7 +105,7 @@ fn a_script_reads_the_address_of_the_server_that_it_started_last() {
     let expected: Vec<_> = (1..=100).map(|number| format!("127.0.0.1:{number}, of {number}")).collect();
     let printed = String::from_utf8_lossy(&output.stdout);
     assert_eq!(printed.lines().collect::<Vec<_>>(), expected);
-    assert_eq!(String::from_utf8_lossy(&output.stderr).trim(), "it does not start: no disk");
+    assert_eq!(String::from_utf8_lossy(&output.stderr).trim(), "the server does not start: no disk");
     let script = fs::read_to_string(root().join("scripts/build-static.sh")).unwrap();
     assert_eq!(script.matches("start_server ").count(), 2, "both servers are started in this way");
 }

@@ -249,7 +249,7 @@ mod tests {
             ("https://orchard.table.core.windows.net", None, "ROWHOUSE_FROM_KEY"),
             ("AccountName=orchard;EndpointSuffix=x.net", None, "--from-key-file"),
             ("http://h:1/orchard", Some("c2VjcmV0!"), "neither an account key"),
-            ("http://h:1/Not_an_account", Some(KEY), "names no account"),
+            ("http://h:1/Not_an_account", Some(KEY), "no valid account name"),
             ("ftp://h/orchard", None, "'ftp://'"),
             ("host=db user=me Password = c2VjcmV0", None, "in an unknown format"),
             ("//h/orchard?sv=1&sig=c2VjcmV0", None, "in an unknown format"),

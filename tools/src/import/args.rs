@@ -16,8 +16,7 @@ Examples:
   ROWHOUSE_TO_KEY='<key>' rowhouse import --from ./backup --to https://orchard.table.core.windows.net --mode replace
       into an account in the cloud, replacing existing entities; the key does not appear in the process list
   rowhouse import --from people.csv --types Age=Edm.Int32,Born=Edm.DateTime --to ./rowhouse-data --table people
-      CSV without type columns: properties that --types does not list become strings, or, with --guess-types, the type that
-      their values suggest
+      CSV without type columns: properties that --types does not list become strings, or, with --guess-types, what their values suggest
   jq -c 'select(.Doors > 4)' cars.jsonl | rowhouse import --from - --to ./rowhouse-data --table cars
       from a pipe
   rowhouse import --from cars.jsonl --to ./rowhouse-data --skip-bad 100 --bad-lines bad.jsonl

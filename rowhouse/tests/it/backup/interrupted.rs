@@ -143,5 +143,5 @@ fn assert_refused(data: &str) {
     assert!(Path::new(data).join("rowhouse.restoring").exists());
     let refused = PROGRAM.serve(&["--data", data, "--listen", "127.0.0.1:0"]).output().unwrap();
     let told = String::from_utf8(refused.stderr).unwrap();
-    assert!(!refused.status.success() && told.contains("restore it again"), "{told}");
+    assert!(!refused.status.success() && told.contains("into the same folder"), "{told}");
 }

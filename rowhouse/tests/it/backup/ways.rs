@@ -261,7 +261,7 @@ fn harmful_and_useless_commands_are_refused() {
         assert!(ran.stderr.contains(text), "{ran:?}");
     };
     // A folder that contains data, or any other file, stays unchanged.
-    told(place.try_restore("data", &[]), "holds data already");
+    told(place.try_restore("data", &[]), "already contains data");
     fs::create_dir(place.folder.path("other")).unwrap();
     fs::write(place.folder.path("other/notes"), "mine").unwrap();
     told(place.try_restore("other", &[]), "not a Rowhouse data folder");

@@ -97,7 +97,7 @@ fn certificates_and_keys_that_cannot_be_used_are_refused() {
         (&["--tls-cert", &certificate, "--tls-key", &empty], [&empty, "section PRIVATE KEY"]),
         (&["--tls-cert", &private, "--tls-key", &certificate], [&private, "no readable certificate"]),
         (&["--tls-cert", &certificate, "--tls-key", &encrypted], [&encrypted, "openssl pkey -in"]),
-        (&["--tls-cert", &certificate, "--tls-key", &foreign], [&foreign, "give the two that were made together"]),
+        (&["--tls-cert", &certificate, "--tls-key", &foreign], [&foreign, "does not match the first certificate"]),
     ] {
         let message = refusal(&[&["--listen", "127.0.0.1:0"], arguments].concat(), &[]);
         assert!(parts.iter().all(|part| message.contains(part)), "{parts:?}: {message}");

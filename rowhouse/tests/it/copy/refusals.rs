@@ -45,7 +45,7 @@ fn mistakes_are_explained_and_change_nothing() {
         (&["--from", &service, "--to", "https://orchard.table.example.net"], "ROWHOUSE_TO_KEY"),
         (&["--from", &service, "--to", "to", "--account", "orchard"], "its accounts are devstoreaccount1"),
         (&["--from", &service, "--to", "to", "--account", "No!"], "not a valid account name"),
-        (&["--from", &service, "--to", "to", "--tables", "a-b"], "not a table name"),
+        (&["--from", &service, "--to", "to", "--tables", "a-b"], "not a valid table name"),
         (&["--from", &service, "--to", "to", "--from-key-file", "nowhere"], "--from-key-file"),
         (&["--from", "redis://h/1", "--to", "to"], "'redis://'"),
     ] {
