@@ -10,14 +10,12 @@
 //! | author | inverted time, channel | an author: no channel can be too busy, but every reader must query all authors |
 //! | channel and month | inverted time, author | a channel in a month: partitions stay small, and old months do not grow |
 
-mod support;
-
+use crate::support::{Pattern, Result, fill, requests};
 use rowhouse_client::entity::{Inverted, KeyFormat};
 use rowhouse_client::{DateTime, Entity, Table};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
-use support::{Pattern, Result, fill, requests};
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "{posted:inverted}_{author}")]
@@ -116,8 +114,7 @@ fn newest_first(mut lines: Vec<Line>) -> Vec<Line> {
     lines
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("blog").await?;
     let authors: Vec<String> = (0..20).map(|number| format!("author{number:02}")).collect();
     let (march, april) = (hours(59 * 24), hours(90 * 24));
@@ -182,9 +179,4 @@ async fn main() -> Result {
     assert_eq!(pattern.step("by channel and month: all of March", cost, query).await?, of_march);
 
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }

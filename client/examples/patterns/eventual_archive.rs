@@ -6,10 +6,8 @@
 //! deletes the original and the order together. If it stops, the order remains, and the next worker starts over. In the
 //! meantime, the employee may be in both tables, but always is in at least one.
 
-mod support;
-
+use crate::support::{Pattern, Result, requests};
 use rowhouse_client::{Entity, ErrorKind, IfMatch, Table, Transaction};
-use support::{Pattern, Result, requests};
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "employee_{id:06}")]
@@ -79,8 +77,7 @@ async fn work(current: &Table, archive: &Table, department: &str, stop: Stop) ->
     Ok(())
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("eventual_archive").await?;
     let (current, archive) = (pattern.table("current").await?, pattern.table("archive").await?);
     for id in 1..=20 {
@@ -114,9 +111,4 @@ async fn main() -> Result {
     pattern.step("a worker finds no order", requests(1), worked).await?;
 
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }

@@ -5,10 +5,8 @@
 //! every change requires a read and a conditional write. Concurrent changes conflict, and the list is limited to 64
 //! KiB. Small entities have none of these limitations, so prefer them.
 
-mod support;
-
+use crate::support::{Pattern, Result, fill, requests};
 use rowhouse_client::{Entity, ErrorKind, Table, Transaction};
-use support::{Pattern, Result, fill, requests};
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "id_{id:06}")]
@@ -83,8 +81,7 @@ async fn get_all(employees: &Table, ids: impl IntoIterator<Item = u32>) -> Resul
     Ok(found)
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("index_entities").await?;
     let employees = pattern.table("employees").await?;
     let names = ["Abel", "Bach", "Curie", "Jones"].into_iter().cycle();
@@ -120,9 +117,4 @@ async fn main() -> Result {
     pattern.step("hire an employee, with an entry", requests(1).written(2), hire_with_entry(&employees, &new)).await?;
 
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }
