@@ -8,7 +8,6 @@
 //!
 //! The programs are one binary because each of them runs a server, which takes much longer to link than the program itself.
 
-mod blog;
 mod client_join;
 mod compound_key;
 mod data_series;
@@ -23,6 +22,8 @@ mod intra_partition_index;
 mod large_entities;
 mod log_data;
 mod log_tail;
+mod micro_blog;
+mod micro_blog_partitions;
 mod one_to_many;
 mod one_to_one;
 mod prepend_append;
@@ -67,7 +68,6 @@ macro_rules! programs {
 }
 
 programs!(
-    blog,
     client_join,
     compound_key,
     data_series,
@@ -82,6 +82,8 @@ programs!(
     large_entities,
     log_data,
     log_tail,
+    micro_blog,
+    micro_blog_partitions,
     one_to_many,
     one_to_one,
     prepend_append,
