@@ -8,6 +8,7 @@
 //!
 //! The programs are one binary because each of them runs a server, which takes much longer to link than the program itself.
 
+mod blog;
 mod client_join;
 mod compound_key;
 mod data_series;
@@ -68,6 +69,7 @@ macro_rules! programs {
 }
 
 programs!(
+    blog,
     client_join,
     compound_key,
     data_series,
