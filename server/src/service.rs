@@ -17,8 +17,9 @@ use crate::reload::Live;
 use crate::request::body::{self, BodyFailure};
 use crate::request::memory::{BodyMemory, MemoryPermit, RequestMemory};
 use crate::request::{
-    ConnectionInfo, Failure, Headers, IncomingRequest, Layer, OperationContext, OperationKind, PayloadKind,
-    RequestContext, ThrottleUnit, effective_method, is_of_front_end, joined_accept, resolved, route, table_of,
+    ConnectionInfo, Failure, FaultScript, Headers, IncomingRequest, Layer, OperationContext, OperationKind,
+    PayloadKind, RequestContext, RequestFaults, ThrottleUnit, effective_method, is_of_front_end, joined_accept,
+    resolved, route, table_of,
 };
 use crate::response::{self, OperationResponse, Segments, cors};
 use crate::settings::Secondary;
@@ -72,6 +73,8 @@ pub(crate) struct Service<E> {
     pub(crate) throttle: Option<Throttle>,
     /// `None` if no conditions of the cloud are rehearsed.
     pub(crate) rehearsal: Option<Arc<Rehearsal>>,
+    /// `None` if no test scripts faults.
+    pub(crate) faults: Option<FaultScript>,
     /// How much accounts may keep.
     pub(crate) quotas: Arc<Quotas>,
     /// `None` if the server keeps no metrics for accounts.
@@ -115,6 +118,29 @@ struct RequestedOperation<'r> {
 }
 
 impl<E: Engine> Service<E> {
+    /// Returns the faults that a test scripts for a request.
+    pub(crate) fn faults(&self, request: &http::Request<Incoming>) -> Option<RequestFaults> {
+        self.faults.as_ref()?.faults(request.method(), request.uri().path())
+    }
+
+    /// Handles one request with faults.
+    pub(crate) async fn handle_with_faults(
+        self: Arc<Self>,
+        faults: RequestFaults,
+        request: http::Request<Incoming>,
+        connection: ConnectionInfo,
+        in_progress: &RequestInProgress,
+    ) -> Result<Response<Segments>, RequestAborted> {
+        tokio::time::sleep(faults.delay).await;
+        if let Some(refusal) = faults.refusal {
+            let mut body = request.into_body();
+            body::discard(&mut body).await;
+            return Ok(response::of_scripted_refusal(&refusal, body.is_end_stream()));
+        }
+        let response = self.handle(request, connection, clock::instant(), in_progress).await?;
+        if faults.loses_answer { Err(RequestAborted) } else { Ok(response) }
+    }
+
     /// Handles one request, whose head was received at this instant.
     pub(crate) async fn handle(
         self: Arc<Self>,

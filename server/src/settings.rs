@@ -5,6 +5,7 @@ use crate::authorization::oauth::OAuthConfig;
 use crate::limits::throttle::Targets;
 use crate::rehearsal::RehearsalSettings;
 use crate::reload::Files;
+use crate::request::FaultScript;
 use crate::test_controls::{TestClock, TestControlSettings};
 use model::Clock;
 use rustls::ServerConfig;
@@ -75,6 +76,8 @@ pub struct Settings {
     /// What the controls for tests need; `None` if there are none. They are on the admin listener. With them the file of
     /// accounts is not read again.
     pub test_controls: Option<TestControlSettings>,
+    /// The faults that a test scripts for single requests; `None` for none.
+    pub faults: Option<FaultScript>,
     /// How long requests may go on after the server was asked to stop.
     pub shutdown_time: Duration,
 }

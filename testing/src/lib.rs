@@ -20,17 +20,20 @@
 //!   assert that a query reads one partition and not the table.
 //! - [`TestServer::builder`] sets what a test needs otherwise: accounts, data on disk, throttling, pages that end
 //!   early, and every other awkward thing that the service in the cloud may do ([`TestServerBuilder::rehearse`]).
+//! - [`TestServer::inject`] makes chosen requests fail, lose their answers or wait, so that a test can check how its
+//!   program retries.
 //!
 //! Invariants:
 //!
 //! 1. Nothing of a server is left when it is dropped: no thread, no open port, no temporary file.
-//! 2. The request path is that of the program `rowhouse`; nothing is simulated.
+//! 2. The request path is that of the program `rowhouse`; nothing is simulated except an injected [`Fault`].
 //! 3. A server reads no environment variable and sets nothing for the process, such as a logger.
 //!
 //! This crate must not know client libraries, the command line, or how an engine stores anything.
 
 mod costs;
 mod error;
+mod faults;
 mod server;
 mod snapshot;
 mod thread;
@@ -39,6 +42,7 @@ mod thread;
 pub use ::server::TestClock;
 pub use costs::Costs;
 pub use error::Error;
+pub use faults::Fault;
 pub use server::{TestServer, TestServerBuilder};
 pub use snapshot::Snapshot;
 

@@ -2,6 +2,7 @@
 
 use crate::costs::Costs;
 use crate::error::Error;
+use crate::faults::{Fault, FaultQueue};
 use crate::snapshot::{Snapshot, States};
 use crate::thread::{Options, ServerThread, Started, Storage};
 use crate::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, TestClock};
@@ -36,6 +37,7 @@ pub struct TestServer {
     clock: TestClock,
     metrics: Arc<Metrics>,
     states: States,
+    faults: FaultQueue,
     /// `None` once it was stopped.
     thread: Option<ServerThread>,
 }
@@ -228,6 +230,49 @@ impl TestServer {
         self.states.reset()
     }
 
+    /// Adds a fault, which counts the requests that arrive from now on. See [`Fault`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// use rowhouse_testing::Fault;
+    ///
+    /// let server = rowhouse_testing::TestServer::start_blocking()?;
+    /// server.inject(Fault::lost_answer().method("POST"));
+    /// assert_eq!(server.pending_faults(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn inject(&self, fault: Fault) {
+        self.faults.add(fault);
+    }
+
+    /// Returns the number of faults that have not affected all their requests yet. After the program has run, zero
+    /// means that every fault was met.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::start_blocking()?;
+    /// assert_eq!(server.pending_faults(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pending_faults(&self) -> usize {
+        self.faults.len()
+    }
+
+    /// Removes the faults that are left.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::start_blocking()?;
+    /// server.clear_faults();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn clear_faults(&self) {
+        self.faults.clear();
+    }
+
     /// Ends the server as dropping it does, and says whether its data could be closed. It blocks the thread for a
     /// moment.
     ///
@@ -258,13 +303,14 @@ impl TestServer {
     fn new(
         accounts: Vec<(String, String)>,
         clock: TestClock,
+        faults: FaultQueue,
         thread: ServerThread,
         started: Option<Started>,
     ) -> Result<Self, Error> {
         let Some(Started { address, metrics, data }) = started else {
             return thread.stop().and_then(|()| bail!("the server ended before it started")).map_err(Error::new);
         };
-        Ok(Self { address, accounts, clock, metrics, states: States::new(data), thread: Some(thread) })
+        Ok(Self { address, accounts, clock, metrics, states: States::new(data), faults, thread: Some(thread) })
     }
 }
 
@@ -301,6 +347,7 @@ impl TestServerBuilder {
             query_time: QUERY_TIME,
             targets: None,
             rehearsal: None,
+            faults: FaultQueue::default(),
         };
         Self { options }
     }
@@ -433,6 +480,25 @@ impl TestServerBuilder {
         self
     }
 
+    /// Adds a fault, which counts requests from the first one on. See [`Fault`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// use rowhouse_testing::{Fault, TestServer};
+    /// use std::time::Duration;
+    ///
+    /// let server = TestServer::builder()
+    ///     .fault(Fault::status(503).code("ServerBusy").nth(2))
+    ///     .fault(Fault::delay(Duration::from_millis(10)).times(3))
+    ///     .start_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fault(self, fault: Fault) -> Self {
+        self.options.faults.add(fault);
+        self
+    }
+
     /// Starts the server, and returns once it takes requests. Works on every runtime, also on one of a single thread.
     ///
     /// Fails if an account or the list of a rehearsal is invalid, or the data cannot be opened.
@@ -471,7 +537,8 @@ impl TestServerBuilder {
         report: impl FnOnce(Started) + Send + 'static,
     ) -> Result<impl FnOnce(Option<Started>) -> Result<TestServer, Error>, Error> {
         let (accounts, clock) = (self.options.accounts.clone(), self.options.clock.clone());
+        let faults = self.options.faults.clone();
         let thread = ServerThread::start(self.options, report).map_err(Error::new)?;
-        Ok(|started| TestServer::new(accounts, clock, thread, started))
+        Ok(|started| TestServer::new(accounts, clock, faults, thread, started))
     }
 }
