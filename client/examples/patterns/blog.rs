@@ -4,7 +4,7 @@
 //! blog sees a list of posts with the number of comments of each, and the number is always correct.
 
 use crate::support::{Pattern, Result, fill, refused, requests};
-use rowhouse_client::{Entity, ErrorKind, IfMatch, Table, Transaction};
+use rowhouse_client::{Entity, ErrorKind, IfMatch, Stored, Table, Transaction};
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "post_{number:inverted}")]
@@ -36,7 +36,7 @@ fn post(number: u32) -> Post {
 }
 
 /// Adds a comment to a version of a post, and counts it there.
-fn commented(post: &rowhouse_client::Stored<Post>, author: &str) -> Result<Transaction> {
+fn commented(post: &Stored<Post>, author: &str) -> Result<Transaction> {
     let Post { blog, number: post_number, comments, next_comment, .. } = post.entity.clone();
     let (author, text) = (author.to_owned(), "I agree.".to_owned());
     let comment = Comment { blog, post: post_number, number: u32::try_from(next_comment)?, author, text };

@@ -17,6 +17,7 @@ mod eventual_archive;
 mod heterogeneous;
 mod high_volume_delete;
 mod index_entities;
+mod index_table;
 mod inheritance;
 mod inter_partition_index;
 mod intra_partition_index;
@@ -78,6 +79,7 @@ programs!(
     heterogeneous,
     high_volume_delete,
     index_entities,
+    index_table,
     inheritance,
     inter_partition_index,
     intra_partition_index,
