@@ -30,6 +30,7 @@ mod one_to_many;
 mod one_to_one;
 mod prepend_append;
 mod support;
+mod versioning;
 mod wide_entities;
 
 use std::pin::Pin;
@@ -91,6 +92,7 @@ programs!(
     one_to_many,
     one_to_one,
     prepend_append,
+    versioning,
     wide_entities
 );
 
