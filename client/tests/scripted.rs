@@ -338,6 +338,12 @@ async fn a_repeated_continuation_token_is_an_error() {
     let stored = Continuation { partition: "p".to_owned(), row: Some("r".to_owned()) };
     let error = table.query::<PropertyBag>().resume(stored).first().await.unwrap_err();
     assert_eq!((error.kind(), requests()), (ErrorKind::Unreadable, 1));
+    for parallel in [1, 8] {
+        let error = table.scan::<PropertyBag>().parallel(parallel).count().await.unwrap_err();
+        assert_eq!((error.kind(), requests() <= 3), (ErrorKind::Unreadable, true));
+        let error = table.scan::<PropertyBag>().parallel(parallel).stream().next().await.unwrap().unwrap_err();
+        assert_eq!((error.kind(), requests() <= 3), (ErrorKind::Unreadable, true));
+    }
     let error = service.tables().all().await.unwrap_err();
     assert!(error.to_string().contains("repeats its continuation token"), "{error}");
     assert_eq!(requests(), 2);
