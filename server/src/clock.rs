@@ -51,7 +51,11 @@ mod tests {
                 assert!(!product.contains(call), "{} calls {call} and not crate::clock", path.display());
             }
             let may_read_system = path.ends_with("process.rs");
-            assert!(may_read_system || !product.contains("clock::system_time"), "{} ignores the set clock", path.display());
+            assert!(
+                may_read_system || !product.contains("clock::system_time"),
+                "{} ignores the set clock",
+                path.display()
+            );
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::authorization::oauth::OAuthConfig;
 use crate::limits::throttle::Targets;
 use crate::rehearsal::RehearsalSettings;
 use crate::reload::Files;
+use crate::request::FaultScript;
 use crate::test_controls::{TestClock, TestControlSettings};
 use model::Clock;
 use rustls::ServerConfig;
@@ -76,6 +77,8 @@ pub struct Settings {
     /// What the test controls need; `None` if they are off. They are on the admin listener. With them, the account
     /// file is not read again.
     pub test_controls: Option<TestControlSettings>,
+    /// The faults that a test scripts for single requests; `None` for none.
+    pub faults: Option<FaultScript>,
     /// The maximum time that requests may continue after the server was asked to stop.
     pub shutdown_time: Duration,
 }
