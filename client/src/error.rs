@@ -40,6 +40,8 @@ pub enum Error {
         what: String,
         /// The reason why the last attempt failed.
         source: HttpError,
+        /// The id that the client assigned to the operation; each attempt carried it.
+        client_request_id: String,
         /// The number of attempts.
         attempts: u32,
     },
@@ -102,6 +104,8 @@ pub struct Refusal {
     pub message: String,
     /// The id that the service assigned to the request. The operator can find the request by it in the service's log.
     pub request_id: Option<String>,
+    /// The id that the client assigned to the operation; each attempt carried it.
+    pub client_request_id: String,
     /// The zero-based index of the failed operation, in a transaction.
     pub operation: Option<usize>,
     /// The number of attempts.
@@ -237,6 +241,22 @@ impl Error {
         self.refusal()?.request_id.as_deref()
     }
 
+    /// Returns the id that the client assigned to the operation, if the service refused it or no response arrived. The
+    /// operator can find all attempts by it in the service's log.
+    ///
+    /// ```
+    /// # fn example(error: &rowhouse_client::Error) {
+    /// println!("look for {:?} in the server's log", error.client_request_id());
+    /// # }
+    /// ```
+    pub fn client_request_id(&self) -> Option<&str> {
+        match self {
+            Self::Refused(refusal) => Some(&refusal.client_request_id),
+            Self::Unreachable { client_request_id, .. } => Some(client_request_id),
+            _ => None,
+        }
+    }
+
     /// Returns the zero-based index of the failed operation, if the request was a transaction.
     ///
     /// ```
@@ -288,8 +308,8 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(refusal) => refusal.fmt(f),
-            Self::Unreachable { what, source, attempts: 1 } => write!(f, "{what} got no response: {source}"),
-            Self::Unreachable { what, source, attempts } => {
+            Self::Unreachable { what, source, attempts: 1, .. } => write!(f, "{what} got no response: {source}"),
+            Self::Unreachable { what, source, attempts, .. } => {
                 write!(f, "{what} got no response after {attempts} attempts: {source}")
             }
             Self::ResponseTooLarge { what } => write!(f, "the response to {what} is too large"),
@@ -352,6 +372,7 @@ mod tests {
             code: "X\u{7}".into(),
             message: "no\r\nrowhouse: all is well\u{1b}[2J\u{9b}\u{2028}".to_owned(),
             request_id: None,
+            client_request_id: String::new(),
             operation: None,
             attempts: 1,
         }

@@ -76,9 +76,16 @@ pub use filter::{Filter, Projection};
 pub use http::HttpError;
 pub use operations::{
     AccountSas, BulkFailure, BulkReport, BulkWriter, Continuation, IfMatch, MalformedContinuation, Page, Pages, Query,
-    Results, Stored, Table, TableList, TableSas, TableService, TableServiceBuilder, Transaction, Written,
+    Results, Scan, ScanResults, Stored, Table, TableList, TableSas, TableService, TableServiceBuilder, Transaction,
+    Written,
 };
 pub use pipeline::{Failure, ReadFrom, RetryPolicy, Transport};
+
+/// Hidden: used by the commands of the workspace.
+#[doc(hidden)]
+pub mod key_ranges {
+    pub use crate::operations::{EntityRange, KeyPage, KeyReader, split};
+}
 
 /// The operations that a shared access signature or a stored access policy permits.
 ///

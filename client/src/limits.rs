@@ -35,6 +35,8 @@ pub const BULK_FAILURES_MAX: usize = 1000;
 /// The maximum number of times that [`Table::update`](crate::Table::update) reads an entity that other clients keep
 /// changing.
 pub const UPDATE_ROUNDS_MAX: u32 = 100;
+/// The default number of key ranges that a scan reads concurrently.
+pub const SCAN_CONCURRENCY: usize = 8;
 /// The default maximum number of attempts of an operation.
 pub const ATTEMPTS_MAX: u32 = 5;
 /// The maximum pause after the first attempt. It doubles after each further attempt.

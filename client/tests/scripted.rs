@@ -19,6 +19,8 @@ struct ReceivedRequest {
     target: String,
     /// The `Authorization` header.
     authorization: String,
+    /// The `x-ms-client-request-id` header.
+    client_request_id: String,
     body: Vec<u8>,
 }
 
@@ -59,6 +61,7 @@ fn connection(
     let mut stream = BufReader::new(stream);
     loop {
         let (mut target, mut authorization, mut length) = (String::new(), String::new(), 0);
+        let mut client_request_id = String::new();
         loop {
             let mut line = String::new();
             if stream.read_line(&mut line).ok()? == 0 {
@@ -70,10 +73,10 @@ fn connection(
             if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
                 length = value.trim().parse().ok()?;
             }
-            if let Some((name, value)) = line.split_once(':')
-                && name.eq_ignore_ascii_case("authorization")
-            {
-                value.trim().clone_into(&mut authorization);
+            match line.split_once(':').map(|(name, value)| (name.to_ascii_lowercase(), value.trim())) {
+                Some((name, value)) if name == "authorization" => value.clone_into(&mut authorization),
+                Some((name, value)) if name == "x-ms-client-request-id" => value.clone_into(&mut client_request_id),
+                _ => {}
             }
             if line == "\r\n" {
                 break;
@@ -81,7 +84,7 @@ fn connection(
         }
         let mut body = vec![0; length];
         stream.read_exact(&mut body).ok()?;
-        let seen = ReceivedRequest { target, authorization, body };
+        let seen = ReceivedRequest { target, authorization, client_request_id, body };
         let number = {
             let mut log = log.lock().unwrap();
             log.push(seen.clone());
@@ -169,6 +172,26 @@ async fn transient_errors_are_retried_and_others_are_returned() {
         "committing a transaction in the table 'cars' was refused: 400 PropertyNameInvalid 0:No. (operation 0)";
     assert_eq!(error.to_string(), expected);
     assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn every_attempt_has_the_client_request_id_of_its_operation() {
+    let (service, seen) = service(|_, _| ("503 Busy", "Retry-After: 0\r\n".to_owned(), Vec::new()));
+    let table = service.table("cars").with_retry(RetryPolicy::exponential().attempts(2));
+    let first = table.insert(&entity(0)).await.unwrap_err();
+    let second = table.insert(&entity(0)).await.unwrap_err();
+    let named = table.with_client_request_id("import 7").insert(&entity(0)).await.unwrap_err();
+    let ids = [first, second, named].map(|error| error.client_request_id().unwrap().to_owned());
+    assert!(ids[0] != ids[1] && ids[0].len() == 32 && ids[2] == "import 7", "{ids:?}");
+    let seen: Vec<_> = seen.lock().unwrap().iter().map(|request| request.client_request_id.clone()).collect();
+    assert_eq!(seen, [0, 0, 1, 1, 2, 2].map(|at| ids[at].clone()));
+
+    let (builder, seen) = builder(|_, _| ("204 No Content", String::new(), Vec::new()));
+    let service = builder.client_request_id("nightly").build().unwrap();
+    service.table("cars").create().await.unwrap();
+    assert_eq!(seen.lock().unwrap()[0].client_request_id, "nightly");
+    let forged = service.table("cars").with_client_request_id("x\r\nX-Other: 1").create().await.unwrap_err();
+    assert_eq!((forged.kind(), seen.lock().unwrap().len()), (ErrorKind::Invalid, 1));
 }
 
 #[tokio::test]
@@ -315,6 +338,12 @@ async fn a_repeated_continuation_token_is_an_error() {
     let stored = Continuation { partition: "p".to_owned(), row: Some("r".to_owned()) };
     let error = table.query::<PropertyBag>().resume(stored).first().await.unwrap_err();
     assert_eq!((error.kind(), requests()), (ErrorKind::Unreadable, 1));
+    for parallel in [1, 8] {
+        let error = table.scan::<PropertyBag>().parallel(parallel).count().await.unwrap_err();
+        assert_eq!((error.kind(), requests() <= 3), (ErrorKind::Unreadable, true));
+        let error = table.scan::<PropertyBag>().parallel(parallel).stream().next().await.unwrap().unwrap_err();
+        assert_eq!((error.kind(), requests() <= 3), (ErrorKind::Unreadable, true));
+    }
     let error = service.tables().all().await.unwrap_err();
     assert!(error.to_string().contains("repeats its continuation token"), "{error}");
     assert_eq!(requests(), 2);

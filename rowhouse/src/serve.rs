@@ -275,6 +275,7 @@ fn settings(config: Config, test_controls: Option<TestControlSettings>) -> Setti
         quota: config.quota,
         has_analytics: config.has_analytics,
         names_emulator_version: config.names_emulator_version,
+        faults: None,
         test_controls,
         shutdown_time: config.shutdown_time,
     }

@@ -35,6 +35,7 @@ pub use limits::throttle::Targets;
 pub use rehearsal::{RehearsalError, RehearsalSettings};
 pub use reload::Files;
 pub use request::memory::MEMORY_BYTES_MIN;
+pub use request::{FaultScript, RequestFaults, ScriptedRefusal};
 pub use server::{Observers, Server};
 pub use settings::{AccountCheck, Secondary, Settings};
 pub use telemetry::log::{LogControl, LogFormat, start as start_log};

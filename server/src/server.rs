@@ -138,6 +138,7 @@ impl<E: Engine> Server<E> {
             memory: BodyMemory::new(settings.body_bytes),
             throttle: settings.targets.map(|targets| Throttle::new(targets, clock::instant())),
             rehearsal,
+            faults: settings.faults,
             quotas: Arc::new(Quotas::new(settings.quota)),
             analytics,
             secondary: settings.secondary,

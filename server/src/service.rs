@@ -17,8 +17,9 @@ use crate::reload::Live;
 use crate::request::body::{self, BodyFailure};
 use crate::request::memory::{BodyMemory, MemoryPermit, RequestMemory};
 use crate::request::{
-    ConnectionInfo, Failure, Headers, IncomingRequest, Layer, OperationContext, OperationKind, PayloadKind,
-    RequestContext, ThrottleUnit, effective_method, is_of_front_end, joined_accept, resolved, route, table_of,
+    ConnectionInfo, Failure, FaultScript, Headers, IncomingRequest, Layer, OperationContext, OperationKind,
+    PayloadKind, RequestContext, RequestFaults, ThrottleUnit, effective_method, is_of_front_end, joined_accept,
+    resolved, route, table_of,
 };
 use crate::response::{self, OperationResponse, Segments, cors};
 use crate::settings::Secondary;
@@ -68,6 +69,8 @@ pub(crate) struct Service<E> {
     pub(crate) throttle: Option<Throttle>,
     /// `None` if no conditions of the cloud are rehearsed.
     pub(crate) rehearsal: Option<Arc<Rehearsal>>,
+    /// `None` if no test scripts faults.
+    pub(crate) faults: Option<FaultScript>,
     pub(crate) quotas: Arc<Quotas>,
     /// `None` if the server keeps no metrics for accounts.
     pub(crate) analytics: Option<Arc<Analytics>>,
@@ -107,6 +110,29 @@ struct RequestedOperation<'r> {
 }
 
 impl<E: Engine> Service<E> {
+    /// Returns the faults that a test scripted for a request.
+    pub(crate) fn faults(&self, request: &http::Request<Incoming>) -> Option<RequestFaults> {
+        self.faults.as_ref()?.faults(request.method(), request.uri().path())
+    }
+
+    /// Handles one request with faults.
+    pub(crate) async fn handle_with_faults(
+        self: Arc<Self>,
+        faults: RequestFaults,
+        request: http::Request<Incoming>,
+        connection: ConnectionInfo,
+        in_progress: &RequestInProgress,
+    ) -> Result<Response<Segments>, RequestAborted> {
+        tokio::time::sleep(faults.delay).await;
+        if let Some(refusal) = faults.refusal {
+            let mut body = request.into_body();
+            body::discard(&mut body).await;
+            return Ok(response::scripted_refusal(&refusal, body.is_end_stream()));
+        }
+        let response = self.handle(request, connection, clock::instant(), in_progress).await?;
+        if faults.loses_response { Err(RequestAborted) } else { Ok(response) }
+    }
+
     /// Handles one request whose head was received at the given instant.
     pub(crate) async fn handle(
         self: Arc<Self>,

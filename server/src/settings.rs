@@ -5,6 +5,7 @@ use crate::authorization::oauth::OAuthConfig;
 use crate::limits::throttle::Targets;
 use crate::rehearsal::RehearsalSettings;
 use crate::reload::Files;
+use crate::request::FaultScript;
 use crate::test_controls::{TestClock, TestControlSettings};
 use model::Clock;
 use rustls::ServerConfig;
@@ -77,6 +78,8 @@ pub struct Settings {
     /// The parts of the program that the test controls need; `None` if the controls are off. The admin listener serves
     /// the controls. If they are on, the account file is not reloaded.
     pub test_controls: Option<TestControlSettings>,
+    /// The faults that a test scripts for single requests; `None` for none.
+    pub faults: Option<FaultScript>,
     /// The maximum time that requests may continue after the server has been asked to stop.
     pub shutdown_time: Duration,
 }

@@ -21,17 +21,20 @@
 //!   assert that a query reads one partition instead of the whole table.
 //! - [`TestServer::builder`] configures everything else that a test needs: accounts, data on disk, throttling, pages
 //!   that end early, and other awkward conditions of the cloud service ([`TestServerBuilder::rehearse`]).
+//! - [`TestServer::inject`] makes chosen requests fail, lose their responses, or wait. A test can thus check how its
+//!   program retries.
 //!
 //! Invariants:
 //!
 //! 1. Dropping a server leaves nothing behind: no thread, no open port, no temporary file.
-//! 2. The request path is the same as in the program `rowhouse`; nothing is simulated.
+//! 2. The request path is the same as in the program `rowhouse`; nothing is simulated except an injected [`Fault`].
 //! 3. A server reads no environment variables and sets nothing process-wide, such as a logger.
 //!
 //! This crate must not depend on client libraries, on the command line, or on how an engine stores data.
 
 mod costs;
 mod error;
+mod faults;
 mod server;
 mod snapshot;
 mod thread;
@@ -40,6 +43,7 @@ mod thread;
 pub use ::server::TestClock;
 pub use costs::Costs;
 pub use error::Error;
+pub use faults::Fault;
 pub use server::{TestServer, TestServerBuilder};
 pub use snapshot::Snapshot;
 

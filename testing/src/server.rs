@@ -2,6 +2,7 @@
 
 use crate::costs::Costs;
 use crate::error::Error;
+use crate::faults::{Fault, FaultQueue};
 use crate::snapshot::{Snapshot, SnapshotStore};
 use crate::thread::{Options, ServerThread, StartReport, Storage};
 use crate::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, TestClock};
@@ -36,6 +37,7 @@ pub struct TestServer {
     clock: TestClock,
     metrics: Arc<Metrics>,
     states: SnapshotStore,
+    faults: FaultQueue,
     /// `None` after the server was stopped.
     thread: Option<ServerThread>,
 }
@@ -229,6 +231,49 @@ impl TestServer {
         self.states.reset()
     }
 
+    /// Adds a fault. It counts requests that arrive from now on. See [`Fault`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// use rowhouse_testing::Fault;
+    ///
+    /// let server = rowhouse_testing::TestServer::start_blocking()?;
+    /// server.inject(Fault::lost_answer().method("POST"));
+    /// assert_eq!(server.pending_faults(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn inject(&self, fault: Fault) {
+        self.faults.add(fault);
+    }
+
+    /// Returns the number of faults that have not yet affected all their requests. If it is zero after the program has
+    /// run, every fault was triggered.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::start_blocking()?;
+    /// assert_eq!(server.pending_faults(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pending_faults(&self) -> usize {
+        self.faults.len()
+    }
+
+    /// Removes the remaining faults.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::start_blocking()?;
+    /// server.clear_faults();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn clear_faults(&self) {
+        self.faults.clear();
+    }
+
     /// Stops the server, as dropping it does, but returns an error if its data could not be closed. Blocks the thread
     /// for a moment.
     ///
@@ -260,13 +305,14 @@ impl TestServer {
     fn new(
         accounts: Vec<(String, String)>,
         clock: TestClock,
+        faults: FaultQueue,
         thread: ServerThread,
         started: Option<StartReport>,
     ) -> Result<Self, Error> {
         let Some(StartReport { address, metrics, data }) = started else {
             return thread.stop().and_then(|()| bail!("the server stopped before it had started")).map_err(Error::new);
         };
-        Ok(Self { address, accounts, clock, metrics, states: SnapshotStore::new(data), thread: Some(thread) })
+        Ok(Self { address, accounts, clock, metrics, states: SnapshotStore::new(data), faults, thread: Some(thread) })
     }
 }
 
@@ -303,6 +349,7 @@ impl TestServerBuilder {
             query_time: QUERY_TIME,
             targets: None,
             rehearsal: None,
+            faults: FaultQueue::default(),
         };
         Self { options }
     }
@@ -436,6 +483,25 @@ impl TestServerBuilder {
         self
     }
 
+    /// Adds a fault. It counts requests from the first one on. See [`Fault`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// use rowhouse_testing::{Fault, TestServer};
+    /// use std::time::Duration;
+    ///
+    /// let server = TestServer::builder()
+    ///     .fault(Fault::status(503).code("ServerBusy").nth(2))
+    ///     .fault(Fault::delay(Duration::from_millis(10)).times(3))
+    ///     .start_blocking()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fault(self, fault: Fault) -> Self {
+        self.options.faults.add(fault);
+        self
+    }
+
     /// Starts the server, and returns once it accepts requests. Works on every runtime, including single-threaded ones.
     ///
     /// Fails if an account or the list of conditions is invalid, or if the data cannot be opened.
@@ -474,7 +540,8 @@ impl TestServerBuilder {
         report: impl FnOnce(StartReport) + Send + 'static,
     ) -> Result<impl FnOnce(Option<StartReport>) -> Result<TestServer, Error>, Error> {
         let (accounts, clock) = (self.options.accounts.clone(), self.options.clock.clone());
+        let faults = self.options.faults.clone();
         let thread = ServerThread::start(self.options, report).map_err(Error::new)?;
-        Ok(|started| TestServer::new(accounts, clock, thread, started))
+        Ok(|started| TestServer::new(accounts, clock, faults, thread, started))
     }
 }

@@ -4,6 +4,7 @@
 //! This module must not depend on the URLs of accounts or on the builder's interface.
 
 use crate::TestClock;
+use crate::faults::FaultQueue;
 use anyhow::{Context, anyhow};
 use server::{Accounts, Metrics, Observers, Quota, RehearsalSettings, Secondary, Server, Settings, Targets, TestData};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -48,6 +49,7 @@ pub(crate) struct Options {
     pub(crate) targets: Option<Targets>,
     /// The list of rehearsed conditions, if any.
     pub(crate) rehearsal: Option<String>,
+    pub(crate) faults: FaultQueue,
 }
 
 /// The thread of a server.
@@ -88,7 +90,7 @@ impl ServerThread {
 fn run(options: Options, report: impl FnOnce(StartReport), stopped: oneshot::Receiver<()>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting a runtime")?;
     runtime.block_on(async {
-        let Options { accounts, storage, clock, query_time, targets, rehearsal } = options;
+        let Options { accounts, storage, clock, query_time, targets, rehearsal, faults } = options;
         let rehearsal = rehearsal
             .as_deref()
             .map(RehearsalSettings::parse)
@@ -98,7 +100,7 @@ fn run(options: Options, report: impl FnOnce(StartReport), stopped: oneshot::Rec
             query_time,
             targets.or_else(|| rehearsal.filter(RehearsalSettings::rehearses_targets).map(|_| Targets::SERVICE)),
         );
-        let settings = settings(&accounts, clock.clone(), limits, rehearsal)?;
+        let settings = settings(&accounts, clock.clone(), limits, rehearsal, faults)?;
         let temporary = match storage {
             Storage::TemporaryFolder => Some(tempfile::tempdir().context("creating a temporary folder")?),
             Storage::Memory | Storage::Folder(_) => None,
@@ -152,6 +154,7 @@ fn settings(
     clock: TestClock,
     (query_time, targets): (Duration, Option<Targets>),
     rehearsal: Option<RehearsalSettings>,
+    faults: FaultQueue,
 ) -> anyhow::Result<Settings> {
     let accounts: Vec<_> = accounts.iter().map(|(name, key)| format!("{name}:{key}")).collect();
     Ok(Settings {
@@ -178,6 +181,7 @@ fn settings(
         quota: Quota::default(),
         has_analytics: false,
         names_emulator_version: false,
+        faults: Some(faults.into_script()),
         test_controls: None,
         shutdown_time: SHUTDOWN_TIME,
     })

@@ -1,190 +1,126 @@
-//! The blog of the first paper about the Table service, with three choices of partition key.
+//! A blog with comments: posts and comments are ranges of one partition, so a transaction counts the comments of a
+//! post.
 //!
-//! Authors post to channels, and readers open a channel to see its latest posts. This is the most frequent query, so it
-//! determines the partition key. The program runs the same three queries on each design, and every design returns the
-//! same results.
-//!
-//! | partition key | row key | the partition is |
-//! |---|---|---|
-//! | channel | inverted time, author | a channel: suits readers, but a busy channel grows forever |
-//! | author | inverted time, channel | an author: no channel can be too busy, but every reader must query all authors |
-//! | channel and month | inverted time, author | a channel in a month: partitions stay small, and old months do not grow |
+//! Posts sort newest first, and comments sort by post and then in the order in which they were written. A reader of the
+//! blog sees a list of posts with the number of comments of each, and the number is always correct.
 
-mod support;
-
-use rowhouse_client::entity::{Inverted, KeyFormat};
-use rowhouse_client::{DateTime, Entity, Table};
-use std::collections::BTreeMap;
-use std::ops::Range;
-use std::time::{Duration, SystemTime};
-use support::{Pattern, Result, fill, requests};
+use crate::support::{Pattern, Result, fill, refused, requests};
+use rowhouse_client::{Entity, ErrorKind, IfMatch, Stored, Table, Transaction};
 
 #[derive(Entity, Debug, Clone, PartialEq)]
-#[entity(row_key = "{posted:inverted}_{author}")]
-struct PostByChannel {
-    #[entity(partition_key)]
-    channel: String,
-    #[entity(stored)]
-    posted: DateTime,
-    #[entity(stored)]
-    author: String,
-    text: String,
-}
-
-#[derive(Entity, Debug, Clone, PartialEq)]
-#[entity(row_key = "{posted:inverted}_{channel}")]
-struct PostByAuthor {
-    #[entity(partition_key)]
-    author: String,
-    #[entity(stored)]
-    posted: DateTime,
-    #[entity(stored)]
-    channel: String,
-    text: String,
-}
-
-#[derive(Entity, Debug, Clone, PartialEq)]
-#[entity(partition_key = "{channel}_{month}", row_key = "{posted:inverted}_{author}")]
-struct PostByMonth {
-    #[entity(stored)]
-    channel: String,
-    month: String,
-    #[entity(stored)]
-    posted: DateTime,
-    #[entity(stored)]
-    author: String,
-    text: String,
-}
-
-/// A post, independent of the design.
-#[derive(Clone)]
+#[entity(row_key = "post_{number:inverted}")]
 struct Post {
-    channel: String,
+    #[entity(partition_key)]
+    blog: String,
+    number: u32,
+    title: String,
+    text: String,
+    comments: i32,
+    /// The number of the next comment, which is never used again.
+    next_comment: i32,
+}
+
+#[derive(Entity, Debug, Clone, PartialEq)]
+#[entity(row_key = "comment_{post:06}_{number:06}")]
+struct Comment {
+    #[entity(partition_key)]
+    blog: String,
+    post: u32,
+    number: u32,
     author: String,
-    posted: DateTime,
-    month: String,
+    text: String,
 }
 
-/// The time and the author of a post. All queries return these, newest first.
-type Line = (DateTime, String);
-
-/// Returns the time this many hours after the start of 2031.
-fn hours(hours: u64) -> DateTime {
-    DateTime::from_system_time(SystemTime::UNIX_EPOCH + Duration::from_secs(1_924_992_000 + hours * 3600))
+fn post(number: u32) -> Post {
+    let (title, text) = (format!("Post {number}"), "…".repeat(2000));
+    Post { blog: "tables".into(), number, title, text, comments: 0, next_comment: 1 }
 }
 
-/// Returns the posts of twenty authors to four channels: a post every two hours, for 150 days.
-fn posts() -> Vec<Post> {
-    let post = |number: u64| {
-        let posted = hours(number * 2);
-        let month = posted.to_string().chars().take(7).collect();
-        Post {
-            channel: format!("channel{}", number / 20 % 4),
-            author: format!("author{:02}", number % 20),
-            posted,
-            month,
+/// Adds a comment to a version of a post, and counts it there.
+fn commented(post: &Stored<Post>, author: &str) -> Result<Transaction> {
+    let Post { blog, number: post_number, comments, next_comment, .. } = post.entity.clone();
+    let (author, text) = (author.to_owned(), "I agree.".to_owned());
+    let comment = Comment { blog, post: post_number, number: u32::try_from(next_comment)?, author, text };
+    let counted = Post { comments: comments + 1, next_comment: next_comment + 1, ..post.entity.clone() };
+    Ok(Transaction::new().insert(&comment).replace(&counted, post))
+}
+
+/// Comments on a post, and starts over if another client comments at the same time.
+async fn comment(blog: &Table, post: u32, author: &str) -> Result {
+    loop {
+        let read = blog.get_by_key::<Post>(&Post::key_of("tables", post)?).await?;
+        match blog.commit(commented(&read, author)?).await {
+            // The other client has used the number of the comment, or has changed the post.
+            Err(error) if [ErrorKind::Conflict, ErrorKind::PreconditionFailed].contains(&error.kind()) => {}
+            result => return Ok(result.map(drop)?),
         }
-    };
-    (0..1800).map(post).collect()
-}
-
-/// Writes the posts, grouped by partition. Returns the number of posts in the largest partition.
-async fn write<E: Entity>(table: &Table, make: impl Fn(Post) -> E) -> Result<usize> {
-    let mut partitions = BTreeMap::<String, Vec<E>>::new();
-    for post in posts().into_iter().map(make) {
-        partitions.entry(post.key()?.partition.as_str().to_owned()).or_default().push(post);
     }
-    for posts in partitions.values() {
-        fill(table, posts).await?;
+}
+
+/// Deletes a comment, and removes it from the count.
+async fn moderate(blog: &Table, post: u32, number: u32) -> Result {
+    let read = blog.get_by_key::<Post>(&Post::key_of("tables", post)?).await?;
+    let counted = Post { comments: read.comments - 1, ..read.entity.clone() };
+    let key = Comment::key_of("tables", post, number)?;
+    let deleted = Transaction::new().delete(key.partition.as_str(), key.row.as_str(), IfMatch::Any);
+    blog.commit(deleted.replace(&counted, &read)).await?;
+    Ok(())
+}
+
+/// Deletes a post with its comments. The post is deleted in the last transaction, on condition that no client has
+/// commented, so that a deletion that stops can be repeated and no comment is left.
+async fn delete_post(blog: &Table, post: u32) -> Result {
+    let key = Post::key_of("tables", post)?;
+    let read = blog.get_by_key::<Post>(&key).await?;
+    let prefix = format!("comment_{post:06}_");
+    let query = blog.query::<Comment>().partition("tables").row_prefix(&prefix);
+    let rows = query.select(|comment| comment.row_key).collect().await?;
+    let delete = |all: Transaction, row: &String| all.delete("tables", row, IfMatch::Any);
+    let (last, others) = rows.split_at(rows.len().min(99));
+    for chunk in others.chunks(100) {
+        blog.commit(chunk.iter().fold(Transaction::new(), delete)).await?;
     }
-    Ok(partitions.values().map(Vec::len).max().unwrap_or_default())
+    blog.commit(last.iter().fold(Transaction::new(), delete).delete("tables", key.row.as_str(), &read)).await?;
+    Ok(())
 }
 
-/// Returns the range of row keys for posts in a time range. Inverted times sort in reverse, so the end comes first. One
-/// tick is subtracted because the end is exclusive.
-fn rows(from: DateTime, to: DateTime) -> Result<Range<String>> {
-    let text = |at: DateTime| -> Result<String> {
-        let mut text = String::new();
-        Inverted::write(&DateTime::from_ticks(at.ticks() - 1).ok_or("too early")?, &mut text)?;
-        Ok(text)
-    };
-    Ok(text(to)?..text(from)?)
-}
-
-fn newest_first(mut lines: Vec<Line>) -> Vec<Line> {
-    lines.sort_by(|one, other| other.cmp(one));
-    lines
-}
-
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("blog").await?;
-    let authors: Vec<String> = (0..20).map(|number| format!("author{number:02}")).collect();
-    let (march, april) = (hours(59 * 24), hours(90 * 24));
-    let march_rows = rows(march, april)?;
-    let march_rows = march_rows.start.as_str()..march_rows.end.as_str();
+    let blog = pattern.table("blog").await?;
+    let posts: Vec<_> = (1..=30).map(post).collect();
+    pattern.step("publish 30 posts", requests(1).written(30), fill(&blog, &posts)).await?;
 
-    let table = pattern.table("bychannel").await?;
-    let make = |Post { channel, author, posted, .. }| PostByChannel { channel, posted, author, text: "…".into() };
-    assert_eq!(write(&table, make).await?, 460, "posts of the largest channel");
-    let channel = || table.query::<PostByChannel>().partition("channel2");
-    let query = channel().take(10).select(|p| (p.posted, p.author)).collect();
+    let read = blog.get_by_key::<Post>(&Post::key_of("tables", 7)?).await?;
+    let cost = requests(2).examined(1).returned(1).written(2);
+    pattern.step("comment on a post", cost, comment(&blog, 7, "ada")).await?;
+    // A second reader has opened the post before the comment, and both comments would get the same number.
+    let late = commented(&read, "emmy")?;
+    let error = pattern.step("comment on an old version", requests(1), refused(blog.commit(late))).await?;
+    assert_eq!((error.kind(), error.operation_index()), (ErrorKind::Conflict, Some(0)));
+    pattern.step("read the post again and repeat", cost, comment(&blog, 7, "emmy")).await?;
+
+    let list = blog.query::<Post>().partition("tables").row_prefix("post_").take(10).select(|p| (p.title, p.comments));
     let cost = requests(1).examined(11).returned(10);
-    let latest = pattern.step("by channel: its latest ten", cost, query).await?;
-    let query = table.query::<PostByChannel>().filter(|p| p.author.eq("author07")).select(|p| (p.posted, p.author));
-    let cost = requests(1).examined(1800).returned(90);
-    let by_author = newest_first(pattern.step("by channel: all posts of an author", cost, query.collect()).await?);
-    let query = channel().rows(march_rows.clone()).select(|p| (p.posted, p.author)).collect();
-    let cost = requests(1).examined(80).returned(80);
-    let of_march = pattern.step("by channel: all of March", cost, query).await?;
+    let titles = pattern.step("list the latest ten posts, without texts", cost, list.collect()).await?;
+    assert_eq!(titles.first(), Some(&("Post 30".to_owned(), 0)));
 
-    let table = pattern.table("byauthor").await?;
-    let make = |Post { channel, author, posted, .. }| PostByAuthor { author, posted, channel, text: "…".into() };
-    assert_eq!(write(&table, make).await?, 90, "posts of each author");
-    let ask_all = async |rows: Option<Range<&str>>, most: u64| {
-        let mut lines = Vec::new();
-        for author in &authors {
-            let query = table.query::<PostByAuthor>().partition(author).filter(|p| p.channel.eq("channel2")).take(most);
-            let query = match &rows {
-                Some(rows) => query.rows(rows.clone()),
-                None => query,
-            };
-            lines.extend(query.select(|p| (p.posted, p.author)).collect().await?);
-        }
-        Result::Ok(newest_first(lines))
-    };
-    let cost = requests(20).examined(880).returned(200);
-    let mut lines = pattern.step("by author: the latest ten of a channel", cost, ask_all(None, 10)).await?;
-    lines.truncate(10);
-    assert_eq!(lines, latest);
-    let query = table.query::<PostByAuthor>().partition("author07").select(|p| (p.posted, p.author)).collect();
-    let cost = requests(1).examined(90).returned(90);
-    assert_eq!(pattern.step("by author: all posts of an author", cost, query).await?, by_author);
-    let cost = requests(20).examined(372).returned(80);
-    let lines = pattern.step("by author: all of a channel in March", cost, ask_all(Some(march_rows), 1000)).await?;
-    assert_eq!(lines, of_march);
+    let key = Post::key_of("tables", 7)?;
+    let comments = blog.query::<Comment>().partition("tables").row_prefix("comment_000007_");
+    let show = async { tokio::try_join!(blog.get_by_key::<Post>(&key), comments.collect()) };
+    let cost = requests(2).examined(3).returned(3);
+    let (shown, comments) = pattern.step("show a post with its comments", cost, show).await?;
+    assert_eq!((shown.comments, comments.len()), (2, 2));
 
-    let table = pattern.table("bymonth").await?;
-    let make =
-        |Post { channel, author, posted, month }| PostByMonth { channel, month, posted, author, text: "…".into() };
-    assert_eq!(write(&table, make).await?, 100, "posts of the largest channel in a month");
-    let month = |month: &str| table.query::<PostByMonth>().partition(&format!("channel2_{month}"));
-    // The program starts with the latest month and continues with earlier months until it has found ten posts.
-    let query = month("2031-05").take(10).select(|p| (p.posted, p.author)).collect();
-    let cost = requests(1).examined(11).returned(10);
-    assert_eq!(pattern.step("by channel and month: its latest ten", cost, query).await?, latest);
-    let query = table.query::<PostByMonth>().filter(|p| p.author.eq("author07")).select(|p| (p.posted, p.author));
-    let cost = requests(1).examined(1800).returned(90);
-    let lines = pattern.step("by channel and month: all posts of an author", cost, query.collect()).await?;
-    assert_eq!(newest_first(lines), by_author);
-    let query = month("2031-03").select(|p| (p.posted, p.author)).collect();
-    let cost = requests(1).examined(80).returned(80);
-    assert_eq!(pattern.step("by channel and month: all of March", cost, query).await?, of_march);
+    let cost = requests(2).examined(1).returned(1).written(2);
+    pattern.step("delete a comment", cost, moderate(&blog, 7, 1)).await?;
+    pattern.step("comment after that", cost, comment(&blog, 7, "grace")).await?;
+    let comments = blog.query::<Comment>().partition("tables").row_prefix("comment_").collect().await?;
+    let numbers: Vec<_> = comments.iter().map(|comment| (comment.number, comment.author.as_str())).collect();
+    assert_eq!(numbers, [(2, "emmy"), (3, "grace")]);
+
+    let cost = requests(3).examined(3).returned(3).written(3);
+    pattern.step("delete a post with its comments", cost, delete_post(&blog, 7)).await?;
+    assert_eq!(blog.query::<Comment>().partition("tables").row_prefix("comment_").first().await?, None);
 
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }

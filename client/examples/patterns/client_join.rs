@@ -4,11 +4,9 @@
 //! line. There are few departments, so the program reads them once, caches them in a map, and refreshes the map from
 //! time to time.
 
-mod support;
-
+use crate::support::{Pattern, Result, fill, requests};
 use rowhouse_client::{Entity, Table};
 use std::collections::HashMap;
-use support::{Pattern, Result, fill, requests};
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(partition_key = "departments")]
@@ -33,8 +31,7 @@ async fn departments(table: &Table) -> Result<HashMap<String, String>> {
     Ok(all.into_iter().collect())
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("client_join").await?;
     let (departments_table, employees) = (pattern.table("departments").await?, pattern.table("employees").await?);
     let department = |id: u32| Department { id: format!("d{id}"), name: format!("Department {id}") };
@@ -73,9 +70,4 @@ async fn main() -> Result {
     assert_eq!(pattern.step("a list of 100 employees, joined in the client", cost, joined).await?, slowly);
 
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }

@@ -4,10 +4,8 @@
 //! One prefix reads the employee with all reviews, another only the reviews, and a get a single review. Numbers are
 //! zero-padded because keys are sorted as strings.
 
-mod support;
-
+use crate::support::{Pattern, Result, requests};
 use rowhouse_client::{Entity, Transaction};
-use support::{Pattern, Result, requests};
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "{id:06}")]
@@ -36,8 +34,7 @@ enum Record {
     Review(Review),
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("compound_key").await?;
     let table = pattern.table("employees").await?;
     let review = |id, year| Review { department: "sales".into(), id, year, rating: 4 };
@@ -74,9 +71,4 @@ async fn main() -> Result {
     pattern.step("read all reviews, whose keys start with different numbers", cost, year).await?;
 
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }

@@ -4,10 +4,8 @@
 //! month is a short query. A merge writes an hour and sends only its property. An entity has at most 252 custom
 //! properties; store longer series in several entities (see wide entities).
 
-mod support;
-
+use crate::support::{Pattern, Result, requests};
 use rowhouse_client::{Entity, PropertyBag, Table};
-use support::{Pattern, Result, requests};
 
 /// The count of one hour, as a separate entity.
 #[derive(Entity, Debug, Clone, PartialEq)]
@@ -34,8 +32,7 @@ fn total(day: &PropertyBag) -> Result<i64> {
     Ok(total)
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("data_series").await?;
     let (hours, days) = (pattern.table("hours").await?, pattern.table("days").await?);
     let (meter, day) = ("meter7", "2031-04-01");
@@ -79,9 +76,4 @@ async fn main() -> Result {
     assert_eq!(month.len(), 30);
 
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }

@@ -4,10 +4,8 @@
 //! with a copy of the displayed properties, it takes one. Both entities are in the same partition, so a transaction
 //! updates the original and the copy together.
 
-mod support;
-
+use crate::support::{Pattern, Result, requests};
 use rowhouse_client::{Entity, IfMatch, Table, Transaction};
-use support::{Pattern, Result, requests};
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "employee_{id:06}")]
@@ -58,8 +56,7 @@ async fn change_phone(company: &Table, department: &str, id: u32, phone: &str) -
     Ok(())
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("denormalization").await?;
     let company = pattern.table("company").await?;
     let manager = Employee { department: "sales".into(), id: 7, name: "Ada".into(), phone: "100".into() };
@@ -92,9 +89,4 @@ async fn main() -> Result {
     assert_eq!(company.get::<Department>("sales", "department").await?.manager_phone, "200");
 
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }

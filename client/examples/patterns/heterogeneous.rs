@@ -4,10 +4,8 @@
 //! can change an order together with the balance, and one query reads everything about a customer. The property `Kind`
 //! contains the kind of an entity. Entities of kinds that this version of the program does not know are preserved.
 
-mod support;
-
+use crate::support::{Pattern, Result, requests};
 use rowhouse_client::{Entity, IfMatch, PropertyBag, Transaction};
-use support::{Pattern, Result, requests};
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "customer")]
@@ -47,8 +45,7 @@ enum Record {
     Other(PropertyBag),
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("heterogeneous").await?;
     let table = pattern.table("accounts").await?;
     let ada = Customer { id: "ada".into(), name: "Ada".into(), balance: 0 };
@@ -93,9 +90,4 @@ async fn main() -> Result {
     assert_eq!(orders.first().map(|order| order.total), Some(4200));
 
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }

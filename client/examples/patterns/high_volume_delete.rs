@@ -4,10 +4,8 @@
 //! day is deleted with one request, whatever its size. The table name contains the day, so a program knows which tables
 //! to query.
 
-mod support;
-
+use crate::support::{Pattern, Result, fill, refused, requests};
 use rowhouse_client::{Entity, ErrorKind, IfMatch, PropertyBag, Table, Transaction};
-use support::{Pattern, Result, fill, refused, requests};
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "{day}_{number:06}")]
@@ -41,8 +39,7 @@ async fn delete_day(table: &Table, day: &str) -> Result {
     Ok(())
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("high_volume_delete").await?;
     let days = ["20310401", "20310402"];
 
@@ -69,9 +66,4 @@ async fn main() -> Result {
     assert_eq!(kept.len(), 100);
 
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }

@@ -5,10 +5,8 @@
 //! every change requires a read and a conditional write. Concurrent changes conflict, and the list is limited to 64
 //! KiB. Small entities have none of these limitations, so prefer them.
 
-mod support;
-
-use rowhouse_client::{Entity, ErrorKind, Table, Transaction};
-use support::{Pattern, Result, fill, requests};
+use crate::support::{Pattern, Result, fill, requests};
+use rowhouse_client::{Entity, EntityKey, ErrorKind, IfMatch, Stored, Table, Transaction};
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "id_{id:06}")]
@@ -18,6 +16,9 @@ struct Employee {
     id: u32,
     last_name: String,
 }
+
+/// Whenever a round fails, another client has succeeded, so this many in a row mean that the index is damaged.
+const ROUNDS_MAX: u32 = 100;
 
 /// All employees with a name, as one list.
 #[derive(Entity, Debug, Clone, PartialEq)]
@@ -40,38 +41,128 @@ struct NameEntry {
     id: u32,
 }
 
-/// Hires an employee with the list, which is read and written on the condition that it has not changed.
-async fn hire_with_list(employees: &Table, employee: &Employee) -> Result {
+/// Commits a transaction that depends on what was read, and starts over if another client has changed that.
+async fn commit_unchanged(employees: &Table, read: impl AsyncFn() -> Result<Transaction>) -> Result {
+    let mut rounds = 0;
     loop {
-        let key = NameList::key_of(&employee.department, &employee.last_name)?;
-        let known = employees.find::<NameList>(key.partition.as_str(), key.row.as_str()).await?;
-        let transaction = Transaction::new().insert(employee);
-        let transaction = match known {
-            None => transaction.insert(&NameList {
-                department: employee.department.clone(),
-                last_name: employee.last_name.clone(),
-                ids: employee.id.to_string(),
-            }),
-            Some(mut list) => {
-                list.ids = format!("{} {}", list.ids, employee.id);
-                transaction.replace(&list, &list)
-            }
-        };
-        match employees.commit(transaction).await {
-            // Another client has changed the list, which is the second operation.
-            Err(error) if error.kind() == ErrorKind::PreconditionFailed => {}
-            Err(error) if error.kind() == ErrorKind::Conflict && error.operation_index() == Some(1) => {}
+        rounds += 1;
+        match employees.commit(read().await?).await {
+            Err(error) if rounds < ROUNDS_MAX && is_outdated(&error) => {}
             result => return Ok(result.map(drop)?),
         }
     }
 }
 
+/// Returns whether another client has changed an entity, or has created or deleted the list of a name. The first
+/// operation is the employee.
+fn is_outdated(error: &rowhouse_client::Error) -> bool {
+    match error.kind() {
+        ErrorKind::PreconditionFailed => true,
+        ErrorKind::Conflict | ErrorKind::NotFound => error.operation_index() != Some(0),
+        _ => false,
+    }
+}
+
+async fn find_list(employees: &Table, department: &str, last_name: &str) -> Result<Option<Stored<NameList>>> {
+    let key = NameList::key_of(department, last_name)?;
+    Ok(employees.find(key.partition.as_str(), key.row.as_str()).await?)
+}
+
+/// Adds an employee to the list of the name, on condition that the list has not changed.
+fn listed(all: Transaction, list: Option<Stored<NameList>>, employee: &Employee) -> Transaction {
+    let Employee { department, id, last_name } = employee.clone();
+    match list {
+        None => all.insert(&NameList { department, last_name, ids: id.to_string() }),
+        Some(mut list) => {
+            list.ids = format!("{} {id}", list.ids);
+            all.replace(&list, &list)
+        }
+    }
+}
+
+/// Removes an employee from the list of the name, and the list with its last employee.
+fn unlisted(all: Transaction, mut list: Stored<NameList>, id: u32) -> Result<Transaction> {
+    let others: Vec<_> = list.ids.split(' ').filter(|other| *other != id.to_string()).map(str::to_owned).collect();
+    if others.is_empty() {
+        let key = list.key()?;
+        return Ok(all.delete(key.partition.as_str(), key.row.as_str(), &list));
+    }
+    list.ids = others.join(" ");
+    Ok(all.replace(&list, &list))
+}
+
+async fn hire_with_list(employees: &Table, employee: &Employee) -> Result {
+    let read = async || {
+        let list = find_list(employees, &employee.department, &employee.last_name).await?;
+        Ok(listed(Transaction::new().insert(employee), list, employee))
+    };
+    commit_unchanged(employees, read).await
+}
+
+async fn rename_with_lists(employees: &Table, key: &EntityKey, last_name: &str) -> Result {
+    let read = async || {
+        let employee = employees.get_by_key::<Employee>(key).await?;
+        let renamed = Employee { last_name: last_name.into(), ..employee.entity.clone() };
+        let old = find_list(employees, &employee.department, &employee.last_name).await?.ok_or("there is no list")?;
+        let new = find_list(employees, &employee.department, last_name).await?;
+        let all = unlisted(Transaction::new().replace(&renamed, &employee), old, employee.id)?;
+        Ok(listed(all, new, &renamed))
+    };
+    commit_unchanged(employees, read).await
+}
+
+async fn remove_with_list(employees: &Table, key: &EntityKey) -> Result {
+    let read = async || {
+        let employee = employees.get_by_key::<Employee>(key).await?;
+        let list = find_list(employees, &employee.department, &employee.last_name).await?.ok_or("there is no list")?;
+        let all = Transaction::new().delete(key.partition.as_str(), key.row.as_str(), &employee);
+        unlisted(all, list, employee.id)
+    };
+    commit_unchanged(employees, read).await
+}
+
+/// The index entity of an employee.
+fn entry(Employee { department, id, last_name }: Employee) -> NameEntry {
+    NameEntry { department, last_name, id }
+}
+
+/// Deletes the index entity of an employee. No other client changes it without changing the employee.
+fn unindexed(all: Transaction, employee: &Employee) -> Result<Transaction> {
+    let key = entry(employee.clone()).key()?;
+    Ok(all.delete(key.partition.as_str(), key.row.as_str(), IfMatch::Any))
+}
+
 /// Hires an employee with a separate index entity, which requires no read and causes no conflicts.
 async fn hire_with_entry(employees: &Table, employee: &Employee) -> Result {
-    let Employee { department, id, last_name } = employee.clone();
-    let entry = NameEntry { department, last_name, id };
-    employees.commit(Transaction::new().insert(employee).insert(&entry)).await?;
+    employees.commit(Transaction::new().insert(employee).insert(&entry(employee.clone()))).await?;
     Ok(())
+}
+
+async fn rename_with_entries(employees: &Table, key: &EntityKey, last_name: &str) -> Result {
+    let read = async || {
+        let employee = employees.get_by_key::<Employee>(key).await?;
+        let renamed = Employee { last_name: last_name.into(), ..employee.entity.clone() };
+        let all = Transaction::new().replace(&renamed, &employee);
+        unindexed(all.insert(&entry(renamed)), &employee)
+    };
+    commit_unchanged(employees, read).await
+}
+
+async fn remove_with_entry(employees: &Table, key: &EntityKey) -> Result {
+    let read = async || {
+        let employee = employees.get_by_key::<Employee>(key).await?;
+        unindexed(Transaction::new().delete(key.partition.as_str(), key.row.as_str(), &employee), &employee)
+    };
+    commit_unchanged(employees, read).await
+}
+
+/// Returns the numbers of the employees with a name, by the entries and by the list.
+async fn numbers(employees: &Table, last_name: &str) -> Result<(Vec<u32>, Vec<u32>)> {
+    let prefix = format!("name_{last_name}_");
+    let entries = employees.query::<NameEntry>().partition("sales").row_prefix(&prefix).collect().await?;
+    let list = find_list(employees, "sales", last_name).await?.map(|list| list.ids.clone()).unwrap_or_default();
+    let listed = list.split_whitespace().map(str::parse).collect::<std::result::Result<_, _>>()?;
+    Ok((entries.iter().map(|entry| entry.id).collect(), listed))
 }
 
 async fn get_all(employees: &Table, ids: impl IntoIterator<Item = u32>) -> Result<usize> {
@@ -83,8 +174,7 @@ async fn get_all(employees: &Table, ids: impl IntoIterator<Item = u32>) -> Resul
     Ok(found)
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("index_entities").await?;
     let employees = pattern.table("employees").await?;
     let names = ["Abel", "Bach", "Curie", "Jones"].into_iter().cycle();
@@ -92,8 +182,8 @@ async fn main() -> Result {
     let all: Vec<Employee> = (1..=40).zip(names).map(employee).collect();
     fill(&employees, &all).await?;
     let jones: Vec<u32> = all.iter().filter(|e| e.last_name == "Jones").map(|e| e.id).collect();
-    let entry = |id: &u32| NameEntry { department: "sales".into(), last_name: "Jones".into(), id: *id };
-    fill(&employees, &jones.iter().map(entry).collect::<Vec<_>>()).await?;
+    let entries: Vec<_> = all.iter().filter(|e| e.last_name == "Jones").cloned().map(entry).collect();
+    fill(&employees, &entries).await?;
     let ids = jones.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
     employees.insert(&NameList { department: "sales".into(), last_name: "Jones".into(), ids }).await?;
 
@@ -116,13 +206,26 @@ async fn main() -> Result {
     let new = employee((41, "Jones"));
     let cost = requests(2).examined(1).returned(1).written(2);
     pattern.step("hire an employee, with the list", cost, hire_with_list(&employees, &new)).await?;
+    let cost = requests(4).examined(2).returned(2).written(3);
+    let key = new.key()?;
+    let renamed = rename_with_lists(&employees, &key, "Moser");
+    pattern.step("change a last name, with the lists", cost, renamed).await?;
+    assert_eq!(numbers(&employees, "Moser").await?.1, [41]);
+    let cost = requests(3).examined(2).returned(2).written(2);
+    pattern.step("remove an employee, with the list", cost, remove_with_list(&employees, &key)).await?;
+    assert!(numbers(&employees, "Moser").await?.1.is_empty());
+
     let new = employee((42, "Jones"));
     pattern.step("hire an employee, with an entry", requests(1).written(2), hire_with_entry(&employees, &new)).await?;
+    let cost = requests(2).examined(1).returned(1).written(3);
+    let key = new.key()?;
+    let renamed = rename_with_entries(&employees, &key, "Moser");
+    pattern.step("change a last name, with the entries", cost, renamed).await?;
+    assert_eq!(numbers(&employees, "Moser").await?.0, [42]);
+    let cost = requests(2).examined(1).returned(1).written(2);
+    pattern.step("remove an employee, with the entry", cost, remove_with_entry(&employees, &key)).await?;
+    assert_eq!(numbers(&employees, "Moser").await?, (vec![], vec![]));
+    assert_eq!(numbers(&employees, "Jones").await?, (jones.clone(), jones));
 
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }

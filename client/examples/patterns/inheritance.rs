@@ -4,10 +4,8 @@
 //! enum reads each entity as its own kind, and a type with only the common properties reads all of them alike. If one
 //! kind is often queried separately, its keys start with the kind.
 
-mod support;
-
+use crate::support::{Pattern, Result, fill, requests};
 use rowhouse_client::Entity;
-use support::{Pattern, Result, fill, requests};
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "employee_{id:06}")]
@@ -46,8 +44,7 @@ struct AnyPerson {
     name: String,
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("inheritance").await?;
     let people = pattern.table("people").await?;
     let contractor = |id| {
@@ -78,9 +75,4 @@ async fn main() -> Result {
     assert_eq!(some.len(), 20);
 
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }

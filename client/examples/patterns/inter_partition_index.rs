@@ -6,10 +6,8 @@
 //! incomplete registration, which a repair removes. A reader that must not see incomplete registrations also reads the
 //! entity.
 
-mod support;
-
+use crate::support::{Pattern, Result, refused, requests};
 use rowhouse_client::{DateTime, Entity, ErrorKind, Table};
-use support::{Pattern, Result, refused, requests};
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(partition_key = "id_{id:06}", row_key = "customer")]
@@ -63,8 +61,7 @@ async fn repair(customers: &Table, written_before: DateTime) -> Result<usize> {
     Ok(removed)
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("inter_partition_index").await?;
     let customers = pattern.table("customers").await?;
 
@@ -107,9 +104,4 @@ async fn main() -> Result {
     register(&customers, &customer(52)).await?;
 
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }

@@ -4,10 +4,8 @@
 //! an employee is stored as `id_000123` and as `email_ann@example.com`, each time with all properties. Both copies are
 //! in the same partition, so a transaction keeps them equal, and the second key is guaranteed to be unique, too.
 
-mod support;
-
+use crate::support::{Pattern, Result, fill, refused, requests};
 use rowhouse_client::{Entity, ErrorKind, IfMatch, Table, Transaction};
-use support::{Pattern, Result, fill, refused, requests};
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "id_{id:06}")]
@@ -59,8 +57,7 @@ async fn change_email(employees: &Table, id: u32, email: &str) -> Result {
     Ok(())
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("intra_partition_index").await?;
     let employees = pattern.table("employees").await?;
     let names = ["Ann", "Bob", "Cem", "Dot"].into_iter().cycle();
@@ -102,9 +99,4 @@ async fn main() -> Result {
     assert_eq!(employees.find::<Employee>("sales", "id_000201").await?, None, "the transaction had no effect");
 
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }

@@ -6,10 +6,8 @@
 //! queried concurrently, and a table for each month is deleted when it is old. Very large logs are better kept in
 //! files; a table can then contain an entity for each file with its source, first and last time, and address.
 
-mod support;
-
+use crate::support::{Pattern, Result, fill, requests};
 use rowhouse_client::{Entity, PropertyBag, Table};
-use support::{Pattern, Result, fill, requests};
 
 const SHARDS: u32 = 4;
 
@@ -59,8 +57,7 @@ async fn errors(log: &Table, hour: &str, minutes: std::ops::Range<&'static str>)
     Ok(found)
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("log_data").await?;
     let hour = "2031-04-01T15";
     // Twelve sources write a line in each minute of an hour. Every fourth minute, the third source has an error.
@@ -122,9 +119,4 @@ async fn main() -> Result {
 
     pattern.step("delete the month", requests(1), log.delete_table()).await?;
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }

@@ -4,11 +4,9 @@
 //! the maximum time: the newest event sorts first, and the latest ten events are at the start of the partition, however
 //! long it is.
 
-mod support;
-
+use crate::support::{Pattern, Result, fill, requests};
 use rowhouse_client::{DateTime, Entity};
 use std::time::{Duration, SystemTime};
-use support::{Pattern, Result, fill, requests};
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 struct Event {
@@ -34,8 +32,7 @@ fn at(minute: u64) -> DateTime {
     DateTime::from_system_time(SystemTime::UNIX_EPOCH + Duration::from_secs(1_932_768_000 + minute * 60))
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("log_tail").await?;
     let (forward, events) = (pattern.table("forward").await?, pattern.table("events").await?);
     let device = || "pump3".to_owned();
@@ -66,9 +63,4 @@ async fn main() -> Result {
     // Two events at the same moment would have the same key. If that can happen, add a distinguishing part after the
     // time.
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }

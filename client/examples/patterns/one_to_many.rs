@@ -6,10 +6,8 @@
 //! | departments in a separate table | departments that are read separately, or that would overload a single partition |
 //! | a copy of the department in each employee | data that is read all the time and almost never changes |
 
-mod support;
-
+use crate::support::{Pattern, Result, fill, requests};
 use rowhouse_client::{Entity, IfMatch, Table, Transaction};
-use support::{Pattern, Result, fill, requests};
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "department")]
@@ -62,8 +60,7 @@ async fn change_copies(employees: &Table, department: &str, phone: &str) -> Resu
     Ok(())
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("one_to_many").await?;
     let department = Department { name: "sales".into(), phone: "100".into() };
     let moved = Department { phone: "200".into(), ..department.clone() };
@@ -119,9 +116,4 @@ async fn main() -> Result {
     assert!(all.iter().all(|phone| phone == "200"));
 
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }

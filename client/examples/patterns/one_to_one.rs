@@ -4,11 +4,9 @@
 //! as partition key and a fixed row key each, so neither needs a reference to the other. A shared access signature for
 //! a key range gives access to only one of them.
 
-mod support;
-
+use crate::support::{Pattern, Result, requests};
 use rowhouse_client::{DateTime, Entity, Permissions, TableSas, Transaction};
 use std::time::{Duration, SystemTime};
-use support::{Pattern, Result, requests};
 
 #[derive(Entity, Debug, Clone, PartialEq)]
 #[entity(row_key = "account")]
@@ -33,8 +31,7 @@ enum Part {
     Profile(Profile),
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("one_to_one").await?;
     let users = pattern.table("users").await?;
     let account = Account { user: "ada".into(), is_active: true };
@@ -63,9 +60,4 @@ async fn main() -> Result {
     assert!(matches!(parts.first().map(|part| &part.entity), Some(Part::Account(_))));
 
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }

@@ -5,11 +5,9 @@
 //! to start the partition key with something else, such as a device or a number computed from it. A query for a time
 //! range must then query each of these prefixes, so use only as many as the load requires.
 
-mod support;
-
+use crate::support::{Pattern, Result, fill, requests};
 use rowhouse_client::{Entity, PropertyBag, Table};
 use std::collections::BTreeMap;
-use support::{Pattern, Result, fill, requests};
 
 /// The number of partitions that share the events of an hour.
 const BUCKETS: u32 = 8;
@@ -59,8 +57,7 @@ async fn readings(events: &Table, hour: &str, seconds: std::ops::Range<&'static 
     Ok(found)
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("prepend_append").await?;
     let (hot, spread) = (pattern.table("hot").await?, pattern.table("spread").await?);
     let hour = "2031-04-01T09";
@@ -99,9 +96,4 @@ async fn main() -> Result {
     pattern.step("read a second of the devices of one bucket", cost, device).await?;
 
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }

@@ -4,14 +4,12 @@
 //! asserts these counts. With `TABLES_CONNECTION_STRING`, it runs on any service. In that case entities are not
 //! counted, and only results are asserted.
 
-#![allow(dead_code, reason = "no program needs all of it")]
-
 use rowhouse_client::{Credential, Entity, ErrorKind, Table, TableSas, TableService, Transaction};
 use rowhouse_testing::TestServer;
 use std::error::Error;
 use std::fmt::Write;
 use std::fs;
-use std::future::Future;
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The result of a program and of its steps.
@@ -47,7 +45,7 @@ impl Cost {
 
 /// A program that shows a pattern, step by step.
 pub(crate) struct Pattern {
-    /// The name of the program's file.
+    /// The name of the program's module.
     name: &'static str,
     service: TableService,
     /// `None` for an external service.
@@ -159,6 +157,9 @@ pub(crate) async fn refused<T>(
 
 /// Compares the costs with those in docs/patterns.md, or writes them there with `UPDATE_DOCS=1`.
 fn check_document(name: &str, costs: &str) -> Result {
+    // Tests run in parallel, and each of them rewrites the whole page.
+    static PAGE: Mutex<()> = Mutex::new(());
+    let _guard = PAGE.lock().unwrap_or_else(PoisonError::into_inner);
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/patterns.md");
     let document = fs::read_to_string(path)?;
     let (begin, end) = (format!("<!-- costs of {name} -->\n"), "<!-- end of costs -->");

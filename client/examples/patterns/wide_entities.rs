@@ -3,10 +3,8 @@
 //! A year of daily counts has 365 properties. They are distributed across entities whose row keys have a common prefix:
 //! a transaction writes them together, a query reads them together, and a merge changes a single day.
 
-mod support;
-
+use crate::support::{Pattern, Result, requests};
 use rowhouse_client::{EntityError, IfMatch, PropertyBag, Transaction};
-use support::{Pattern, Result, requests};
 
 /// The days in each part.
 const PARTS: [std::ops::RangeInclusive<i32>; 2] = [1..=183, 184..=365];
@@ -24,8 +22,7 @@ fn part(meter: &str, number: usize, count: impl Fn(i32) -> i32) -> Result<Proper
     Ok(bag)
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result {
+pub(crate) async fn run() -> Result {
     let mut pattern = Pattern::start("wide_entities").await?;
     let years = pattern.table("years").await?;
 
@@ -58,9 +55,4 @@ async fn main() -> Result {
     assert_eq!(days.properties.len(), 2);
 
     pattern.finish().await
-}
-
-#[test]
-fn works() -> Result {
-    main()
 }

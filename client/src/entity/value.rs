@@ -1,7 +1,10 @@
 //! Rust types that can be property values, and their encoding.
 //!
-//! Invariant: all values of a Rust type have the same EDM type. Reading only widens without loss: Int32 can be read as
-//! `i64` or `f64`. There are no other conversions.
+//! Invariants:
+//!
+//! 1. All values of a Rust type have the same EDM type, which can represent each of them.
+//! 2. Reading converts only an Int32, to a type whose EDM type is Int64 or Double.
+//! 3. A value outside the range of the Rust type is an error, never truncated. Only `f32` rounds.
 //!
 //! The implementations are hidden from the compiler's suggestions, because the message of each trait lists the types.
 //!
@@ -20,8 +23,11 @@ use std::sync::Arc;
 /// | `Vec<u8>`, `Bytes` | `Edm.Binary` | at most 65,536 bytes |
 /// | `bool` | `Edm.Boolean` | |
 /// | `i32` | `Edm.Int32` | |
+/// | `i8`, `i16`, `u8`, `u16` | `Edm.Int32` | reading checks the range |
 /// | `i64` | `Edm.Int64` | also reads `Edm.Int32` |
+/// | `u32` | `Edm.Int64` | also reads `Edm.Int32`; reading checks the range |
 /// | `f64` | `Edm.Double` | also reads `Edm.Int32` |
+/// | `f32` | `Edm.Double` | also reads `Edm.Int32`; reading rounds to the nearest `f32` and checks the range |
 /// | [`Guid`] | `Edm.Guid` | |
 /// | [`DateTime`] | `Edm.DateTime` | the only type with exactly the service's range |
 /// | `SystemTime` | `Edm.DateTime` | 1601 to 9999 |
@@ -29,6 +35,8 @@ use std::sync::Arc;
 /// | `time::OffsetDateTime` | `Edm.DateTime` | feature `time`; 1601 to 9999, read in UTC |
 /// | `chrono::DateTime<Utc>` | `Edm.DateTime` | feature `chrono`; 1601 to 9999 |
 /// | `jiff::Timestamp` | `Edm.DateTime` | feature `jiff`; 1601 to 9999 |
+///
+/// There is no `u64`, because `Edm.Int64` cannot represent its upper half.
 ///
 /// Instants have a resolution of 100 ns (a tick) and are rounded down to the earlier tick. An instant outside the range
 /// is an error.
@@ -63,7 +71,7 @@ use std::sync::Arc;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a property value",
-    note = "property types are bool, i32, i64, f64, String, Vec<u8>, Guid, DateTime, SystemTime, types of the crate's features, and `Option` of them",
+    note = "property types are bool, i8 to i64, u8 to u32, f32, f64, String, Vec<u8>, Guid, DateTime, SystemTime, types of the crate's features, and `Option` of them",
     note = "implement `PropertyValue` for `{Self}`, or mark the field with `#[entity(json)]` or `#[entity(skip)]`"
 )]
 pub trait PropertyValue: Sized {
@@ -187,6 +195,52 @@ copied_values! {
     DateTime => DateTime,
 }
 
+macro_rules! narrow_integers {
+    ($($rust:ty => $wide:ty),* $(,)?) => {
+        $(#[diagnostic::do_not_recommend]
+        impl PropertyValue for $rust {
+            const EDM_TYPE: EdmType = <$wide>::EDM_TYPE;
+
+            fn to_value(&self) -> Result<EncodedValue<'_>, ValueError> {
+                Ok(<$wide>::from(*self).into())
+            }
+
+            fn from_value(value: EdmValue<'_>) -> Result<Self, ValueError> {
+                let wide = <$wide>::from_value(value)?;
+                Self::try_from(wide).map_err(|_| out_of_range(wide, stringify!($rust)))
+            }
+        })*
+    };
+}
+
+narrow_integers! {
+    i8 => i32,
+    i16 => i32,
+    u8 => i32,
+    u16 => i32,
+    u32 => i64,
+}
+
+#[diagnostic::do_not_recommend]
+impl PropertyValue for f32 {
+    const EDM_TYPE: EdmType = f64::EDM_TYPE;
+
+    fn to_value(&self) -> Result<EncodedValue<'_>, ValueError> {
+        Ok(f64::from(*self).into())
+    }
+
+    fn from_value(value: EdmValue<'_>) -> Result<Self, ValueError> {
+        let wide = f64::from_value(value)?;
+        #[expect(clippy::cast_possible_truncation, reason = "a value that becomes infinite is refused")]
+        let narrow = wide as Self;
+        if wide.is_finite() && narrow.is_infinite() { Err(out_of_range(wide, "f32")) } else { Ok(narrow) }
+    }
+}
+
+fn out_of_range(value: impl std::fmt::Display, rust_type: &str) -> ValueError {
+    ValueError::invalid(format!("the value {value} is outside the range of {rust_type}"))
+}
+
 macro_rules! borrowed_values {
     ($($rust:ty => $variant:ident, $borrow:expr, $own:expr);* $(;)?) => {
         $(#[diagnostic::do_not_recommend]
@@ -228,7 +282,7 @@ borrowed_values! {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a property value",
-    note = "property types are bool, i32, i64, f64, String, Vec<u8>, Guid, DateTime, SystemTime, types of the crate's features, and `Option` of them",
+    note = "property types are bool, i8 to i64, u8 to u32, f32, f64, String, Vec<u8>, Guid, DateTime, SystemTime, types of the crate's features, and `Option` of them",
     note = "implement `PropertyValue` for `{Self}`, or mark the field with `#[entity(json)]` or `#[entity(skip)]`"
 )]
 pub trait PropertyField: Sized {

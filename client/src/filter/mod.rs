@@ -1,7 +1,8 @@
 //! Compile-time checked filters for queries, and projections.
 //!
 //! The properties of an entity type are in [`Entity::PROPERTIES`](crate::entity::Entity::PROPERTIES), each with its
-//! name and type. Comparing a property returns a [`Filter`]; filters are combined with `&`, `|` and `!`. A
+//! name and type. Comparing a property returns a [`Filter`]; filters are combined with `&`, `|` and `!`, or with
+//! [`and`](Filter::and), [`or`](Filter::or) and [`not`](Filter::not). A
 //! [`Projection`] is a property or a tuple of properties whose values a query returns instead of entities.
 //!
 //! Invariants:
@@ -73,6 +74,55 @@ impl<E> Filter<E> {
     /// ```
     pub fn text(&self) -> Result<String, EntityError> {
         self.filter.as_ref().map(wire::filter::print).map_err(|error| error.as_ref().clone())
+    }
+
+    /// Selects entities that match both filters, like the operator `&`.
+    ///
+    /// A method call ends with what precedes it, so `a.or(b).and(c)` means `(a | b) & c`.
+    ///
+    /// ```
+    /// use rowhouse_client::entity::{Entity, PropertyBag};
+    ///
+    /// let level = PropertyBag::PROPERTIES.property::<i32>("Level");
+    /// let filter = level.eq(1).or(level.eq(2)).and(PropertyBag::PROPERTIES.partition_key.eq("Turin"));
+    /// assert_eq!(filter.to_string(), "(Level eq 1 or Level eq 2) and PartitionKey eq 'Turin'");
+    /// ```
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let and = |a, b| model::Filter::And([conjuncts(a), conjuncts(b)].concat());
+        Self::from_result(self.filter.and_then(|a| other.filter.map(|b| and(a, b))))
+    }
+
+    /// Selects entities that match at least one of the filters, like the operator `|`.
+    ///
+    /// ```
+    /// use rowhouse_client::entity::{Entity, PropertyBag};
+    ///
+    /// let level = PropertyBag::PROPERTIES.property::<i32>("Level");
+    /// assert_eq!(level.lt(1).or(level.gt(5)).to_string(), "Level lt 1 or Level gt 5");
+    /// ```
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let or = |a, b| model::Filter::Or([disjuncts(a), disjuncts(b)].concat());
+        Self::from_result(self.filter.and_then(|a| other.filter.map(|b| or(a, b))))
+    }
+
+    /// Selects entities that do not match the filter, like the operator `!`. These include entities without the
+    /// compared property.
+    ///
+    /// ```
+    /// use rowhouse_client::entity::{Entity, PropertyBag};
+    ///
+    /// let filter = PropertyBag::PROPERTIES.property::<String>("State").eq("paid").not();
+    /// assert_eq!(filter.to_string(), "not (State eq 'paid')");
+    /// ```
+    #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "it does; the method needs no import")]
+    pub fn not(self) -> Self {
+        Self::from_result(self.filter.map(|filter| match filter {
+            model::Filter::Not(operand) => *operand,
+            filter => model::Filter::Not(Box::new(filter)),
+        }))
     }
 
     /// Returns the same filter for a query of another type, for tables that contain several kinds of entities.
@@ -159,8 +209,7 @@ impl<E> BitAnd for Filter<E> {
 
     /// Selects entities that match both filters.
     fn bitand(self, other: Self) -> Self {
-        let and = |a, b| model::Filter::And([conjuncts(a), conjuncts(b)].concat());
-        Self::from_result(self.filter.and_then(|a| other.filter.map(|b| and(a, b))))
+        self.and(other)
     }
 }
 
@@ -169,8 +218,7 @@ impl<E> BitOr for Filter<E> {
 
     /// Selects entities that match at least one of the filters.
     fn bitor(self, other: Self) -> Self {
-        let or = |a, b| model::Filter::Or([disjuncts(a), disjuncts(b)].concat());
-        Self::from_result(self.filter.and_then(|a| other.filter.map(|b| or(a, b))))
+        self.or(other)
     }
 }
 
@@ -179,10 +227,7 @@ impl<E> Not for Filter<E> {
 
     /// Selects entities that do not match the filter. These include entities without the compared property.
     fn not(self) -> Self {
-        Self::from_result(self.filter.map(|filter| match filter {
-            model::Filter::Not(operand) => *operand,
-            filter => model::Filter::Not(Box::new(filter)),
-        }))
+        Self::not(self)
     }
 }
 

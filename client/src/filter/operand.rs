@@ -83,7 +83,7 @@ macro_rules! impl_markers {
     };
 }
 
-impl_markers!(OrderedValue for i32, i64, f64, String, Box<str>, Arc<str>, Vec<u8>, Bytes, Guid, DateTime, SystemTime);
+impl_markers!(OrderedValue for i8, i16, i32, i64, u8, u16, u32, f32, f64, String, Box<str>, Arc<str>, Vec<u8>, Bytes, Guid, DateTime, SystemTime);
 impl_markers!(TextValue for String, Box<str>, Arc<str>);
 
 #[cfg(feature = "uuid")]

@@ -355,7 +355,8 @@ impl Table {
     ///
     /// The entity is replaced, so its type should contain all properties or have a `rest` field. `change` may be called
     /// several times, each time with the current entity. An error that it returns ends the loop, and so does the
-    /// hundredth conflict. The entity is read from the primary.
+    /// hundredth conflict. The entity is read from the primary. If `change` has its own error type, use
+    /// [`try_update`](Self::try_update).
     ///
     /// ```
     /// # use rowhouse_client::PropertyBag;
@@ -378,8 +379,52 @@ impl Table {
         &self,
         partition_key: &str,
         row_key: &str,
-        mut change: impl FnMut(&mut E) -> Result<(), Error>,
+        change: impl FnMut(&mut E) -> Result<(), Error>,
     ) -> Result<Stored<E>, Error> {
+        self.try_update(partition_key, row_key, change).await
+    }
+
+    /// Updates an entity like [`update`](Self::update), with the program's own error type.
+    ///
+    /// It is a separate method because the compiler could not infer the error type of a closure that only returns
+    /// `Ok(())`.
+    ///
+    /// ```
+    /// use rowhouse_client::{Error, PropertyBag};
+    ///
+    /// #[derive(Debug)]
+    /// enum Withdrawal {
+    ///     Overdrawn,
+    ///     Table(Error),
+    /// }
+    ///
+    /// impl From<Error> for Withdrawal {
+    ///     fn from(error: Error) -> Self {
+    ///         Self::Table(error)
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowhouse_testing::TestServer::start().await?;
+    /// # let service = rowhouse_client::TableService::from_connection_string(&server.connection_string())?;
+    /// # let accounts = service.table("accounts");
+    /// # accounts.create().await?;
+    /// # accounts.insert(&PropertyBag::new("Turin", "7")?.with("Balance", 5)?).await?;
+    /// let withdraw = |account: &mut PropertyBag| {
+    ///     let balance: i32 = account.get("Balance").map_err(Error::from)?;
+    ///     let rest = balance.checked_sub(7).filter(|rest| *rest >= 0).ok_or(Withdrawal::Overdrawn)?;
+    ///     account.set("Balance", rest).map_err(|error| Withdrawal::Table(error.into()))
+    /// };
+    /// let refused = accounts.try_update("Turin", "7", withdraw).await;
+    /// assert!(matches!(refused, Err(Withdrawal::Overdrawn)));
+    /// # Ok(()) }
+    /// ```
+    pub async fn try_update<E: Entity, F: From<Error>>(
+        &self,
+        partition_key: &str,
+        row_key: &str,
+        mut change: impl FnMut(&mut E) -> Result<(), F>,
+    ) -> Result<Stored<E>, F> {
         let mut table = self.clone();
         // The secondary may lag far behind.
         table.pipeline.read_from = ReadFrom::Primary;
@@ -392,7 +437,7 @@ impl Table {
                 Ok(Written { etag, timestamp }) => return Ok(Stored { etag, timestamp, ..stored }),
                 // A round fails only because another client has succeeded, so the clients as a whole make progress.
                 Err(error) if error.kind() == ErrorKind::PreconditionFailed && rounds < UPDATE_ROUNDS_MAX => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
     }

@@ -16,6 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use wire::json::read_entity_set;
+use wire::uri::encode_component;
 
 /// Converts an entity to a result.
 pub(super) type Read<T> = Arc<dyn Fn(PropertyBag) -> Result<T, EntityError> + Send + Sync>;
@@ -60,6 +61,19 @@ pub(super) struct Position {
 }
 
 impl<T> PageRequest<T> {
+    /// Returns the same request with a filter.
+    pub(super) fn with_filter(&self, filter: Option<&str>) -> Self {
+        let filter = filter.map_or_else(String::new, |filter| format!("&$filter={}", encode_component(filter)));
+        Self {
+            table: self.table.clone(),
+            options: format!("{filter}{}", self.options),
+            page_size: self.page_size,
+            select: self.select.clone(),
+            marked: self.marked.clone(),
+            read: Arc::clone(&self.read),
+        }
+    }
+
     /// Reads a page of at most `limit` entities.
     ///
     /// If the page exceeds the maximum size of a response, requests it again with half as many entities.

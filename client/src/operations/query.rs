@@ -10,11 +10,11 @@ use crate::entity::{Entity, EntityError, KeyName, PropertyBag};
 use crate::error::Error;
 use crate::filter::{Filter, KeyProperty, Projection};
 use crate::limits::PAGE_ENTITIES_MAX;
+use model::name::PARTITION_KEY;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::Arc;
-use wire::uri::encode_component;
 
 /// A query of the entities of a table, in key order. Nothing is sent until [`stream`](Self::stream),
 /// [`pages`](Self::pages), [`collect`](Self::collect) or [`first`](Self::first) runs it.
@@ -324,6 +324,40 @@ impl<E: Entity, T> Query<E, T> {
         Query { table, filter, texts, select, take, page_size, from, marked, read: Arc::new(read), types }
     }
 
+    /// Reads only keys, which are not encrypted.
+    pub(super) fn reading_keys<R>(
+        self,
+        read: impl Fn(PropertyBag) -> Result<R, EntityError> + Send + Sync + 'static,
+    ) -> Query<E, R> {
+        let mut query = self.reading(vec![PARTITION_KEY.to_owned()], read);
+        query.marked.clear();
+        #[cfg(feature = "encryption")]
+        {
+            query.table.encryption = None;
+        }
+        query
+    }
+
+    pub(super) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Returns the request for the pages of a scan, without the filter.
+    pub(super) fn into_request(self) -> Result<PageRequest<T>, Error> {
+        if self.take.is_some() || self.from.is_some() {
+            return Err(Error::Invalid("a scan reads all results: it supports neither `take` nor `resume`".to_owned()));
+        }
+        Ok(self.request())
+    }
+
+    fn request(self) -> PageRequest<T> {
+        let names: Vec<&str> = self.select.iter().map(String::as_str).collect();
+        let list = self.table.select_list(&names);
+        let options = list.map_or_else(String::new, |list| format!("&$select={list}"));
+        let Self { table, page_size, marked, read, select, .. } = self;
+        PageRequest { table, options, page_size, select, marked, read }
+    }
+
     /// Returns the filter as it is sent; `None` if it selects every entity. Fails if a value has no literal in the
     /// filter language.
     ///
@@ -373,20 +407,12 @@ impl<E: Entity, T> Query<E, T> {
         T: Send + 'static,
     {
         let remaining = self.take.unwrap_or(u64::MAX);
-        let names: Vec<&str> = self.select.iter().map(String::as_str).collect();
-        let (mut options, mut error) = (String::new(), None);
-        match self.text() {
-            Ok(Some(filter)) => options = format!("&$filter={}", encode_component(&filter)),
-            Ok(None) => {}
-            Err(reason) => error = Some(Error::Entity(reason)),
-        }
-        if let Some(list) = self.table.select_list(&names) {
-            options.push_str("&$select=");
-            options.push_str(&list);
-        }
-        let Self { table, page_size, from, marked, read, select, .. } = self;
-        let position = (remaining > 0).then_some(Position { from, remaining });
-        Pages::new(PageRequest { table, options, page_size, select, marked, read }, position, error)
+        let (filter, error) = match self.text() {
+            Ok(filter) => (filter, None),
+            Err(reason) => (None, Some(Error::Entity(reason))),
+        };
+        let position = (remaining > 0).then(|| Position { from: self.from.clone(), remaining });
+        Pages::new(self.request().with_filter(filter.as_deref()), position, error)
     }
 
     /// Runs the query and returns its results one by one.

@@ -71,6 +71,7 @@ pub struct TableServiceBuilder {
     retry: RetryPolicy,
     attempt_time_max: Duration,
     read_from: ReadFrom,
+    client_request_id: Option<Arc<str>>,
 }
 
 impl TableService {
@@ -119,6 +120,7 @@ impl TableService {
             retry: RetryPolicy::default(),
             attempt_time_max: ATTEMPT_TIME_MAX,
             read_from: ReadFrom::default(),
+            client_request_id: None,
         }
     }
 
@@ -274,6 +276,18 @@ impl TableServiceBuilder {
         Self { read_from, ..self }
     }
 
+    /// Sets the id that each request carries in `x-ms-client-request-id`, instead of a random id for each operation. It
+    /// has 1 to 1,024 ASCII characters. [`Table::with_client_request_id`] sets it for single operations.
+    ///
+    /// ```
+    /// # use rowhouse_client::TableService;
+    /// let builder = TableService::builder_from_connection_string("UseDevelopmentStorage=true")?.client_request_id("nightly-import");
+    /// # Ok::<(), rowhouse_client::Error>(())
+    /// ```
+    pub fn client_request_id(self, id: &str) -> Self {
+        Self { client_request_id: Some(Arc::from(id)), ..self }
+    }
+
     /// Sets the address of the secondary. By default it is derived from the address of the primary.
     ///
     /// ```
@@ -323,7 +337,17 @@ impl TableServiceBuilder {
     /// # Ok::<(), rowhouse_client::Error>(())
     /// ```
     pub fn build(self) -> Result<TableService, Error> {
-        let Self { primary, secondary, credential, transport, clock, retry, attempt_time_max, read_from } = self;
+        let Self {
+            primary,
+            secondary,
+            credential,
+            transport,
+            clock,
+            retry,
+            attempt_time_max,
+            read_from,
+            client_request_id,
+        } = self;
         let transport = if let Some(transport) = transport {
             transport
         } else {
@@ -333,7 +357,7 @@ impl TableServiceBuilder {
         };
         let secondary = secondary.unwrap_or_else(|| primary.secondary());
         let shared = Shared { primary, secondary, credential, transport, clock, token: Mutex::new(None) };
-        let pipeline = Pipeline { shared: Arc::new(shared), retry, attempt_time_max, read_from };
+        let pipeline = Pipeline { shared: Arc::new(shared), retry, attempt_time_max, read_from, client_request_id };
         Ok(TableService { pipeline })
     }
 }

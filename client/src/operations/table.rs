@@ -121,6 +121,22 @@ impl Table {
         table
     }
 
+    /// Returns the same table with this id in `x-ms-client-request-id` of each request, instead of a random id for each
+    /// operation. The service writes it to its log and repeats it in its response. It has 1 to 1,024 ASCII characters.
+    ///
+    /// ```
+    /// # use rowhouse_client::{Error, PropertyBag, Table};
+    /// # async fn example(orders: Table, order: PropertyBag) -> Result<(), Error> {
+    /// orders.with_client_request_id("checkout-4711").insert(&order).await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn with_client_request_id(&self, id: &str) -> Self {
+        let mut table = self.clone();
+        table.pipeline.client_request_id = Some(Arc::from(id));
+        table
+    }
+
     /// Returns the same table with an encryption policy: entities are encrypted when written and decrypted when read.
     /// Merges are refused.
     ///

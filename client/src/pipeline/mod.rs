@@ -24,6 +24,7 @@ pub(crate) use request::{BodyFormat, Operation, VERSION, What};
 use retry::is_transient;
 pub use retry::{Failure, RetryPolicy};
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::Mutex;
@@ -72,6 +73,8 @@ pub(crate) struct Pipeline {
     pub(crate) retry: RetryPolicy,
     pub(crate) attempt_time_max: Duration,
     pub(crate) read_from: ReadFrom,
+    /// The id that all requests carry; `None` generates one for each operation.
+    pub(crate) client_request_id: Option<Arc<str>>,
 }
 
 /// The state that all clones of a pipeline share.
@@ -140,19 +143,21 @@ struct FailedAttempt {
 impl Pipeline {
     /// Executes an operation, with retries.
     pub(crate) async fn execute(&self, operation: &Operation) -> Result<Response, Error> {
+        let id = self.client_request_id.clone().unwrap_or_else(random_id);
         let span = tracing::debug_span!(
             "table_operation",
             what = %operation.what,
             account = %self.shared.primary.account(),
+            client_request_id = &*id,
             attempts = tracing::field::Empty,
             status = tracing::field::Empty,
             code = tracing::field::Empty,
             request_id = tracing::field::Empty,
         );
-        self.execute_in_span(operation, &span).instrument(span.clone()).await
+        self.execute_in_span(operation, &id, &span).instrument(span.clone()).await
     }
 
-    async fn execute_in_span(&self, operation: &Operation, span: &Span) -> Result<Response, Error> {
+    async fn execute_in_span(&self, operation: &Operation, id: &str, span: &Span) -> Result<Response, Error> {
         let began = Instant::now();
         let mut attempts = 0;
         // The failure of the primary. It is reported if a later attempt only finds the entity missing at the
@@ -161,7 +166,7 @@ impl Pipeline {
         loop {
             attempts += 1;
             let time_max = self.attempt_time_max.min(self.retry.time_max().saturating_sub(began.elapsed()));
-            let failed = match self.attempt(operation, attempts, time_max).await {
+            let failed = match self.attempt(operation, id, attempts, time_max).await {
                 Ok(response) => {
                     record(span, attempts, response.status, "", response.header(REQUEST_ID));
                     return Ok(response);
@@ -202,6 +207,7 @@ impl Pipeline {
     async fn attempt(
         &self,
         operation: &Operation,
+        id: &str,
         attempts: u32,
         time_max: Duration,
     ) -> Result<Response, FailedAttempt> {
@@ -217,13 +223,13 @@ impl Pipeline {
             }
             _ => None,
         };
-        let request = operation.request(endpoint, self.authorization(token.as_ref()), now);
+        let request = operation.request(endpoint, self.authorization(token.as_ref()), now, id);
         let request = request.map_err(|error| final_error(Error::Invalid(format!("{}: {error}", operation.what))))?;
         let response = self.shared.transport.send(request, time_max.saturating_sub(began.elapsed())).await;
-        let response = response.map_err(|error| without_response(operation, error, attempts))?;
+        let response = response.map_err(|error| without_response(operation, error, id, attempts))?;
         let (head, body) = response.into_parts();
         let response = Response { status: head.status.as_u16(), headers: head.headers, body };
-        let Some(refusal) = refusal(operation, &response, attempts).map_err(final_error)? else {
+        let Some(refusal) = refusal(operation, &response, id, attempts).map_err(final_error)? else {
             return Ok(response);
         };
         // A token may be revoked before it expires. With the service version used here, the response is 403 (09 §3).
@@ -287,6 +293,13 @@ impl Pipeline {
 
 const REQUEST_ID: &str = "x-ms-request-id";
 
+/// Returns a random id for an operation: 32 hexadecimal digits.
+fn random_id() -> Arc<str> {
+    // Every `RandomState` has its own random keys.
+    let [high, low] = [0_u8; 2].map(|input| RandomState::new().hash_one(input));
+    Arc::from(format!("{high:016x}{low:016x}"))
+}
+
 /// Adds the outcome to the span of the operation.
 fn record(span: &Span, attempts: u32, status: u16, code: &str, request_id: Option<&str>) {
     span.record("attempts", attempts).record("status", status);
@@ -326,26 +339,27 @@ fn refused(refusal: Refusal, response: &Response, is_stale: bool, is_missing_at_
     }
 }
 
-fn without_response(operation: &Operation, source: HttpError, attempts: u32) -> FailedAttempt {
+fn without_response(operation: &Operation, source: HttpError, id: &str, attempts: u32) -> FailedAttempt {
     let what = operation.what.to_string();
     if matches!(source, HttpError::BodyTooLarge(_)) {
         return final_error(Error::ResponseTooLarge { what });
     }
     let had_no_effect = matches!(source, HttpError::Connect(_) | HttpError::Tls(_));
     let is_transient = !source.is_permanent();
-    let error = Error::Unreachable { what, source, attempts };
+    let error = Error::Unreachable { what, source, client_request_id: id.to_owned(), attempts };
     FailedAttempt { error, had_no_effect, is_transient, is_missing_at_secondary: false, retry_after: None }
 }
 
 /// Returns the refusal that a response reports; `None` if it reports success. A refused transaction is reported in the
 /// body of a successful response.
-fn refusal(operation: &Operation, response: &Response, attempts: u32) -> Result<Option<Refusal>, Error> {
+fn refusal(operation: &Operation, response: &Response, id: &str, attempts: u32) -> Result<Option<Refusal>, Error> {
     let request_id = response.header(REQUEST_ID).map(str::to_owned);
     let refusal = |status, error: Option<ErrorResponse>| {
         let (code, message) = error.map_or_else(Default::default, |error| (error.code, error.message));
         let (code, message) = (beginning(code, ERROR_CODE_BYTES_MAX), beginning(message, ERROR_MESSAGE_BYTES_MAX));
         let what = operation.what.to_string();
-        Refusal { what, status, code, message, request_id, operation: None, attempts }
+        let client_request_id = id.to_owned();
+        Refusal { what, status, code, message, request_id, client_request_id, operation: None, attempts }
     };
     if !(200..300).contains(&response.status) {
         let mut error = ErrorResponse::read(&response.body);

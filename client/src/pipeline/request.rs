@@ -16,6 +16,9 @@ use wire::signing::{AccountKey, Scheme, SignedRequest};
 /// The service version that all requests specify.
 pub(crate) const VERSION: &str = "2019-02-02";
 
+/// The header with the id that the client assigns to an operation.
+const CLIENT_REQUEST_ID: &str = "x-ms-client-request-id";
+
 /// The format of the bodies of a request and of its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyFormat {
@@ -82,6 +85,7 @@ impl Operation {
         endpoint: &Endpoint,
         authorization: Authorization<'_>,
         now: SystemTime,
+        client_request_id: &str,
     ) -> Result<Request<Bytes>, http::Error> {
         let content_type = match self.format {
             _ if self.body.is_empty() => "",
@@ -106,6 +110,7 @@ impl Operation {
             .header(ACCEPT, accept)
             .header("x-ms-version", VERSION)
             .header("x-ms-date", &date)
+            .header(CLIENT_REQUEST_ID, client_request_id)
             .header("DataServiceVersion", "3.0;")
             .header("MaxDataServiceVersion", "3.0;NetFx");
         if self.format == BodyFormat::Json && self.method != Method::GET {
@@ -182,7 +187,8 @@ mod tests {
             ]
             .map(|case| (scheme, case))
         }) {
-            let request = operation.request(&endpoint, Authorization::Key(&key, scheme), SystemTime::now()).unwrap();
+            let request =
+                operation.request(&endpoint, Authorization::Key(&key, scheme), SystemTime::now(), "id-7").unwrap();
             let header = |name: &str| request.headers().get(name).map_or("", |value| value.to_str().unwrap());
             let signed = SignedRequest {
                 method: request.method().as_str(),
@@ -210,7 +216,7 @@ mod tests {
         ] {
             let operation = operation(Method::GET, "/t()", query, BodyFormat::Json);
             let authorization = Authorization::Sas("sv=2019-02-02&sig=a%2Bb");
-            let request = operation.request(&endpoint, authorization, SystemTime::now()).unwrap();
+            let request = operation.request(&endpoint, authorization, SystemTime::now(), "id-7").unwrap();
             assert_eq!(request.uri().to_string(), expected);
             assert!(!request.headers().contains_key(AUTHORIZATION));
         }
@@ -220,7 +226,7 @@ mod tests {
     fn a_token_is_sent_and_not_shown() {
         let endpoint = Endpoint::parse("https://acct.table.core.windows.net", None).unwrap();
         let operation = operation(Method::GET, "/Tables", "", BodyFormat::Json);
-        let request = operation.request(&endpoint, Authorization::Bearer("eyJ0"), SystemTime::now()).unwrap();
+        let request = operation.request(&endpoint, Authorization::Bearer("eyJ0"), SystemTime::now(), "id-7").unwrap();
         assert_eq!(request.headers()[AUTHORIZATION], "Bearer eyJ0");
         assert!(!format!("{request:?}").contains("eyJ0"));
     }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use rowhouse_client::entity::{
-    DateTime, EdmValue, EntityError, Inverted, KeyFormat, Plain, PropertyBag, PropertyValue, ValueError,
+    DateTime, EdmType, EdmValue, EntityError, Inverted, KeyFormat, Plain, PropertyBag, PropertyValue, ValueError,
 };
 use std::fmt::Debug;
 use std::time::{Duration, SystemTime};
@@ -39,6 +39,44 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn narrow_numbers_are_written_without_loss_and_checked_when_read() {
+    fn roundtrips<T: PropertyValue + PartialEq + Debug>(values: [T; 3], edm_type: EdmType) {
+        for value in values {
+            let encoded = value.to_value().unwrap();
+            assert_eq!(encoded.as_edm().edm_type(), edm_type);
+            assert_eq!(T::from_value(encoded.as_edm()), Ok(value));
+        }
+    }
+    roundtrips([i8::MIN, 0, i8::MAX], EdmType::Int32);
+    roundtrips([i16::MIN, 0, i16::MAX], EdmType::Int32);
+    roundtrips([u8::MIN, 7, u8::MAX], EdmType::Int32);
+    roundtrips([u16::MIN, 7, u16::MAX], EdmType::Int32);
+    roundtrips([u32::MIN, 7, u32::MAX], EdmType::Int64);
+    roundtrips([f32::MIN, f32::INFINITY, f32::MIN_POSITIVE], EdmType::Double);
+    assert!(f32::from_value(EdmValue::Double(f64::NAN)).is_ok_and(f32::is_nan));
+    assert_eq!(f32::from_value(EdmValue::Double(0.1)), Ok(0.1));
+    assert_eq!((u32::from_value(EdmValue::Int32(7)), f32::from_value(EdmValue::Int32(7))), (Ok(7), Ok(7.0)));
+
+    let mut bag = PropertyBag::new("p", "r").unwrap();
+    bag.set("Small", 32_768).unwrap();
+    bag.set("Large", -1_i64).unwrap();
+    bag.set("Wide", 1e39).unwrap();
+    let messages = [
+        bag.get::<i16>("Small").unwrap_err().to_string(),
+        bag.get::<Option<u32>>("Large").unwrap_err().to_string(),
+        bag.get::<f32>("Wide").unwrap_err().to_string(),
+        bag.get::<i16>("Large").unwrap_err().to_string(),
+    ];
+    let expected = [
+        "property 'Small': the value 32768 is outside the range of i16",
+        "property 'Large': the value -1 is outside the range of u32",
+        &format!("property 'Wide': the value {} is outside the range of f32", 1e39),
+        "property 'Large': expected Edm.Int32, found Edm.Int64",
+    ];
+    assert_eq!(messages, expected);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::tour::{Customer, with_customers};
-use rowhouse_client::{Entity, ErrorKind, IfMatch, PropertyBag};
+use rowhouse_client::{Entity, ErrorKind, IfMatch, PropertyBag, Transaction};
 
 #[tokio::test]
 async fn a_typed_entity() -> Outcome {
@@ -23,6 +23,17 @@ async fn a_typed_entity() -> Outcome {
         cars.insert(&Car { make: "kestrel".into(), number: "0007".into(), mileage: 120 }).await?;
         let car = cars.get::<Car>("kestrel", "0007").await?;
         println!("{} {}", car.mileage, car.etag.as_str());
+
+        cars.insert(&Car { make: "kestrel".into(), number: "0008".into(), mileage: 7 }).await?;
+        // Changes to several entities, as one SaveChanges with SaveChangesOptions.Batch.
+        let mut first = cars.get::<Car>("kestrel", "0007").await?;
+        let second = cars.get::<Car>("kestrel", "0008").await?;
+        first.mileage += 80;
+        let added = Car { make: "kestrel".into(), number: "0009".into(), mileage: 0 };
+        let changes = Transaction::new().replace(&first, &first).delete("kestrel", "0008", &second);
+        cars.commit(changes.insert(&added)).await?;
+        let mileages = cars.query::<Car>().select(|car| car.mileage).collect().await?;
+        assert_eq!(mileages, [200, 0]);
     }
     Ok(())
 }

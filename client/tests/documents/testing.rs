@@ -16,3 +16,34 @@ async fn the_program_reads_no_entities() -> Result<(), Error> {
     assert_eq!(costs.entities_examined, 0, "{costs}");
     Ok(())
 }
+
+mod faults {
+    use crate::{Outcome, start};
+    use rowhouse_client::{ErrorKind, PropertyBag, Table};
+    use rowhouse_testing::Fault;
+
+    /// Inserts an order, and checks whether it was written if no response arrives.
+    async fn place_order(orders: &Table) -> Result<(), rowhouse_client::Error> {
+        let order = PropertyBag::new("2031", "0001")?.with("Total", 120_i64)?;
+        match orders.insert(&order).await {
+            Err(error) if error.kind() == ErrorKind::Unreachable => {
+                orders.get_by_key::<PropertyBag>(&order.key).await.map(drop)
+            }
+            result => result.map(drop),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lost_answer() -> Outcome {
+        let (server, service) = start().await;
+        let orders = service.table("orders");
+        orders.create().await?;
+        {
+            // The order is written, but the program does not learn that.
+            server.inject(Fault::lost_answer().method("POST").path("/orders"));
+            place_order(&orders).await?;
+            assert_eq!(server.pending_faults(), 0, "the program met the fault");
+        }
+        Ok(())
+    }
+}

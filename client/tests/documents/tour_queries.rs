@@ -49,6 +49,20 @@ async fn keys() -> Outcome {
 }
 
 #[tokio::test]
+async fn scans() -> Outcome {
+    let (_server, service) = with_customers().await;
+    let customers = service.table("customers");
+    {
+        let mut all = customers.query::<Customer>().filter(|c| c.visits.gt(5)).scan().parallel(16).stream();
+        while let Some(customer) = all.next().await {
+            println!("{}", customer?.name);
+        }
+        println!("{} customers", customers.scan::<Customer>().parallel(16).count().await?);
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn projections() -> Outcome {
     let (_server, service) = with_customers().await;
     let customers = service.table("customers");

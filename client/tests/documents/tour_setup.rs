@@ -7,7 +7,7 @@ use http::{Request, Response};
 use rowhouse_client::encryption::{AesKey, EncryptionMode, EncryptionPolicy};
 use rowhouse_client::{
     AccessToken, BoxFuture, CorsRule, CorsRules, Credential, DateTime, Endpoint, Entity, ErrorKind, HttpError, IfMatch,
-    Permissions, ReadFrom, RetryPolicy, StoredAccessPolicies, StoredAccessPolicy, TableSas, TableService,
+    Permissions, PropertyBag, ReadFrom, RetryPolicy, StoredAccessPolicies, StoredAccessPolicy, TableSas, TableService,
     TokenCredential, TokenError, Transport,
 };
 use rowhouse_testing::TestServer;
@@ -114,6 +114,20 @@ async fn service_properties() -> Outcome {
         let rule = CorsRule::new("https://shop.example.net", "GET,PUT", "x-ms-*", "etag", 600)?;
         properties.cors = CorsRules::new(vec![rule])?;
         service.set_properties(&properties).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn client_request_ids() -> Outcome {
+    let (_server, service) = start().await;
+    let orders = service.table("orders");
+    let order = PropertyBag::new("2031", "0001")?;
+    {
+        let checkout = orders.with_client_request_id("checkout-4711");
+        if let Err(error) = checkout.insert(&order).await {
+            println!("{error}; request {}", error.client_request_id().unwrap_or("without an id"));
+        }
     }
     Ok(())
 }

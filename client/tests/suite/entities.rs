@@ -128,3 +128,30 @@ async fn updates_at_the_same_time_lose_nothing() {
     let error = table.update::<Customer>("Turin", "8", |_| Ok(())).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }
+
+#[tokio::test]
+async fn an_update_returns_the_errors_of_the_program_and_of_the_table() {
+    #[derive(Debug)]
+    enum Failure {
+        TooManyVisits,
+        Table(Error),
+    }
+
+    impl From<Error> for Failure {
+        fn from(error: Error) -> Self {
+            Self::Table(error)
+        }
+    }
+
+    let (_account, table) = new_table().await;
+    table.insert(&customer("Turin", "7", 2)).await.unwrap();
+    let visit = |customer: &mut Customer| {
+        customer.visits += 1;
+        if customer.visits > 3 { Err(Failure::TooManyVisits) } else { Ok(()) }
+    };
+    assert_eq!(table.try_update("Turin", "7", visit).await.unwrap().visits, 3);
+    assert!(matches!(table.try_update("Turin", "7", visit).await, Err(Failure::TooManyVisits)));
+    let missing = table.try_update("Turin", "8", visit).await;
+    assert!(matches!(missing, Err(Failure::Table(error)) if error.kind() == ErrorKind::NotFound));
+    assert_eq!(table.get::<Customer>("Turin", "7").await.unwrap().visits, 3);
+}

@@ -11,6 +11,7 @@ mod auto_traits;
 mod bulk;
 mod entities;
 mod queries;
+mod scans;
 mod secrets;
 mod service;
 mod spans;

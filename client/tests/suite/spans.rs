@@ -54,7 +54,7 @@ async fn an_operation_is_a_span_without_secrets() {
     let spans = Spans::default();
     let guard = tracing::subscriber::set_default(spans.clone());
     table.insert(&customer("Turin", "1", 1)).await.unwrap();
-    table.insert(&customer("Turin", "1", 1)).await.unwrap_err();
+    let error = table.with_client_request_id("visit-7").insert(&customer("Turin", "1", 1)).await.unwrap_err();
     drop(guard);
     let spans = spans.0.lock().unwrap();
     let field = |at: usize, name: &str| spans[at].get(name).map_or("", String::as_str);
@@ -64,6 +64,8 @@ async fn an_operation_is_a_span_without_secrets() {
     assert_eq!((field(0, "attempts"), field(0, "status"), field(0, "code")), ("1", "204", ""));
     assert_eq!((field(1, "status"), field(1, "code")), ("409", "\"EntityAlreadyExists\""));
     assert!(!field(1, "request_id").is_empty());
+    assert_eq!((field(1, "client_request_id"), error.client_request_id()), ("\"visit-7\"", Some("visit-7")));
+    assert_eq!(field(0, "client_request_id").len(), 2 + 32, "a random id in quotes");
     let all = format!("{spans:?}");
     assert!(!all.contains("SharedKey") && !all.contains("Eby8"), "{all}");
 }

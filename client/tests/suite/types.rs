@@ -18,6 +18,9 @@ struct Everything {
     id: Guid,
     small: i32,
     large: i64,
+    short: i16,
+    count: u32,
+    share: f32,
     none: Option<i64>,
     #[entity(json)]
     list: Vec<u8>,
@@ -37,6 +40,9 @@ fn everything() -> Everything {
         id: Guid::parse("0b0c0d0e-1111-4222-8333-444455556666").unwrap(),
         small: i32::MIN,
         large: i64::MIN,
+        short: i16::MIN,
+        count: u32::MAX,
+        share: 0.1,
         none: None,
         list: vec![1, 2],
         rest: Properties::default(),
@@ -61,11 +67,14 @@ async fn values_of_every_type_are_found_by_what_they_are() {
         ("Id", EdmType::Guid),
         ("Small", EdmType::Int32),
         ("Large", EdmType::Int64),
+        ("Short", EdmType::Int32),
+        ("Count", EdmType::Int64),
+        ("Share", EdmType::Double),
         ("List", EdmType::String),
     ] {
         assert!(types.contains(&(name, expected)), "{name} in {types:?}");
     }
-    assert_eq!(types.len(), 9, "neither keys nor None values are properties: {types:?}");
+    assert_eq!(types.len(), 12, "neither keys nor None values are properties: {types:?}");
     assert_eq!(bag.key.row.as_str(), "4294967288");
 
     let p = Everything::PROPERTIES;
@@ -81,6 +90,10 @@ async fn values_of_every_type_are_found_by_what_they_are() {
         p.id.eq(e.id),
         p.small.eq(i32::MIN),
         p.large.eq(i64::MIN),
+        p.short.lt(0).and(p.short.eq(i16::MIN)),
+        p.count.ge(7).and(p.count.eq(u32::MAX)),
+        p.share.gt(0.05).and(p.share.eq(0.1)),
+        p.small.gt(0).or(p.large.gt(0).not()),
         p.number.eq(7),
         p.number.gt(6) & p.number.lt(8),
         p.partition.eq("it's"),

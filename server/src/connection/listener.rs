@@ -159,7 +159,11 @@ fn serve_one<S, E>(
         let service = Arc::clone(&service);
         Box::pin(async move {
             let in_progress = in_progress.ok_or(RequestAborted)?;
-            let mut response = service.handle(request, info, started, &in_progress).await?;
+            let mut response = match service.faults(&request) {
+                None => service.handle(request, info, started, &in_progress).await?,
+                // Boxed to keep the future of ordinary requests small.
+                Some(faults) => Box::pin(service.handle_with_faults(faults, request, info, &in_progress)).await?,
+            };
             response.body_mut().hold_request(in_progress);
             Ok::<_, RequestAborted>(response)
         })

@@ -4,6 +4,7 @@
 
 mod clock;
 mod costs;
+mod faults;
 mod life;
 mod options;
 mod rehearsal;

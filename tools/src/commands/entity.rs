@@ -1,7 +1,6 @@
 //! `rowhouse entity`.
 
 use super::connection::{ConnectionArgs, connection_help};
-use super::count::count;
 use super::input::{entity_key, parse_json, parse_properties};
 use super::output::{EntityOutput, OutputFormat, write_one, write_out};
 use super::service_error::{from_service, is_not_found};
@@ -192,7 +191,9 @@ pub(super) async fn run(args: &EntityArgs) -> anyhow::Result<()> {
         }
         Action::Count { table, filter, parallel } => {
             let table = check_readable_name(table)?;
-            let count = count(&service, table, filter.filter.as_deref(), usize::from(*parallel)).await?;
+            let query = service.table(table).query::<PropertyBag>();
+            let query = filter.filter.iter().fold(query, |query, text| query.filter_text(text));
+            let count = query.scan().parallel(usize::from(*parallel)).count().await.map_err(from_service(&service))?;
             write_out(format!("{count}\n").as_bytes())
         }
         Action::Put(args) => put(&service, args).await,

@@ -1,11 +1,10 @@
 //! `rowhouse table` and `rowhouse entity`: single operations on a service, for scripts and for people.
 //!
-//! `connection.rs` selects the service, `input.rs` parses entities, `output.rs` and `entity_table.rs` write them,
-//! `count.rs` counts them, and `service_error.rs` turns errors into messages and exit codes. This module must not
-//! depend on any endpoint except a service.
+//! `connection.rs` selects the service, `input.rs` parses entities, `output.rs` and `entity_table.rs` write them, and
+//! `service_error.rs` turns errors into messages and exit codes. This module must not depend on any endpoint except a
+//! service.
 
 mod connection;
-mod count;
 mod entity;
 mod entity_table;
 mod input;

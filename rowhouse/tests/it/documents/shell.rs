@@ -33,7 +33,11 @@ fn invocation(words: &[String]) -> Option<Invocation> {
     let arguments = if program.rsplit('/').next() == Some("rowhouse") || program == "\"$binary\"" {
         1
     } else if starts(&["cargo", "run"]) {
-        1 + rest.iter().position(|word| word == "--")?
+        let separator = rest.iter().position(|word| word == "--")?;
+        if rest[..separator].iter().any(|word| word == "--example") {
+            return None;
+        }
+        1 + separator
     } else if starts(&["kubectl", "exec"]) {
         let program = 1 + rest.iter().position(|word| word == "--")?;
         rest.get(program).filter(|word| *word == "/usr/bin/rowhouse")?;
@@ -92,7 +96,7 @@ fn simple_commands(script: &str) -> Vec<Vec<String>> {
 fn commands_are_found_as_a_shell_sees_them() {
     let script = "# a remark\nA_B='x y' sudo /usr/bin/rowhouse serve --data \"a b\" \\\n  --in-memory | cat\n\
                   docker run -e C=1 -p 1:2 rowhouse:latest health > /tmp/rowhouse\nsource <(rowhouse completions bash); ls\n\
-                  cargo run --release -- serve # so\n";
+                  cargo run --release -- serve # so\ncargo run --example patterns -- blog\n";
     let seen: Vec<_> =
         invocations(script).into_iter().map(|found| (found.words.join(","), found.environment)).collect();
     let pair = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
