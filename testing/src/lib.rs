@@ -36,7 +36,6 @@ mod costs;
 mod error;
 mod faults;
 mod server;
-mod snapshot;
 mod thread;
 
 #[doc(inline)]
@@ -44,8 +43,8 @@ pub use ::server::TestClock;
 pub use costs::Costs;
 pub use error::Error;
 pub use faults::Fault;
+pub use server::Snapshot;
 pub use server::{TestServer, TestServerBuilder};
-pub use snapshot::Snapshot;
 
 /// The name of the development account, which every server has.
 ///

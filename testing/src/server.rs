@@ -1,13 +1,17 @@
 //! The server in the test's process, and its settings.
 
+mod snapshot;
+
+pub use snapshot::Snapshot;
+
 use crate::costs::Costs;
 use crate::error::Error;
 use crate::faults::{Fault, FaultQueue};
-use crate::snapshot::{Snapshot, SnapshotStore};
 use crate::thread::{Options, ServerThread, StartReport, Storage};
 use crate::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, TestClock};
 use anyhow::bail;
 use server::{Metrics, Targets};
+use snapshot::SnapshotStore;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};

@@ -408,7 +408,7 @@ mod tests {
         }
         for acknowledged in [last - 1, last] {
             let error = rescue(&unreadable, Acknowledged::UpTo(Some(acknowledged))).unwrap_err();
-            assert!(error.contains("misses batches"), "{error}");
+            assert!(error.contains("lacks batches"), "{error}");
             assert!(fs::read(&path).unwrap() == unreadable, "a refused journal is not changed");
         }
         assert!(rescue(&unreadable, Acknowledged::Unknown).unwrap_err().contains("a later one"));

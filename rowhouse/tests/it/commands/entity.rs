@@ -123,7 +123,7 @@ fn writing_with_and_without_conditions() {
     let new = test.prints(&[&put[..], &["Doors:Int32=6"]].concat());
     assert_eq!(doors(), ",\"Doors\":6}");
     let changed = "rowhouse: ENDPOINT: replacing an entity in the table 'cars' was refused: 412 UpdateConditionNotSatisfied: The update \
-        condition specified in the request was not satisfied. (the entity has changed: read it again to get its new ETag)\n";
+        condition specified in the request was not satisfied. (the entity has changed: read it to get its new ETag)\n";
     assert_eq!(test.says(5, &[&put[..], &["Doors:Int32=7", "--if-match", old.trim()]].concat()), changed);
     test.prints(&[&put[..], &["Doors:Int32=7", "--replace", "--if-match", new.trim()]].concat());
     test.prints(&[&put[..], &["Weight:Double=1", "--merge", "--if-match", "*"]].concat());
