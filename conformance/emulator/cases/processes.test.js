@@ -52,7 +52,7 @@ test("when a program dies, everything stops and the exit code is 1", async (cont
   const { emulator, children } = await started(context);
   process.kill(Number(children[0]), "SIGKILL");
   assert.deepEqual(await emulator.exit, { code: 1, signal: null });
-  assert.match(emulator.lines.join("\n"), /the emulator's program for (blobs|queues) has ended/);
+  assert.match(emulator.lines.join("\n"), /the emulator's program for (blobs|queues) has exited/);
   await gone(children);
 });
 
