@@ -42,7 +42,7 @@ impl Buckets {
 
     /// Takes entities from a bucket. If it has too few, returns false and takes nothing.
     ///
-    /// From a full bucket, even more entities can be taken than it holds; the bucket then takes correspondingly longer
+    /// If the bucket is full, more entities can be taken than it holds; the bucket then takes correspondingly longer
     /// to refill.
     pub(super) fn take(&self, owner: u64, entities: u64, now: u64) -> bool {
         let cost = entities.saturating_mul(self.entity_nanos);
