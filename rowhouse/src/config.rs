@@ -419,7 +419,7 @@ mod tests {
         std::fs::write(&path, "query-seconds = 7\nlisden = \"x\"").unwrap();
         let args = ServeArgs { config: Some(path), ..ServeArgs::default() };
         let refusal = format!("{:#}", Config::new(args, None).unwrap_err());
-        assert!(refusal.contains("line 2, column 1: unknown field 'lisden'; did you mean 'listen'?"), "{refusal}");
+        assert!(refusal.contains("line 2, column 1: unknown option 'lisden'; did you mean 'listen'?"), "{refusal}");
     }
 
     #[test]

@@ -53,7 +53,8 @@ fn describe_unknown(name: &str, names: &[&str]) -> String {
     // name.
     let is_name = name.len() <= FIELD_NAME_BYTES_MAX
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'));
-    let shown = if is_name || meant.is_some() { format!("unknown field '{name}'") } else { "unknown field".to_owned() };
+    let shown =
+        if is_name || meant.is_some() { format!("unknown option '{name}'") } else { "unknown option".to_owned() };
     match meant {
         Some(meant) => format!("{shown}; did you mean '{meant}'?"),
         None if names.len() <= LISTED_MAX && !names.is_empty() => format!("{shown}, expected {}", names.join(", ")),
@@ -120,14 +121,14 @@ mod tests {
             ("connections = \"s3cr3t, expected s3cr3t\"", "column 15: invalid type: string, expected u32"),
             ("connections = \"s3cr3t \\\"s3cr3t\"", "invalid type: string, expected u32"),
             ("kind = \"s3cr3t\"", "unknown variant, expected `one`"),
-            ("S3cr3t = 1", "line 1, column 1: unknown field, expected store, connections, kind, account"),
-            ("connection = 1", "line 1, column 1: unknown field 'connection'; did you mean 'connections'?"),
-            ("kind = \"one\"\nlisten = 1", "line 2, column 1: unknown field 'listen', expected store, connections"),
+            ("S3cr3t = 1", "line 1, column 1: unknown option, expected store, connections, kind, account"),
+            ("connection = 1", "line 1, column 1: unknown option 'connection'; did you mean 'connections'?"),
+            ("kind = \"one\"\nlisten = 1", "line 2, column 1: unknown option 'listen', expected store, connections"),
             ("[[account]]\nkey1 = 's3cr3t", "line 2, "),
             ("[[account]]\nkey1 = 5301", "invalid type: integer, expected a string"),
-            ("[[account]]\nkey = \"s3cr3t\"", "line 2, column 1: unknown field 'key'; did you mean 'key1'?"),
-            ("[[account]]\n  Key_1 = \"s3cr3t\"", "line 2, column 3: unknown field 'Key_1'; did you mean 'key1'?"),
-            ("[[account]]\nAAECAwQFBgcICQ = 1", "line 2, column 1: unknown field, expected key1"),
+            ("[[account]]\nkey = \"s3cr3t\"", "line 2, column 1: unknown option 'key'; did you mean 'key1'?"),
+            ("[[account]]\n  Key_1 = \"s3cr3t\"", "line 2, column 3: unknown option 'Key_1'; did you mean 'key1'?"),
+            ("[[account]]\nAAECAwQFBgcICQ = 1", "line 2, column 1: unknown option, expected key1"),
             ("[[account]]\n", "missing field `key1`"),
             ("store = \"é\"\nstore = \"s3cr3t\"", "line 2, column 1: duplicate key"),
             ("s3cr3t", "line 1"),
@@ -158,6 +159,9 @@ mod tests {
             domain: Option<String>,
         }
         let error = parse_toml::<Outer>("listen = \"x\"\n# s3cr3t\n dommain = \"s3cr3t\"\n", &["listen", "domain"]);
-        assert_eq!(error.unwrap_err().to_string(), "line 3, column 2: unknown field 'dommain'; did you mean 'domain'?");
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "line 3, column 2: unknown option 'dommain'; did you mean 'domain'?"
+        );
     }
 }

@@ -19,10 +19,12 @@ use crate::accounts::{self, AccountsArgs};
 use crate::certificate::{self, CertificateArgs};
 use crate::health::{self, HealthArgs};
 use clap::builder::BoolishValueParser;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Arg, Args, Parser, Subcommand, ValueEnum};
 use manual::{CompletionsArgs, ManArgs};
+use merge::Merge;
 use serde::Deserialize;
 use server::{LogFormat, OAuthSection, Secondary};
+use std::any::TypeId;
 use std::path::PathBuf;
 use tools::StoreUrl;
 use tools::backup::{self, BackupArgs, RestoreArgs};
@@ -177,8 +179,10 @@ Every option can also be set in the environment, as ROWHOUSE_ followed by its na
 such as listen = \"127.0.0.1:10002\". A flag overrides the environment, and the environment overrides the file.";
 
 /// The options of `serve` as given, without validation or defaults.
-#[derive(Debug, Default, Args, Deserialize)]
+#[derive(Debug, Default, Args, Deserialize, Merge)]
+#[command(mut_args(with_optional_value))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[merge(strategy = merge::option::overwrite_none)]
 pub struct ServeArgs {
     /// Read options from this TOML file
     #[arg(long, env = "ROWHOUSE_CONFIG", value_name = "FILE")]
@@ -194,7 +198,7 @@ pub struct ServeArgs {
     pub data: Option<PathBuf>,
 
     /// Keep all data in memory and discard it on exit; for tests
-    #[arg(long, env = "ROWHOUSE_IN_MEMORY", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(long, env = "ROWHOUSE_IN_MEMORY")]
     pub in_memory: Option<bool>,
 
     /// Keep the data in a PostgreSQL database, which any number of servers may share
@@ -222,7 +226,7 @@ pub struct ServeArgs {
     pub store_connections: Option<usize>,
 
     /// Distribute the entities in the --store database across the Citus workers
-    #[arg(long, env = "ROWHOUSE_DISTRIBUTE", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(long, env = "ROWHOUSE_DISTRIBUTE")]
     pub distribute: Option<bool>,
 
     /// File with account names and keys; reloaded when it changes, and on SIGHUP
@@ -269,14 +273,14 @@ pub struct ServeArgs {
     pub secondary: Option<SecondaryArg>,
 
     /// Also serve service statistics on the primary endpoint in path style, where the JavaScript client requests them
-    #[arg(long, env = "ROWHOUSE_STATS_ON_PRIMARY", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(long, env = "ROWHOUSE_STATS_ON_PRIMARY")]
     pub stats_on_primary: Option<bool>,
 
     /// Serve the explorer, a page that shows tables in a browser, at /_rowhouse/
     ///
     /// Without this option, the explorer is on if the server listens only on this machine and has the development
     /// account. In it, you can do whatever the credential with which you sign in allows.
-    #[arg(long, env = "ROWHOUSE_EXPLORER", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_name = "on|off", hide_possible_values = true, value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "ROWHOUSE_EXPLORER", value_name = "on|off", hide_possible_values = true, value_parser = BoolishValueParser::new())]
     pub explorer: Option<bool>,
 
     /// Maximum duration of a query before the server responds with a continuation token, in seconds [default: 5]
@@ -317,7 +321,7 @@ pub struct ServeArgs {
     ///
     /// For a program that starts the server and holds the other end of a pipe: however that program exits, the server
     /// shuts down too.
-    #[arg(long, env = "ROWHOUSE_STOP_WITH_STDIN", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(long, env = "ROWHOUSE_STOP_WITH_STDIN")]
     pub stop_with_stdin: Option<bool>,
 
     /// Format of the log on standard error [default: text]
@@ -337,11 +341,11 @@ pub struct ServeArgs {
     ///
     /// Without this option, requests for that account must name this machine or a domain given with --domain, which
     /// keeps web pages from using the account.
-    #[arg(long, env = "ROWHOUSE_ALLOW_DEVELOPMENT_KEY_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(long, env = "ROWHOUSE_ALLOW_DEVELOPMENT_KEY_ON_NETWORK")]
     pub allow_development_key_on_network: Option<bool>,
 
     /// Serve other machines without TLS, for example behind a proxy that terminates TLS
-    #[arg(long, env = "ROWHOUSE_ALLOW_PLAIN_HTTP_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(long, env = "ROWHOUSE_ALLOW_PLAIN_HTTP_ON_NETWORK")]
     pub allow_plain_http_on_network: Option<bool>,
 
     /// Address and port of the admin listener [default: off]; port 0 picks a free port
@@ -351,16 +355,17 @@ pub struct ServeArgs {
     pub admin: Option<String>,
 
     /// Let other machines reach the admin listener, although it requires no credential
-    #[arg(long, env = "ROWHOUSE_ALLOW_ADMIN_ON_NETWORK", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(long, env = "ROWHOUSE_ALLOW_ADMIN_ON_NETWORK")]
     pub allow_admin_on_network: Option<bool>,
 
     /// Whether the --admin metrics show tables separately [default: true]; at most 1000 tables
-    #[arg(long, env = "ROWHOUSE_METRICS_PER_TABLE", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(long, env = "ROWHOUSE_METRICS_PER_TABLE")]
     pub metrics_per_table: Option<bool>,
 
     // Throttling.
     #[allow(missing_docs, reason = "the group has no help text, only options")]
     #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
     #[serde(flatten)]
     pub throttle: ThrottleArgs,
 
@@ -378,18 +383,21 @@ pub struct ServeArgs {
     // Quotas.
     #[allow(missing_docs, reason = "the group has no help text, only options")]
     #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
     #[serde(flatten)]
     pub quota: QuotaArgs,
 
     // Storage Analytics.
     #[allow(missing_docs, reason = "the group has no help text, only options")]
     #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
     #[serde(flatten)]
     pub analytics: AnalyticsArgs,
 
     // Tests and development.
     #[allow(missing_docs, reason = "the group has no help text, only options")]
     #[command(flatten)]
+    #[merge(strategy = Merge::merge)]
     #[serde(flatten)]
     pub tests: TestArgs,
 
@@ -451,53 +459,31 @@ impl From<SecondaryArg> for Secondary {
 }
 
 impl ServeArgs {
-    /// Fills missing options from another source.
-    pub(crate) fn or(self, file: Self) -> Self {
+    /// Fills missing options from the file.
+    pub(crate) fn or(mut self, mut file: Self) -> Self {
         // Data is kept in only one location, and a flag or the environment overrides the file as a whole.
-        let has_database = self.store.is_some();
-        let has_other = self.in_memory == Some(true) || self.data.is_some();
-        Self {
-            config: self.config,
-            listen: self.listen.or(file.listen),
-            // A data folder and --in-memory exclude each other, whatever sources they come from.
-            data: if has_database || self.in_memory == Some(true) { self.data } else { self.data.or(file.data) },
-            in_memory: if has_database { self.in_memory } else { self.in_memory.or(file.in_memory) },
-            store: if has_other { self.store } else { self.store.or(file.store) },
-            store_password_file: self.store_password_file.or(file.store_password_file),
-            store_connections: self.store_connections.or(file.store_connections),
-            distribute: self.distribute.or(file.distribute),
-            accounts: self.accounts.or(file.accounts),
-            tls_cert: self.tls_cert.or(file.tls_cert),
-            tls_key: self.tls_key.or(file.tls_key),
-            durability: self.durability.or(file.durability),
-            cache_mib: self.cache_mib.or(file.cache_mib),
-            min_free_space: self.min_free_space.or(file.min_free_space),
-            domain: self.domain.or(file.domain),
-            secondary: self.secondary.or(file.secondary),
-            stats_on_primary: self.stats_on_primary.or(file.stats_on_primary),
-            explorer: self.explorer.or(file.explorer),
-            query_seconds: self.query_seconds.or(file.query_seconds),
-            max_connections: self.max_connections.or(file.max_connections),
-            max_connections_per_address: self.max_connections_per_address.or(file.max_connections_per_address),
-            max_requests: self.max_requests.or(file.max_requests),
-            body_mib: self.body_mib.or(file.body_mib),
-            shutdown_seconds: self.shutdown_seconds.or(file.shutdown_seconds),
-            stop_with_stdin: self.stop_with_stdin.or(file.stop_with_stdin),
-            log_format: self.log_format.or(file.log_format),
-            log: self.log.or(file.log),
-            allow_development_key_on_network: self
-                .allow_development_key_on_network
-                .or(file.allow_development_key_on_network),
-            allow_plain_http_on_network: self.allow_plain_http_on_network.or(file.allow_plain_http_on_network),
-            admin: self.admin.or(file.admin),
-            allow_admin_on_network: self.allow_admin_on_network.or(file.allow_admin_on_network),
-            metrics_per_table: self.metrics_per_table.or(file.metrics_per_table),
-            throttle: self.throttle.or(file.throttle),
-            rehearse: self.rehearse.or(file.rehearse),
-            quota: self.quota.or(file.quota),
-            analytics: self.analytics.or(file.analytics),
-            tests: self.tests.or(file.tests),
-            oauth: file.oauth,
+        if self.store.is_some() {
+            (file.data, file.in_memory) = (None, None);
         }
+        if self.data.is_some() || self.in_memory == Some(true) {
+            file.store = None;
+        }
+        // A data folder and --in-memory exclude each other, whatever sources they come from.
+        if self.in_memory == Some(true) {
+            file.data = None;
+        }
+        self.merge(file);
+        self
     }
+}
+
+/// Lets the value of a Boolean option be omitted.
+fn with_optional_value(arg: Arg) -> Arg {
+    if arg.get_value_parser().type_id() != TypeId::of::<bool>() || !arg.get_action().takes_values() {
+        return arg;
+    }
+    let default_name = arg.get_id().as_str().to_ascii_uppercase();
+    let has_name = arg.get_value_names().is_some_and(|names| names.iter().all(|name| **name != *default_name));
+    let arg = if has_name { arg } else { arg.value_name("BOOL") };
+    arg.num_args(0..=1).require_equals(true).default_missing_value("true")
 }

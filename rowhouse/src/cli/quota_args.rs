@@ -1,11 +1,13 @@
 //! The options for quotas (`docs/throttling.md`).
 
 use clap::Args;
+use merge::Merge;
 use serde::Deserialize;
 use server::{Quota, QuotaSection};
 
 /// The options as given.
-#[derive(Debug, Clone, Copy, Default, Args, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Args, Deserialize, Merge)]
+#[merge(strategy = merge::option::overwrite_none)]
 #[serde(rename_all = "kebab-case", default)]
 #[allow(clippy::struct_field_names, reason = "they are the names of the options")]
 pub struct QuotaArgs {
@@ -34,17 +36,6 @@ pub struct QuotaArgs {
 }
 
 impl QuotaArgs {
-    /// Fills missing options from another source.
-    pub fn or(self, file: Self) -> Self {
-        Self {
-            max_tables: self.max_tables.or(file.max_tables),
-            max_entities: self.max_entities.or(file.max_entities),
-            max_data_mib: self.max_data_mib.or(file.max_data_mib),
-            max_table_entities: self.max_table_entities.or(file.max_table_entities),
-            max_table_data_mib: self.max_table_data_mib.or(file.max_table_data_mib),
-        }
-    }
-
     /// Returns the quota of an account that does not have its own quota.
     pub fn quota(self) -> Quota {
         let Self { max_tables, max_entities, max_data_mib, max_table_entities, max_table_data_mib } = self;

@@ -1,11 +1,13 @@
 //! The options for tests and development: the initial data, and the test controls.
 
 use clap::Args;
+use merge::Merge;
 use serde::Deserialize;
 use std::path::PathBuf;
 
 /// The options as given.
-#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[derive(Debug, Clone, Default, Args, Deserialize, Merge)]
+#[merge(strategy = merge::option::overwrite_none)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct TestArgs {
     /// Folder with the initial tables, in JSON Lines format or as export writes them (docs/test-controls.md)
@@ -19,13 +21,6 @@ pub struct TestArgs {
     ///
     /// Anyone who can reach the listener can set the clock, create accounts, and save and restore all data. Without
     /// --admin, the listener uses a free port of this machine.
-    #[arg(long, env = "ROWHOUSE_TEST_CONTROLS", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(long, env = "ROWHOUSE_TEST_CONTROLS")]
     pub test_controls: Option<bool>,
-}
-
-impl TestArgs {
-    /// Fills missing options from another source.
-    pub fn or(self, file: Self) -> Self {
-        Self { seed: self.seed.or(file.seed), test_controls: self.test_controls.or(file.test_controls) }
-    }
 }

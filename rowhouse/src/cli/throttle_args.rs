@@ -2,19 +2,21 @@
 
 use anyhow::ensure;
 use clap::Args;
+use merge::Merge;
 use model::limits::THROTTLE_TARGET_MAX;
 use serde::Deserialize;
 use server::Targets;
 
 /// The options as given.
-#[derive(Debug, Clone, Copy, Default, Args, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Args, Deserialize, Merge)]
+#[merge(strategy = merge::option::overwrite_none)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct ThrottleArgs {
     /// Refuse requests that exceed the targets of the real service, per account and per partition, with 503 (server
     /// busy)
     ///
     /// Each server counts only its own requests.
-    #[arg(long, env = "ROWHOUSE_THROTTLE", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(long, env = "ROWHOUSE_THROTTLE")]
     pub throttle: Option<bool>,
 
     /// Maximum number of entities read or written per second in an account [default: 20000]; requires --throttle
@@ -27,15 +29,6 @@ pub struct ThrottleArgs {
 }
 
 impl ThrottleArgs {
-    /// Fills missing options from another source.
-    pub fn or(self, file: Self) -> Self {
-        Self {
-            throttle: self.throttle.or(file.throttle),
-            account_entities_per_second: self.account_entities_per_second.or(file.account_entities_per_second),
-            partition_entities_per_second: self.partition_entities_per_second.or(file.partition_entities_per_second),
-        }
-    }
-
     /// Returns the targets, or `None` if nothing is throttled. With `are_rehearsed`, which the list of --rehearse
     /// sets, throttling is on unless --throttle=false is given.
     pub fn targets(&self, are_rehearsed: bool) -> anyhow::Result<Option<Targets>> {

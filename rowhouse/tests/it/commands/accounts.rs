@@ -90,7 +90,7 @@ fn what_cannot_be_done_changes_nothing() {
         (&["rotate", "willow", "--file", "accounts.toml"], "there is no account 'willow'"),
         (&["rotate", "willow", "--file", "missing.toml"], "the file missing.toml does not exist"),
         (&["list", "--file", "missing.toml"], "the file missing.toml does not exist"),
-        (&["new", "willow", "--file", "broken.toml"], "line 4, column 1: unknown field 'key3'; did you mean 'key"),
+        (&["new", "willow", "--file", "broken.toml"], "line 4, column 1: unknown option 'key3'; did you mean 'key"),
         (&["new", "willow", "--file", "no/folder.toml"], "writing no/folder.toml"),
     ] {
         let ran = run(&folder, words);

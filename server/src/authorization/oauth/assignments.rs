@@ -325,7 +325,7 @@ mod tests {
             (with("{ issuer = \"https://one\", oid = \"\" }", "reader", "orchardacct"), "one or more of"),
             (
                 with("{ issuer = \"https://one\", upn = \"u\" }", "reader", "orchardacct"),
-                "line 2, column 39: unknown field",
+                "line 2, column 39: unknown option",
             ),
             (with("{ issuer = \"https://one\", oid = \"o\" }", "god", "orchardacct"), "no role 'god'"),
             (with("{ issuer = \"https://one\", oid = \"o\" }", "reader", "*"), "the scope '*'"),
