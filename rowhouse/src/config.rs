@@ -2,12 +2,14 @@
 //!
 //! This module reads files and the environment, so the server need not know where a setting comes from.
 
-use crate::cli::{DurabilityArg, LogFormatArg, SecondaryArg, ServeArgs};
+use crate::cli::{DurabilityArg, LogFormatArg, ServeArgs};
 use anyhow::{Context, bail, ensure};
 use clap::{Arg, Args};
-use model::limits::{QUERY_EXECUTION_SECONDS_DEFAULT, REQUEST_TIMEOUT_SECONDS_MAX};
+use model::limits::REQUEST_TIMEOUT_SECONDS_MAX;
 use rustls::ServerConfig;
-use server::{Accounts, Files, LogFormat, MEMORY_BYTES_MIN, OAuthConfig, Quota, RehearsalSettings, Secondary, Targets};
+use server::{
+    Access, Accounts, Files, LogFormat, MEMORY_BYTES_MIN, OAuthConfig, RehearsalSettings, Secondary, Settings,
+};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -51,46 +53,19 @@ pub struct Config {
     pub exposure: Exposure,
     /// Where the data is kept.
     pub storage: Storage,
+    /// The log, the admin listener, and everything else around the server.
+    pub process: ProcessSettings,
+    /// The accounts, and how clients and the server prove their identity.
+    pub access: Access,
+    /// The settings of the server itself.
+    pub server: Settings,
+}
+
+/// The settings of the process in which the server runs.
+#[derive(Debug)]
+pub struct ProcessSettings {
     /// Files with secrets that are read only at startup.
     pub secret_files: Vec<PathBuf>,
-    /// The accounts at startup.
-    pub accounts: Accounts,
-    /// The file that the accounts were read from; `None` if they came from elsewhere.
-    pub account_file: Option<Files<1>>,
-    /// The certificate and key files, and the TLS settings built from them; `None` for plain HTTP.
-    pub tls: Option<(Files<2>, ServerConfig)>,
-    /// The bearer token settings; `None` if bearer tokens are not accepted.
-    pub oauth: Option<OAuthConfig>,
-    /// The domains under which accounts are addressed in host style.
-    pub domains: Vec<String>,
-    /// The maximum duration of a query before it responds with a continuation token.
-    pub query_time: Duration,
-    /// What the secondary endpoint serves.
-    pub secondary: Secondary,
-    /// Whether the primary endpoint also serves statistics, in path style.
-    pub stats_on_primary: bool,
-    /// Whether the explorer is served.
-    pub explorer: bool,
-    /// The maximum number of concurrent connections.
-    pub connections_max: usize,
-    /// The maximum number of concurrent connections from one address; `None` for no limit.
-    pub connections_per_address_max: Option<usize>,
-    /// The maximum number of requests in flight.
-    pub requests_max: usize,
-    /// Memory for the bodies of requests and responses, in bytes.
-    pub body_bytes: usize,
-    /// The maximum number of entities served per second; `None` for no limit.
-    pub targets: Option<Targets>,
-    /// The cloud conditions to rehearse; `None` for none.
-    pub rehearsal: Option<RehearsalSettings>,
-    /// The quota of accounts that do not have their own quota.
-    pub quota: Quota,
-    /// Whether metrics about requests are kept in tables.
-    pub has_analytics: bool,
-    /// Whether every response contains the emulator's version.
-    pub names_emulator_version: bool,
-    /// How long to wait for requests in flight after a signal.
-    pub shutdown_time: Duration,
     /// Whether the end of standard input stops the server.
     pub stop_with_stdin: bool,
     /// The format of the log.
@@ -157,66 +132,15 @@ impl Config {
         exposure.check_accounts(&accounts)?;
         exposure.check_transport()?;
         // On by default for development, where it shows nothing that the public key does not already give access to.
-        let explorer = args.explorer.unwrap_or(exposure.listen.ip().is_loopback() && accounts.have_well_known_key());
+        let has_explorer_by_default = exposure.listen.ip().is_loopback() && accounts.have_well_known_key();
         let oauth = args.oauth.as_ref().map(OAuthConfig::new).transpose()?;
-        let query_seconds = args.query_seconds.unwrap_or(QUERY_EXECUTION_SECONDS_DEFAULT);
-        ensure!(
-            (1..=REQUEST_TIMEOUT_SECONDS_MAX).contains(&query_seconds),
-            "--query-seconds is {query_seconds}: pass 1 to {REQUEST_TIMEOUT_SECONDS_MAX}"
-        );
-        let connections_max = args.max_connections.unwrap_or(10_000);
-        ensure!(connections_max > 0, "--max-connections is 0: pass at least 1");
-        let connections_per_address_max = args.max_connections_per_address;
-        ensure!(connections_per_address_max != Some(0), "--max-connections-per-address is 0: pass at least 1");
-        let requests_max = args.max_requests.unwrap_or(1024);
-        ensure!(requests_max > 0, "--max-requests is 0: pass at least 1");
-        let body_bytes = args.body_mib.unwrap_or(512).saturating_mul(MIB);
-        ensure!(body_bytes >= MEMORY_BYTES_MIN, "--body-mib is too small: pass at least {}", MEMORY_BYTES_MIN / MIB);
-        let rehearsal = args.rehearse.as_deref().map(RehearsalSettings::parse).transpose().context("--rehearse")?;
-        let targets = args.throttle.targets(rehearsal.is_some_and(|rehearsal| rehearsal.rehearses_targets()))?;
+        let check_accounts = Box::new(move |accounts: &_| exposure.check_accounts(accounts));
         let storage = storage(&args)?;
         secret_files.extend(args.store_password_file.clone());
-        let test_controls = args.tests.test_controls.unwrap_or(false);
-        ensure!(
-            !test_controls || matches!(storage, Storage::Memory),
-            "--test-controls lets anyone who can reach the admin listener replace all data, so it requires data in memory: \
-             add --in-memory"
-        );
-        let admin = args.admin.as_deref().or(test_controls.then_some(TEST_CONTROLS_ADMIN));
-        Ok(Self {
-            exposure,
-            storage,
-            secret_files,
-            accounts,
-            account_file,
-            tls,
-            oauth,
-            domains: args.domain.unwrap_or_default(),
-            query_time: Duration::from_secs(query_seconds),
-            // By default, both endpoints are served, for development. The secondary endpoint shows nothing that the
-            // primary endpoint hides.
-            secondary: args.secondary.unwrap_or(SecondaryArg::Mirror).into(),
-            stats_on_primary: args.stats_on_primary.unwrap_or(false),
-            explorer,
-            connections_max,
-            connections_per_address_max,
-            requests_max,
-            body_bytes,
-            targets,
-            rehearsal: rehearsal.filter(RehearsalSettings::rehearses_anything),
-            quota: args.quota.quota(),
-            names_emulator_version: false,
-            has_analytics: args.analytics.analytics.unwrap_or(false),
-            shutdown_time: Duration::from_secs(args.shutdown_seconds.unwrap_or(10)),
-            stop_with_stdin: args.stop_with_stdin.unwrap_or(false),
-            log_format: args.log_format.unwrap_or(LogFormatArg::Text).into(),
-            log: args.log.unwrap_or_else(|| "info".to_owned()),
-            log_file: None,
-            admin: admin_address(admin, args.allow_admin_on_network == Some(true), test_controls)?,
-            metrics_per_table: args.metrics_per_table.unwrap_or(true),
-            seed: args.tests.seed,
-            test_controls,
-        })
+        let server = server_settings(&args, exposure, has_explorer_by_default)?;
+        let process = process_settings(args, secret_files, &storage)?;
+        let access = Access { accounts, account_file, check_accounts, oauth, tls };
+        Ok(Self { exposure, storage, process, access, server })
     }
 
     /// Like [`Self::new`], with the secrets from the environment.
@@ -233,6 +157,61 @@ impl Config {
         }
         self
     }
+}
+
+fn server_settings(args: &ServeArgs, exposure: Exposure, has_explorer_by_default: bool) -> anyhow::Result<Settings> {
+    let default = Settings::default();
+    let query_time = args.query_seconds.map_or(default.query_time, Duration::from_secs);
+    ensure!(
+        (1..=REQUEST_TIMEOUT_SECONDS_MAX).contains(&query_time.as_secs()),
+        "--query-seconds is {}: pass 1 to {REQUEST_TIMEOUT_SECONDS_MAX}",
+        query_time.as_secs()
+    );
+    ensure!(args.max_connections != Some(0), "--max-connections is 0: pass at least 1");
+    ensure!(args.max_connections_per_address != Some(0), "--max-connections-per-address is 0: pass at least 1");
+    ensure!(args.max_requests != Some(0), "--max-requests is 0: pass at least 1");
+    let body_bytes = args.body_mib.map_or(default.body_bytes, |mib| mib.saturating_mul(MIB));
+    ensure!(body_bytes >= MEMORY_BYTES_MIN, "--body-mib is too small: pass at least {}", MEMORY_BYTES_MIN / MIB);
+    let rehearsal = args.rehearse.as_deref().map(RehearsalSettings::parse).transpose().context("--rehearse")?;
+    Ok(Settings {
+        domains: args.domain.clone().unwrap_or(default.domains),
+        development_key_for_any_host: exposure.allows_development_key,
+        query_time,
+        secondary: args.secondary.map_or(default.secondary, Secondary::from),
+        stats_on_primary: args.stats_on_primary.unwrap_or(default.stats_on_primary),
+        explorer: args.explorer.unwrap_or(has_explorer_by_default),
+        connections_max: args.max_connections.unwrap_or(default.connections_max),
+        connections_per_address_max: args.max_connections_per_address,
+        requests_max: args.max_requests.unwrap_or(default.requests_max),
+        body_bytes,
+        targets: args.throttle.targets(rehearsal.is_some_and(|rehearsal| rehearsal.rehearses_targets()))?,
+        rehearsal: rehearsal.filter(RehearsalSettings::rehearses_anything),
+        quota: args.quota.quota(),
+        has_analytics: args.analytics.analytics.unwrap_or(default.has_analytics),
+        names_emulator_version: default.names_emulator_version,
+        shutdown_time: args.shutdown_seconds.map_or(default.shutdown_time, Duration::from_secs),
+    })
+}
+
+fn process_settings(args: ServeArgs, secret_files: Vec<PathBuf>, storage: &Storage) -> anyhow::Result<ProcessSettings> {
+    let test_controls = args.tests.test_controls.unwrap_or(false);
+    ensure!(
+        !test_controls || matches!(storage, Storage::Memory),
+        "--test-controls lets anyone who can reach the admin listener replace all data, so it requires data in memory: \
+         add --in-memory"
+    );
+    let admin = args.admin.as_deref().or(test_controls.then_some(TEST_CONTROLS_ADMIN));
+    Ok(ProcessSettings {
+        secret_files,
+        stop_with_stdin: args.stop_with_stdin.unwrap_or(false),
+        log_format: args.log_format.unwrap_or(LogFormatArg::Text).into(),
+        log: args.log.unwrap_or_else(|| "info".to_owned()),
+        log_file: None,
+        admin: admin_address(admin, args.allow_admin_on_network == Some(true), test_controls)?,
+        metrics_per_table: args.metrics_per_table.unwrap_or(true),
+        seed: args.tests.seed,
+        test_controls,
+    })
 }
 
 /// Returns the single place where the data is kept.
@@ -401,8 +380,8 @@ mod tests {
         assert_eq!(config.exposure.listen.to_string(), "127.0.0.1:10002");
         let Storage::Folder { path, durability, .. } = config.storage else { panic!("expected a folder") };
         assert_eq!((path, durability), (PathBuf::from("rowhouse-data"), DurabilityArg::Sync));
-        assert!(config.accounts.have_well_known_key());
-        assert_eq!((config.secondary, config.stats_on_primary), (Secondary::Mirror, false));
+        assert!(config.access.accounts.have_well_known_key());
+        assert_eq!((config.server.secondary, config.server.stats_on_primary), (Secondary::Mirror, false));
     }
 
     #[test]
@@ -413,7 +392,7 @@ mod tests {
         let args = ServeArgs { config: Some(path.clone()), listen: Some("127.0.0.1:2".into()), ..ServeArgs::default() };
         let config = Config::new(args, None).unwrap();
         assert_eq!(
-            (config.exposure.listen.port(), config.query_time.as_secs(), config.log_format),
+            (config.exposure.listen.port(), config.server.query_time.as_secs(), config.process.log_format),
             (2, 7, LogFormat::Json)
         );
         std::fs::write(&path, "query-seconds = 7\nlisden = \"x\"").unwrap();
@@ -444,9 +423,9 @@ mod tests {
             let admin = admin.map(str::to_owned);
             Config::new(ServeArgs { admin, allow_admin_on_network: allow, ..ServeArgs::default() }, None)
         };
-        assert_eq!(config(None, None).unwrap().admin, None);
-        assert!(config(Some("127.0.0.1:0"), None).unwrap().admin.is_some());
-        assert!(config(Some("0.0.0.0:9"), Some(true)).unwrap().admin.is_some());
+        assert_eq!(config(None, None).unwrap().process.admin, None);
+        assert!(config(Some("127.0.0.1:0"), None).unwrap().process.admin.is_some());
+        assert!(config(Some("0.0.0.0:9"), Some(true)).unwrap().process.admin.is_some());
         let refusal = |admin, allow| format!("{:#}", config(admin, allow).unwrap_err());
         assert!(refusal(Some("0.0.0.0:9"), None).contains("--allow-admin-on-network"));
         assert!(!refusal(Some("0.0.0.0:9"), None).contains("replace all data"));
@@ -463,13 +442,13 @@ mod tests {
             Config::new(ServeArgs { in_memory, admin, tests, ..ServeArgs::default() }, None)
         };
         let implied = config(Some(true), None).unwrap();
-        assert!(implied.test_controls && implied.admin.is_some_and(|admin| admin.ip().is_loopback()));
-        assert_eq!(config(Some(true), Some("127.0.0.1:9")).unwrap().admin.unwrap().port(), 9);
+        assert!(implied.process.test_controls && implied.process.admin.is_some_and(|admin| admin.ip().is_loopback()));
+        assert_eq!(config(Some(true), Some("127.0.0.1:9")).unwrap().process.admin.unwrap().port(), 9);
         let refusal = format!("{:#}", config(Some(true), Some("0.0.0.0:9")).unwrap_err());
         assert!(refusal.contains("replace all data, create accounts and set the clock"), "{refusal}");
         let refusal = format!("{:#}", config(None, None).unwrap_err());
         assert!(refusal.contains("add --in-memory"), "{refusal}");
-        assert!(!Config::new(ServeArgs::default(), None).unwrap().test_controls);
+        assert!(!Config::new(ServeArgs::default(), None).unwrap().process.test_controls);
     }
 
     #[test]
@@ -483,7 +462,7 @@ mod tests {
                 allow_plain_http_on_network: flag,
                 ..ServeArgs::default()
             };
-            Config::new(args, keys).unwrap().explorer
+            Config::new(args, keys).unwrap().server.explorer
         };
         for (listen, keys, by_default) in [
             ("127.0.0.1:0", None, true),

@@ -7,14 +7,13 @@ use crate::config::{Config, Storage};
 use crate::process::standard_input::StandardInput;
 use crate::process::{memory, notify, open_files};
 use anyhow::{Context, bail};
-use model::clock::{Clock, SystemClock};
+use model::clock::SystemClock;
 use platform::files::exposure_warning;
-use server::{LogControl, Observers, Server, Settings, TestClock, TestControlSettings};
+use server::{LogControl, Observers, Server, Settings, TestClock, TestControlSettings, TestHooks};
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory, MemoryCheckpoints, Postgres};
 use tokio::net::TcpListener;
@@ -81,8 +80,8 @@ pub(crate) fn run_alone(config: Config) -> anyhow::Result<()> {
 /// the configuration requests that.
 pub(crate) fn run(config: Config, server_host: &mut impl ServerHost) -> anyhow::Result<()> {
     server::begin_process();
-    let log = server::start_log(config.log_format, &config.log, config.log_file.as_deref())?;
-    for warning in config.secret_files.iter().filter_map(|path| exposure_warning(path)) {
+    let log = server::start_log(config.process.log_format, &config.process.log, config.process.log_file.as_deref())?;
+    for warning in config.process.secret_files.iter().filter_map(|path| exposure_warning(path)) {
         warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting threads")?;
@@ -96,14 +95,14 @@ pub(crate) fn run(config: Config, server_host: &mut impl ServerHost) -> anyhow::
 async fn run_until_stopped(config: Config, log: LogControl, server_host: &mut impl ServerHost) -> anyhow::Result<()> {
     let listener = bind(config.exposure.listen, server_host.listen_option()).await?;
     // Started before the data is opened, which may take a while.
-    let admin = match config.admin {
+    let admin = match config.process.admin {
         None => None,
         Some(address) => Some(bind(address, "--admin 127.0.0.1:0").await?),
     };
-    let observers = Observers::start(admin, log, config.metrics_per_table, option_env!("ROWHOUSE_REVISION"))?;
-    let input = config.stop_with_stdin.then(StandardInput::read).transpose()?;
+    let observers = Observers::start(admin, log, config.process.metrics_per_table, option_env!("ROWHOUSE_REVISION"))?;
+    let input = config.process.stop_with_stdin.then(StandardInput::read).transpose()?;
     match &config.storage {
-        Storage::Memory if config.test_controls => {
+        Storage::Memory if config.process.test_controls => {
             warn!(
                 "anyone who can reach the admin listener can replace all data, create accounts and set the clock \
                  (--test-controls): use this only for tests"
@@ -176,21 +175,23 @@ async fn serve<E: Engine>(
     test_controls: Option<(TestClock, MemoryCheckpoints<TestClock>)>,
     (input, server_host): (Option<StandardInput>, &mut impl ServerHost),
 ) -> anyhow::Result<()> {
-    let engine = match &config.seed {
+    let engine = match &config.process.seed {
         None => engine,
         Some(folder) => or_input_ended(input.clone(), seed(engine, folder, &config)).await?,
     };
     let address = listener.local_addr().context("reading the bound address")?;
-    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let scheme = if config.access.tls.is_some() { "https" } else { "http" };
     let endpoint = format!("{scheme}://{address}");
-    let connection_string = config.accounts.connection_string(&endpoint);
-    let explorer = config.explorer.then(|| format!("{endpoint}/_rowhouse/"));
-    let test_controls = test_controls.map(|(clock, engine)| {
-        let endpoint = endpoint.clone();
-        TestControlSettings { clock, engine, endpoint }
+    let connection_string = config.access.accounts.connection_string(&endpoint);
+    let explorer = config.server.explorer.then(|| format!("{endpoint}/_rowhouse/"));
+    let tests = test_controls.map(|(clock, engine)| {
+        let controls = TestControlSettings { engine, endpoint: endpoint.clone() };
+        TestHooks { clock, faults: None, controls: Some(controls) }
     });
     let ready = Ready { endpoint, connection_string, explorer, admin: observers.admin_address() };
-    let server = Server::start(settings(config, test_controls), observers, engine).await?;
+    let connections_max = open_files::connection_capacity(config.server.connections_max);
+    let settings = Settings { connections_max, ..config.server };
+    let server = Server::start(settings, config.access, tests, observers, engine).await?;
     // From here on, a signal shuts the server down cleanly.
     let mut stop = pin!(stop_requested(stop_signal()?, input));
     tokio::select! {
@@ -233,7 +234,7 @@ async fn stop_requested(signal: impl Future<Output = ()>, input: Option<Standard
 
 /// Loads the initial tables, and returns the engine.
 async fn seed<E: Engine>(engine: E, folder: &Path, config: &Config) -> anyhow::Result<E> {
-    let account = config.accounts.first_by_name().context("there is no account to load --seed into")?;
+    let account = config.access.accounts.first_by_name().context("there is no account to load --seed into")?;
     let is_kept = !matches!(config.storage, Storage::Memory);
     let (engine, seeded) = import::seed(engine, folder, account, is_kept).await?;
     let folder = folder.display();
@@ -244,41 +245,6 @@ async fn seed<E: Engine>(engine: E, folder: &Path, config: &Config) -> anyhow::R
         }
     }
     Ok(engine)
-}
-
-fn settings(config: Config, test_controls: Option<TestControlSettings>) -> Settings {
-    let exposure = config.exposure;
-    let clock: Arc<dyn Clock> = match &test_controls {
-        None => Arc::new(SystemClock),
-        Some(controls) => Arc::new(controls.clock.clone()),
-    };
-    Settings {
-        clock,
-        test_clock: test_controls.as_ref().map(|controls| controls.clock.clone()),
-        accounts: config.accounts,
-        account_file: config.account_file,
-        check_accounts: Box::new(move |accounts| exposure.check_accounts(accounts)),
-        tls: config.tls,
-        oauth: config.oauth,
-        domains: config.domains,
-        development_key_for_any_host: exposure.allows_development_key,
-        query_time: config.query_time,
-        secondary: config.secondary,
-        stats_on_primary: config.stats_on_primary,
-        explorer: config.explorer,
-        connections_max: open_files::connection_capacity(config.connections_max),
-        connections_per_address_max: config.connections_per_address_max,
-        requests_max: config.requests_max,
-        body_bytes: config.body_bytes,
-        targets: config.targets,
-        rehearsal: config.rehearsal,
-        quota: config.quota,
-        has_analytics: config.has_analytics,
-        names_emulator_version: config.names_emulator_version,
-        faults: None,
-        test_controls,
-        shutdown_time: config.shutdown_time,
-    }
 }
 
 /// Prints how to reach the server, once it is ready.

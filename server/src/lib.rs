@@ -37,7 +37,7 @@ pub use reload::Files;
 pub use request::memory::MEMORY_BYTES_MIN;
 pub use request::{FaultScript, RequestFaults, ScriptedRefusal};
 pub use server::{Observers, Server};
-pub use settings::{AccountCheck, Secondary, Settings};
+pub use settings::{Access, AccountCheck, Secondary, Settings, TestHooks};
 pub use telemetry::log::{LogControl, LogFormat, start as start_log};
 pub use telemetry::metrics::{Metrics, RequestTotals, begin_process};
 pub use test_controls::{TestClock, TestControlSettings, TestData};

@@ -15,7 +15,7 @@ use crate::rehearsal::Rehearsal;
 use crate::reload::{self, Files, Live};
 use crate::request::memory::BodyMemory;
 use crate::service::Service;
-use crate::settings::{AccountCheck, Secondary, Settings};
+use crate::settings::{Access, AccountCheck, Secondary, Settings, TestHooks};
 use crate::telemetry::analytics::{self, Analytics, AnalyticsWriter};
 use crate::telemetry::log::LogControl;
 use crate::telemetry::metrics::Metrics;
@@ -23,6 +23,7 @@ use crate::telemetry::traces::{TraceSettings, Tracer};
 use crate::test_controls::{TestClock, TestControlSettings, TestControls, TestData};
 use anyhow::Context;
 use model::ServiceProperties;
+use model::clock::{Clock, SystemClock};
 use model::limits::{ANALYTICS_SHUTDOWN_SECONDS_MIN, TRACE_SHUTDOWN_SECONDS_MAX};
 use rustls::ServerConfig;
 use std::net::SocketAddr;
@@ -97,68 +98,72 @@ pub struct Server<E> {
     observers: Observers,
     tls: Option<Arc<Live<ServerConfig>>>,
     connections: Arc<ConnectionRegistry>,
-    shutdown_time: Duration,
 }
 
 impl<E: Engine> Server<E> {
-    /// Assembles a server. From then on the admin listener reports it as ready.
-    pub async fn start(settings: Settings, observers: Observers, engine: E) -> anyhow::Result<Self> {
-        let accounts = Arc::new(Live::new(settings.accounts));
-        if let Some(files) = settings.account_file {
-            if settings.test_controls.is_some() {
+    /// Assembles a server. From then on the admin listener reports it as ready. `tests` is `None` outside tests.
+    pub async fn start(
+        settings: Settings,
+        access: Access,
+        tests: Option<TestHooks>,
+        observers: Observers,
+        engine: E,
+    ) -> anyhow::Result<Self> {
+        let (test_clock, faults, controls) = match tests {
+            None => (None, None, None),
+            Some(TestHooks { clock, faults, controls }) => (Some(clock), faults, controls),
+        };
+        let clock: Arc<dyn Clock> = match &test_clock {
+            None => Arc::new(SystemClock),
+            Some(clock) => Arc::new(clock.clone()),
+        };
+        let accounts = Arc::new(Live::new(access.accounts));
+        if let Some(files) = access.account_file {
+            if controls.is_some() {
                 // The file is not reloaded, because a reset by a test restores the initial accounts.
                 reload::ignore_changes("accounts", &files)?;
             } else {
-                follow_accounts(files, settings.check_accounts, Arc::clone(&accounts))?;
+                follow_accounts(files, access.check_accounts, Arc::clone(&accounts))?;
             }
         }
-        let tls = live_tls(settings.tls)?;
-        let oauth = match settings.oauth {
+        let tls = live_tls(access.tls)?;
+        let oauth = match access.oauth {
             None => None,
             Some(oauth) => Some(OAuth::start(oauth).await?),
         };
         let analytics = settings.has_analytics.then(|| {
             engine.set_default_properties(ServiceProperties::with_hourly_metrics());
-            let clock_moves = settings.test_clock.as_ref().map(TestClock::moves);
             let has_secondary = settings.secondary == Secondary::Mirror;
-            Arc::new(Analytics::new(has_secondary, Arc::clone(&settings.clock), clock_moves))
+            Arc::new(Analytics::new(has_secondary, Arc::clone(&clock), test_clock.as_ref().map(TestClock::moves)))
         });
-        let rehearsal =
-            settings.rehearsal.map(|rehearsal| Arc::new(Rehearsal::start(rehearsal, Arc::clone(&settings.clock))));
+        let rehearsal = settings.rehearsal.map(|rehearsal| Arc::new(Rehearsal::start(rehearsal, Arc::clone(&clock))));
+        let (connections_max, per_address_max) = (settings.connections_max, settings.connections_per_address_max);
+        let connections = ConnectionRegistry::new(connections_max, per_address_max, Arc::clone(&observers.connections));
         let service = Arc::new(Service {
             engine: Arc::new(engine),
-            clock: settings.clock,
-            is_test_clock: settings.test_clock.is_some(),
+            clock,
+            is_test_clock: test_clock.is_some(),
             accounts,
             oauth,
-            domains: settings.domains,
-            development_key_for_any_host: settings.development_key_for_any_host,
-            query_time: settings.query_time,
             admission: Admission::new(settings.requests_max),
             memory: BodyMemory::new(settings.body_bytes),
             throttle: settings.targets.map(|targets| Throttle::new(targets, clock::instant())),
             rehearsal,
-            faults: settings.faults,
+            faults,
             quotas: Arc::new(Quotas::new(settings.quota)),
             analytics,
-            secondary: settings.secondary,
-            stats_on_primary: settings.stats_on_primary,
-            has_explorer: settings.explorer,
-            names_emulator_version: settings.names_emulator_version,
             failure_log: Arc::default(),
             metrics: observers.metrics.clone(),
             tracer: observers.tracer.clone(),
+            settings,
         });
         if let Some((admin, _)) = &observers.admin {
-            let controls = |TestControlSettings { clock, engine, endpoint }| {
+            let controls = test_clock.zip(controls).map(|(clock, TestControlSettings { engine, endpoint })| {
                 TestControls::new(endpoint, test_data(&service, clock, engine), Arc::clone(&service.accounts))
-            };
-            let test_controls = settings.test_controls.map(controls);
-            admin.set_serving(Arc::clone(&service) as Arc<dyn ObservedService>, test_controls);
+            });
+            admin.set_serving(Arc::clone(&service) as Arc<dyn ObservedService>, controls);
         }
-        let (connections_max, per_address_max) = (settings.connections_max, settings.connections_per_address_max);
-        let connections = ConnectionRegistry::new(connections_max, per_address_max, Arc::clone(&observers.connections));
-        Ok(Self { service, observers, tls, connections, shutdown_time: settings.shutdown_time })
+        Ok(Self { service, observers, tls, connections })
     }
 
     /// Returns the data of the server. `clock` and `engine` must be the server's own clock and the checkpoints of its
@@ -170,7 +175,8 @@ impl<E: Engine> Server<E> {
     /// Serves connections until `stop` completes. Then finishes requests, writes the data that is only in memory, and
     /// closes the engine.
     pub async fn run(self, listener: TcpListener, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let Self { service, observers, tls, connections, shutdown_time } = self;
+        let Self { service, observers, tls, connections } = self;
+        let shutdown_time = service.settings.shutdown_time;
         let Observers { admin, connections: counters, tracer, metrics: _ } = observers;
         let (stopped, stopped_at) = oneshot::channel();
         let stop = async move {

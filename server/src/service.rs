@@ -22,7 +22,7 @@ use crate::request::{
     resolved, route, table_of,
 };
 use crate::response::{self, OperationResponse, Segments, cors};
-use crate::settings::Secondary;
+use crate::settings::{Secondary, Settings};
 use crate::tables::AccountTables;
 use crate::telemetry::access_log;
 use crate::telemetry::analytics::Analytics;
@@ -54,14 +54,10 @@ pub(crate) struct Service<E> {
     /// The time of day.
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) is_test_clock: bool,
-    /// Whether every response names the same version as the emulator.
-    pub(crate) names_emulator_version: bool,
+    pub(crate) settings: Settings,
     pub(crate) accounts: Arc<Live<Accounts>>,
     /// The issuers of accepted bearer tokens; `None` if no bearer tokens are accepted.
     pub(crate) oauth: Option<OAuth>,
-    pub(crate) domains: Vec<String>,
-    pub(crate) development_key_for_any_host: bool,
-    pub(crate) query_time: Duration,
     /// Limits the requests in flight.
     pub(crate) admission: Admission,
     pub(crate) memory: BodyMemory,
@@ -74,10 +70,6 @@ pub(crate) struct Service<E> {
     pub(crate) quotas: Arc<Quotas>,
     /// `None` if the server keeps no metrics for accounts.
     pub(crate) analytics: Option<Arc<Analytics>>,
-    pub(crate) secondary: Secondary,
-    /// Whether the primary endpoint also serves statistics, in path style.
-    pub(crate) stats_on_primary: bool,
-    pub(crate) has_explorer: bool,
     pub(crate) failure_log: Arc<FailureLog>,
     /// `None` if there is no admin listener.
     pub(crate) metrics: Option<Arc<Metrics>>,
@@ -151,11 +143,13 @@ impl<E: Engine> Service<E> {
         let now = self.clock.now().to_system_time();
         let incoming = IncomingRequest {
             now_of_clients: self.is_test_clock.then(clock::client_time),
-            ..IncomingRequest::new(&parts, connection, (started, now), &self.domains)
+            ..IncomingRequest::new(&parts, connection, (started, now), &self.settings.domains)
         };
         let accounts = self.accounts.current();
-        let mut context =
-            RequestContext { names_emulator_version: self.names_emulator_version, ..RequestContext::new(&incoming) };
+        let mut context = RequestContext {
+            names_emulator_version: self.settings.names_emulator_version,
+            ..RequestContext::new(&incoming)
+        };
         let trace = self.tracer.as_ref().and_then(|tracer| tracer.begin(&parts.headers, incoming.started));
         let result = {
             let work = pin!(self.process(&mut context, &mut body, &accounts));
@@ -229,7 +223,7 @@ impl<E: Engine> Service<E> {
 
     /// Returns true if the path belongs to the explorer and the explorer is served.
     fn is_for_explorer(&self, path: &str) -> bool {
-        self.has_explorer && explorer::Address::parse(path).is_some()
+        self.settings.explorer && explorer::Address::parse(path).is_some()
     }
 
     /// Returns true if the response to a successful operation is to be lost. A batch counts as successful even if none
@@ -271,7 +265,7 @@ impl<E: Engine> Service<E> {
     ) -> Result<(OperationResponse, MemoryPermit), BodyFailure> {
         let incoming = context.incoming;
         incoming.check_head()?;
-        if self.has_explorer
+        if self.settings.explorer
             && let Some(address) = explorer::Address::parse(incoming.parts.uri.path())
         {
             context.operation = OperationKind::Explorer;
@@ -392,14 +386,14 @@ impl<E: Engine> Service<E> {
             version,
             data_service_version: preferences.data_service_version,
             base: &base,
-            domains: &self.domains,
+            domains: &self.settings.domains,
             headers,
             options: &incoming.options,
             format,
             body_format,
             preference: context.preference,
             memory: &memory,
-            query_deadline: incoming.started + timeout.min(self.query_time),
+            query_deadline: incoming.started + timeout.min(self.settings.query_time),
         };
         let run = pin!(operations::run(tables, &operation));
         match tokio::time::timeout_at((incoming.started + timeout + QUERY_GRACE).into(), run).await {
@@ -467,8 +461,8 @@ impl<E: Engine> Service<E> {
 
     /// Rejects requests that a web page may have sent for an account with a publicly known key.
     fn refuse_web_pages(&self, context: &RequestContext<'_>) -> Result<(), Failure> {
-        if !self.development_key_for_any_host {
-            web_page::check_host(context.incoming.host, &self.domains)?;
+        if !self.settings.development_key_for_any_host {
+            web_page::check_host(context.incoming.host, &self.settings.domains)?;
         }
         web_page::check_origin(context.incoming, context.cors.as_ref().map(|properties| &properties.cors))
     }
@@ -477,8 +471,8 @@ impl<E: Engine> Service<E> {
     fn page_settings(&self, incoming: &IncomingRequest<'_>, accounts: &Accounts) -> PageSettings {
         let is_host_style = incoming.target.base_path.is_empty();
         let host_account = incoming.target.account.as_ref().filter(|_| is_host_style);
-        let may_use_development_key =
-            self.development_key_for_any_host || web_page::check_host(incoming.host, &self.domains).is_ok();
+        let may_use_development_key = self.settings.development_key_for_any_host
+            || web_page::check_host(incoming.host, &self.settings.domains).is_ok();
         PageSettings {
             version: env!("CARGO_PKG_VERSION"),
             development: may_use_development_key
@@ -496,10 +490,10 @@ impl<E: Engine> Service<E> {
             return Err(Failure::service(ErrorCode::InsufficientAccountPermissions));
         }
         let is_path_style = !target.base_path.is_empty();
-        if is_stats && !target.secondary && !(self.stats_on_primary && is_path_style) {
+        if is_stats && !target.secondary && !(self.settings.stats_on_primary && is_path_style) {
             return Err(Failure::at(Layer::FrontEnd, ErrorCode::InvalidQueryParameterValue));
         }
-        if (target.secondary || is_stats) && self.secondary == Secondary::Off {
+        if (target.secondary || is_stats) && self.settings.secondary == Secondary::Off {
             let message = "Read operations are currently disabled.";
             let error = ServiceError::new(ErrorCode::InsufficientAccountPermissions, message);
             return Err(Failure::at(Layer::FrontEnd, error));

@@ -7,10 +7,9 @@ use crate::rehearsal::RehearsalSettings;
 use crate::reload::Files;
 use crate::request::FaultScript;
 use crate::test_controls::{TestClock, TestControlSettings};
-use model::Clock;
+use model::limits::QUERY_EXECUTION_SECONDS_DEFAULT;
 use rustls::ServerConfig;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// What the secondary endpoint serves. There is no second copy of the data.
@@ -22,28 +21,9 @@ pub enum Secondary {
     Off,
 }
 
-/// Rejects accounts that the server must not have, such as those with a well-known key on a public address.
-pub type AccountCheck = Box<dyn Fn(&Accounts) -> anyhow::Result<()> + Send + Sync>;
-
-/// The settings of a server.
+/// The settings that stay the same while a server runs. The default values are the defaults of `rowhouse serve`.
+#[derive(Debug, Clone)]
 pub struct Settings {
-    /// The time of day. The engine has its own clock, which should be the same one.
-    pub clock: Arc<dyn Clock>,
-    /// The same clock, if a test may move it without its clients' knowledge. In that case, requests may also be dated
-    /// by the real time.
-    pub test_clock: Option<TestClock>,
-    /// The accounts at startup.
-    pub accounts: Accounts,
-    /// The file from which the accounts were read, and from which they are reloaded when it changes; `None` if there is
-    /// no file.
-    pub account_file: Option<Files<1>>,
-    /// The check that the accounts in a changed file must pass.
-    pub check_accounts: AccountCheck,
-    /// The certificate and key files, which are reloaded when they change, and the settings made from them; `None` for
-    /// plain HTTP.
-    pub tls: Option<(Files<2>, ServerConfig)>,
-    /// The settings for bearer tokens; `None` if no bearer tokens are accepted.
-    pub oauth: Option<OAuthConfig>,
     /// The domains under which accounts are addressed in host style.
     pub domains: Vec<String>,
     /// Whether requests for accounts with the well-known key may name any host. Otherwise, they must name this machine,
@@ -75,17 +55,68 @@ pub struct Settings {
     pub has_analytics: bool,
     /// Whether every response names the same version as the emulator.
     pub names_emulator_version: bool,
-    /// The parts of the program that the test controls need; `None` if the controls are off. The admin listener serves
-    /// the controls. If they are on, the account file is not reloaded.
-    pub test_controls: Option<TestControlSettings>,
-    /// The faults that a test scripts for single requests; `None` for none.
-    pub faults: Option<FaultScript>,
     /// The maximum time that requests may continue after the server has been asked to stop.
     pub shutdown_time: Duration,
 }
 
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings").field("accounts", &self.accounts).finish_non_exhaustive()
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            domains: Vec::new(),
+            development_key_for_any_host: false,
+            query_time: Duration::from_secs(QUERY_EXECUTION_SECONDS_DEFAULT),
+            // The secondary endpoint shows nothing that the primary endpoint hides.
+            secondary: Secondary::Mirror,
+            stats_on_primary: false,
+            explorer: false,
+            connections_max: 10_000,
+            connections_per_address_max: None,
+            requests_max: 1024,
+            body_bytes: 512 * 1024 * 1024,
+            targets: None,
+            rehearsal: None,
+            quota: Quota::default(),
+            has_analytics: false,
+            names_emulator_version: false,
+            shutdown_time: Duration::from_secs(10),
+        }
     }
+}
+
+/// Rejects accounts that the server must not have, such as those with a well-known key on a public address.
+pub type AccountCheck = Box<dyn Fn(&Accounts) -> anyhow::Result<()> + Send + Sync>;
+
+/// The accounts, and how clients and the server prove their identity.
+pub struct Access {
+    /// The accounts at startup.
+    pub accounts: Accounts,
+    /// The file from which the accounts were read, and from which they are reloaded when it changes; `None` if there is
+    /// no file.
+    pub account_file: Option<Files<1>>,
+    /// The check that the accounts in a changed file must pass.
+    pub check_accounts: AccountCheck,
+    /// The settings for bearer tokens; `None` if no bearer tokens are accepted.
+    pub oauth: Option<OAuthConfig>,
+    /// The certificate and key files, which are reloaded when they change, and the settings made from them; `None` for
+    /// plain HTTP.
+    pub tls: Option<(Files<2>, ServerConfig)>,
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access").field("accounts", &self.accounts).finish_non_exhaustive()
+    }
+}
+
+/// The parts of a server that a test controls.
+#[derive(Debug)]
+pub struct TestHooks {
+    /// The clock of the server and of its engine. A test may move it without its clients' knowledge, so requests may
+    /// also be dated by the real time.
+    pub clock: TestClock,
+    /// The faults that the test scripts for single requests; `None` for none.
+    pub faults: Option<FaultScript>,
+    /// The parts of the program that the test controls need; `None` if the controls are off. The admin listener serves
+    /// the controls. If they are on, the account file is not reloaded.
+    pub controls: Option<TestControlSettings>,
 }

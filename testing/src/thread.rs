@@ -6,7 +6,7 @@
 use crate::TestClock;
 use crate::faults::FaultQueue;
 use anyhow::{Context, anyhow};
-use server::{Accounts, Metrics, Observers, Quota, RehearsalSettings, Secondary, Server, Settings, Targets, TestData};
+use server::{Access, Accounts, Metrics, Observers, RehearsalSettings, Server, Settings, Targets, TestData, TestHooks};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,12 +17,6 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// Maximum number of concurrent connections, as in the program.
-const CONNECTIONS_MAX: usize = 10_000;
-/// Maximum number of requests in flight, as in the program.
-const REQUESTS_MAX: usize = 1024;
-/// Memory limit for bodies, in bytes. The memory is allocated as needed.
-const BODY_BYTES: usize = 512 * 1024 * 1024;
 /// Memory limit for blocks read from disk, in bytes. The memory is allocated as needed.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 /// The interval between syncs. Test data need not survive a power loss.
@@ -96,11 +90,18 @@ fn run(options: Options, report: impl FnOnce(StartReport), stopped: oneshot::Rec
             .map(RehearsalSettings::parse)
             .transpose()
             .context("parsing the rehearsal conditions")?;
-        let limits = (
+        let rehearsed_targets = rehearsal.filter(RehearsalSettings::rehearses_targets).map(|_| Targets::SERVICE);
+        let settings = Settings {
             query_time,
-            targets.or_else(|| rehearsal.filter(RehearsalSettings::rehearses_targets).map(|_| Targets::SERVICE)),
-        );
-        let settings = settings(&accounts, clock.clone(), limits, rehearsal, faults)?;
+            // A client with a path-style URL sends this request to the primary endpoint.
+            stats_on_primary: true,
+            targets: targets.or(rehearsed_targets),
+            rehearsal,
+            shutdown_time: SHUTDOWN_TIME,
+            ..Settings::default()
+        };
+        let hooks = TestHooks { clock: clock.clone(), faults: Some(faults.into_script()), controls: None };
+        let parts = (settings, access(&accounts)?, hooks);
         let temporary = match storage {
             Storage::TemporaryFolder => Some(tempfile::tempdir().context("creating a temporary folder")?),
             Storage::Memory | Storage::Folder(_) => None,
@@ -114,9 +115,9 @@ fn run(options: Options, report: impl FnOnce(StartReport), stopped: oneshot::Rec
             None => {
                 let engine = Memory::for_tests(clock.clone());
                 let states = (clock, engine.checkpoints());
-                serve(settings, engine, Some(states), report, stopped).await
+                serve(parts, engine, Some(states), report, stopped).await
             }
-            Some(path) => serve(settings, open(path, clock)?, None, report, stopped).await,
+            Some(path) => serve(parts, open(path, clock)?, None, report, stopped).await,
         }
     })
 }
@@ -133,7 +134,7 @@ fn open(path: &Path, clock: TestClock) -> anyhow::Result<Embedded> {
 }
 
 async fn serve(
-    settings: Settings,
+    (settings, access, hooks): (Settings, Access, TestHooks),
     engine: impl Engine,
     states: Option<(TestClock, MemoryCheckpoints<TestClock>)>,
     report: impl FnOnce(StartReport),
@@ -142,47 +143,20 @@ async fn serve(
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("listening on a free port")?;
     let address = listener.local_addr().context("reading the bound address")?;
     let (observers, metrics) = Observers::counting();
-    let server = Server::start(settings, observers, engine).await?;
+    let server = Server::start(settings, access, Some(hooks), observers, engine).await?;
     let data = states.map(|(clock, engine)| server.test_data(clock, engine));
     report(StartReport { address, metrics, data });
     // The server also stops when the sender is dropped.
     server.run(listener, async { drop(stopped.await) }).await
 }
 
-fn settings(
-    accounts: &[(String, String)],
-    clock: TestClock,
-    (query_time, targets): (Duration, Option<Targets>),
-    rehearsal: Option<RehearsalSettings>,
-    faults: FaultQueue,
-) -> anyhow::Result<Settings> {
+fn access(accounts: &[(String, String)]) -> anyhow::Result<Access> {
     let accounts: Vec<_> = accounts.iter().map(|(name, key)| format!("{name}:{key}")).collect();
-    Ok(Settings {
-        clock: Arc::new(clock.clone()),
-        test_clock: Some(clock),
+    Ok(Access {
         accounts: Accounts::from_environment_text(&accounts.join(";"))?,
         account_file: None,
         check_accounts: Box::new(|_| Ok(())),
-        tls: None,
         oauth: None,
-        domains: Vec::new(),
-        development_key_for_any_host: false,
-        query_time,
-        secondary: Secondary::Mirror,
-        // A client with a path-style URL sends this request to the primary endpoint.
-        stats_on_primary: true,
-        explorer: false,
-        connections_max: CONNECTIONS_MAX,
-        connections_per_address_max: None,
-        requests_max: REQUESTS_MAX,
-        body_bytes: BODY_BYTES,
-        targets,
-        rehearsal,
-        quota: Quota::default(),
-        has_analytics: false,
-        names_emulator_version: false,
-        faults: Some(faults.into_script()),
-        test_controls: None,
-        shutdown_time: SHUTDOWN_TIME,
+        tls: None,
     })
 }

@@ -53,19 +53,20 @@ pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
     };
     let asked = serve.listen.clone().unwrap_or_default();
     let mut config = Config::new(serve, keys)?.with_password();
-    config.log_file = log_file;
-    config.names_emulator_version = true;
+    config.process.log_file = log_file;
+    config.server.names_emulator_version = true;
     if accepts_unverified_tokens {
         ensure!(
-            config.oauth.is_none(),
+            config.access.oauth.is_none(),
             "--oauth basic accepts tokens from any issuer and cannot be combined with [oauth] in the file: remove one of them"
         );
-        config.oauth = Some(OAuthConfig::without_signatures());
+        config.access.oauth = Some(OAuthConfig::without_signatures());
     }
-    for folder in [location.as_deref(), config.log_file.as_deref().and_then(Path::parent)].into_iter().flatten() {
+    for folder in [location.as_deref(), config.process.log_file.as_deref().and_then(Path::parent)].into_iter().flatten()
+    {
         std::fs::create_dir_all(folder).with_context(|| format!("creating the folder {}", folder.display()))?;
     }
-    let has_public_key = config.accounts.have_well_known_key();
+    let has_public_key = config.access.accounts.have_well_known_key();
     remarks.extend(network_warning(&config, has_public_key));
     if let Storage::Folder { path, .. } = &config.storage {
         remarks.extend(leftover_tables_warning(location.as_deref().unwrap_or(Path::new(".")), path));
@@ -74,7 +75,7 @@ pub(crate) fn run(args: AzuriteArgs) -> anyhow::Result<ExitCode> {
     let (found, missing): (Vec<_>, Vec<_>) =
         [Program::blob(blob), Program::queue(queue)].into_iter().partition(Program::is_installed);
     remarks.extend(missing_programs_warning(&missing));
-    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let scheme = if config.access.tls.is_some() { "https" } else { "http" };
     let mut emulator = EmulatorHost {
         asked: format!("{scheme}://{asked}"),
         remarks,
@@ -167,7 +168,7 @@ impl ServerHost for EmulatorHost {
 /// Warns about what users of other machines can do with this server.
 fn network_warning(config: &Config, has_public_key: bool) -> Option<Remark> {
     let listen = config.exposure.listen;
-    let is_open = !listen.ip().is_loopback() && (has_public_key || config.oauth.is_some());
+    let is_open = !listen.ip().is_loopback() && (has_public_key || config.access.oauth.is_some());
     is_open.then(|| {
         Remark::Warning(format!(
             "anyone who can reach {listen} can read and change everything, as with the emulator: set AZURITE_ACCOUNTS to your own \

@@ -28,8 +28,6 @@ use store::{MemoryCheckpoint, MemoryCheckpoints};
 /// The parts of the program that the test controls need.
 #[derive(Debug, Clone)]
 pub struct TestControlSettings {
-    /// The clock of the engine and the server.
-    pub clock: TestClock,
     /// The checkpoints of the engine.
     pub engine: MemoryCheckpoints<TestClock>,
     /// Scheme, host and port of the service.

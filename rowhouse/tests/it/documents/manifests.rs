@@ -141,9 +141,9 @@ fn the_servers_of_the_manifests_are_ones_that_start() {
         let port = all(container, "ports").find(|port| port["name"] == "tables").unwrap();
         assert_eq!(port["containerPort"], config.exposure.listen.port());
         let admin = all(container, "ports").find(|port| port["name"] == "admin").unwrap();
-        assert_eq!(admin["containerPort"], config.admin.unwrap().port());
+        assert_eq!(admin["containerPort"], config.process.admin.unwrap().port());
         let seconds = pod["terminationGracePeriodSeconds"].as_u64().unwrap();
-        assert!(seconds > config.shutdown_time.as_secs(), "{folder}: requests would be aborted");
+        assert!(seconds > config.server.shutdown_time.as_secs(), "{folder}: requests would be aborted");
     }
 }
 
