@@ -64,6 +64,26 @@ pub enum Mutation {
     },
 }
 
+/// What a mutation requires of the entity with its key, and what its effect depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expectation<'m> {
+    /// The state in which the mutation is accepted.
+    pub state: ExpectedState<'m>,
+    /// Whether the effect contains properties of the existing entity.
+    pub merges: bool,
+}
+
+/// The state of an entity in which a mutation is accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExpectedState<'m> {
+    /// Any state.
+    Any,
+    /// There must be no entity.
+    Absent,
+    /// There must be an entity that satisfies the condition.
+    Present(&'m Condition),
+}
+
 /// The reason why a mutation is refused. Nothing changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MutationError {
@@ -136,6 +156,20 @@ impl Mutation {
         }
     }
 
+    /// Returns what the mutation requires of the existing entity.
+    pub fn expectation(&self) -> Expectation<'_> {
+        let (state, merges) = match self {
+            Self::Insert { .. } => (ExpectedState::Absent, false),
+            Self::Replace { condition, .. } | Self::Delete { condition, .. } => {
+                (ExpectedState::Present(condition), false)
+            }
+            Self::Merge { condition, .. } => (ExpectedState::Present(condition), true),
+            Self::InsertOrReplace { .. } => (ExpectedState::Any, false),
+            Self::InsertOrMerge { .. } => (ExpectedState::Any, true),
+        };
+        Expectation { state, merges }
+    }
+
     /// Applies the mutation to the existing entity. `now` is the time of the write.
     ///
     /// The Timestamp becomes `now`, or 100 ns after the existing one if that is later, so an entity's ETag always
@@ -145,50 +179,43 @@ impl Mutation {
     /// An insert keeps its properties in the order in which they were sent. All other mutations sort them by name in
     /// ordinal order, as recorded for updates, merges and upserts by merge.
     pub fn apply(&self, existing: Option<RecordView<'_>>, now: DateTime) -> Result<Effect, MutationError> {
+        let Some(properties) = self.properties() else {
+            self.expectation().check(existing)?;
+            return Ok(Effect::Delete);
+        };
+        check_size(self.key(), properties)?;
+        let expectation = self.expectation();
+        expectation.check(existing)?;
         let stamp = existing.map_or(now, |record| now.max(record.timestamp().next()));
-        match self {
-            Self::Insert { key, properties } => {
-                check_size(key, properties)?;
-                if existing.is_some() {
-                    return Err(MutationError::AlreadyExists);
-                }
-                Ok(Effect::Put(properties.clone().finish(stamp)))
-            }
-            Self::Replace { key, properties, condition } => {
-                check_size(key, properties)?;
-                check_condition(existing, condition)?;
-                Ok(Effect::Put(properties.clone().ordered().finish(stamp)))
-            }
-            Self::Merge { key, properties, condition } => {
-                check_size(key, properties)?;
-                let existing = check_condition(existing, condition)?;
-                merge(key, existing, properties, stamp)
-            }
-            Self::InsertOrReplace { key, properties } => {
-                check_size(key, properties)?;
-                Ok(Effect::Put(properties.clone().ordered().finish(stamp)))
-            }
-            Self::InsertOrMerge { key, properties } => {
-                check_size(key, properties)?;
-                match existing {
-                    Some(existing) => merge(key, existing, properties, stamp),
-                    None => Ok(Effect::Put(properties.clone().ordered().finish(stamp))),
-                }
-            }
-            Self::Delete { key: _, condition } => {
-                check_condition(existing, condition)?;
-                Ok(Effect::Delete)
-            }
+        match existing {
+            Some(existing) if expectation.merges => merge(self.key(), existing, properties, stamp),
+            _ if matches!(self, Self::Insert { .. }) => Ok(Effect::Put(properties.clone().finish(stamp))),
+            _ => Ok(Effect::Put(properties.clone().ordered().finish(stamp))),
         }
     }
 }
 
-fn check_condition<'a>(
-    existing: Option<RecordView<'a>>,
-    condition: &Condition,
-) -> Result<RecordView<'a>, MutationError> {
-    let existing = existing.ok_or(MutationError::NotFound)?;
-    if condition.holds_for(existing.timestamp()) { Ok(existing) } else { Err(MutationError::ConditionNotMet) }
+impl Expectation<'_> {
+    /// Returns false if the mutation is accepted in any state, and always with the same properties.
+    pub fn depends_on_entity(&self) -> bool {
+        self.merges || self.state != ExpectedState::Any
+    }
+
+    /// Refuses a mutation that does not find the expected state.
+    fn check(&self, existing: Option<RecordView<'_>>) -> Result<(), MutationError> {
+        match (self.state, existing) {
+            (ExpectedState::Any, _) | (ExpectedState::Absent, None) => Ok(()),
+            (ExpectedState::Absent, Some(_)) => Err(MutationError::AlreadyExists),
+            (ExpectedState::Present(_), None) => Err(MutationError::NotFound),
+            (ExpectedState::Present(condition), Some(existing)) => {
+                if condition.holds_for(existing.timestamp()) {
+                    Ok(())
+                } else {
+                    Err(MutationError::ConditionNotMet)
+                }
+            }
+        }
+    }
 }
 
 /// Checks the limits of 01 §4 and §5 in the order of 06 §6: property count, total size, single values.
@@ -233,6 +260,7 @@ fn merge(
 mod tests {
     use super::*;
     use crate::{ETag, EdmValue, KeyText};
+    use proptest::prelude::*;
 
     fn key() -> EntityKey {
         EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() }
@@ -336,6 +364,62 @@ mod tests {
             let delete = Mutation::Delete { key: key(), condition };
             assert_eq!(delete.apply(None, at(20)), Err(MutationError::NotFound));
             assert_eq!(delete.apply(Some(existing.view().unwrap()), at(20)), expected);
+        }
+    }
+
+    fn any_condition() -> impl Strategy<Value = Condition> {
+        let at_time = |ticks| Condition::parse(&ETag::from_timestamp(at(ticks)).to_string()).unwrap();
+        prop_oneof![Just(Condition::Any), (8_i64..12).prop_map(at_time), Just(Condition::Matches("\"other\"".into()))]
+    }
+
+    fn any_mutation() -> impl Strategy<Value = Mutation> {
+        (0..6, any_condition(), -1_i32..2).prop_map(|(kind, condition, value)| {
+            let (key, properties) = (key(), properties(&[("b", value), ("a", 9)]));
+            match kind {
+                0 => Mutation::Insert { key, properties },
+                1 => Mutation::Replace { key, properties, condition },
+                2 => Mutation::Merge { key, properties, condition },
+                3 => Mutation::InsertOrReplace { key, properties },
+                4 => Mutation::InsertOrMerge { key, properties },
+                _ => Mutation::Delete { key, condition },
+            }
+        })
+    }
+
+    proptest! {
+        /// Engines decide from the expectation which entities they read, so it must contain everything that `apply`
+        /// depends on.
+        #[test]
+        fn the_expectation_contains_everything_that_the_result_depends_on(
+            mutation in any_mutation(), ticks in 8_i64..12, exists in any::<bool>(), one in 0..3, other in 0..3,
+        ) {
+            let entity = |value| properties(&[("z", value)]).finish(at(ticks));
+            let (one, other) = (entity(one), entity(other));
+            let apply = |record: Option<&Record>| {
+                mutation.apply(record.map(|record| record.view().unwrap()), at(20)).map(|effect| match effect {
+                    Effect::Put(_) => Some(content(&effect)),
+                    Effect::Delete => None,
+                })
+            };
+            let result = apply(exists.then_some(&one));
+            let expected = mutation.expectation();
+            let refusal = match (expected.state, exists) {
+                (ExpectedState::Absent, true) => Some(MutationError::AlreadyExists),
+                (ExpectedState::Present(_), false) => Some(MutationError::NotFound),
+                (ExpectedState::Present(condition), true) if !condition.holds_for(at(ticks)) => {
+                    Some(MutationError::ConditionNotMet)
+                }
+                _ => None,
+            };
+            prop_assert_eq!(result.as_ref().err(), refusal.as_ref());
+            if !expected.merges {
+                prop_assert_eq!(&result, &apply(exists.then_some(&other)));
+            }
+            if !expected.depends_on_entity() {
+                prop_assert_eq!(&result, &apply(None));
+            }
+            let keeps_old = matches!(&result, Ok(Some(properties)) if properties.iter().any(|(name, _)| name == "z"));
+            prop_assert_eq!(keeps_old, expected.merges && exists && refusal.is_none());
         }
     }
 

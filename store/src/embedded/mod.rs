@@ -61,7 +61,7 @@ use model::{
 };
 use model::{MutationResult, StoredAccessPolicies, TableName, Transaction};
 use preflight::IncompleteWrites;
-use prepared::{Prepared, RecentWrites, depends_on_existing};
+use prepared::{Prepared, RecentWrites};
 use queue_memory::{MemoryShare, QueueMemory};
 use running_page::{RunningPage, Step};
 use scans::Scans;
@@ -238,7 +238,7 @@ impl Embedded {
             (prepared, memory)
         };
         let mutations = submitted.transaction.mutations();
-        let look_ups = mutations.iter().filter(|mutation| depends_on_existing(mutation)).count();
+        let look_ups = mutations.iter().filter(|mutation| mutation.expectation().depends_on_entity()).count();
         if look_ups == 0 || !self.shared.reads_may_wait(look_ups) {
             return Ok(prepare(&self.shared, submitted));
         }

@@ -46,6 +46,9 @@ pub(super) struct Change {
     /// `None` until the entity has been looked up.
     pub(super) outcome: Option<Outcome>,
     /// Whether the outcome depends on the existing entity.
+    ///
+    /// An Insert Or Replace depends on nothing, not even on the existing Timestamp, because the transaction's
+    /// Timestamp is later than all earlier ones. Skipping the lookup keeps unconditional writes fast.
     pub(super) depends_on_existing: bool,
 }
 
@@ -66,7 +69,7 @@ impl Prepared {
         let change = |mutation: &Mutation| Change {
             key: hashes.key(layout::key_of_entity(table, mutation.key())),
             outcome: None,
-            depends_on_existing: depends_on_existing(mutation),
+            depends_on_existing: mutation.expectation().depends_on_entity(),
         };
         let changes: Vec<_> = transaction.mutations().iter().map(change).collect();
         Self { table, seen: 0, written: Vec::with_capacity(changes.len()), changes, bytes: 0 }
@@ -108,14 +111,6 @@ impl Change {
         };
         size_of::<Self>() + self.key.key.len() + value_bytes
     }
-}
-
-/// Returns whether the outcome of a mutation depends on the existing entity.
-///
-/// An Insert Or Replace does not depend on the existing entity, not even on its Timestamp, because the transaction's
-/// Timestamp is later than all earlier ones. Skipping the lookup keeps unconditional writes fast.
-pub(super) fn depends_on_existing(mutation: &Mutation) -> bool {
-    !matches!(mutation, Mutation::InsertOrReplace { .. })
 }
 
 /// Computes the outcome of a mutation from the record of the existing entity.

@@ -17,7 +17,7 @@ use super::statements;
 use crate::engine::{CommitError, Fault, TableKey};
 use crate::monotonic;
 use crate::page::damaged;
-use model::mutation::Effect;
+use model::mutation::{Effect, ExpectedState};
 use model::{
     Clock, Condition, DateTime, Mutation, MutationError, MutationResult, RecordBuilder, RecordView, Transaction,
 };
@@ -131,28 +131,28 @@ impl Changes {
 
 /// Returns whether a mutation can be applied only to the actual entity.
 fn needs_record(mutation: &Mutation) -> bool {
-    match mutation {
-        Mutation::Merge { .. } | Mutation::InsertOrMerge { .. } => true,
-        Mutation::Replace { condition, .. } | Mutation::Delete { condition, .. } => {
-            *condition != Condition::Any && condition.timestamp().is_none()
-        }
-        Mutation::Insert { .. } | Mutation::InsertOrReplace { .. } => false,
-    }
+    let expected = mutation.expectation();
+    let has_foreign_condition = || match expected.state {
+        ExpectedState::Present(condition) => *condition != Condition::Any && condition.timestamp().is_none(),
+        ExpectedState::Any | ExpectedState::Absent => false,
+    };
+    expected.merges || has_foreign_condition()
 }
 
-/// Returns what a mutation expects of its entity, and the record to which the mutation is applied.
+/// Returns the state that the function requires of a mutation's entity, and the record to which the mutation is applied.
 fn expect(mutation: &Mutation, known: Option<&Option<Vec<u8>>>) -> (Expectation, Option<Vec<u8>>) {
     let has = |timestamp: DateTime| Expectation::Has(timestamp.ticks().to_be_bytes());
     let record = known.cloned().flatten();
-    match mutation {
-        Mutation::Insert { .. } => (Expectation::Absent, record),
-        Mutation::InsertOrReplace { .. } => (Expectation::Anything, None),
-        Mutation::Merge { .. } | Mutation::InsertOrMerge { .. } => {
-            // A damaged record is refused when the mutation is applied to it.
-            let found = record.as_deref().and_then(|record| RecordView::new(record).ok());
-            (found.map_or(Expectation::Absent, |found| has(found.timestamp())), record)
-        }
-        Mutation::Replace { condition, .. } | Mutation::Delete { condition, .. } => {
+    let expected = mutation.expectation();
+    if expected.merges {
+        // A damaged record is refused when the mutation is applied to it.
+        let found = record.as_deref().and_then(|record| RecordView::new(record).ok());
+        return (found.map_or(Expectation::Absent, |found| has(found.timestamp())), record);
+    }
+    match expected.state {
+        ExpectedState::Absent => (Expectation::Absent, record),
+        ExpectedState::Any => (Expectation::Anything, None),
+        ExpectedState::Present(condition) => {
             let timestamp = condition.timestamp();
             let assumed = || RecordBuilder::default().finish(timestamp.unwrap_or(DateTime::MIN)).as_bytes().to_vec();
             (timestamp.map_or(Expectation::Exists, has), if known.is_some() { record } else { Some(assumed()) })
