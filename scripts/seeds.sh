@@ -7,8 +7,9 @@ cd "$(dirname "$0")/.."
 
 for _ in $(seq "${1:-100}"); do
     # Each test chooses a new seed if none is set.
-    cargo test --quiet --locked --package rowhouse-store --lib -- embedded::compaction
-    cargo test --quiet --locked --package rowhouse-store --test it -- model_test:: flipped_bits:: check::
+    cargo test --quiet --locked --package rowhouse-engine-embedded --lib -- compaction
+    cargo test --quiet --locked --package rowhouse-engine-embedded --test it -- model_test:: flipped_bits:: check::
+    cargo test --quiet --locked --package rowhouse-engine-postgres --test it -- model_test::
     cargo test --quiet --locked --package rowhouse-tables --test it -- \
         files:: copy:: backup:: consistency:: database:: failover:: crash:: soak::
 done

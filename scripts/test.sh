@@ -293,7 +293,7 @@ begin "packages of the client library and of the test server"
 # the packed files. The server's crates are built from the same files in other steps.
 client_packages=(rowhouse-client rowhouse-client-derive rowhouse-model rowhouse-wire)
 cargo package --quiet --locked --allow-dirty "${client_packages[@]/#/--package=}"
-server_packages=(rowhouse-testing rowhouse-server rowhouse-explorer rowhouse-store rowhouse-platform)
+server_packages=(rowhouse-testing rowhouse-server rowhouse-explorer rowhouse-engine rowhouse-engine-embedded rowhouse-platform)
 cargo package --quiet --locked --allow-dirty --no-verify "${client_packages[@]/#/--package=}" "${server_packages[@]/#/--package=}"
 passed=$((passed + 2))
 

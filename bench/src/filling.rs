@@ -4,6 +4,8 @@ use crate::dataset::{Dataset, Usage};
 use crate::request::DEVELOPMENT_ACCOUNT;
 use crate::workload::BATCH_ENTITIES;
 use anyhow::{Context, anyhow};
+use engine::{Engine, TableKey};
+use engine_embedded::{Embedded, EmbeddedOptions};
 use model::clock::SystemClock;
 use model::{AccountName, Mutation, TableName, Transaction};
 use std::fs;
@@ -12,7 +14,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use store::{Embedded, EmbeddedOptions, Engine, TableKey};
 use tokio::task::JoinSet;
 
 /// The number of tasks that fill a folder.

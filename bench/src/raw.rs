@@ -8,6 +8,8 @@ use crate::request::DEVELOPMENT_ACCOUNT;
 use crate::workload::BATCH_ENTITIES;
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::ValueEnum;
+use engine::{CatalogError, Engine, EntitySink, Scan, SinkDecision, TableKey};
+use engine_embedded::{Embedded, EmbeddedOptions};
 use fastrand::Rng;
 use model::clock::SystemClock;
 use model::limits::{PAGE_BODY_BYTES_MAX, PAGE_RESULTS_MAX};
@@ -17,7 +19,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use store::{CatalogError, Embedded, EmbeddedOptions, Engine, EntitySink, Scan, SinkDecision, TableKey};
 use tokio::task::JoinSet;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -5,6 +5,7 @@
 use crate::cli::{DurabilityArg, LogFormatArg, ServeArgs};
 use anyhow::{Context, bail, ensure};
 use clap::{Arg, Args};
+use engine_postgres::PostgresOptions;
 use model::limits::REQUEST_TIMEOUT_SECONDS_MAX;
 use rustls::ServerConfig;
 use server::{
@@ -13,7 +14,6 @@ use server::{
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use store::PostgresOptions;
 use tools::StoreUrl;
 
 /// The variable that contains account names and keys. There is no corresponding command line option.
@@ -116,7 +116,7 @@ impl Config {
                 let names: Vec<&str> = options.get_arguments().filter_map(Arg::get_long).chain(["oauth"]).collect();
                 let file: ServeArgs =
                     server::parse_toml(&text, &names).with_context(|| format!("reading {}", path.display()))?;
-                let is_secret = file.store.as_ref().is_some_and(|url| store::postgres::has_password(&url.0));
+                let is_secret = file.store.as_ref().is_some_and(|url| engine_postgres::has_password(&url.0));
                 secret_files.extend(is_secret.then(|| path.clone()));
                 args.or(file)
             }

@@ -6,13 +6,14 @@
 use crate::TestClock;
 use crate::faults::FaultQueue;
 use anyhow::{Context, anyhow};
+use engine::{Engine, Memory, MemoryCheckpoints};
+use engine_embedded::{Durability, Embedded, EmbeddedOptions};
 use server::{Access, Accounts, Metrics, Observers, RehearsalSettings, Server, Settings, Targets, TestData, TestHooks};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use store::{Durability, Embedded, EmbeddedOptions, Engine, Memory, MemoryCheckpoints};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;

@@ -5,12 +5,13 @@ use crate::runtime::run_blocking;
 use crate::terminal::{HumanCount, notice, print, print_line, report_error};
 use anyhow::{Context, ensure};
 use clap::Args;
+use engine::CheckReport;
+use engine_embedded::{OpenError, check_folder};
 use serde_json::{Value, json};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
-use store::{CheckReport, OpenError, check_folder};
 
 /// The examples at the end of the help of `check`.
 pub const CHECK_EXAMPLES: &str = "\

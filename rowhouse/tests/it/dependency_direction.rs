@@ -1,5 +1,5 @@
-//! Checks which crate may depend on which: `model` on no other crate, `wire` and `store` on `model`, `client` on `wire`
-//! and `model`, `server` and `tools` on these but not on each other, the server also on the files of `explorer`, the
+//! Checks which crate may depend on which: `model` on no other crate, `wire` and `engine` on `model`, each engine on
+//! `engine`, `client` on `wire` and `model`, `server` and `tools` on these but not on each other, the server also on the files of `explorer`, the
 //! program on all, and `testing` on the server and its dependencies. `platform` depends on no other crate; crates that
 //! use the operating system depend on it.
 
@@ -20,7 +20,12 @@ const WIRE: &str = "rowhouse-wire";
 const CLIENT: &str = "rowhouse-client";
 /// The derive macro for the client's entity types.
 const DERIVE: &str = "rowhouse-client-derive";
-const STORE: &str = "rowhouse-store";
+/// The engine contract and the memory engine.
+const ENGINE: &str = "rowhouse-engine";
+const EMBEDDED: &str = "rowhouse-engine-embedded";
+const POSTGRES: &str = "rowhouse-engine-postgres";
+/// The tests that every engine passes: the crates of the engines may use it, but only for their tests.
+const ENGINE_CONTRACT: &str = "rowhouse-engine-contract";
 /// The files of the explorer, which are data to the server.
 const EXPLORER: &str = "rowhouse-explorer";
 /// The differences between operating systems.
@@ -33,7 +38,7 @@ const TESTING: &str = "rowhouse-testing";
 /// Shared test code: every package may use it, but only for its tests.
 const TEST_SUPPORT: &str = "rowhouse-test-support";
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 15] = [
     Rule {
         package: MODEL,
         may_use: &[],
@@ -93,23 +98,26 @@ const RULES: [Rule; 12] = [
         // Only the system, nothing specific to Rowhouse.
         must_not_use: &["hyper", "http", "serde", "fjall", "clap", "tracing", "anyhow"],
     },
+    // No HTTP, no JSON, no authorization; the contract also without a storage library.
     Rule {
-        package: STORE,
-        may_use: &[MODEL, PLATFORM],
-        // No HTTP, no JSON, no authorization.
-        must_not_use: &[
-            "hyper",
-            "hyper-util",
-            "http",
-            "http-body",
-            "http-body-util",
-            "serde_json",
-            "quick-xml",
-            "hmac",
-            "clap",
-            "toml",
-            "anyhow",
-        ],
+        package: ENGINE,
+        may_use: &[MODEL],
+        must_not_use: &["hyper", "http", "serde_json", "hmac", "clap", "anyhow", "fjall", "lsm-tree", "tokio-postgres"],
+    },
+    Rule {
+        package: EMBEDDED,
+        may_use: &[MODEL, ENGINE, PLATFORM],
+        must_not_use: &["hyper", "http", "serde_json", "hmac", "clap", "anyhow", "tokio-postgres"],
+    },
+    Rule {
+        package: POSTGRES,
+        may_use: &[MODEL, ENGINE],
+        must_not_use: &["hyper", "http", "serde_json", "hmac", "clap", "anyhow", "fjall", "lsm-tree"],
+    },
+    Rule {
+        package: ENGINE_CONTRACT,
+        may_use: &[MODEL, ENGINE, TEST_SUPPORT],
+        must_not_use: &["fjall", "tokio-postgres"],
     },
     Rule {
         package: DERIVE,
@@ -132,25 +140,25 @@ const RULES: [Rule; 12] = [
     Rule {
         package: SERVER,
         // Of the client, only the part that sends requests to other services.
-        may_use: &[MODEL, WIRE, CLIENT, STORE, EXPLORER, PLATFORM],
+        may_use: &[MODEL, WIRE, CLIENT, ENGINE, EXPLORER, PLATFORM],
         // No storage library, no command line.
         must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "clap"],
     },
     Rule {
         package: TOOLS,
-        may_use: &[MODEL, WIRE, CLIENT, STORE, PLATFORM],
+        may_use: &[MODEL, WIRE, CLIENT, ENGINE, EMBEDDED, POSTGRES, PLATFORM],
         // Neither the server nor its libraries.
         must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "hyper", "hyper-util", "http", "toml"],
     },
     Rule {
         package: PROGRAM,
-        may_use: &[MODEL, WIRE, CLIENT, STORE, PLATFORM, SERVER, TOOLS],
+        may_use: &[MODEL, WIRE, CLIENT, ENGINE, EMBEDDED, POSTGRES, PLATFORM, SERVER, TOOLS],
         must_not_use: &["fjall", "lsm-tree", "tokio-postgres", "hyper-util"],
     },
     Rule {
         package: TESTING,
         // The protocol and the client only for its own tests.
-        may_use: &[MODEL, WIRE, CLIENT, STORE, SERVER],
+        may_use: &[MODEL, WIRE, CLIENT, ENGINE, EMBEDDED, SERVER],
         // No command line, and no client except the test's own.
         must_not_use: &[
             "fjall",
@@ -197,7 +205,7 @@ fn dependencies_point_in_one_direction() {
             // The client may use itself, so that its tests have all features enabled.
             let is_allowed = !is_of_workspace
                 || may_use.contains(&name.as_str())
-                || is_for_tests && [TEST_SUPPORT, TESTING, CLIENT].contains(&name.as_str());
+                || is_for_tests && [TEST_SUPPORT, TESTING, ENGINE_CONTRACT, CLIENT].contains(&name.as_str());
             assert!(is_allowed, "{package} must not depend on {name}");
             assert!(!must_not_use.contains(&name.as_str()), "{package} must not depend on {name}");
         }

@@ -20,13 +20,13 @@ use crate::telemetry::log::LogControl;
 use crate::telemetry::metrics::{Metrics, MetricsSnapshot};
 use crate::telemetry::traces::Tracer;
 use crate::test_controls::TestControls;
+use engine::Figures;
 use model::limits::READINESS_SECONDS_MAX;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
-use store::Figures;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 

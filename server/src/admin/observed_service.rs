@@ -3,10 +3,10 @@
 use super::ObservedService;
 use crate::limits::LimitFigures;
 use crate::service::Service;
+use engine::{Engine, Figures, TableKey};
 use model::{AccountName, TableName};
 use std::pin::Pin;
 use std::time::SystemTime;
-use store::{Engine, Figures, TableKey};
 
 /// The name of both the account and the table that the probe looks up. They need not exist.
 const READINESS: &str = "readiness";

@@ -1,9 +1,9 @@
 //! The readiness of the server, check by check.
 
 use super::{Admin, STORAGE_TIME_MAX, ServerStage};
+use engine::figures::Refusal;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use store::figures::Refusal;
 use tokio::time::timeout;
 
 #[derive(Debug)]
@@ -98,11 +98,11 @@ mod tests {
     use crate::limits::LimitFigures;
     use crate::telemetry::log::LogControl;
     use crate::telemetry::metrics::Metrics;
+    use engine::Figures;
     use std::pin::Pin;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex, mpsc};
     use std::time::{Duration, SystemTime};
-    use store::Figures;
 
     /// A service that reads from memory, and whose disk hangs while the other end of the channel exists.
     struct HangingService {

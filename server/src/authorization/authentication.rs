@@ -8,12 +8,12 @@ use super::{bearer, delegation, shared_access};
 use crate::accounts::Accounts;
 use crate::rehearsal::Rehearsal;
 use crate::request::{CredentialKind, Failure, IncomingRequest, Layer, RequestContext};
+use engine::Engine;
 use http::HeaderValue;
 use model::Grant;
 use model::limits::CLOCK_SKEW_SECONDS_MAX;
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
-use store::Engine;
 use wire::ErrorCode;
 use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies, parse_date};
 

@@ -10,9 +10,9 @@ use crate::accounts::Accounts;
 use crate::rehearsal::Rehearsal;
 use crate::request::{Failure, IncomingRequest};
 use crate::telemetry::traces::step;
+use engine::{Engine, ReadError, TableKey};
 use model::{AccountName, DateTime, Grant, Scope, StoredAccessPolicies, TableName};
 use std::pin::pin;
-use store::{Engine, ReadError, TableKey};
 use wire::sas::{SasContext, verify_delegated};
 use wire::signing::AccountKey;
 
@@ -81,11 +81,11 @@ async fn policies(
 mod tests {
     use super::*;
     use crate::request::ConnectionInfo;
+    use engine::Memory;
     use model::StoredAccessPolicy;
     use model::clock::SystemClock;
     use std::net::Ipv4Addr;
     use std::time::SystemTime;
-    use store::Memory;
     use wire::sas::{Fields, parse_time};
 
     const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";

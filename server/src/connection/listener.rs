@@ -11,6 +11,7 @@ use crate::limits::connections::{ConnectionCounters, ConnectionRegistry, OpenCon
 use crate::reload::Live;
 use crate::request::ConnectionInfo;
 use crate::service::{RequestAborted, Service};
+use engine::Engine;
 use hyper::service::service_fn;
 use hyper_util::server::graceful::GracefulShutdown;
 use rustls::ServerConfig;
@@ -19,7 +20,6 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use store::Engine;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;

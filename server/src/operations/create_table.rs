@@ -3,8 +3,8 @@
 use crate::request::{Failure, OperationContext};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
+use engine::Engine;
 use model::TableName;
-use store::Engine;
 use wire::ErrorCode;
 use wire::negotiation::ContentKind;
 use wire::payload::{read_table, write_single_table};

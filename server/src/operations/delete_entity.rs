@@ -4,8 +4,8 @@ use super::commit;
 use crate::request::{Failure, OperationContext, address_key};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
+use engine::Engine;
 use model::Mutation;
-use store::Engine;
 use wire::ErrorCode;
 
 /// Deletes an entity that satisfies the condition.

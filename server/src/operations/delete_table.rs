@@ -3,7 +3,7 @@
 use crate::request::{Failure, OperationContext};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use store::Engine;
+use engine::Engine;
 
 /// Deletes a table. Its name is available again immediately.
 pub(super) async fn run<E: Engine>(

@@ -3,7 +3,7 @@
 use crate::request::{Failure, OperationContext};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use store::Engine;
+use engine::Engine;
 use wire::service_properties;
 
 /// Responds with all sections, in the form of the request's version.

@@ -3,7 +3,7 @@
 use crate::request::{Failure, OperationContext};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use store::Engine;
+use engine::Engine;
 use wire::service_stats::{self, GeoReplication};
 
 /// Responds that the secondary endpoint is up to date, because it reads the data of the primary endpoint.

@@ -4,7 +4,7 @@ use crate::request::{Failure, OperationContext};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use bytes::Bytes;
-use store::Engine;
+use engine::Engine;
 use wire::ErrorCode;
 use wire::negotiation::ContentKind;
 use wire::payload::write_single_table;

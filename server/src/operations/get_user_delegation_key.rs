@@ -3,7 +3,7 @@
 use crate::request::{Failure, OperationContext};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use store::Engine;
+use engine::Engine;
 use wire::sas::user_delegation::KeyInfo;
 use wire::{ErrorCode, Version};
 

@@ -24,8 +24,8 @@ mod update_entity;
 use crate::request::{Failure, OperationContext, OperationKind, operation_table};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
+use engine::Engine;
 use model::{Action, DateTime, Mutation, MutationResult, Transaction};
-use store::Engine;
 use wire::target::Resource;
 use wire::{ErrorCode, ServiceError};
 

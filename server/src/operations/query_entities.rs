@@ -10,12 +10,12 @@ use crate::request::{Failure, OperationContext};
 use crate::response::{OperationResponse, QueryCost};
 use crate::tables::AccountTables;
 use bytes::Bytes;
+use engine::{Engine, EntitySink, Scan, SinkDecision};
 use http::{HeaderMap, HeaderName};
 use model::limits::PAGE_BODY_BYTES_MAX;
 use model::plan::plan;
 use model::record::DamagedRecord;
 use model::{AccountName, DateTime, EntityView, KeyRange, Position};
-use store::{Engine, EntitySink, Scan, SinkDecision};
 use tracing::debug;
 use wire::negotiation::ContentKind;
 use wire::payload::{

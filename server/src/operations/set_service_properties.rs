@@ -3,8 +3,8 @@
 use crate::request::{Failure, OperationContext};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
+use engine::Engine;
 use model::cors::CorsError;
-use store::Engine;
 use wire::ErrorCode;
 use wire::service_properties::{self, ServicePropertiesError};
 

@@ -3,7 +3,7 @@
 use crate::request::{Failure, OperationContext};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
-use store::Engine;
+use engine::Engine;
 use wire::{ErrorCode, acl};
 
 /// Replaces the stored access policies of a table. They take effect before the response is sent.

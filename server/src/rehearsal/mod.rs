@@ -22,13 +22,13 @@ pub use settings::{RehearsalError, RehearsalSettings};
 
 use crate::clock;
 use crate::request::Failure;
+use engine::TableKey;
 use fastrand::Rng;
 use model::{AccountName, Clock, ServiceProperties, StoredAccessPolicies};
 use pending::PendingChanges;
 use settings::Share;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use store::TableKey;
 use tracing::{debug, warn};
 use wire::ErrorCode;
 

@@ -10,10 +10,10 @@
 
 use super::settings::Share;
 use super::{LOG, Rehearsal};
+use engine::{Engine, EntitySink, ReadError, Scan, ScanEnd, SinkDecision, TableKey};
 use model::limits::REHEARSAL_EMPTY_PAGES_MAX;
 use model::{EntityView, KeyRange, Position};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use store::{Engine, EntitySink, ReadError, Scan, ScanEnd, SinkDecision, TableKey};
 use tracing::debug;
 
 /// The maximum number of times that a page is halved. A page of 1,000 entities can shrink to a page of one.

@@ -2,11 +2,11 @@
 //!
 //! Only this module converts the errors of engines, bodies and grants to a [`Failure`].
 
+use engine::{CatalogError, CommitError, Fault, ReadError};
 use model::record::DamagedRecord;
 use model::{Denial, MutationError};
 use std::error::Error;
 use std::fmt;
-use store::{CatalogError, CommitError, Fault, ReadError};
 use wire::entity_body::BodyError;
 use wire::{ErrorCode, ServiceError};
 

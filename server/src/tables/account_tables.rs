@@ -6,6 +6,7 @@ use crate::limits::throttle::Throttle;
 use crate::rehearsal::Rehearsal;
 use crate::request::{EntityCounts, Failure};
 use crate::telemetry::traces::step;
+use engine::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, ScanEnd, TableKey, TablePages};
 use model::name::TableNameError;
 use model::{
     AccountName, EntityKey, MetricsTable, MutationError, MutationResult, Record, ServiceProperties,
@@ -14,7 +15,6 @@ use model::{
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use store::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, ScanEnd, TableKey, TablePages};
 use wire::ErrorCode;
 
 pub(crate) struct AccountTables<'a, E> {

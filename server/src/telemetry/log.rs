@@ -108,12 +108,20 @@ fn filter(levels: &str) -> anyhow::Result<EnvFilter> {
 }
 
 /// Replaces the component name that users know with the crate name. To users, the program is one component, although it
-/// consists of several crates. Two components whose crates have longer names have their own short names. All crate
-/// names except one begin with `rowhouse`.
+/// consists of several crates. Components whose crates have longer names have their own short names: `server`, and
+/// `store` or `engine` for all engines, followed by `::embedded` or `::postgres` for one of them. All crate names except
+/// one begin with `rowhouse`.
 fn with_crate_names(directive: &str) -> String {
     let directive = directive.trim();
     match directive.split_once(['=', ':']) {
-        Some(("server" | "store", _)) => format!("rowhouse_{directive}"),
+        Some(("server", _)) => format!("rowhouse_{directive}"),
+        Some((component @ ("store" | "engine"), _)) => {
+            let rest = directive.strip_prefix(component).unwrap_or_default();
+            let is_of_a_crate = ["::embedded", "::postgres"].iter().any(|engine| rest.starts_with(engine));
+            // A filter applies to all crates whose names begin with the given one.
+            let rest = if is_of_a_crate { rest.replacen("::", "_", 1) } else { rest.to_owned() };
+            format!("rowhouse_engine{rest}")
+        }
         Some(("rowhouse", level)) if directive.starts_with("rowhouse=") => format!("{directive},tools={level}"),
         _ => directive.to_owned(),
     }
@@ -126,13 +134,14 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt;
 
     /// Returns, for each of several crates, whether it logs at the level `debug` under a filter.
-    fn debugged(levels: &str) -> [bool; 5] {
+    fn debugged(levels: &str) -> [bool; 6] {
         let subscriber = tracing_subscriber::registry().with(filter(levels).unwrap());
         subscriber::with_default(subscriber, || {
             [
                 enabled!(target: "rowhouse::access", Level::DEBUG),
                 enabled!(target: "rowhouse_server::connection", Level::DEBUG),
-                enabled!(target: "rowhouse_store::embedded", Level::DEBUG),
+                enabled!(target: "rowhouse_engine_embedded::outage", Level::DEBUG),
+                enabled!(target: "rowhouse_engine_postgres::purge", Level::DEBUG),
                 enabled!(target: "tools", Level::DEBUG),
                 enabled!(target: "hyper", Level::DEBUG),
             ]
@@ -141,17 +150,23 @@ mod tests {
 
     #[test]
     fn the_program_is_one_part_of_the_log() {
-        assert_eq!(debugged("warn,rowhouse=debug"), [true, true, true, true, false]);
-        assert_eq!(debugged("debug"), [true; 5]);
-        assert_eq!(debugged("warn"), [false; 5]);
+        assert_eq!(debugged("warn,rowhouse=debug"), [true, true, true, true, true, false]);
+        assert_eq!(debugged("debug"), [true; 6]);
+        assert_eq!(debugged("warn"), [false; 6]);
     }
 
     #[test]
     fn parts_of_the_program_have_names_without_that_of_the_program() {
-        assert_eq!(debugged("info, store=debug"), [false, false, true, false, false]);
-        assert_eq!(debugged("info,store::embedded=debug"), [false, false, true, false, false]);
-        assert_eq!(debugged("info,server=debug,rowhouse::access=warn"), [false, true, false, false, false]);
-        assert_eq!(debugged("rowhouse::access=debug"), [true, false, false, false, false]);
+        for component in ["store", "engine"] {
+            let of = |rest| debugged(&format!("info, {component}{rest}=debug"));
+            assert_eq!(of(""), [false, false, true, true, false, false]);
+            assert_eq!(of("::embedded"), [false, false, true, false, false, false]);
+            assert_eq!(of("::embedded::outage"), [false, false, true, false, false, false]);
+            assert_eq!(of("::postgres"), [false, false, false, true, false, false]);
+            assert_eq!(of("::memory"), [false; 6]);
+        }
+        assert_eq!(debugged("info,server=debug,rowhouse::access=warn"), [false, true, false, false, false, false]);
+        assert_eq!(debugged("rowhouse::access=debug"), [true, false, false, false, false, false]);
     }
 
     #[test]

@@ -239,8 +239,8 @@ mod tests {
     use crate::accounts::Accounts;
     use crate::reload::Live;
     use crate::telemetry::analytics::{self, Analytics, AnalyticsWriter};
+    use engine::{Engine, Memory, TableKey};
     use model::{AccountName, EntityKey, KeyText, MetricsTable, ServiceProperties, TableName};
-    use store::{Engine, Memory, TableKey};
 
     #[tokio::test(start_paused = true)]
     async fn moving_the_clock_wakes_the_writer_of_metrics() {

@@ -7,10 +7,10 @@ use super::clock::TestClock;
 use crate::limits::quota::Quotas;
 use crate::rehearsal::Rehearsal;
 use crate::telemetry::analytics::Analytics;
+use engine::{MemoryCheckpoint, MemoryCheckpoints};
 use model::AccountName;
 use std::fmt;
 use std::sync::Arc;
-use store::{MemoryCheckpoint, MemoryCheckpoints};
 
 /// Resets a running server to an earlier state of its data.
 pub struct TestData {

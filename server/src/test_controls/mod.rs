@@ -17,13 +17,13 @@ pub use data::TestData;
 
 use crate::accounts::{Accounts, random_key};
 use crate::reload::Live;
+use engine::{MemoryCheckpoint, MemoryCheckpoints};
 use model::limits::{TEST_ACCOUNTS_MAX, TEST_SNAPSHOTS_MAX};
 use model::{AccountName, DateTime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use store::{MemoryCheckpoint, MemoryCheckpoints};
 
 /// The parts of the program that the test controls need.
 #[derive(Debug, Clone)]

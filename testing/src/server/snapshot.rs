@@ -2,8 +2,8 @@
 
 use crate::error::Error;
 use anyhow::anyhow;
+use engine::MemoryCheckpoint;
 use server::TestData;
-use store::MemoryCheckpoint;
 
 /// The complete data of a [`TestServer`](crate::TestServer) at one point in time; created by
 /// [`TestServer::snapshot`](crate::TestServer::snapshot).

@@ -6,10 +6,10 @@ use crate::endpoints::{Source, copy_entity};
 use anyhow::{Context, anyhow, bail, ensure};
 use async_trait::async_trait;
 use client::{Continuation, PropertyBag};
+use engine::{SnapshotTable, TableKey};
 use model::{AccountName, EntityView, Position, ServiceProperties, StoredAccessPolicies, TableName};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
-use store::{SnapshotTable, TableKey};
 
 struct BackupTable {
     table: SnapshotTable,

@@ -5,9 +5,10 @@ use super::repository::{BackupManifest, Repository};
 use super::selection::RestoreSelection;
 use crate::terminal::Progress;
 use anyhow::{Context, ensure};
+use engine::Restore;
+use engine_embedded::RestoredFolder;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use store::{Restore, RestoredFolder};
 
 #[derive(Debug)]
 pub(super) struct RestoreSummary {

@@ -3,9 +3,9 @@
 use super::repository::{BackupManifest, TableContent};
 use crate::names::{parse_account, parse_table};
 use anyhow::{bail, ensure};
+use engine::SnapshotTable;
 use model::{AccountName, TableName};
 use std::collections::HashSet;
-use store::SnapshotTable;
 
 /// A value of `--table`: a table, and its new name.
 #[derive(Debug, Clone, PartialEq, Eq)]

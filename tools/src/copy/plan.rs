@@ -2,9 +2,9 @@
 
 use crate::endpoints::{Source, TableSelection, list_accounts};
 use anyhow::{bail, ensure};
+use engine::TableKey;
 use model::AccountName;
 use std::collections::HashSet;
-use store::TableKey;
 
 /// A table to copy, and its target.
 #[derive(Debug, Clone)]
@@ -103,9 +103,9 @@ async fn accounts(
 pub(super) mod tests {
     use super::*;
     use crate::endpoints::EngineEndpoint;
+    use engine::{Engine, Memory};
     use model::TableName;
     use model::clock::SystemClock;
-    use store::{Engine, Memory};
 
     pub(in super::super) fn table_copy(account: &str, table: &str) -> TableCopy {
         let key = TableKey { account: AccountName::new(account).unwrap(), name: TableName::new(table).unwrap() };

@@ -11,11 +11,11 @@ use crate::runtime::{for_each_table, next_result};
 use crate::terminal::Progress;
 use anyhow::bail;
 use client::{Continuation, PropertyBag};
+use engine::TableKey;
 use model::AccountName;
 use model::limits::PAGE_RESULTS_MAX;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use store::TableKey;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 

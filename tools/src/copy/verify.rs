@@ -11,11 +11,11 @@ use crate::runtime::for_each_table;
 use crate::terminal::Progress;
 use anyhow::ensure;
 use client::PropertyBag;
+use engine::TableKey;
 use model::EntityKey;
 use model::limits::PAGE_RESULTS_MAX;
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use store::TableKey;
 use tokio::sync::mpsc;
 
 /// The maximum number of differences that are listed. All differences are counted.

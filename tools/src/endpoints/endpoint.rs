@@ -4,9 +4,9 @@
 
 use async_trait::async_trait;
 use client::{Continuation, PropertyBag};
+use engine::TableKey;
 use model::{AccountName, EntityKey, ServiceProperties, StoredAccessPolicies, TableName};
 use std::sync::Arc;
-use store::TableKey;
 
 /// Selects entities of a table, and their properties.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

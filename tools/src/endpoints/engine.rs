@@ -6,6 +6,7 @@ use crate::clock;
 use anyhow::{Context, anyhow, bail};
 use async_trait::async_trait;
 use client::{Continuation, PropertyBag};
+use engine::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, SinkDecision, TableKey, TablePages};
 use model::limits::PAGE_BODY_BYTES_MAX;
 use model::plan::plan;
 use model::{
@@ -13,7 +14,6 @@ use model::{
     ServiceProperties, ServicePropertiesUpdate, StoredAccessPolicies, TableName, Transaction,
 };
 use std::time::Duration;
-use store::{CatalogError, CommitError, Engine, EntitySink, ReadError, Scan, SinkDecision, TableKey, TablePages};
 
 /// The time limit for filling one page. When it is reached, the engine returns a partial page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(10);

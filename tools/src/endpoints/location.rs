@@ -81,7 +81,7 @@ impl Location {
                 Self::service(option, &without_table(text), None, secret, in_url.filter(Credential::is_sas))
             }
             Some(("postgres" | "postgresql", _)) => {
-                store::postgres::check_address(text).with_context(|| format!("reading {option}"))?;
+                engine_postgres::check_address(text).with_context(|| format!("reading {option}"))?;
                 let password = secret.map(|secret| secret.trim_end_matches(['\r', '\n']).to_owned());
                 Ok(Self::Database { url: text.to_owned(), password })
             }

@@ -6,13 +6,14 @@ use super::location::{EndpointOption, Location};
 use crate::store_url::shows_password;
 use anyhow::{Context, anyhow, bail, ensure};
 use client::{RetryPolicy, TableService};
+use engine_embedded::{Embedded, EmbeddedOptions, OpenError};
+use engine_postgres::{Postgres, PostgresOptions};
 use model::AccountName;
 use model::clock::SystemClock;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-use store::{Embedded, EmbeddedOptions, OpenError, Postgres, PostgresOptions};
 
 /// Memory for cached blocks of each data folder, in bytes. It is small because a scan reads each block only once.
 const CACHE_BYTES: u64 = 64 * 1024 * 1024;

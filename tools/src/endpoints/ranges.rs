@@ -45,13 +45,13 @@ mod tests {
     use crate::endpoints::{Endpoint, EngineEndpoint, Page, SourceTable, WriteMode};
     use async_trait::async_trait;
     use client::PropertyBag;
+    use engine::{Memory, TableKey};
     use model::clock::SystemClock;
     use model::edm::compare_ordinal;
     use model::limits::{PAGE_RESULTS_MAX, TABLE_PROBES_MAX};
     use model::{AccountName, EntityKey, KeyText, RecordBuilder, TableName};
     use proptest::prelude::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use store::{Memory, TableKey};
 
     type Key = (String, String);
     type Matches = fn(&Key) -> bool;

@@ -5,8 +5,8 @@ use super::endpoint::{Page, Query, WriteMode};
 use anyhow::{Context, anyhow};
 use async_trait::async_trait;
 use client::{Continuation, Error, ErrorKind, PropertyBag, Stored, Table, TableService, Transaction};
+use engine::TableKey;
 use model::{AccountName, EntityKey, ServiceProperties, StoredAccessPolicies, TableName};
-use store::TableKey;
 
 const SKIP_POLICIES: &str = "stored access policies (skip them with --skip-policies)";
 const SKIP_PROPERTIES: &str = "service properties (skip them with --skip-properties)";

@@ -24,6 +24,7 @@ use crate::names::parse_account;
 use crate::runtime::{block_on, stop_signal, until_stopped};
 use crate::terminal::{HumanCount, Progress, print_line};
 use anyhow::{Context, bail, ensure};
+use engine::TableKey;
 use layout::ExportTarget;
 use model::{AccountName, TableName};
 use read::{FileExport, TABLE_WORK};
@@ -31,7 +32,6 @@ use state::{ExportOptions, ExportState};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
-use store::TableKey;
 use tokio::sync::Semaphore;
 
 /// Runs `rowhouse export`.

@@ -13,13 +13,13 @@ use crate::runtime::{TASK_FAILED, for_each_table, next_result};
 use crate::terminal::Progress;
 use anyhow::{Context, anyhow, ensure};
 use client::PropertyBag;
+use engine::TableKey;
 use model::limits::PAGE_RESULTS_MAX;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use store::TableKey;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, block_in_place, spawn_blocking};
 

@@ -6,9 +6,9 @@ use crate::endpoints::Source;
 use crate::formats::{CsvSpool, FileFormat};
 use crate::terminal::is_broken_pipe;
 use anyhow::Context;
+use engine::TableKey;
 use model::limits::PAGE_RESULTS_MAX;
 use std::io::Write;
-use store::TableKey;
 use tokio::task::block_in_place;
 
 /// Writes the entities of a table: JSON Lines page by page, CSV once all entities have been read.

@@ -14,11 +14,11 @@ use super::write::FileImport;
 use crate::endpoints::EngineEndpoint;
 use crate::terminal::Progress;
 use anyhow::{Context, ensure};
+use engine::{Engine, Memory};
 use model::AccountName;
 use model::clock::SystemClock;
 use std::path::Path;
 use std::sync::Arc;
-use store::{Engine, Memory};
 use tokio::sync::Semaphore;
 
 /// The maximum number of concurrent transactions.
@@ -97,8 +97,8 @@ async fn load<E: Engine>(engine: E, folder: &Path, account: &AccountName) -> any
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine_embedded::{Embedded, EmbeddedOptions};
     use std::fs;
-    use store::{Embedded, EmbeddedOptions};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn an_engine_that_keeps_its_data_gets_all_or_nothing_and_only_once() {

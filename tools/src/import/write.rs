@@ -15,10 +15,10 @@ use crate::state_file::Save;
 use crate::terminal::Progress;
 use anyhow::{Context, bail};
 use client::PropertyBag;
+use engine::TableKey;
 use model::{AccountName, EdmType, KeyText};
 use std::collections::HashMap;
 use std::sync::Arc;
-use store::TableKey;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinSet, block_in_place, spawn_blocking};
 

@@ -6,6 +6,7 @@ use super::usage::{AccountUsage, ContentSize, entity_bytes};
 use crate::accounts::Accounts;
 use crate::clock;
 use crate::reload::Live;
+use engine::{Engine, EntitySink, Fault, ReadError, Scan, SinkDecision, TableKey, TablePages};
 use model::limits::{
     QUOTA_CHECK_MILLISECONDS, QUOTA_COUNT_INTERVAL_RATIO, QUOTA_COUNT_SECONDS, QUOTA_COUNTS_MAX,
     QUOTA_UNCERTAIN_INTERVAL_RATIO,
@@ -14,7 +15,6 @@ use model::{AccountName, EntityView, KeyRange, TableName};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Engine, EntitySink, Fault, ReadError, Scan, SinkDecision, TableKey, TablePages};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};

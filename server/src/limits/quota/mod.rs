@@ -17,12 +17,12 @@ pub(crate) use count::run;
 use crate::accounts::{Accounts, Quota};
 use crate::request::Failure;
 use count::CountRecord;
+use engine::{CommitError, Engine, TableKey, TablePages};
 use model::{AccountName, Mutation};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use store::{CommitError, Engine, TableKey, TablePages};
 use tokio::sync::OwnedMutexGuard;
 use usage::{AccountUsage, QuotaDecision, TransactionOutcome, UsageChange};
 use wire::{ErrorCode, ServiceError};
@@ -276,10 +276,10 @@ fn over_quota() -> Failure {
 mod tests {
     use super::*;
     use crate::accounts::ContentLimit;
+    use engine::Fault;
     use model::{Condition, EntityKey, KeyText, MutationError, RecordBuilder, TableName};
     use std::sync::Barrier;
     use std::time::Duration;
-    use store::Fault;
 
     fn table(name: &str) -> TableKey {
         TableKey { account: AccountName::new("orchard").unwrap(), name: TableName::new(name).unwrap() }

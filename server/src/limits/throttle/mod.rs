@@ -14,6 +14,7 @@ mod buckets;
 use crate::clock;
 use crate::request::Failure;
 use buckets::Buckets;
+use engine::TableKey;
 use model::key::encode_ordinal;
 use model::limits::{
     ACCOUNT_ENTITIES_PER_SECOND_DEFAULT, PARTITION_ENTITIES_PER_SECOND_DEFAULT, THROTTLE_ENTITY_BYTES,
@@ -21,7 +22,6 @@ use model::limits::{
 use model::{AccountName, EntityKey, KeyRange, Mutation, RecordBuilder};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Instant;
-use store::TableKey;
 use wire::{ErrorCode, ServiceError};
 
 /// The maximum number of entities served per second.

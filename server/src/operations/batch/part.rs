@@ -3,8 +3,8 @@
 use crate::authorization::authorize_part;
 use crate::request::{Failure, OperationContext, OperationKind, effective_method, route, table_of};
 use crate::tables::AccountTables;
+use engine::Engine;
 use http::Method;
-use store::Engine;
 use wire::batch::{AccountMismatch, PartRequest, PartTarget};
 use wire::target::Resource;
 use wire::{ErrorCode, QueryOptions, ServiceError};

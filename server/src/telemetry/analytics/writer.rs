@@ -7,6 +7,7 @@
 use super::accumulator::{IntervalKey, IntervalTotals, partition_of};
 use super::request_totals::RequestTotals;
 use crate::clock;
+use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, SinkDecision, TableKey};
 use model::limits::{
     ANALYTICS_SWEEP_STEPS_MAX, ANALYTICS_WRITE_ATTEMPTS_MAX, PAGE_RESULTS_MAX, TRANSACTION_OPERATIONS_MAX,
 };
@@ -18,7 +19,6 @@ use model::{
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::time::Duration;
-use store::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, SinkDecision, TableKey};
 
 /// One day, in ticks of 100 ns.
 const DAY_TICKS: i64 = 24 * 60 * 60 * 10_000_000;
@@ -205,11 +205,11 @@ mod tests {
     use super::super::request_totals::{CallerKind, RequestFigures, ResultKind};
     use super::*;
     use crate::request::OperationKind;
+    use engine::Memory;
     use model::clock::SystemClock;
     use model::service_properties::{Metrics, MetricsLevel};
     use model::{EdmValue, ServiceProperties};
     use std::sync::Arc;
-    use store::Memory;
 
     fn account() -> AccountName {
         AccountName::new("orchard").unwrap()

@@ -1,9 +1,9 @@
 //! The metrics of the engine that stores the data.
 
 use super::metrics_page::MetricsPage;
+use engine::Figures;
+use engine::figures::{CommitterFigures, DatabaseFigures, Refusal, TreeFigures};
 use std::fmt;
-use store::Figures;
-use store::figures::{CommitterFigures, DatabaseFigures, Refusal, TreeFigures};
 
 pub(super) fn write(page: &mut MetricsPage<'_, '_>, figures: &Figures) -> fmt::Result {
     let help = "1 for the reason why writes are refused: outage (a write failed), disk_full (only deletions are accepted) or closed";

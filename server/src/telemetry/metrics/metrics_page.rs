@@ -3,6 +3,8 @@
 use super::{Metrics, engine_families, memory, process, server_families};
 use crate::limits::LimitFigures;
 use crate::limits::connections::ConnectionCounters;
+use engine::Figures;
+use engine::figures::Distributed;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -11,8 +13,6 @@ use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use store::Figures;
-use store::figures::Distributed;
 
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const NANOS: f64 = 1e9;

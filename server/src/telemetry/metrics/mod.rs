@@ -19,8 +19,8 @@ pub use process::begin as begin_process;
 use crate::request::{CredentialKind, OperationKind};
 use crate::telemetry::summary::{Outcome, RequestSummary};
 use by_table::ByTable;
+use engine::figures::Distribution;
 use std::sync::atomic::{AtomicU64, Ordering};
-use store::figures::Distribution;
 use wire::ErrorCode;
 
 /// The bucket bounds for the duration of a request: 250 µs to 30 s, in nanoseconds.

@@ -3,15 +3,15 @@
 use super::*;
 use crate::limits::LimitFigures;
 use crate::request::EntityCounts;
+use engine::Figures;
+use engine::figures::{
+    CommitterFigures, DatabaseFigures, DiskFigures, Distribution, NodeFigures, TreeFigures, TreeMemory,
+};
 use model::AccountName;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use store::Figures;
-use store::figures::{
-    CommitterFigures, DatabaseFigures, DiskFigures, Distribution, NodeFigures, TreeFigures, TreeMemory,
-};
 
 fn completed<'a>(
     account: &'a AccountName,

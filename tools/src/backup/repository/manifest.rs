@@ -7,10 +7,10 @@ use crate::digest::sha256;
 use anyhow::{Context, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use engine::{SnapshotTable, TableKey, snapshot};
 use model::{AccountName, DateTime, ServiceProperties, TableName};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
-use store::{SnapshotTable, TableKey, snapshot};
 
 const FORMAT: u32 = 1;
 /// The maximum size of a manifest. A manifest contains about 200 bytes per chunk, so this is enough for two tebibytes

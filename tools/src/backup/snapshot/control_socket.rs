@@ -16,6 +16,7 @@
 use super::frames::{send_failure, send_refusal, send_snapshot};
 use crate::clock;
 use anyhow::{Context, anyhow};
+use engine::{Snapshot, SnapshotError, Snapshots};
 use platform::local_socket::{self, Incoming, Listener, Stream};
 use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
@@ -24,7 +25,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use store::{Snapshot, SnapshotError, Snapshots};
 use tracing::{info, warn};
 
 /// The file name of the socket in its folder.
@@ -234,7 +234,9 @@ mod tests {
     #[test]
     fn threads_that_refuse_are_bounded_and_do_not_count_as_snapshots() {
         let place = tempfile::tempdir().unwrap();
-        let engine = store::Embedded::open(place.path(), &store::EmbeddedOptions::default(), SystemClock).unwrap();
+        let engine =
+            engine_embedded::Embedded::open(place.path(), &engine_embedded::EmbeddedOptions::default(), SystemClock)
+                .unwrap();
         let (snapshots, clients) = (engine.snapshots(), Arc::new(Clients::default()));
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let ended = Arc::new(Mutex::new(ended));

@@ -17,11 +17,11 @@
 use crate::backup::repository::{AccountEntry, ENTITY_BYTES_MAX, TableEntry, push_entity, seven_digits};
 use crate::clock;
 use anyhow::{Context, bail, ensure};
+use engine::{Fault, Snapshot, SnapshotError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, Read, Write};
-use store::{Fault, Snapshot, SnapshotError};
 
 /// Collected entities are sent as soon as their size reaches this number of bytes.
 const ENTITIES_BYTES: usize = 256 * 1024;
@@ -34,7 +34,7 @@ pub(in crate::backup) struct SnapshotHeader {
     pub(in crate::backup) time: String,
     /// The version of the program that took the snapshot.
     pub(in crate::backup) version: String,
-    /// See [`store::SnapshotContents`], in ticks of 100 ns since 1601.
+    /// See [`engine::SnapshotContents`], in ticks of 100 ns since 1601.
     pub(in crate::backup) last_stamp: i64,
     pub(in crate::backup) tables: usize,
 }

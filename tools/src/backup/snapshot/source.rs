@@ -4,12 +4,13 @@ use super::control_socket::request_snapshot;
 use super::frames::{send_failure, send_snapshot};
 use crate::clock;
 use anyhow::{Context, anyhow, bail};
+use engine::SnapshotError;
+use engine_embedded::{Embedded, EmbeddedOptions, OpenError};
 use model::clock::SystemClock;
 use std::io::{BufReader, BufWriter, Read};
 use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use store::{Embedded, EmbeddedOptions, OpenError, SnapshotError};
 
 /// Memory for cached blocks of the data folder, in bytes. It is small because a snapshot reads each block only once.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
@@ -86,7 +87,7 @@ fn from_engine(engine: Embedded) -> anyhow::Result<IncomingSnapshot> {
         }
         drop(out);
         let runtime = tokio::runtime::Builder::new_current_thread().build().context("closing the data folder")?;
-        runtime.block_on(store::Engine::close(&engine)).context("closing the data folder")?;
+        runtime.block_on(engine::Engine::close(&engine)).context("closing the data folder")?;
         Ok(sent?)
     };
     let thread = std::thread::Builder::new().name("rowhouse snapshot".to_owned()).spawn(send)?;

@@ -1,0 +1,11 @@
+//! The cases of the contract suite. A case is a function that is generic over the engine.
+
+pub mod catalog;
+pub mod closing;
+pub mod figures;
+pub mod isolation;
+pub mod mutations;
+pub mod pages;
+pub mod policies;
+pub mod properties;
+pub mod snapshots;

@@ -1,0 +1,267 @@
+//! Tests of the contents of a page and of where it ends.
+
+use crate::support::*;
+use engine::{Engine, EntitySink, Scan, SinkDecision, TableKey};
+use model::filter::{Comparison, Literal, Operator, PropertyName};
+use model::{EntityView, Filter, KeyRange, Mutation, Position, RecordBuilder, Transaction};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Creates a table with the given entities, written as `partition/row`. The value of each entity is its index in the
+/// list.
+async fn with_entities<E: Engine>(engine: &E, entities: &[&str]) -> TableKey {
+    let table = table("Entities");
+    engine.create_table(&table).await.unwrap();
+    for (value, entity) in (0..).zip(entities) {
+        let (partition, row) = entity.split_once('/').unwrap();
+        commit_one(engine, &table, upsert(partition, row, value)).await.unwrap();
+    }
+    table
+}
+
+async fn with_numbers<E: Engine>(engine: &E, count: usize) -> TableKey {
+    let table = table("Numbers");
+    engine.create_table(&table).await.unwrap();
+    fill(engine, &table, "p", &(0..count).map(|n| format!("{n:05}")).collect::<Vec<_>>()).await;
+    table
+}
+
+fn value_is(number: i64) -> Filter {
+    Filter::Compare(Comparison {
+        property: PropertyName::Custom("value".into()),
+        operator: Operator::Equal,
+        literal: Literal::Int64(number),
+    })
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "it stands where a page ends, which may be nowhere")]
+fn at(partition: &str, row: &str) -> Option<Position> {
+    Some(Position::new(partition, row))
+}
+
+pub async fn entities_come_in_the_order_of_utf16_code_units<E: Engine>(engine: Arc<E>, _: ManualClock) {
+    let ordered = [
+        "/",
+        "/a",
+        " /x",
+        "A/",
+        "A/ ",
+        "A/1",
+        "A /0",
+        "A\u{A0}/0",
+        "B/0",
+        "a/0",
+        "ab/0",
+        "b/A",
+        "b/a",
+        "é/0",
+        "日/0",
+        "\u{D7FF}/0",
+        "😀/0",
+        "😀/\u{D7FF}",
+        "😀/😀",
+        "😀/\u{E000}",
+        "\u{10FFFF}/0",
+        "\u{E000}/0",
+        "\u{FFFD}/0",
+    ];
+    let mut shuffled = ordered;
+    shuffled.reverse();
+    shuffled.swap(2, 15);
+    shuffled.swap(7, 20);
+    let table = with_entities(&*engine, &shuffled).await;
+    assert_eq!(names(&all(&*engine, &table).await), ordered);
+}
+
+pub async fn ranges_are_visited_in_order_and_nothing_else_is<E: Engine>(engine: Arc<E>, _: ManualClock) {
+    let entities = ["a/1", "a/2", "a/3", "b/1", "b/2", "ba/1", "c/1", "c/2", "😀/1"];
+    let table = with_entities(&*engine, &entities).await;
+    let rows = |partition, from, to| KeyRange::rows(partition, from, to);
+    let whole = |partition| KeyRange::rows(partition, Bound::Unbounded, Bound::Unbounded);
+    let none = KeyRange { start: b"x".to_vec(), end: Some(b"x".to_vec()) };
+    let backwards = KeyRange { start: b"b".to_vec(), end: Some(b"a".to_vec()) };
+    let cases: [(Vec<KeyRange>, &[&str]); 9] = [
+        (vec![], &[]),
+        (vec![none], &[]),
+        (vec![backwards], &[]),
+        (vec![whole("b")], &["b/1", "b/2"]),
+        (vec![whole("a"), whole("c")], &["a/1", "a/2", "a/3", "c/1", "c/2"]),
+        (vec![rows("a", Bound::Included("2"), Bound::Excluded("3"))], &["a/2"]),
+        (vec![rows("a", Bound::Excluded("1"), Bound::Included("3")), whole("ba")], &["a/2", "a/3", "ba/1"]),
+        (vec![KeyRange::partitions(Bound::Excluded("b"), Bound::Unbounded)], &["ba/1", "c/1", "c/2", "😀/1"]),
+        (vec![KeyRange::partitions(Bound::Unbounded, Bound::Excluded("b")), whole("z")], &["a/1", "a/2", "a/3"]),
+    ];
+    for (ranges, expected) in cases {
+        let (entities, end) = page(&*engine, &table, Scan { ranges: ranges.clone(), ..scan_all() }).await;
+        assert_eq!(names(&entities), expected, "{ranges:?}");
+        assert_eq!((end.next, end.examined), (None, expected.len() as u64), "{ranges:?}");
+    }
+}
+
+pub async fn a_page_starts_at_its_position<E: Engine>(engine: Arc<E>, _: ManualClock) {
+    let table = with_entities(&*engine, &["a/1", "a/2", "b/1", "c/1"]).await;
+    let ranges = vec![
+        KeyRange::rows("a", Bound::Unbounded, Bound::Unbounded),
+        KeyRange::partitions(Bound::Included("c"), Bound::Unbounded),
+    ];
+    for (from, expected) in [
+        (at("", ""), &["a/1", "a/2", "c/1"][..]),
+        (at("a", "2"), &["a/2", "c/1"]),
+        (at("a", "20"), &["c/1"]),
+        (at("b", "1"), &["c/1"]),
+        (at("c", "1"), &["c/1"]),
+        (at("c", "2"), &[]),
+    ] {
+        let scan = Scan { ranges: ranges.clone(), from: from.clone(), ..scan_all() };
+        assert_eq!(names(&page(&*engine, &table, scan).await.0), expected, "{from:?}");
+    }
+}
+
+pub async fn the_limit_bounds_the_page_and_a_last_page_says_so<E: Engine>(engine: Arc<E>, _: ManualClock) {
+    let table = with_entities(&*engine, &["a/1", "a/2", "a/3"]).await;
+    for (limit, expected, next) in [
+        (1, &["a/1"][..], at("a", "2")),
+        (2, &["a/1", "a/2"], at("a", "3")),
+        (3, &["a/1", "a/2", "a/3"], None),
+        (4, &["a/1", "a/2", "a/3"], None),
+    ] {
+        let (entities, end) = page(&*engine, &table, Scan { limit, ..scan_all() }).await;
+        assert_eq!((names(&entities), end.next), (expected.iter().map(ToString::to_string).collect(), next));
+    }
+}
+
+pub async fn a_limit_of_zero_looks_for_a_match_only<E: Engine>(engine: Arc<E>, _: ManualClock) {
+    let table = with_entities(&*engine, &["a/1", "a/2"]).await;
+    let (entities, end) = page(&*engine, &table, Scan { limit: 0, ..scan_all() }).await;
+    assert_eq!((entities.len(), end.next), (0, at("a", "1")));
+    let (entities, end) = page(&*engine, &table, Scan { limit: 0, filter: Some(value_is(1)), ..scan_all() }).await;
+    assert_eq!((entities.len(), end.next), (0, at("a", "2")));
+    let (entities, end) = page(&*engine, &table, Scan { limit: 0, filter: Some(value_is(9)), ..scan_all() }).await;
+    assert_eq!((entities.len(), end.next), (0, None));
+}
+
+pub async fn a_page_ends_by_what_the_sink_takes_and_not_by_what_is_stored<E: Engine>(engine: Arc<E>, _: ManualClock) {
+    let keys: Vec<String> = (0..100).map(|n| format!("a/{n:03}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let table = with_entities(&*engine, &keys).await;
+    for bytes_expected in [0, 1, 500, usize::MAX] {
+        let (entities, end) = page(&*engine, &table, Scan { bytes_expected, ..scan_all() }).await;
+        assert_eq!((entities.len(), end.next), (100, None), "{bytes_expected}");
+    }
+}
+
+pub async fn a_sink_that_has_enough_ends_the_page<E: Engine>(engine: Arc<E>, _: ManualClock) {
+    let table = with_entities(&*engine, &["a/1", "a/2", "a/3"]).await;
+    for (most, next) in [(1, at("a", "2")), (2, at("a", "3")), (3, None)] {
+        let sink = CollectingSink { most: Some(most), ..CollectingSink::default() };
+        let (kept, end) = engine.scan(&table, scan_all(), sink).await.unwrap();
+        assert_eq!((kept.entities.len(), end.next), (most, next));
+    }
+}
+
+/// A sink that refuses every entity after the first ones.
+struct RefusingSink {
+    kept: CollectingSink,
+    taken_max: usize,
+}
+
+impl EntitySink for RefusingSink {
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
+        if self.kept.entities.len() == self.taken_max { SinkDecision::Refused } else { self.kept.entity(entity) }
+    }
+}
+
+pub async fn an_entity_that_a_sink_refuses_begins_the_next_page<E: Engine>(engine: Arc<E>, _: ManualClock) {
+    let table = with_entities(&*engine, &["a/1", "a/2", "a/3"]).await;
+    for (taken_max, next) in [(0, at("a", "1")), (1, at("a", "2")), (2, at("a", "3")), (3, None)] {
+        let sink = RefusingSink { kept: CollectingSink::default(), taken_max };
+        let (sink, end) = engine.scan(&table, scan_all(), sink).await.unwrap();
+        assert_eq!((sink.kept.entities.len(), end.next), (taken_max, next));
+    }
+}
+
+pub async fn the_filter_decides_and_the_look_ahead_obeys_it<E: Engine>(engine: Arc<E>, _: ManualClock) {
+    let table = with_entities(&*engine, &["a/1", "a/2", "a/3", "a/4"]).await;
+    let filtered = |filter, limit| Scan { filter: Some(filter), limit, ..scan_all() };
+    let (entities, end) = page(&*engine, &table, filtered(value_is(2), 10)).await;
+    assert_eq!((names(&entities), end.next, end.examined), (vec!["a/3".to_owned()], None, 4));
+    let (entities, end) = page(&*engine, &table, filtered(value_is(1), 1)).await;
+    assert_eq!((names(&entities), end.next), (vec!["a/2".to_owned()], None), "no further match, so no next page");
+    let first_or_last = Filter::Or(vec![value_is(0), value_is(3)]);
+    let (entities, end) = page(&*engine, &table, filtered(first_or_last, 1)).await;
+    assert_eq!(
+        (names(&entities), end.next),
+        (vec!["a/1".to_owned()], at("a", "4")),
+        "the next match, not the next entity"
+    );
+    assert!(page(&*engine, &table, filtered(Filter::Constant(false), 10)).await.0.is_empty());
+    assert_eq!(page(&*engine, &table, filtered(Filter::Constant(true), 10)).await.0.len(), 4);
+}
+
+pub async fn successive_pages_return_every_entity_once<E: Engine>(engine: Arc<E>, _: ManualClock) {
+    let table = with_numbers(&*engine, 1000).await;
+    let expected = names(&all(&*engine, &table).await);
+    let ranges = vec![
+        KeyRange::rows("p", Bound::Unbounded, Bound::Excluded("00500")),
+        KeyRange::rows("p", Bound::Included("00500"), Bound::Unbounded),
+    ];
+    for limit in [7, 100, 250, 1000] {
+        let (mut found, mut from, mut pages) = (Vec::new(), None, 0);
+        loop {
+            let scan = Scan { ranges: ranges.clone(), from, limit, ..scan_all() };
+            let (entities, end) = page(&*engine, &table, scan).await;
+            found.extend(names(&entities));
+            pages += 1;
+            from = end.next;
+            if from.is_none() {
+                break;
+            }
+        }
+        assert_eq!((found == expected, pages), (true, expected.len().div_ceil(limit)), "limit {limit}");
+    }
+}
+
+pub async fn a_deadline_in_the_past_still_makes_progress<E: Engine>(engine: Arc<E>, _: ManualClock) {
+    let table = with_numbers(&*engine, 20).await;
+    let (mut from, mut found) = (None, 0);
+    for scans in 1.. {
+        let deadline = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+        let filter = Some(Filter::Constant(scans % 2 == 0));
+        let (entities, end) = page(&*engine, &table, Scan { deadline, from, filter, ..scan_all() }).await;
+        assert!(end.examined >= 1);
+        found += entities.len();
+        from = end.next;
+        if from.is_none() {
+            break;
+        }
+        assert!(scans <= 20, "each scan examines at least one entity");
+    }
+    assert!(found <= 20);
+}
+
+pub async fn a_deadline_ends_a_long_scan_before_its_end<E: Engine>(engine: Arc<E>, _: ManualClock) {
+    let table = table("Large");
+    engine.create_table(&table).await.unwrap();
+    for chunk in 0..100 {
+        let entity = |n: usize| {
+            let mut properties = RecordBuilder::default();
+            properties.push("value", model::EdmValue::Int64(1));
+            Mutation::InsertOrReplace { key: key("p", &format!("{chunk:03}-{n:03}")), properties }
+        };
+        engine.commit(&table, Transaction::new((0..100).map(entity).collect()).unwrap()).await.unwrap();
+    }
+    // This filter is slow on each entity.
+    let slow = Filter::Or((0..2000).map(|n| value_is(n + 2)).collect());
+    let deadline = Instant::now() + Duration::from_millis(3);
+    let scan = Scan { deadline, filter: Some(slow), ..scan_all() };
+    let (entities, end) = page(&*engine, &table, scan).await;
+    let next = end.next.expect("the deadline comes long before the end");
+    assert!(entities.is_empty() && end.examined >= 1 && end.examined < 10_000);
+    let number = usize::try_from(end.examined).unwrap();
+    assert_eq!(
+        Some(next),
+        at("p", &format!("{:03}-{:03}", number / 100, number % 100)),
+        "the first entity not examined"
+    );
+}

@@ -1,0 +1,122 @@
+//! Tests of snapshots, for engines that support them, and of engines that are filled from a snapshot.
+
+use crate::support::*;
+use engine::{CheckReport, Engine, Fault, Restore, Snapshot, SnapshotError, Snapshots, check_snapshot};
+use model::{StoredAccessPolicies, StoredAccessPolicy};
+use std::io;
+use std::sync::Arc;
+
+/// Opens an engine that supports snapshots, either empty or filled from a snapshot.
+pub trait OpensForSnapshots {
+    type Engine: Engine;
+    /// The resources that must exist as long as an engine.
+    type Place;
+
+    fn open(clock: ManualClock) -> (Self::Engine, Self::Place);
+    fn filled(snapshot: &dyn Snapshot, clock: ManualClock) -> (Self::Engine, Self::Place);
+    fn snapshots(engine: &Self::Engine) -> Arc<dyn Snapshots>;
+}
+
+/// Restores a snapshot.
+pub fn fill_with(mut restore: impl Restore, snapshot: &dyn Snapshot) {
+    let contents = snapshot.contents();
+    for (account, properties) in &contents.properties {
+        restore.properties(account, properties).unwrap();
+    }
+    for (index, table) in contents.tables.iter().enumerate() {
+        restore.table(table).unwrap();
+        let mut put = |key: &[u8], record: &[u8]| restore.entity(key, record).map_err(io::Error::other);
+        snapshot.entities(index, &mut put).unwrap();
+    }
+    restore.finish(contents.last_stamp).unwrap();
+}
+
+fn policies() -> StoredAccessPolicies {
+    StoredAccessPolicies::new(vec![StoredAccessPolicy::new("reader").unwrap()]).unwrap()
+}
+
+pub async fn a_snapshot_is_of_one_instant_and_fills_an_engine<O: OpensForSnapshots>() {
+    let (engine, _place) = O::open(ManualClock::at(START_TICKS));
+    let (cars, gone, empty) = (table("Cars"), table("Gone"), table("Empty"));
+    for table in [&gone, &cars, &empty] {
+        engine.create_table(table).await.unwrap();
+    }
+    commit_one(&engine, &gone, insert("p", "r", 1)).await.unwrap();
+    let rows: Vec<String> = (0..500).map(|row| format!("{row:04}")).collect();
+    fill(&engine, &cars, "p", &rows).await;
+    engine.set_policies(&cars, policies()).await.unwrap();
+    engine.update_service_properties(&cars.account, cors_update("https://a.example")).await.unwrap();
+    let properties = engine.service_properties(&cars.account).unwrap();
+    engine.delete_table(&gone).await.unwrap();
+    let before = all(&engine, &cars).await;
+    let snapshot = O::snapshots(&engine).take().unwrap();
+    // Later changes are not in the snapshot.
+    commit_one(&engine, &cars, upsert("p", "0000", 2)).await.unwrap();
+    commit_one(&engine, &cars, delete("p", "0001")).await.unwrap();
+    engine.create_table(&table("Later")).await.unwrap();
+    engine.delete_table(&empty).await.unwrap();
+    engine.set_policies(&cars, StoredAccessPolicies::default()).await.unwrap();
+    engine.update_service_properties(&cars.account, cors_update("https://b.example")).await.unwrap();
+
+    let mut report = CheckReport::default();
+    assert!(check_snapshot(&*snapshot, &mut report, &|_| true));
+    assert_eq!(report.problems, []);
+    let counted: Vec<_> = report.tables.iter().map(|table| (table.table.name.as_str(), table.entities)).collect();
+    assert_eq!(counted, [("Cars", 500), ("Empty", 0)]);
+    assert!(!check_snapshot(&*snapshot, &mut report, &|_| false), "it stops when told to");
+
+    // The clock of the new engine is behind.
+    let (filled, _filled_place) = O::filled(&*snapshot, ManualClock::at(1000));
+    assert_eq!(all(&filled, &cars).await, before);
+    assert_eq!(filled.policies(&cars).await.unwrap(), policies());
+    assert_eq!(filled.service_properties(&cars.account).unwrap(), properties);
+    let names: Vec<String> =
+        filled.list_tables(&cars.account, "", 10).await.unwrap().iter().map(|name| name.as_str().to_owned()).collect();
+    assert_eq!(names, ["Cars", "Empty"]);
+    let written = commit_one(&filled, &cars, upsert("p", "0002", 3)).await.unwrap();
+    assert!(stamp(written) > snapshot.contents().last_stamp, "no Timestamp is issued twice");
+    assert!(before.iter().all(|entity| entity.record.view().unwrap().timestamp() <= snapshot.contents().last_stamp));
+    let again = O::snapshots(&filled).take().unwrap();
+    assert_eq!(again.contents().properties, snapshot.contents().properties);
+    assert_eq!(again.contents().tables, snapshot.contents().tables);
+}
+
+pub async fn a_snapshot_of_nothing_fills_an_empty_engine<O: OpensForSnapshots>() {
+    let (engine, _place) = O::open(ManualClock::at(START_TICKS));
+    let snapshot = O::snapshots(&engine).take().unwrap();
+    assert_eq!((snapshot.contents().tables.len(), snapshot.contents().properties.len()), (0, 0));
+    assert!(snapshot.entities(0, &mut |_, _| panic!("there is no table")).is_ok());
+    let (filled, _filled_place) = O::filled(&*snapshot, ManualClock::at(START_TICKS));
+    assert!(filled.accounts().await.unwrap().is_empty());
+    filled.create_table(&table("Cars")).await.unwrap();
+    commit_one(&filled, &table("Cars"), insert("p", "r", 1)).await.unwrap();
+}
+
+pub async fn a_sink_ends_the_reading_of_a_snapshot<O: OpensForSnapshots>() {
+    let (engine, _place) = O::open(ManualClock::at(START_TICKS));
+    let table = table("Cars");
+    engine.create_table(&table).await.unwrap();
+    fill(&engine, &table, "p", &["1".to_owned(), "2".to_owned()]).await;
+    let snapshot = O::snapshots(&engine).take().unwrap();
+    let mut keys = Vec::new();
+    let end = snapshot.entities(0, &mut |key, _| {
+        keys.push(key.to_vec());
+        Err(io::ErrorKind::StorageFull.into())
+    });
+    assert!(matches!(end, Err(SnapshotError::Sink(error)) if error.kind() == io::ErrorKind::StorageFull));
+    assert_eq!(keys, [b"p\x001".to_vec()]);
+}
+
+pub async fn a_snapshot_is_read_while_its_engine_is_open<O: OpensForSnapshots>() {
+    let (engine, _place) = O::open(ManualClock::at(START_TICKS));
+    let table = table("Cars");
+    engine.create_table(&table).await.unwrap();
+    let rows: Vec<String> = (0..300).map(|row| format!("{row:04}")).collect();
+    fill(&engine, &table, "p", &rows).await;
+    let (snapshots, snapshot) = (O::snapshots(&engine), O::snapshots(&engine).take().unwrap());
+    snapshot.check().unwrap();
+    engine.close().await.unwrap();
+    assert!(matches!(snapshot.check(), Err(Fault::Closed)));
+    assert!(matches!(snapshot.entities(0, &mut |_, _| Ok(())), Err(SnapshotError::Fault(Fault::Closed))));
+    assert!(matches!(snapshots.take(), Err(Fault::Closed)));
+}

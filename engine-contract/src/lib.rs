@@ -1,0 +1,136 @@
+//! Tests that every engine passes: the contract suite, which tests the contract in [`engine::contract`] case by case,
+//! and a comparison with the memory engine under random operations ([`model_test`]).
+//!
+//! The crate of an engine runs them from its own tests: [`every_case!`] adds the engine to the suite.
+
+#![allow(missing_docs, reason = "the name of a case says what it checks")]
+#![allow(clippy::wildcard_imports, reason = "each case uses most of the support")]
+#![allow(async_fn_in_trait, reason = "tests do not send the futures to other threads")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failure is a failed test")]
+#![allow(clippy::print_stdout, reason = "a seed that is not printed cannot be repeated")]
+
+pub mod cases;
+pub mod model_test;
+pub mod restart;
+pub mod support;
+
+/// Creates one test for each case. `$open` opens an engine and returns it with everything that must outlive it. If the
+/// machine lacks a requirement, `$open` prints a message and returns `None`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! suite {
+    ($engine:ident, $open:expr, [$($module:ident: $($case:ident),+;)+]) => {
+        mod $engine {
+            use super::*;
+            $($(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $case() {
+                    let clock = $crate::support::ManualClock::at($crate::support::START_TICKS);
+                    let Some((engine, _outlives)) = $open(clock.clone()) else { return };
+                    $crate::cases::$module::$case(std::sync::Arc::new(engine), clock).await;
+                }
+            )+)+
+        }
+    };
+}
+
+/// Adds an engine to the contract suite, as a module of tests. `$open` opens a new, empty engine with the given clock,
+/// and returns it with everything that must outlive it. If the machine lacks a requirement, `$open` prints a message
+/// and returns `None`.
+#[macro_export]
+macro_rules! every_case {
+    ($engine:ident, $open:expr) => {
+        $crate::suite!($engine, $open, [
+            catalog:
+                a_table_is_found_in_any_case_and_keeps_its_spelling,
+                a_table_is_created_once_and_deleted_once,
+                tables_are_listed_in_order_from_a_name_on,
+                metrics_tables_are_like_others_but_not_listed,
+                accounts_do_not_see_each_other,
+                accounts_are_known_by_their_tables_and_properties,
+                one_of_many_creations_wins,
+                every_operation_on_a_missing_table_reports_it,
+                a_table_created_again_is_empty,
+                deleting_a_large_table_takes_no_time;
+            mutations:
+                each_mutation_of_a_missing_entity,
+                each_mutation_of_an_existing_entity,
+                each_condition_that_is_not_met,
+                a_refused_member_leaves_nothing_of_its_transaction,
+                answers_come_in_the_order_of_the_mutations,
+                the_answer_is_the_stored_timestamp,
+                timestamps_grow_when_the_clock_goes_back,
+                timestamps_differ_between_concurrent_transactions,
+                one_of_many_inserts_of_an_entity_wins,
+                no_concurrent_update_is_lost;
+            pages:
+                entities_come_in_the_order_of_utf16_code_units,
+                ranges_are_visited_in_order_and_nothing_else_is,
+                a_page_starts_at_its_position,
+                the_limit_bounds_the_page_and_a_last_page_says_so,
+                a_limit_of_zero_looks_for_a_match_only,
+                a_page_ends_by_what_the_sink_takes_and_not_by_what_is_stored,
+                a_sink_that_has_enough_ends_the_page,
+                an_entity_that_a_sink_refuses_begins_the_next_page,
+                the_filter_decides_and_the_look_ahead_obeys_it,
+                successive_pages_return_every_entity_once,
+                a_deadline_in_the_past_still_makes_progress,
+                a_deadline_ends_a_long_scan_before_its_end;
+            isolation:
+                a_page_never_shows_part_of_a_transaction,
+                a_get_never_goes_back,
+                a_page_is_one_snapshot,
+                what_was_acknowledged_is_seen_at_once;
+            policies:
+                policies_are_replaced_as_a_whole_and_seen_at_once,
+                policies_leave_the_entities_alone,
+                policies_go_with_their_table;
+            properties:
+                an_update_replaces_the_sections_it_has,
+                a_new_account_has_the_initial_properties,
+                updates_of_different_sections_are_all_kept;
+            figures:
+                figures_follow_the_operations,
+                a_purge_ends,
+                a_closed_engine_is_reported_as_closed;
+            closing:
+                every_call_after_close_answers_closed,
+                commits_on_their_way_are_answered_when_the_engine_closes;
+        ]);
+    };
+}
+
+/// Adds an engine to the cases about snapshots. `$opener` implements
+/// [`OpensForSnapshots`](crate::cases::snapshots::OpensForSnapshots).
+#[macro_export]
+macro_rules! every_case_of_snapshots {
+    ($engine:ident, $opener:ty) => {
+        $crate::suite_of_snapshots!(
+            $engine,
+            $opener,
+            [
+                a_snapshot_is_of_one_instant_and_fills_an_engine,
+                a_snapshot_of_nothing_fills_an_empty_engine,
+                a_sink_ends_the_reading_of_a_snapshot,
+                a_snapshot_is_read_while_its_engine_is_open
+            ]
+        );
+    };
+}
+
+/// Creates one test for each case about snapshots.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! suite_of_snapshots {
+    ($engine:ident, $opener:ty, [$($case:ident),+]) => {
+        mod $engine {
+            use super::*;
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $case() {
+                    $crate::cases::snapshots::$case::<$opener>().await;
+                }
+            )+
+        }
+    };
+}

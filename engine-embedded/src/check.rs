@@ -1,0 +1,284 @@
+//! Checks an entire data folder without changing anything in it.
+//!
+//! The storage library can only open a database for writing: it deletes unknown files, truncates journals and compacts.
+//! The check therefore opens a temporary folder with links to the sorted files, which never change, and with copies of
+//! everything else. The library makes its changes in that folder.
+//!
+//! Invariant: in the checked folder, files are opened only for reading.
+
+use super::folder::{self, Folder};
+use super::open_error::OpenError;
+use super::preflight::{self, IncompleteWrites};
+use super::storage::Storage;
+use super::walk;
+use engine::check::CheckReport;
+use platform::files::{is_too_many_open_files, link_to_read};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+fn report_unreadable(files: Vec<PathBuf>, report: &mut CheckReport) {
+    for file in files {
+        report.problem(file.display(), "its checksum does not match the manifest of its keyspace");
+    }
+}
+
+fn note_orphans(files: &[PathBuf], report: &mut CheckReport) {
+    let what = "no manifest lists it, which can happen after a crash; it will be removed at the next startup";
+    report.notes.extend(files.iter().map(|file| format!("{}: {what}", file.display())));
+}
+
+/// Adds an error to the report if it means that data is damaged. Any other error means that the folder could not be
+/// checked.
+fn report_damage(error: OpenError, report: &mut CheckReport) -> Result<(), OpenError> {
+    match error {
+        OpenError::Damaged { path, what } => report.problem(path.display(), what),
+        OpenError::Storage { path, source } => report.problem(path.display(), source),
+        other => return Err(other),
+    }
+    Ok(())
+}
+
+/// Checks a folder that no process has open. `scratch` is an empty folder for temporary files, with room for the
+/// journals. For `read`, see [`check_snapshot`](crate::check_snapshot).
+///
+/// An error means that the folder could not be checked. Damage is reported in the result.
+pub fn check_folder(path: &Path, scratch: &Path, read: &dyn Fn(u64) -> bool) -> Result<CheckReport, OpenError> {
+    let mut report = CheckReport::default();
+    let folder = match Folder::acquire_to_read(path) {
+        Ok(folder) => folder,
+        Err(error) => return report_damage(error, &mut report).map(|()| report),
+    };
+    let closing = match folder.closing() {
+        Ok(closing) => closing,
+        Err(error) => {
+            report_damage(error, &mut report)?;
+            None
+        }
+    };
+    let database = folder.database();
+    match preflight::inspect(&database, closing.as_ref(), IncompleteWrites::LastBatch) {
+        Ok(None) => {}
+        Ok(Some(cut)) => report.notes.push(format!(
+            "{}: a crash interrupted the write at byte {} before it was acknowledged; it is dropped at startup",
+            cut.journal.display(),
+            cut.valid_bytes
+        )),
+        Err(error) => report_damage(error, &mut report)?,
+    }
+    let unnamed = check_sorted_files(&database, &mut report)?;
+    if !report.problems.is_empty() {
+        // The library would repair anything that looks like the result of a crash, and then show different contents.
+        report_unreadable(unnamed, &mut report);
+        return Ok(report);
+    }
+    copy_to_read(&database, scratch).map_err(|error| OpenError::io("copy for the check to", scratch, error))?;
+    match Storage::open_read_only(scratch) {
+        Ok(storage) => {
+            let named = storage.sorted_files();
+            let is_named = |file: &PathBuf| file.file_name().is_some_and(|name| named.contains(name));
+            let (damaged, orphans): (Vec<_>, Vec<_>) = unnamed.into_iter().partition(is_named);
+            report_unreadable(damaged, &mut report);
+            note_orphans(&orphans, &mut report);
+            walk::check(&Arc::new(storage), &database, &mut report, read);
+        }
+        // The copy could not be opened, for a reason unrelated to the checked folder.
+        Err(OpenError::Storage { source, .. }) if is_of_scratch(&source) => {
+            return Err(OpenError::Storage { path: scratch.to_owned(), source });
+        }
+        Err(error) => {
+            report_unreadable(unnamed, &mut report);
+            match error {
+                // The library's error names the copy, which will soon be removed.
+                OpenError::Storage { source, .. } => report.problem(database.display(), source),
+                OpenError::Damaged { what, .. } => report.problem(database.display(), what),
+                other => return Err(other),
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// Compares the checksum of each sorted file with the checksum in its keyspace's manifest. Returns the files that no
+/// manifest lists with that checksum: they are either damaged or left over from a crash.
+fn check_sorted_files(database: &Path, report: &mut CheckReport) -> Result<Vec<PathBuf>, OpenError> {
+    let mut unnamed = Vec::new();
+    for keyspace in preflight::KEYSPACE_FOLDERS {
+        let folder = database.join("keyspaces").join(keyspace);
+        let manifest = match preflight::manifest(&folder) {
+            Ok(manifest) => manifest,
+            // This has already been reported.
+            Err(OpenError::Damaged { .. }) => continue,
+            Err(other) => return Err(other),
+        };
+        let tables = folder.join("tables");
+        let names = match folder::names(&tables) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                report.problem(tables.display(), "the folder is missing");
+                continue;
+            }
+            names => names.map_err(|error| OpenError::io("read the folder", &tables, error))?,
+        };
+        for name in names {
+            let path = tables.join(&name);
+            let Ok(id) = name.parse::<u64>() else {
+                report.problem(path.display(), "its name is not valid for a sorted file");
+                continue;
+            };
+            match preflight::checksum(&path) {
+                Err(error) => report.problem(path.display(), format_args!("it cannot be read: {error}")),
+                Ok((checksum, bytes)) => {
+                    report.files += 1;
+                    report.file_bytes += bytes;
+                    if !manifest.names(id, checksum) {
+                        unnamed.push(path);
+                    }
+                }
+            }
+        }
+    }
+    Ok(unnamed)
+}
+
+/// Returns whether the error is caused by the scratch folder (a lack of space or permissions) rather than by damage to
+/// the copied data.
+fn is_of_scratch(error: &fjall::Error) -> bool {
+    let (fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error))) = error else { return false };
+    is_too_many_open_files(error)
+        || matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem)
+}
+
+/// Copies a database that must not be changed into a folder where the copy can be opened.
+fn copy_to_read(from: &Path, to: &Path) -> io::Result<()> {
+    let from = from.canonicalize()?;
+    for entry in fs::read_dir(&from)? {
+        let entry = entry?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            fs::create_dir(&target)?;
+            copy_to_read(&path, &target)?;
+        } else if from.ends_with("tables") {
+            link_to_read(&path, &target)?;
+        } else if path.extension().is_some_and(|extension| extension == "jnl") {
+            // Copy only complete batches: an engine also truncates journals to these at startup.
+            fs::write(&target, preflight::valid_part(&path)?)?;
+        } else {
+            fs::copy(&path, &target)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
+
+    use super::super::layout::{self, TableId};
+    use super::super::{Embedded, EmbeddedOptions};
+    use super::*;
+    use engine::check::PROBLEMS_MAX;
+    use engine::{Engine, TableKey};
+    use model::clock::SystemClock;
+    use model::{AccountName, DateTime, RecordBuilder, StoredAccessPolicies, TableName};
+
+    type Entry = (Vec<u8>, Vec<u8>);
+
+    fn table() -> TableKey {
+        TableKey { account: AccountName::new("acct").unwrap(), name: TableName::new("Cars").unwrap() }
+    }
+
+    fn record(ticks: i64) -> Vec<u8> {
+        RecordBuilder::default().finish(DateTime::from_ticks(ticks).unwrap()).as_bytes().to_vec()
+    }
+
+    /// Returns the problems found in a folder that contains one table with ID 1, the last Timestamp 1000, and the given
+    /// entries.
+    async fn problems(entries: &[Entry]) -> Vec<String> {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, scratch) = (place.path().join("data"), place.path().join("scratch"));
+        fs::create_dir(&scratch).unwrap();
+        let engine = Embedded::open(&folder, &EmbeddedOptions::default(), SystemClock).unwrap();
+        engine.create_table(&table()).await.unwrap();
+        {
+            let storage = engine.shared.storage().unwrap();
+            storage.data.insert(layout::LAST_STAMP, layout::stamp_value(DateTime::from_ticks(1000).unwrap())).unwrap();
+            for (key, value) in entries {
+                storage.data.insert(key.as_slice(), value.as_slice()).unwrap();
+            }
+        }
+        engine.close().await.unwrap();
+        drop(engine);
+        let report = check_folder(&folder, &scratch, &|_| true).unwrap();
+        report.problems.iter().map(ToString::to_string).collect()
+    }
+
+    #[tokio::test]
+    async fn entries_that_do_not_belong_there_are_found() {
+        let entity = |id: u64, key: &[u8]| [&id.to_be_bytes()[..], key].concat();
+        let own = |rest: &[u8]| [&[0; 8][..], rest].concat();
+        let catalog = |name: &str, id: u64| {
+            let table = TableKey { name: TableName::new(name).unwrap(), ..table() };
+            let id = TableId::from_bytes(&id.to_be_bytes()).unwrap();
+            (
+                layout::catalog_key(&table),
+                layout::catalog_value(&table, id, DateTime::MIN, &StoredAccessPolicies::default()),
+            )
+        };
+        let good = (entity(1, b"p\0r"), record(1000));
+        assert_eq!(problems(std::slice::from_ref(&good)).await, [""; 0]);
+        let cases: [(Entry, &str); 13] = [
+            ((entity(1, b"p\0r"), record(1001)), "later than the last one issued"),
+            ((entity(1, b"p\0r"), b"x".to_vec()), "cannot be read"),
+            ((entity(1, b"p\0r"), [record(1), vec![0]].concat()), "its record cannot be read"),
+            ((entity(1, b"pr"), record(1)), "cannot be read"),
+            ((entity(1, b"p/q\0r"), record(1)), "its key is not valid"),
+            ((entity(7, b"p\0r"), record(1)), "belongs to no table"),
+            ((b"\0\0\0\0\0\0\0\x01".to_vec(), record(1)), "cannot be read"),
+            ((own(b"x"), b"1".to_vec()), "does not know this kind of key"),
+            ((own(b"mother"), b"1".to_vec()), "does not know this kind of key"),
+            ((own(b"sAB"), b"1".to_vec()), "service properties"),
+            ((own(b"p123"), b"\x01".to_vec()), "the marker of a deleted table"),
+            (catalog("Other", 1), "another table has the same ID"),
+            (catalog("Other", 2), "was already issued"),
+        ];
+        for (entry, expected) in cases {
+            // An entity of a table is reported by its key inside the table.
+            let key = entry.0.strip_prefix(&1_u64.to_be_bytes()).unwrap_or(&entry.0).escape_ascii().to_string();
+            let found = problems(&[good.clone(), entry]).await;
+            assert!(found.len() == 1 && found[0].contains(expected), "{key}: {found:?}");
+            assert!(found[0].contains(&key) || expected == "was already issued", "{key}: {found:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_is_missing_is_damage() {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, scratch) = (place.path().join("data"), place.path().join("scratch"));
+        let engine = Embedded::open(&folder, &EmbeddedOptions::default(), SystemClock).unwrap();
+        engine.close().await.unwrap();
+        drop(engine);
+        let tables = Folder::acquire_to_read(&folder).unwrap().database().join("keyspaces/1/tables");
+        fs::remove_dir_all(&tables).unwrap();
+        let report = check_folder(&folder, &scratch, &|_| true).unwrap();
+        let found = report.problems.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(found, [format!("{}: the folder is missing", tables.display())]);
+    }
+
+    #[test]
+    fn trouble_with_the_copy_is_no_damage() {
+        for (number, expected) in [(5, false), (23, true), (24, true), (28, true), (30, true), (122, true)] {
+            let error = || io::Error::from_raw_os_error(number);
+            assert_eq!(is_of_scratch(&fjall::Error::Io(error())), expected, "{number}");
+            assert_eq!(is_of_scratch(&fjall::Error::Storage(fjall::LsmError::Io(error()))), expected, "{number}");
+        }
+        assert!(!is_of_scratch(&fjall::Error::InvalidTrailer));
+    }
+
+    #[tokio::test]
+    async fn the_number_of_listed_problems_is_bounded() {
+        let strangers: Vec<Entry> =
+            (0..150_u8).map(|row| ([&[0, 0, 0, 0, 0, 0, 0, 9][..], &[b'p', 0, row]].concat(), record(1))).collect();
+        assert_eq!(problems(&strangers).await.len(), PROBLEMS_MAX);
+    }
+}

@@ -1,0 +1,359 @@
+//! The only thread that changes the database on behalf of requests.
+//!
+//! Every change passes through the committer's queue, which determines its position in a single serial order. The
+//! committer takes a group of waiting requests, chosen by `fair_queue`, and applies them in that order to the latest
+//! state. It then writes one batch, syncs once, and responds to all of them.
+//!
+//! Invariants:
+//!
+//! 1. No request gets a response before the batch is as durable as the engine is configured to make it. This includes
+//!    refusals, because an earlier transaction of the same group may be their cause.
+//! 2. The last issued stamp is written in the same batch as the entities that carry it.
+//! 3. After a failed write, nothing is written until the database has been reopened (`outage`).
+//! 4. Whatever happens, every request gets a response or its channel is dropped, so no caller waits forever.
+
+use super::counts::{Phase, PhaseTimer};
+use super::fair_queue::{FairQueue, GroupLimits, Next, QueuedRequest};
+use super::group::Group;
+use super::guard::{Panicked, guarded};
+use super::layout::{self, TableId};
+use super::outage::Outage;
+use super::prepared::{Prepared, RecentWrites};
+use super::queue_memory::MemoryShare;
+use super::space::FreeSpace;
+use super::state::EmbeddedState;
+use super::storage::Storage;
+use engine::parts::properties_value;
+use engine::parts::stamp::Stamps;
+use engine::{CatalogError, CommitError, Fault, TableKey};
+use fjall::{OwnedWriteBatch, PersistMode};
+use model::{AccountName, Clock, Mutation, MutationResult, ServicePropertiesUpdate, StoredAccessPolicies, Transaction};
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+use std::vec;
+use tokio::sync::oneshot;
+
+/// The maximum memory used by requests that wait for the committer or are being processed, in bytes.
+pub(super) const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// The size at which a group accepts no more transactions, in bytes.
+const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// The maximum size of a transaction that uses up one turn of its account, in bytes. If each of several accounts sends
+/// a transaction of this size, writing their group takes little more time than a sync.
+const TURN_BYTES: usize = 256 * 1024;
+pub(super) const GROUP_LIMITS: GroupLimits =
+    GroupLimits { turn_bytes: TURN_BYTES, group_bytes: GROUP_BYTES_MAX, group_requests: 1024 };
+
+pub(super) enum Request {
+    Commit(CommitRequest),
+    /// The change, and its share of the queue's memory, which is released when the response is sent.
+    Catalog(CatalogChange, MemoryShare),
+}
+
+/// A change to data other than entities.
+pub(super) enum CatalogChange {
+    CreateTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
+    DeleteTable(TableKey, oneshot::Sender<Result<(), CatalogError>>),
+    SetPolicies(TableKey, StoredAccessPolicies, oneshot::Sender<Result<(), CatalogError>>),
+    UpdateProperties(AccountName, Box<ServicePropertiesUpdate>, oneshot::Sender<Result<(), Fault>>),
+}
+
+pub(super) struct Submitted {
+    pub(super) table: TableKey,
+    pub(super) transaction: Transaction,
+}
+
+pub(super) struct CommitRequest {
+    /// Shared with the caller, which usually outlives the request and therefore frees the memory.
+    pub(super) submitted: Arc<Submitted>,
+    /// The part of the work that the caller did in advance.
+    pub(super) prepared: Option<Prepared>,
+    /// The approximate memory used by the transaction, in bytes.
+    pub(super) bytes: usize,
+    pub(super) answer: oneshot::Sender<Result<Vec<MutationResult>, CommitError>>,
+    /// The transaction's share of the queue's memory, which is released when the response is sent.
+    pub(super) memory: MemoryShare,
+}
+
+impl QueuedRequest for Request {
+    fn account(&self) -> &AccountName {
+        match self {
+            Self::Commit(request) => request.memory.account(),
+            Self::Catalog(_, memory) => memory.account(),
+        }
+    }
+
+    fn cost_bytes(&self) -> usize {
+        match self {
+            // Merging a few bytes into a large entity creates a large value.
+            Self::Commit(request) => request.bytes.max(request.prepared.as_ref().map_or(0, |prepared| prepared.bytes)),
+            // A catalog change is synced separately.
+            Self::Catalog(..) => TURN_BYTES,
+        }
+    }
+
+    fn ends_group(&self) -> bool {
+        matches!(self, Self::Catalog(..))
+    }
+}
+
+pub(super) struct Committer<C> {
+    pub(super) shared: Arc<EmbeddedState>,
+    pub(super) queue: Arc<FairQueue<Request>>,
+    pub(super) stamps: Stamps<C>,
+    pub(super) next_table_id: TableId,
+    /// Wakes the purger.
+    pub(super) purges: Sender<()>,
+    /// The durability of a group of transactions before it is acknowledged.
+    pub(super) persist_mode: PersistMode,
+    pub(super) space: FreeSpace,
+    pub(super) recent: RecentWrites,
+    /// The current outage; `None` if no write has failed.
+    pub(super) outage: Option<Outage>,
+}
+
+impl<C: Clock> Committer<C> {
+    /// Processes requests until the queue is closed and empty. During an outage, it tries to end the outage between
+    /// requests.
+    pub(super) fn run(mut self) {
+        loop {
+            let next = self.queue.take(self.outage.as_ref().map(Outage::next_attempt));
+            // A panic drops the channels of the current group, so its callers get a fault. No change of the group is
+            // visible: either it was not written, or the library refuses all further writes.
+            let served = match next {
+                Next::Group(requests) => guarded(|| self.serve(requests)),
+                // If the outage continues, another attempt is made later.
+                Next::Elapsed => guarded(|| drop(self.writable())),
+                Next::Closed => return,
+            };
+            if let Err(Panicked) = served {
+                tracing::error!(
+                    "the committer panicked; the requests of the current group fail, and processing continues with the next group"
+                );
+            }
+        }
+    }
+
+    /// Returns the database if it accepts writes. After a failed write, reopens it if the next attempt is due.
+    fn writable(&mut self) -> Result<Arc<Storage>, Fault> {
+        if self.outage.is_none() {
+            let storage = self.shared.storage()?;
+            storage.wait_for_room();
+            if !storage.refuses_writes() {
+                return Ok(storage);
+            }
+            self.begin_outage(&"the storage library refuses writes because an earlier write failed");
+        }
+        if !self.outage.as_mut().is_some_and(|outage| outage.try_to_end(&self.shared)) {
+            return Err(Fault::Suspended);
+        }
+        self.outage = None;
+        self.recent.record_all();
+        self.shared.counts.is_in_outage.store(false, Ordering::Relaxed);
+        // Resume a purge that was interrupted.
+        let _no_purger = self.purges.send(());
+        self.shared.storage()
+    }
+
+    /// Returns the database if it accepts writes other than deletions.
+    fn writable_with_space(&mut self) -> Result<Arc<Storage>, Fault> {
+        if self.space.is_low() { Err(Fault::Full) } else { self.writable() }
+    }
+
+    /// Writes a batch that changes the catalog. Tables change rarely, so the batch is synced immediately, regardless of
+    /// the durability of transactions.
+    fn write_synced(&mut self, storage: &Storage, batch: OwnedWriteBatch) -> Result<(), Fault> {
+        let written = storage.write(batch.durability(Some(PersistMode::SyncData)));
+        written.map_err(|error| self.write_failed(&error))
+    }
+
+    /// Begins an outage. Returns the fault to report to the callers whose write failed.
+    fn write_failed(&mut self, error: &fjall::Error) -> Fault {
+        self.begin_outage(error);
+        Fault::Interrupted
+    }
+
+    fn begin_outage(&mut self, reason: &dyn Display) {
+        self.outage = Some(Outage::begin(reason));
+        self.shared.counts.is_in_outage.store(true, Ordering::Relaxed);
+        self.shared.counts.outages.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Processes a group of requests. Requests that do not fit into its batch are put back into the queue.
+    fn serve(&mut self, requests: Vec<Request>) {
+        let mut commits = Vec::with_capacity(requests.len());
+        let mut catalog = None;
+        for request in requests {
+            match request {
+                Request::Commit(request) => commits.push(request),
+                // In the queue, a catalog change is always the last request of its group.
+                Request::Catalog(change, memory) => catalog = Some((change, memory)),
+            }
+        }
+        let mut commits = commits.into_iter();
+        let filled_by = self.commit_group(&mut commits);
+        if let Some(filled_by) = filled_by.filter(|_| commits.len() > 0) {
+            let catalog = catalog.map(|(change, memory)| Request::Catalog(change, memory));
+            self.queue.put_back(commits.map(Request::Commit).chain(catalog), &filled_by);
+        } else if let Some((change, _memory)) = catalog {
+            self.change_catalog(change);
+        }
+    }
+
+    fn change_catalog(&mut self, change: CatalogChange) {
+        // The caller may have stopped waiting.
+        match change {
+            CatalogChange::CreateTable(table, answer) => drop(answer.send(self.create_table(&table))),
+            CatalogChange::DeleteTable(table, answer) => drop(answer.send(self.delete_table(&table))),
+            CatalogChange::SetPolicies(table, policies, answer) => {
+                drop(answer.send(self.set_policies(&table, policies)));
+            }
+            CatalogChange::UpdateProperties(account, update, answer) => {
+                drop(answer.send(self.update_properties(&account, *update)));
+            }
+        }
+    }
+
+    /// Commits the next requests as one group. If the group becomes full, returns the account whose transaction filled
+    /// it.
+    fn commit_group(&mut self, requests: &mut vec::IntoIter<CommitRequest>) -> Option<AccountName> {
+        if requests.len() == 0 {
+            return None;
+        }
+        let mut timer = PhaseTimer::begin();
+        let Ok(storage) = self.writable() else {
+            for request in requests {
+                drop(request.answer.send(Err(CommitError::Fault(Fault::Suspended))));
+            }
+            return None;
+        };
+        let is_low = self.space.is_low();
+        let shared = Arc::clone(&self.shared);
+        let counts = &shared.counts;
+        timer.end(counts, Phase::Room);
+        let mut group = Group::new(&shared, &storage, &mut self.recent, requests.len() > 1);
+        let mut outcomes = Vec::with_capacity(requests.len());
+        // Release the shares together: callers that have received their response compete for the lock with their next
+        // requests.
+        let mut shares: Vec<MemoryShare> = Vec::new();
+        let mut filled_by = None;
+        for CommitRequest { submitted, prepared, answer, memory, .. } in requests {
+            let result = if is_low && !contains_only_deletions(&submitted.transaction) {
+                Err(CommitError::Fault(Fault::Full))
+            } else {
+                group.apply(&submitted, prepared, &mut self.stamps)
+            };
+            outcomes.push((answer, result));
+            match shares.last_mut().filter(|share| share.account() == memory.account()) {
+                Some(share) => share.merge(memory),
+                None => shares.push(memory),
+            }
+            // Prepared data may be outdated, and the entity may have grown since.
+            if group.stored_bytes() >= GROUP_BYTES_MAX {
+                filled_by = Some(submitted.table.account.clone());
+                break;
+            }
+        }
+        let transactions = outcomes.iter().filter(|(_, result)| result.is_ok()).count();
+        let (entities, stored_bytes) = (group.entities(), group.stored_bytes());
+        timer.end(counts, Phase::Apply);
+        let written = group.write(self.stamps.last(), self.persist_mode).map_err(|error| self.write_failed(&error));
+        let write_time = timer.end(counts, Phase::Write);
+        if written.is_ok() && transactions > 0 {
+            self.count(transactions, entities, stored_bytes, write_time);
+        }
+        for (answer, result) in outcomes {
+            let result = match &written {
+                Ok(()) => result,
+                Err(_) => Err(CommitError::Fault(Fault::Interrupted)),
+            };
+            // The caller may have stopped waiting.
+            drop(answer.send(result));
+        }
+        drop(shares);
+        timer.end(counts, Phase::Answer);
+        filled_by
+    }
+
+    fn count(&self, transactions: usize, entities: usize, stored_bytes: usize, time: Duration) {
+        let counts = &self.shared.counts;
+        counts.group_transactions.record(transactions as u64);
+        counts.group_entities.record(entities as u64);
+        counts.write_time.record_time(time);
+        counts.transactions.fetch_add(transactions as u64, Ordering::Relaxed);
+        counts.stored_bytes.fetch_add(stored_bytes as u64, Ordering::Relaxed);
+    }
+
+    fn create_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
+        let (storage, id) = (self.writable_with_space(), self.next_table_id);
+        // During an outage, it is unknown what the failed write changed until `writable` has returned, so read the
+        // catalog only then.
+        if self.shared.catalog().get(table).is_some() {
+            return Err(CatalogError::AlreadyExists);
+        }
+        let storage = storage.map_err(CatalogError::Fault)?;
+        let mut batch = storage.db.batch();
+        batch.insert(
+            &storage.data,
+            layout::catalog_key(table),
+            layout::catalog_value(table, id, self.stamps.now(), &StoredAccessPolicies::default()),
+        );
+        batch.insert(&storage.data, layout::NEXT_TABLE_ID, id.next().to_bytes());
+        // Even if the write fails, the ID may have been used, so do not issue it again.
+        self.next_table_id = id.next();
+        self.write_synced(&storage, batch).map_err(CatalogError::Fault)?;
+        self.shared.catalog_mut().insert(table, id);
+        Ok(())
+    }
+
+    fn set_policies(&mut self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
+        let (storage, key) = (self.writable_with_space(), layout::catalog_key(table));
+        if self.shared.catalog().get(table).is_none() {
+            return Err(CatalogError::NotFound);
+        }
+        let storage = storage.map_err(CatalogError::Fault)?;
+        let value = storage.data.get(&key).map_err(|error| CatalogError::Fault(Fault::Storage(Box::new(error))))?;
+        let entry = value.and_then(|value| layout::decode_catalog_entry(&key, &value));
+        let damaged = || CatalogError::Fault(Fault::Damaged("the catalog entry of a table cannot be read".to_owned()));
+        let entry = entry.ok_or_else(damaged)?;
+        let value = layout::catalog_value(&entry.table, entry.id, entry.created, &policies);
+        let mut batch = storage.db.batch();
+        batch.insert(&storage.data, key, value);
+        self.write_synced(&storage, batch).map_err(CatalogError::Fault)?;
+        self.shared.catalog_mut().set_policies(table, policies).ok_or(CatalogError::NotFound)
+    }
+
+    fn delete_table(&mut self, table: &TableKey) -> Result<(), CatalogError> {
+        let storage = self.writable().map_err(CatalogError::Fault)?;
+        // During an outage, it is unknown what the failed write changed until `writable` has returned, so read the
+        // catalog only then.
+        let id = self.shared.catalog().get(table).ok_or(CatalogError::NotFound)?.table;
+        let mut batch = storage.db.batch();
+        batch.remove(&storage.data, layout::catalog_key(table));
+        batch.insert(&storage.data, layout::purge_key(id), layout::PURGE_VALUE);
+        self.write_synced(&storage, batch).map_err(CatalogError::Fault)?;
+        self.shared.catalog_mut().remove(table);
+        // If there is no purger, the marker remains until the next startup.
+        let _no_purger = self.purges.send(());
+        Ok(())
+    }
+
+    fn update_properties(&mut self, account: &AccountName, update: ServicePropertiesUpdate) -> Result<(), Fault> {
+        let storage = self.writable_with_space()?;
+        let properties = self.shared.properties().get(account).updated(update);
+        let mut batch = storage.db.batch();
+        let value = properties_value::encode(&properties);
+        batch.insert(&storage.data, layout::service_properties_key(account), value);
+        self.write_synced(&storage, batch)?;
+        self.shared.properties_mut().insert(account, properties);
+        Ok(())
+    }
+}
+
+/// Returns whether a transaction contains only deletions. An operator may need such transactions to free space on a
+/// full disk.
+fn contains_only_deletions(transaction: &Transaction) -> bool {
+    transaction.mutations().iter().all(|mutation| matches!(mutation, Mutation::Delete { .. }))
+}

@@ -1,0 +1,95 @@
+//! The counters of the committer and of merges.
+
+use engine::figures::{Distribution, GROUP_BOUNDS, STORAGE_TIME_BOUNDS, nanoseconds};
+use engine::parts::monotonic;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The committer's counters. Only the committer writes them.
+#[derive(Debug)]
+pub(super) struct CommitterCounts {
+    pub(super) group_transactions: Distribution,
+    pub(super) group_entities: Distribution,
+    pub(super) write_time: Distribution,
+    /// The time spent in each phase of the groups, in nanoseconds, in the order of [`Phase`].
+    busy: [AtomicU64; 4],
+    pub(super) transactions: AtomicU64,
+    /// The size of the keys and records of committed transactions, in bytes.
+    pub(super) stored_bytes: AtomicU64,
+    pub(super) outages: AtomicU64,
+    /// Whether an earlier write failed, so that nothing can be written.
+    pub(super) is_in_outage: AtomicBool,
+}
+
+impl CommitterCounts {
+    pub(super) fn new() -> Self {
+        Self {
+            group_transactions: Distribution::new(GROUP_BOUNDS),
+            group_entities: Distribution::new(GROUP_BOUNDS),
+            write_time: Distribution::new(STORAGE_TIME_BOUNDS),
+            busy: Default::default(),
+            transactions: AtomicU64::new(0),
+            stored_bytes: AtomicU64::new(0),
+            outages: AtomicU64::new(0),
+            is_in_outage: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns the total time spent in each phase so far, in nanoseconds.
+    pub(super) fn busy(&self) -> [(&'static str, u64); 4] {
+        let [room, apply, write, answer] = &self.busy;
+        [("room", room), ("apply", apply), ("write", write), ("answer", answer)]
+            .map(|(phase, time)| (phase, time.load(Ordering::Relaxed)))
+    }
+}
+
+/// The counters of the thread that merges sorted files. Only that thread writes them.
+#[derive(Debug, Default)]
+pub(super) struct MergeCounts {
+    pub(super) merges: AtomicU64,
+    pub(super) nanoseconds: AtomicU64,
+    pub(super) is_merging: AtomicBool,
+}
+
+impl MergeCounts {
+    pub(super) fn count<T>(&self, merge: impl FnOnce() -> T) -> T {
+        let began = monotonic::now();
+        self.is_merging.store(true, Ordering::Relaxed);
+        let result = merge();
+        self.is_merging.store(false, Ordering::Relaxed);
+        self.nanoseconds.fetch_add(nanoseconds(began.elapsed()), Ordering::Relaxed);
+        self.merges.fetch_add(1, Ordering::Relaxed);
+        result
+    }
+}
+
+/// The phases in which the committer processes a group.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Phase {
+    /// Waiting until the library has room in its memtables.
+    Room,
+    Apply,
+    /// Writing and syncing the group.
+    Write,
+    /// Responding to the callers.
+    Answer,
+}
+
+pub(super) struct PhaseTimer(Instant);
+
+impl PhaseTimer {
+    pub(super) fn begin() -> Self {
+        Self(monotonic::now())
+    }
+
+    /// Ends a phase and starts the next one. Returns the duration of the ended phase.
+    pub(super) fn end(&mut self, counts: &CommitterCounts, phase: Phase) -> Duration {
+        let now = monotonic::now();
+        let time = now.duration_since(self.0);
+        self.0 = now;
+        if let Some(busy) = counts.busy.get(phase as usize) {
+            busy.fetch_add(nanoseconds(time), Ordering::Relaxed);
+        }
+        time
+    }
+}

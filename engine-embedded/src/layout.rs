@@ -1,0 +1,298 @@
+//! The keys and values of the embedded engine; `docs/embedded-engine.md` specifies them byte by byte.
+//!
+//! The bytes come from disk and may be damaged, so every decoding function can fail, but none panics. This module must
+//! not depend on the storage library.
+
+use engine::TableKey;
+use engine::parts::policies_value::{self, push_text, take_text, take_time};
+use engine::parts::properties_value;
+use engine::snapshot::SnapshotTable;
+use model::{AccountName, DateTime, EntityKey, ServiceProperties, StoredAccessPolicies, TableName};
+
+/// The data folder format that this version writes and reads.
+pub(super) const FORMAT: u32 = 1;
+
+/// The only keyspace. A second keyspace would require about 17 more syncs when a folder is created. It would also have
+/// to be flushed before journals could be deleted.
+pub(super) const KEYSPACE: &str = "data";
+
+// No table has the ID 0, so keys that begin with it belong to the engine itself. The byte after the ID is the kind of
+// entry.
+
+pub(super) const NEXT_TABLE_ID: &[u8] = b"\0\0\0\0\0\0\0\0mnext-table-id";
+/// The key of the last Timestamp issued.
+pub(super) const LAST_STAMP: &[u8] = b"\0\0\0\0\0\0\0\0mlast-stamp";
+/// The prefix of the keys of tables, which form the catalog.
+pub(super) const CATALOG_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0c";
+/// The prefix of the keys of deleted tables whose entities are still to be removed. The table ID follows.
+pub(super) const PURGE_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0p";
+/// The prefix of the keys of service properties. The account name follows.
+pub(super) const SERVICE_PROPERTIES_PREFIX: &[u8] = b"\0\0\0\0\0\0\0\0s";
+
+/// The version of a catalog value for a table without policies. It is the value's first byte.
+const CATALOG_VALUE_VERSION: u8 = 1;
+/// The version of a catalog value for a table with policies. The policies follow the same data as in version 1.
+const CATALOG_VALUE_VERSION_WITH_POLICIES: u8 = 2;
+/// The value of a deleted table, which consists only of its version.
+pub(super) const PURGE_VALUE: &[u8] = &[1];
+
+/// Separates the account from the table name. Neither can contain this byte.
+const CATALOG_KEY_SEPARATOR: u8 = 0;
+
+/// Identifies a table permanently. IDs are issued in ascending order and never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct TableId(u64);
+
+impl TableId {
+    pub(super) const FIRST: Self = Self(1);
+
+    pub(super) fn next(self) -> Self {
+        Self(self.0.checked_add(1).expect("2^64 tables are never created"))
+    }
+
+    /// Returns the previous ID, or `None` for the first one.
+    pub(super) fn before(self) -> Option<Self> {
+        Some(Self(self.0.checked_sub(1).filter(|id| *id > 0)?))
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; 8] {
+        self.0.to_be_bytes()
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Some(Self(u64::from_be_bytes(bytes.try_into().ok()?)))
+    }
+}
+
+/// Returns the key of an entity: the table ID, then the key bytes inside the table.
+pub(super) fn entity_key(table: TableId, key: &[u8]) -> Vec<u8> {
+    [table.to_bytes().as_slice(), key].concat()
+}
+
+/// Returns the key of an entity from its partition key and row key.
+pub(super) fn key_of_entity(table: TableId, key: &EntityKey) -> Vec<u8> {
+    let (partition, row) = (key.partition.as_str(), key.row.as_str());
+    let mut full_key = Vec::with_capacity(size_of::<TableId>() + partition.len() + 1 + row.len());
+    full_key.extend_from_slice(&table.to_bytes());
+    key.encode_to(&mut full_key);
+    full_key
+}
+
+/// Extracts the key bytes inside the table from the key of an entity.
+pub(super) fn key_in_table(key: &[u8]) -> Option<&[u8]> {
+    key.get(size_of::<TableId>()..)
+}
+
+/// Returns the key of a table in the catalog: prefix, account, separator, folded name.
+pub(super) fn catalog_key(table: &TableKey) -> Vec<u8> {
+    [CATALOG_PREFIX, table.account.as_str().as_bytes(), &[CATALOG_KEY_SEPARATOR], table.name.folded().as_bytes()]
+        .concat()
+}
+
+pub(super) fn purge_key(table: TableId) -> Vec<u8> {
+    [PURGE_PREFIX, &table.to_bytes()].concat()
+}
+
+pub(super) fn decode_purge_key(key: &[u8]) -> Option<TableId> {
+    TableId::from_bytes(key.strip_prefix(PURGE_PREFIX)?)
+}
+
+pub(super) fn catalog_value(
+    table: &TableKey,
+    id: TableId,
+    created: DateTime,
+    policies: &StoredAccessPolicies,
+) -> Vec<u8> {
+    let version = if policies.is_empty() { CATALOG_VALUE_VERSION } else { CATALOG_VALUE_VERSION_WITH_POLICIES };
+    let mut out = vec![version];
+    out.extend_from_slice(&id.to_bytes());
+    out.extend_from_slice(&created.ticks().to_be_bytes());
+    push_text(&mut out, table.name.as_str());
+    if !policies.is_empty() {
+        policies_value::encode_to(policies, &mut out);
+    }
+    out
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct CatalogEntry {
+    pub(super) table: TableKey,
+    pub(super) id: TableId,
+    pub(super) created: DateTime,
+    pub(super) policies: StoredAccessPolicies,
+}
+
+impl CatalogEntry {
+    pub(super) fn into_snapshot(self) -> SnapshotTable {
+        SnapshotTable { table: self.table, created: self.created, policies: self.policies }
+    }
+}
+
+/// Decodes a catalog entry. Returns `None` if the entry is damaged or was written by a newer version.
+pub(super) fn decode_catalog_entry(key: &[u8], value: &[u8]) -> Option<CatalogEntry> {
+    let (version, rest) = value.split_first()?;
+    let (id, rest) = rest.split_at_checked(size_of::<TableId>())?;
+    let (created, mut rest) = take_time(rest)?;
+    let name = TableName::stored(take_text(&mut rest)?).ok()?;
+    let policies = match *version {
+        CATALOG_VALUE_VERSION => StoredAccessPolicies::default(),
+        CATALOG_VALUE_VERSION_WITH_POLICIES => policies_value::decode_from(&mut rest)?,
+        _ => return None,
+    };
+    let account = key.strip_prefix(CATALOG_PREFIX)?.split(|b| *b == CATALOG_KEY_SEPARATOR).next()?;
+    let account = AccountName::new(std::str::from_utf8(account).ok()?)?;
+    let table = TableKey { account, name };
+    let is_good = rest.is_empty() && catalog_key(&table) == key;
+    is_good.then_some(CatalogEntry { table, id: TableId::from_bytes(id)?, created: created?, policies })
+}
+
+/// A decoded entry of the engine itself, as opposed to an entity.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum EngineEntry {
+    NextTableId(TableId),
+    LastStamp(DateTime),
+    Table(CatalogEntry),
+    /// A deleted table whose entities are still to be removed.
+    Purge(TableId),
+    ServiceProperties(AccountName, Box<ServiceProperties>),
+}
+
+/// The reason why an entry of the engine itself cannot be decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EngineEntryError {
+    /// The entry is damaged or was written by a newer version. The string describes the entry.
+    Damaged(&'static str),
+    UnknownKind,
+}
+
+/// Decodes an entry of the engine itself, whose key begins with zeros.
+pub(super) fn decode_engine_entry(key: &[u8], value: &[u8]) -> Result<EngineEntry, EngineEntryError> {
+    let (entry, what) = if key == NEXT_TABLE_ID {
+        (TableId::from_bytes(value).map(EngineEntry::NextTableId), "the ID of the next table cannot be read")
+    } else if key == LAST_STAMP {
+        (decode_stamp(value).map(EngineEntry::LastStamp), "the last Timestamp issued cannot be read")
+    } else if key.starts_with(CATALOG_PREFIX) {
+        (decode_catalog_entry(key, value).map(EngineEntry::Table), "the entry of a table cannot be read")
+    } else if key.starts_with(PURGE_PREFIX) {
+        let id = decode_purge_key(key).filter(|_| value == PURGE_VALUE);
+        (id.map(EngineEntry::Purge), "the marker of a deleted table cannot be read")
+    } else if key.starts_with(SERVICE_PROPERTIES_PREFIX) {
+        let properties = decode_service_properties_key(key).zip(properties_value::decode(value));
+        let entry =
+            properties.map(|(account, properties)| EngineEntry::ServiceProperties(account, Box::new(properties)));
+        (entry, "the service properties of an account cannot be read")
+    } else {
+        return Err(EngineEntryError::UnknownKind);
+    };
+    entry.ok_or(EngineEntryError::Damaged(what))
+}
+
+pub(super) fn stamp_value(stamp: DateTime) -> [u8; 8] {
+    stamp.ticks().to_be_bytes()
+}
+
+fn decode_stamp(value: &[u8]) -> Option<DateTime> {
+    DateTime::from_ticks(i64::from_be_bytes(value.try_into().ok()?))
+}
+
+/// Returns the key of the service properties of an account.
+pub(super) fn service_properties_key(account: &AccountName) -> Vec<u8> {
+    [SERVICE_PROPERTIES_PREFIX, account.as_str().as_bytes()].concat()
+}
+
+fn decode_service_properties_key(key: &[u8]) -> Option<AccountName> {
+    AccountName::new(std::str::from_utf8(key.strip_prefix(SERVICE_PROPERTIES_PREFIX)?).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{KeyText, Permissions, StoredAccessPolicy};
+
+    fn table() -> TableKey {
+        TableKey { account: AccountName::new("acc1").unwrap(), name: TableName::new("MyTable").unwrap() }
+    }
+
+    fn policies() -> StoredAccessPolicies {
+        let mut full = StoredAccessPolicy::new("é1").unwrap();
+        full.start = DateTime::from_ticks(1);
+        full.expiry = DateTime::from_ticks(2);
+        full.permissions = Permissions::parse_table("ur");
+        StoredAccessPolicies::new(vec![full, StoredAccessPolicy::new("x").unwrap()]).unwrap()
+    }
+
+    #[test]
+    fn the_catalog_format_is_pinned() {
+        let created = DateTime::from_ticks(0x0102_0304_0506_0708).unwrap();
+        for (policies, expected) in [
+            (
+                StoredAccessPolicies::default(),
+                &b"\x01\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable"[..],
+            ),
+            (
+                policies(),
+                b"\x02\0\0\0\0\0\0\0\x05\x01\x02\x03\x04\x05\x06\x07\x08\x07MyTable\x02\
+                  \x03\xC3\xA91\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\x02ru\
+                  \x01x\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01-",
+            ),
+        ] {
+            let (key, value) = (catalog_key(&table()), catalog_value(&table(), TableId(5), created, &policies));
+            assert_eq!(key, b"\0\0\0\0\0\0\0\0cacc1\0mytable");
+            assert_eq!(value.escape_ascii().to_string(), expected.escape_ascii().to_string());
+            let decoded = decode_catalog_entry(&key, &value).unwrap();
+            assert_eq!(decoded.table.name.as_str(), "MyTable");
+            assert_eq!(decoded, CatalogEntry { table: table(), id: TableId(5), created, policies });
+        }
+    }
+
+    #[test]
+    fn damaged_catalog_entries_are_told_from_good_ones() {
+        let key = catalog_key(&table());
+        let value = |policies| catalog_value(&table(), TableId(5), DateTime::MIN, &policies);
+        for whole in [value(StoredAccessPolicies::default()), value(policies())] {
+            for length in 0..whole.len() {
+                assert!(decode_catalog_entry(&key, &whole[..length]).is_none(), "cut to {length}");
+            }
+        }
+        let value = value(StoredAccessPolicies::default());
+        let mut newer = value.clone();
+        newer[0] = 3;
+        assert!(decode_catalog_entry(&key, &newer).is_none());
+        assert!(decode_catalog_entry(&key, &[value.as_slice(), b"x"].concat()).is_none());
+        for bad_key in [&b""[..], b"acc1", b"acc1\0", b"acc1\0other", b"acc1\0MyTable"] {
+            let bad_key = [CATALOG_PREFIX, bad_key].concat();
+            assert!(decode_catalog_entry(&bad_key, &value).is_none(), "{}", bad_key.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn the_keys_of_the_engine_come_before_all_entities() {
+        assert_eq!(purge_key(TableId(5)), b"\0\0\0\0\0\0\0\0p\0\0\0\0\0\0\0\x05");
+        assert_eq!(decode_purge_key(&purge_key(TableId(5))), Some(TableId(5)));
+        assert_eq!(decode_purge_key(PURGE_PREFIX), None);
+        let first_entity = entity_key(TableId::FIRST, b"");
+        for key in [NEXT_TABLE_ID, LAST_STAMP, &catalog_key(&table()), &purge_key(TableId(u64::MAX))] {
+            assert!(key < first_entity.as_slice(), "{}", key.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn the_key_of_service_properties_names_the_account() {
+        let key = service_properties_key(&table().account);
+        assert_eq!(key, b"\0\0\0\0\0\0\0\0sacc1");
+        assert_eq!(decode_service_properties_key(&key), Some(table().account));
+        for bad_key in [&b"\0\0\0\0\0\0\0\0s"[..], b"\0\0\0\0\0\0\0\0sA", b"\0\0\0\0\0\0\0\0sacc1/", b"acc1"] {
+            assert!(decode_service_properties_key(bad_key).is_none(), "{}", bad_key.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn the_entity_key_is_the_table_id_and_the_key_inside_the_table() {
+        let key = entity_key(TableId(0x0102), b"p\0r");
+        assert_eq!(key, b"\0\0\0\0\0\0\x01\x02p\0r");
+        assert_eq!(key_in_table(&key), Some(&b"p\0r"[..]));
+        assert_eq!(key_in_table(b"short"), None);
+        let text = |text| KeyText::new(text).unwrap();
+        assert_eq!(key_of_entity(TableId(0x0102), &EntityKey { partition: text("p"), row: text("r") }), key);
+    }
+}

@@ -1,0 +1,455 @@
+//! The default engine: entities on the local disk, in an LSM tree.
+//!
+//! Writers pass their transactions to one committer thread, which writes and syncs them in groups. Readers read from
+//! snapshots and never wait for the committer. `docs/embedded-engine.md` describes the data on disk.
+//!
+//! Invariants beyond those of [`engine::contract`]:
+//!
+//! 1. A data folder is owned by one engine at a time, and a folder that cannot be opened is not changed.
+//! 2. Memory is bounded, whatever the load: the options and constants limit the cache, the committer's queue and the
+//!    number of running scans. The caller bounds the memory of waiting scans by limiting their number.
+
+mod background;
+mod check;
+mod closing;
+mod committer;
+mod compaction;
+mod counts;
+mod fair_queue;
+mod figures;
+mod folder;
+#[cfg(test)]
+mod golden;
+mod group;
+mod guard;
+mod journal;
+mod layout;
+mod open_error;
+mod outage;
+mod preflight;
+mod prepared;
+mod queue_memory;
+mod recent_reads;
+mod restore;
+mod running_page;
+mod scans;
+mod snapshot;
+mod space;
+mod state;
+mod storage;
+#[cfg(test)]
+mod tests;
+mod visibility;
+mod walk;
+
+pub use check::check_folder;
+pub use open_error::OpenError;
+pub use restore::RestoredFolder;
+
+use committer::{CatalogChange, CommitRequest, Committer, GROUP_LIMITS, QUEUE_BYTES_MAX, Request, Submitted};
+use engine::figures::Figures;
+use engine::parts::cancellation::Cancellation;
+use engine::parts::stamp::Stamps;
+use engine::snapshot::Snapshots;
+use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+use fair_queue::FairQueue;
+use figures::Disk;
+use fjall::PersistMode;
+use folder::Folder;
+use model::{
+    AccountName, Clock, EntityKey, Mutation, Record, RecordBuilder, ServiceProperties, ServicePropertiesUpdate,
+};
+use model::{MutationResult, StoredAccessPolicies, TableName, Transaction};
+use preflight::IncompleteWrites;
+use prepared::{Prepared, RecentWrites};
+use queue_memory::{MemoryShare, QueueMemory};
+use running_page::{RunningPage, Step};
+use scans::Scans;
+use space::FreeSpace;
+use state::EmbeddedState;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use storage::{OpenSettings, Storage};
+use tokio::sync::oneshot;
+use tokio::task::coop::consume_budget;
+
+/// Determines when a write is on disk, relative to its acknowledgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// A write is on disk before it is acknowledged. No acknowledged write is ever lost.
+    Sync,
+    /// A write is on disk at most this interval after it is acknowledged. If the process crashes, nothing is lost. If
+    /// the operating system crashes or the power fails, at most the writes acknowledged in the last interval are lost:
+    /// always the latest transactions, and each as a whole. Creating and deleting tables is synced immediately.
+    Interval(Duration),
+}
+
+/// The minimum number of concurrent scans, even with one processor: while one scan waits for the disk, another can use
+/// the processor.
+const CONCURRENT_SCANS_MIN: usize = 2;
+
+/// The amount of the queue's memory charged to a catalog change, in bytes. It exceeds the maximum size of policies or
+/// properties.
+const CATALOG_CHANGE_BYTES: usize = 16 * 1024;
+
+/// The options of the engine. No option changes the format of the data folder.
+#[derive(Debug, Clone)]
+pub struct EmbeddedOptions {
+    /// When an acknowledged write is on disk.
+    pub durability: Durability,
+    /// The maximum size of the cache for blocks read from disk, in bytes. The memory is allocated as needed.
+    pub cache_bytes: u64,
+    /// The maximum number of concurrent scans; each occupies a thread. Other scans wait, and long-running scans take
+    /// turns with them.
+    pub concurrent_scans: usize,
+    /// The free space of the data folder's file system, in bytes, below which only deletions are accepted. It reserves
+    /// room for the engine's own background writes. With 0, writes are accepted until the disk is full.
+    pub min_free_bytes: u64,
+}
+
+impl Default for EmbeddedOptions {
+    fn default() -> Self {
+        Self {
+            durability: Durability::Sync,
+            cache_bytes: 256 * 1024 * 1024,
+            concurrent_scans: std::thread::available_parallelism()
+                .map_or(CONCURRENT_SCANS_MIN, usize::from)
+                .max(CONCURRENT_SCANS_MIN),
+            min_free_bytes: 256 * 1024 * 1024,
+        }
+    }
+}
+
+/// An engine on a data folder.
+///
+/// Dropping the engine also closes it, and blocks until its threads have exited.
+pub struct Embedded {
+    shared: Arc<EmbeddedState>,
+    queue: Arc<FairQueue<Request>>,
+    queue_memory: Arc<QueueMemory>,
+    scans: Scans,
+    disk: Disk,
+    threads: Arc<Mutex<Threads>>,
+}
+
+/// The threads of the engine, and the channels that stop them. The committer stops when its queue is closed and empty.
+struct Threads {
+    committer: Option<JoinHandle<()>>,
+    others: Vec<(std_mpsc::Sender<()>, JoinHandle<()>)>,
+}
+
+impl Embedded {
+    /// Opens a data folder. A missing or empty folder becomes a new data folder. Blocks while data is read from disk.
+    pub fn open<C: Clock>(path: &Path, options: &EmbeddedOptions, clock: C) -> Result<Self, OpenError> {
+        let incomplete_writes = match options.durability {
+            Durability::Sync => IncompleteWrites::LastBatch,
+            Durability::Interval(_) => IncompleteWrites::Everything,
+        };
+        let settings = OpenSettings { cache_bytes: options.cache_bytes, incomplete_writes };
+        let mut folder = Folder::acquire(path)?;
+        let storage = Storage::open(&mut folder, settings)?;
+        let recovered = storage.recover()?;
+        let shared = Arc::new(EmbeddedState::new(folder, settings, storage, recovered.catalog, recovered.properties));
+        let thread_error = |error| OpenError::io("start a thread for", path, error);
+
+        let disk = Disk { folder: path.to_owned(), reserve_bytes: options.min_free_bytes };
+        let mut threads = Threads { committer: None, others: Vec::new() };
+        let purges = threads.begin("purger", &shared, background::purge).map_err(thread_error)?;
+        let compacted = disk.clone();
+        let compact = move |shared: &EmbeddedState, stop: &_| compaction::compact(shared, &compacted, stop);
+        threads.begin("compactor", &shared, compact).map_err(thread_error)?;
+        if let Durability::Interval(interval) = options.durability {
+            let sync = move |shared: &EmbeddedState, stop: &_| background::sync_at_intervals(shared, interval, stop);
+            threads.begin("syncer", &shared, sync).map_err(thread_error)?;
+        }
+        let queue = Arc::new(FairQueue::new(GROUP_LIMITS));
+        let committer = Committer {
+            shared: Arc::clone(&shared),
+            queue: Arc::clone(&queue),
+            stamps: Stamps::after(recovered.last_stamp, clock),
+            next_table_id: recovered.next_table_id,
+            purges,
+            persist_mode: match options.durability {
+                Durability::Sync => PersistMode::SyncData,
+                Durability::Interval(_) => PersistMode::Buffer,
+            },
+            space: FreeSpace::new(path, options.min_free_bytes),
+            recent: RecentWrites::new(),
+            outage: None,
+        };
+        threads.committer = Some(spawn("committer", &shared, |_| committer.run()).map_err(thread_error)?);
+        Ok(Self {
+            shared,
+            queue,
+            queue_memory: QueueMemory::new(QUEUE_BYTES_MAX),
+            scans: Scans::new(options.concurrent_scans),
+            disk,
+            threads: Arc::new(Mutex::new(threads)),
+        })
+    }
+
+    /// Returns a handle that takes snapshots of this engine while the engine is open.
+    pub fn snapshots(&self) -> Arc<dyn Snapshots> {
+        Arc::clone(&self.shared) as _
+    }
+
+    fn request(&self, request: Request) -> Result<(), Fault> {
+        self.shared.check_open()?;
+        self.queue.push(request).map_err(|_| Fault::Closed)
+    }
+
+    /// Returns the fault for a request that received no response.
+    fn no_response_fault(&self) -> Fault {
+        match self.shared.check_open() {
+            Err(closed) => closed,
+            Ok(()) => {
+                Fault::Storage("the committer failed while it processed the request; see the log for the reason".into())
+            }
+        }
+    }
+
+    /// Runs a closure on a separate thread, because it may wait for the disk and must not block other tasks.
+    async fn on_blocking_thread<T: Send + 'static>(
+        &self,
+        run: impl FnOnce(Arc<EmbeddedState>) -> T + Send + 'static,
+    ) -> Result<T, Fault> {
+        let shared = Arc::clone(&self.shared);
+        tokio::task::spawn_blocking(move || run(shared)).await.map_err(|error| Fault::Storage(Box::new(error)))
+    }
+
+    /// Does the part of the commit that does not depend on the serial order. This reduces the work of the committer,
+    /// for which every writer waits. The memory used is charged to the transaction's share of the queue's memory.
+    async fn prepare(
+        &self,
+        submitted: &Arc<Submitted>,
+        mut memory: MemoryShare,
+    ) -> Result<(Option<Prepared>, MemoryShare), Fault> {
+        // If the caller stops waiting, the memory stays charged until the closure has finished.
+        let prepare = move |shared: &EmbeddedState, Submitted { table, transaction }: &Submitted| {
+            let before = memory.bytes();
+            // Waiting for more memory while holding some could deadlock, so leave the work to the committer.
+            let prepared = Prepared::new(shared, table, transaction, |bytes| memory.try_grow_to(before + bytes));
+            if prepared.is_none() {
+                memory.shrink_to(before);
+            }
+            (prepared, memory)
+        };
+        let mutations = submitted.transaction.mutations();
+        let look_ups = mutations.iter().filter(|mutation| mutation.expectation().depends_on_entity()).count();
+        if look_ups == 0 || !self.shared.reads_may_wait(look_ups) {
+            return Ok(prepare(&self.shared, submitted));
+        }
+        let submitted = Arc::clone(submitted);
+        self.on_blocking_thread(move |shared| prepare(&shared, &submitted)).await
+    }
+
+    async fn change_catalog(
+        &self,
+        account: &AccountName,
+        change: impl FnOnce(oneshot::Sender<Result<(), CatalogError>>) -> CatalogChange,
+    ) -> Result<(), CatalogError> {
+        let memory = self.queue_memory.acquire(account, CATALOG_CHANGE_BYTES).await;
+        let (answer, answered) = oneshot::channel();
+        self.request(Request::Catalog(change(answer), memory)).map_err(CatalogError::Fault)?;
+        answered.await.unwrap_or_else(|_| Err(CatalogError::Fault(self.no_response_fault())))
+    }
+}
+
+impl Engine for Embedded {
+    async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+        self.change_catalog(&table.account, |answer| CatalogChange::CreateTable(table.clone(), answer)).await
+    }
+
+    async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+        self.change_catalog(&table.account, |answer| CatalogChange::DeleteTable(table.clone(), answer)).await
+    }
+
+    async fn table(&self, table: &TableKey) -> Result<Option<TableName>, Fault> {
+        self.shared.check_open()?;
+        Ok(self.shared.catalog().get(table).map(|listed| listed.name.clone()))
+    }
+
+    async fn accounts(&self) -> Result<Vec<AccountName>, Fault> {
+        self.shared.check_open()?;
+        Ok(self.shared.properties().accounts_and(self.shared.catalog().accounts()))
+    }
+
+    async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault> {
+        self.shared.check_open()?;
+        Ok(self.shared.catalog().list(account, from, limit))
+    }
+
+    async fn policies(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError> {
+        self.shared.check_open().map_err(ReadError::Fault)?;
+        Ok(self.shared.catalog().get(table).ok_or(ReadError::TableNotFound)?.policies.clone())
+    }
+
+    async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
+        self.change_catalog(&table.account, |answer| CatalogChange::SetPolicies(table.clone(), policies, answer)).await
+    }
+
+    async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
+        // Reads do not wait, so yield here in case a task reads in a loop.
+        consume_budget().await;
+        self.shared.check_open().map_err(ReadError::Fault)?;
+        if !self.shared.reads_may_wait(1)
+            && let Some(view) = self.shared.try_view().map_err(ReadError::Fault)?
+        {
+            return self.shared.get(&view, table, key);
+        }
+        let (table, key) = (table.clone(), key.clone());
+        let get = move |shared: Arc<EmbeddedState>| {
+            let view = shared.view().map_err(ReadError::Fault)?;
+            shared.get(&view, &table, &key)
+        };
+        self.on_blocking_thread(get).await.map_err(ReadError::Fault)?
+    }
+
+    async fn scan<S: EntitySink>(&self, table: &TableKey, scan: Scan, sink: S) -> Result<(S, ScanEnd), ReadError> {
+        self.shared.check_open().map_err(ReadError::Fault)?;
+        let mut slot = self.scans.begin().await.map_err(ReadError::Fault)?;
+        let abandoned = CancelOnDrop(Cancellation::default());
+        let (table, abandonment) = (table.clone(), abandoned.0.clone());
+        let begin = move |shared| RunningPage::begin(shared, &table, scan, sink, abandonment)?.run(&slot);
+        let mut step = self.on_blocking_thread(begin).await.map_err(ReadError::Fault)??;
+        loop {
+            let page = match step {
+                Step::Finished(sink, end) => return Ok((sink, end)),
+                Step::Paused(page) => page,
+            };
+            slot = match self.scans.resume(page.deadline()).await.map_err(ReadError::Fault)? {
+                Some(slot) => slot,
+                None => return page.end(),
+            };
+            step = self.on_blocking_thread(move |_| page.run(&slot)).await.map_err(ReadError::Fault)??;
+        }
+    }
+
+    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<MutationResult>, CommitError> {
+        let bytes = memory_bytes(&transaction);
+        let memory = self.queue_memory.acquire(&table.account, bytes).await;
+        let submitted = Arc::new(Submitted { table: table.clone(), transaction });
+        let (prepared, memory) = self.prepare(&submitted, memory).await.map_err(CommitError::Fault)?;
+        let (answer, answered) = oneshot::channel();
+        let request = CommitRequest { submitted: Arc::clone(&submitted), prepared, bytes, answer, memory };
+        self.request(Request::Commit(request)).map_err(CommitError::Fault)?;
+        answered.await.unwrap_or_else(|_| Err(CommitError::Fault(self.no_response_fault())))
+    }
+
+    fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
+        self.shared.check_open()?;
+        Ok(self.shared.properties().get(account))
+    }
+
+    fn set_default_properties(&self, defaults: ServiceProperties) {
+        self.shared.properties_mut().set_defaults(Arc::new(defaults));
+    }
+
+    async fn update_service_properties(
+        &self,
+        account: &AccountName,
+        update: ServicePropertiesUpdate,
+    ) -> Result<(), Fault> {
+        let memory = self.queue_memory.acquire(account, CATALOG_CHANGE_BYTES).await;
+        let (answer, answered) = oneshot::channel();
+        let change = CatalogChange::UpdateProperties(account.clone(), Box::new(update), answer);
+        self.request(Request::Catalog(change, memory))?;
+        answered.await.unwrap_or_else(|_| Err(self.no_response_fault()))
+    }
+
+    fn figures(&self) -> Figures {
+        figures::figures(&self.shared, &self.disk, &self.queue, &self.queue_memory, &self.scans)
+    }
+
+    async fn close(&self) -> Result<(), Fault> {
+        self.shared.check_open()?;
+        self.shared.closing.cancel();
+        // Requests that are already queued still get a response.
+        self.queue.close();
+        let (threads, shared) = (Arc::clone(&self.threads), Arc::clone(&self.shared));
+        let ended = tokio::task::spawn_blocking(move || {
+            threads.lock().unwrap_or_else(PoisonError::into_inner).join();
+            let storage = shared.take_storage().ok_or(Fault::Suspended)?;
+            storage.db.persist(PersistMode::SyncAll).map_err(storage::storage_fault)?;
+            // The library's threads may still change the journals, so record their state only after these threads have
+            // stopped.
+            storage.record_closing_when_dropped(shared.folder());
+            Ok(())
+        });
+        ended.await.map_err(|error| Fault::Storage(Box::new(error)))?
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.shared.closing.cancel();
+        // The committer stops once its queue is empty.
+        self.queue.close();
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).join();
+    }
+}
+
+impl Threads {
+    /// Starts a background thread, which the returned sender wakes. If the thread exits prematurely, the others
+    /// continue.
+    fn begin(
+        &mut self,
+        name: &str,
+        shared: &Arc<EmbeddedState>,
+        run: impl FnOnce(&EmbeddedState, &std_mpsc::Receiver<()>) + Send + 'static,
+    ) -> io::Result<std_mpsc::Sender<()>> {
+        let (wake, woken) = std_mpsc::channel();
+        let thread = spawn(name, shared, move |shared| run(shared, &woken))?;
+        self.others.push((wake.clone(), thread));
+        Ok(wake)
+    }
+
+    /// Stops the threads. The committer stops because the caller has already closed its queue.
+    fn join(&mut self) {
+        let stop = |(wake, thread): (std_mpsc::Sender<()>, JoinHandle<()>)| {
+            let _already_ended = wake.send(());
+            drop(wake);
+            thread
+        };
+        // The committer wakes the purger, so the committer must stop first.
+        let committer = self.committer.take().into_iter();
+        let others = std::mem::take(&mut self.others).into_iter().map(stop);
+        for thread in committer.chain(others) {
+            if thread.join().is_err() {
+                tracing::error!("an engine thread panicked");
+            }
+        }
+    }
+}
+
+struct CancelOnDrop(Cancellation);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+fn spawn(
+    name: &str,
+    shared: &Arc<EmbeddedState>,
+    run: impl FnOnce(&EmbeddedState) + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    let shared = Arc::clone(shared);
+    std::thread::Builder::new().name(format!("rowhouse {name}")).spawn(move || run(&shared))
+}
+
+/// Estimates the memory that a waiting transaction uses, in bytes.
+fn memory_bytes(transaction: &Transaction) -> usize {
+    /// The memory that a mutation uses apart from its keys and properties, in bytes.
+    const MUTATION_BYTES: usize = 256;
+    let bytes = |mutation: &Mutation| {
+        let key = mutation.key();
+        let properties = mutation.properties().map_or(0, RecordBuilder::formula_bytes);
+        MUTATION_BYTES + key.partition.as_str().len() + key.row.as_str().len() + properties
+    };
+    transaction.mutations().iter().map(bytes).sum()
+}

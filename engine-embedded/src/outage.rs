@@ -1,0 +1,74 @@
+//! The committer's recovery after a failed write: it detects when the disk works again, and reopens the database.
+//!
+//! After a failed write or sync, it is not known what is on disk. The operating system may have dropped the data that
+//! it could not write, and may report success for the next sync. The storage library therefore refuses all further
+//! writes until it is reopened. Opening it reads the journals. Before that, `preflight::rescue` rewrites the last
+//! journal, truncated to its last complete batch, so that everything that is read is also on disk. It first verifies
+//! that the last complete batch is not earlier than the last acknowledged one.
+//!
+//! Invariants:
+//!
+//! 1. While the disk refuses the probe, the old database stays open, and everything that was visible can still be read.
+//! 2. Nothing is written to a database that has refused a write.
+
+use super::preflight::Acknowledged;
+use super::state::EmbeddedState;
+use engine::parts::monotonic;
+use std::fmt::Display;
+use std::time::{Duration, Instant};
+
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(250);
+
+/// A period during which no writes are possible.
+#[derive(Debug)]
+pub(super) struct Outage {
+    began: Instant,
+    next_attempt: Instant,
+    /// The error of the last attempt, so that an unchanged error is logged only once.
+    last_error: String,
+    /// The batches that were acknowledged before the outage. Unknown until the database is closed.
+    acknowledged: Acknowledged,
+}
+
+impl Outage {
+    /// Begins an outage after a failed write, or when the library turns out to refuse writes.
+    pub(super) fn begin(reason: &dyn Display) -> Self {
+        tracing::error!(%reason, "the data folder accepts no writes because a write failed; reads continue, and writes resume when the disk works again");
+        let now = monotonic::now();
+        Self { began: now, next_attempt: now, last_error: String::new(), acknowledged: Acknowledged::Unknown }
+    }
+
+    /// Returns the time of the next attempt to end the outage.
+    pub(super) fn next_attempt(&self) -> Instant {
+        self.next_attempt
+    }
+
+    /// Tries to end the outage if an attempt is due. Returns true if it is over.
+    pub(super) fn try_to_end(&mut self, shared: &EmbeddedState) -> bool {
+        if monotonic::now() < self.next_attempt {
+            return false;
+        }
+        // Set the time before the attempt as well, so that the next attempt is made after a pause even if this one
+        // panics.
+        self.next_attempt = monotonic::now() + ATTEMPT_PAUSE;
+        let attempt = match shared.folder().probe() {
+            Ok(()) => shared.reopen(&mut self.acknowledged).map_err(|error| error.to_string()),
+            Err(error) => Err(format!("the disk does not accept writes: {error}")),
+        };
+        self.next_attempt = monotonic::now() + ATTEMPT_PAUSE;
+        match attempt {
+            Ok(()) => {
+                let seconds = self.began.elapsed().as_secs_f32();
+                tracing::info!(seconds, "the data folder accepts writes again");
+                true
+            }
+            Err(error) => {
+                if error != self.last_error {
+                    tracing::warn!(error, "the data folder cannot be reopened yet; retrying four times per second");
+                    self.last_error = error;
+                }
+                false
+            }
+        }
+    }
+}

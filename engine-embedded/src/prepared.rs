@@ -1,0 +1,264 @@
+//! The part of a transaction that does not depend on its position in the serial order. It is done before that position
+//! is known.
+//!
+//! The caller encodes the keys, looks up the existing entities, and builds the new values. The committer, whose time
+//! all writers share, stamps and writes these values. This removes about half of the committer's work.
+//!
+//! Invariants:
+//!
+//! 1. An outcome that depends on an entity is used only if [`RecentWrites`] shows that the entity has not been written
+//!    since the lookup. Otherwise, the committer looks it up again.
+//! 2. A prepared value has the earliest Timestamp that the entity may get; [`model::record::stamp`] only moves it
+//!    forward.
+//! 3. Preparation reports no errors: it leaves an entity that cannot be read to the committer.
+
+use super::layout::{self, TableId};
+use super::state::EmbeddedState;
+use byteview::ByteView;
+use engine::TableKey;
+use fjall::UserKey;
+use model::mutation::Effect;
+use model::{DateTime, Mutation, MutationError, MutationResult, RecordView, Transaction};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::sync::atomic::Ordering;
+
+/// The number of counters in [`RecentWrites`], which take 512 KiB in total. With more counters, fewer keys would share
+/// one.
+const RECENT_WRITES: usize = 64 * 1024;
+
+/// A transaction as prepared by the caller for the committer.
+pub(super) struct Prepared {
+    /// The table that had the name during preparation. If a different table has the name now, the preparation is
+    /// unusable.
+    pub(super) table: TableId,
+    /// The last group whose writes are guaranteed to be visible to the lookups.
+    pub(super) seen: u64,
+    pub(super) changes: Vec<Change>,
+    /// An empty list with capacity for the response.
+    pub(super) written: Vec<MutationResult>,
+    /// The approximate memory used by the changes, in bytes.
+    pub(super) bytes: usize,
+}
+
+pub(super) struct Change {
+    pub(super) key: HashedKey,
+    /// `None` until the entity has been looked up.
+    pub(super) outcome: Option<Outcome>,
+    /// Whether the outcome depends on the existing entity.
+    ///
+    /// An Insert Or Replace depends on nothing, not even on the existing Timestamp, because the transaction's
+    /// Timestamp is later than all earlier ones. Skipping the lookup keeps unconditional writes fast.
+    pub(super) depends_on_existing: bool,
+}
+
+/// The new value of an entity, not yet stamped; `None` if the entity is deleted. An error is the reason why the
+/// mutation is refused.
+pub(super) type Outcome = Result<Option<ByteView>, MutationError>;
+
+/// The key of an entity in the database, with a hash that is computed once.
+#[derive(Debug, Clone)]
+pub(super) struct HashedKey {
+    pub(super) key: UserKey,
+    hash: u64,
+}
+
+impl Prepared {
+    /// Encodes the keys of a transaction without any lookups.
+    pub(super) fn keys_only(table: TableId, transaction: &Transaction, hashes: &KeyHashes) -> Self {
+        let change = |mutation: &Mutation| Change {
+            key: hashes.key(layout::key_of_entity(table, mutation.key())),
+            outcome: None,
+            depends_on_existing: mutation.expectation().depends_on_entity(),
+        };
+        let changes: Vec<_> = transaction.mutations().iter().map(change).collect();
+        Self { table, seen: 0, written: Vec::with_capacity(changes.len()), changes, bytes: 0 }
+    }
+
+    /// Prepares as much as possible at this moment. Returns `None` if the table does not exist or there is not enough
+    /// memory. `reserve` receives the memory used so far, in bytes, and returns whether that much memory is available.
+    pub(super) fn new(
+        shared: &EmbeddedState,
+        table: &TableKey,
+        transaction: &Transaction,
+        mut reserve: impl FnMut(usize) -> bool,
+    ) -> Option<Self> {
+        // Read the group before the lookups: they may then see more than this group's writes, but never less.
+        let seen = shared.visible_group.load(Ordering::Acquire);
+        let storage = shared.storage().ok()?;
+        let id = shared.catalog().get(table)?.table;
+        let mut prepared = Self { seen, ..Self::keys_only(id, transaction, &shared.key_hashes) };
+        for (change, mutation) in prepared.changes.iter_mut().zip(transaction.mutations()) {
+            let existing = if change.depends_on_existing { storage.data.get(&change.key.key) } else { Ok(None) };
+            // The committer encounters the same error and reports it.
+            let outcome = existing.map(|existing| outcome(mutation, existing.as_deref()));
+            change.outcome = outcome.ok().filter(|outcome| !matches!(outcome, Err(MutationError::DamagedRecord)));
+            // A few bytes may be merged into a large entity, so the size is not known before the lookup.
+            prepared.bytes += change.memory_bytes();
+            if !reserve(prepared.bytes) {
+                return None;
+            }
+        }
+        Some(prepared)
+    }
+}
+
+impl Change {
+    fn memory_bytes(&self) -> usize {
+        let value_bytes = match &self.outcome {
+            Some(Ok(Some(value))) => value.len(),
+            _ => 0,
+        };
+        size_of::<Self>() + self.key.key.len() + value_bytes
+    }
+}
+
+/// Computes the outcome of a mutation from the record of the existing entity.
+pub(super) fn outcome(mutation: &Mutation, existing: Option<&[u8]>) -> Outcome {
+    let existing = existing.map(RecordView::new).transpose().map_err(|_| MutationError::DamagedRecord)?;
+    mutation.apply(existing, DateTime::MIN).map(|effect| match effect {
+        Effect::Put(record) => Some(ByteView::from(record.as_bytes())),
+        Effect::Delete => None,
+    })
+}
+
+/// Computes the hashes of keys. The hashes are seeded, because clients choose the keys.
+#[derive(Debug, Default)]
+pub(super) struct KeyHashes(RandomState);
+
+impl KeyHashes {
+    pub(super) fn key(&self, key: Vec<u8>) -> HashedKey {
+        HashedKey { hash: self.0.hash_one(&key), key: key.into() }
+    }
+}
+
+impl PartialEq for HashedKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.key == other.key
+    }
+}
+
+impl Eq for HashedKey {}
+
+impl Hash for HashedKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+/// A map by key that does not hash the keys again.
+pub(super) type HashedKeyMap<T> = HashMap<HashedKey, T, BuildHasherDefault<PrecomputedHash>>;
+
+/// Uses the hash of a [`HashedKey`] unchanged.
+#[derive(Debug, Default)]
+pub(super) struct PrecomputedHash(u64);
+
+impl Hasher for PrecomputedHash {
+    fn write(&mut self, bytes: &[u8]) {
+        // Only `write_u64` is used. This fallback would be slow but correct.
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// The group that last wrote to each entity. If several keys share a counter, it may show a later group than the one
+/// that last wrote to a given key.
+pub(super) struct RecentWrites {
+    /// The current group, counted from 1.
+    group: u64,
+    groups: Box<[u64]>,
+}
+
+impl RecentWrites {
+    /// Creates the state before the first group.
+    pub(super) fn new() -> Self {
+        Self { group: 0, groups: vec![0; RECENT_WRITES].into_boxed_slice() }
+    }
+
+    /// Begins the next group and returns its number. The number is not reused, even if the group fails.
+    pub(super) fn begin_group(&mut self) -> u64 {
+        self.group += 1;
+        self.group
+    }
+
+    /// Records that the current group writes to an entity, whether or not the write succeeds.
+    pub(super) fn record(&mut self, key: &HashedKey) {
+        let group = self.group;
+        if let Some(last) = self.groups.get_mut(counter(key)) {
+            *last = group;
+        }
+    }
+
+    /// Records that every entity may have changed, because the database was reopened: with the durability `Interval`,
+    /// writes that were visible before may be lost.
+    pub(super) fn record_all(&mut self) {
+        let group = self.begin_group();
+        self.groups.fill(group);
+    }
+
+    /// Returns true if an entity has not been written to since the group `seen` became visible.
+    pub(super) fn is_unchanged_since(&self, seen: u64, key: &HashedKey) -> bool {
+        self.groups.get(counter(key)).is_some_and(|last| *last <= seen)
+    }
+
+    /// Returns whether the current group may have written to an entity.
+    pub(super) fn is_of_current_group(&self, key: &HashedKey) -> bool {
+        self.groups.get(counter(key)) == Some(&self.group)
+    }
+}
+
+fn counter(key: &HashedKey) -> usize {
+    usize::try_from(key.hash % RECENT_WRITES as u64).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(hash: u64) -> HashedKey {
+        HashedKey { key: UserKey::from(hash.to_be_bytes()), hash }
+    }
+
+    #[test]
+    fn writes_are_known_for_as_long_as_someone_may_not_have_seen_them() {
+        let mut recent = RecentWrites::new();
+        let (written, shares_its_counter, other) = (key(1), key(1 + RECENT_WRITES as u64), key(2));
+        assert!(recent.is_unchanged_since(0, &written));
+        let first = recent.begin_group();
+        recent.record(&written);
+        assert!(recent.is_of_current_group(&written) && !recent.is_unchanged_since(first - 1, &written));
+        assert!(
+            !recent.is_unchanged_since(first - 1, &shares_its_counter),
+            "keys that share a counter cannot be distinguished"
+        );
+        assert!(recent.is_unchanged_since(first - 1, &other) && !recent.is_of_current_group(&other));
+        let second = recent.begin_group();
+        assert!(!recent.is_of_current_group(&written) && recent.is_unchanged_since(first, &written));
+        recent.record(&other);
+        assert!(!recent.is_unchanged_since(first, &other) && recent.is_unchanged_since(second, &other));
+        recent.record_all();
+        assert!(!recent.is_unchanged_since(second, &other) && !recent.is_unchanged_since(second, &key(3)));
+        let third = recent.begin_group();
+        assert!(recent.is_unchanged_since(third, &other) && !recent.is_of_current_group(&other));
+    }
+
+    #[test]
+    fn keys_with_one_hash_are_told_apart() {
+        let of = |bytes: [u8; 1]| HashedKey { key: UserKey::from(bytes), hash: 7 };
+        let mut map = HashedKeyMap::default();
+        map.insert(of([1]), 1);
+        map.insert(of([2]), 2);
+        assert_eq!((map.get(&of([1])), map.get(&of([2])), map.get(&of([3]))), (Some(&1), Some(&2), None));
+        let hashes = KeyHashes::default();
+        assert_eq!(hashes.key(vec![1, 2]), hashes.key(vec![1, 2]));
+    }
+}

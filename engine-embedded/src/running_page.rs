@@ -1,0 +1,125 @@
+//! A page of entities that is being read. A scan keeps this state while it waits for its next turn.
+
+use super::layout::{self, TableId};
+use super::scans::ScanSlot;
+use super::state::{EmbeddedState, View, read_fault};
+use super::storage::Storage;
+use engine::parts::cancellation::Cancellation;
+use engine::parts::page::{PageBuilder, ranges_to_visit};
+use engine::{EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+use fjall::{Iter, Readable, UserKey, UserValue};
+use model::KeyRange;
+use std::sync::Arc;
+use std::time::Instant;
+use std::vec;
+
+/// The number of entities read between two checks of whether the scan must give up its slot.
+const ENTITIES_BETWEEN_CHECKS: u32 = 64;
+
+pub(super) struct RunningPage<S> {
+    page: PageBuilder<S>,
+    deadline: Instant,
+    id: TableId,
+    ranges: vec::IntoIter<KeyRange>,
+    /// The next entity, if the scan had to stop before it.
+    held: Option<(UserKey, UserValue)>,
+    /// The last key that was read, for reporting an entity that cannot be read.
+    last_key: Vec<u8>,
+    entries: Option<Iter>,
+    snapshot: fjall::Snapshot,
+    // Dropped after everything that was read from the database.
+    storage: Arc<Storage>,
+    // Dropped last, because it keeps the folder locked.
+    shared: Arc<EmbeddedState>,
+}
+
+/// The state of a page when its scan gives up its slot.
+pub(super) enum Step<S> {
+    Finished(S, ScanEnd),
+    /// Other scans are waiting, so the page resumes later.
+    Paused(Box<RunningPage<S>>),
+}
+
+impl<S: EntitySink> RunningPage<S> {
+    pub(super) fn begin(
+        shared: Arc<EmbeddedState>,
+        table: &TableKey,
+        scan: Scan,
+        sink: S,
+        abandoned: Cancellation,
+    ) -> Result<Self, ReadError> {
+        shared.check_open().map_err(ReadError::Fault)?;
+        // Take the snapshot before looking up the table, for the reason given in `EmbeddedState::get`.
+        let View { snapshot, storage } = shared.view().map_err(ReadError::Fault)?;
+        let id = shared.table_id(table)?;
+        let (ranges, deadline) = (ranges_to_visit(&scan).into_iter(), scan.deadline);
+        let cancellations = vec![abandoned, shared.closing.clone(), storage.retired.clone()];
+        let page = PageBuilder::new(scan, sink, cancellations);
+        let (held, last_key, entries) = (None, Vec::new(), None);
+        Ok(Self { page, deadline, id, ranges, held, last_key, entries, snapshot, storage, shared })
+    }
+
+    /// Reads until the page is finished or the scan must give up its slot. Must not be called on a thread that also
+    /// runs other tasks.
+    pub(super) fn run(mut self, slot: &ScanSlot) -> Result<Step<S>, ReadError> {
+        let mut until_check = ENTITIES_BETWEEN_CHECKS;
+        while let Some((full_key, record)) = self.next()? {
+            if until_check == 0 {
+                if slot.must_yield() {
+                    self.held = Some((full_key, record));
+                    return Ok(Step::Paused(Box::new(self)));
+                }
+                until_check = ENTITIES_BETWEEN_CHECKS;
+            }
+            until_check -= 1;
+            let key = layout::key_in_table(&full_key).unwrap_or_default();
+            if self.page.visit(key, &record).map_err(ReadError::Fault)?.is_break() {
+                break;
+            }
+            self.last_key.clear();
+            self.last_key.extend_from_slice(&full_key);
+        }
+        let (sink, end) = self.finish()?;
+        Ok(Step::Finished(sink, end))
+    }
+
+    /// Returns the deadline at which the page ends, however many entities it has.
+    pub(super) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    pub(super) fn end(mut self) -> Result<(S, ScanEnd), ReadError> {
+        if let Some((full_key, _)) = self.held.take() {
+            let _ended = self.page.end_before(layout::key_in_table(&full_key).unwrap_or_default());
+        }
+        self.finish()
+    }
+
+    fn next(&mut self) -> Result<Option<(UserKey, UserValue)>, ReadError> {
+        if let Some(held) = self.held.take() {
+            return Ok(Some(held));
+        }
+        loop {
+            if let Some(entry) = self.entries.as_mut().and_then(Iterator::next) {
+                return entry.into_inner().map(Some).map_err(|error| read_fault(error, &self.last_key));
+            }
+            let Some(range) = self.ranges.next() else { return Ok(None) };
+            let start = layout::entity_key(self.id, &range.start);
+            let end = match &range.end {
+                Some(end) => layout::entity_key(self.id, end),
+                None => self.id.next().to_bytes().to_vec(),
+            };
+            self.last_key.clone_from(&start);
+            self.entries = Some(self.snapshot.range(&self.storage.data, start..end));
+        }
+    }
+
+    fn finish(self) -> Result<(S, ScanEnd), ReadError> {
+        // A page that the engine cut short would look like one that is complete.
+        self.shared.check_open().map_err(ReadError::Fault)?;
+        if self.storage.retired.is_cancelled() {
+            return Err(ReadError::Fault(Fault::Suspended));
+        }
+        Ok(self.page.finish())
+    }
+}

@@ -1,0 +1,830 @@
+//! Tests of the internals of the embedded engine: the data on disk, and the behaviour on failures.
+
+use super::layout::TableId;
+use super::*;
+use engine::SinkDecision;
+use engine::figures::Refusal;
+use model::{Condition, DateTime, EdmValue, EntityView, KeyRange, KeyText, Mutation, MutationError, RecordBuilder};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::time::Instant;
+use tempfile::TempDir;
+
+/// The time that a test waits for an expected event before it fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A clock that is set explicitly and can be made to panic.
+#[derive(Debug, Clone, Default)]
+struct TestClock(Arc<(AtomicI64, AtomicBool)>);
+
+impl Clock for TestClock {
+    fn now(&self) -> DateTime {
+        assert!(!self.0.1.load(Ordering::SeqCst), "the test makes the clock panic");
+        DateTime::from_ticks(self.0.0.load(Ordering::SeqCst)).unwrap()
+    }
+}
+
+impl TestClock {
+    fn at(ticks: i64) -> Self {
+        let clock = Self::default();
+        clock.0.0.store(ticks, Ordering::SeqCst);
+        clock
+    }
+}
+
+struct Count(usize);
+
+impl EntitySink for Count {
+    fn entity(&mut self, _: &EntityView<'_>) -> SinkDecision {
+        self.0 += 1;
+        SinkDecision::Accepted
+    }
+}
+
+fn open(folder: &TempDir) -> Embedded {
+    Embedded::open(folder.path(), &EmbeddedOptions::default(), TestClock::at(1000)).unwrap()
+}
+
+pub(super) fn table() -> TableKey {
+    TableKey { account: AccountName::new("account1").unwrap(), name: TableName::new("Entities").unwrap() }
+}
+
+pub(super) fn key(number: usize) -> EntityKey {
+    EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new(&format!("{number:06}")).unwrap() }
+}
+
+fn upsert(number: usize) -> Mutation {
+    let mut properties = RecordBuilder::default();
+    properties.push("value", EdmValue::Int64(1));
+    Mutation::InsertOrReplace { key: key(number), properties }
+}
+
+fn merge(number: usize) -> Mutation {
+    Mutation::Merge { key: key(number), properties: RecordBuilder::default(), condition: Condition::Any }
+}
+
+async fn fill(engine: &Embedded, count: usize) {
+    engine.create_table(&table()).await.unwrap();
+    for first in (0..count).step_by(100) {
+        let mutations = (first..count.min(first + 100)).map(upsert).collect();
+        engine.commit(&table(), Transaction::new(mutations).unwrap()).await.unwrap();
+    }
+}
+
+async fn commit(engine: &Embedded, mutation: Mutation) -> Result<Vec<MutationResult>, CommitError> {
+    engine.commit(&table(), Transaction::single(mutation)).await
+}
+
+/// Returns a mutation and its preparation, as the caller of the committer creates them.
+fn prepare(engine: &Embedded, mutation: Mutation) -> (Arc<Submitted>, Option<Prepared>) {
+    prepare_for(engine, table(), mutation)
+}
+
+fn prepare_for(engine: &Embedded, table: TableKey, mutation: Mutation) -> (Arc<Submitted>, Option<Prepared>) {
+    let submitted = Arc::new(Submitted { table, transaction: Transaction::single(mutation) });
+    let prepared = Prepared::new(&engine.shared, &submitted.table, &submitted.transaction, |_| true);
+    (submitted, prepared)
+}
+
+async fn send(
+    engine: &Embedded,
+    (submitted, prepared): (Arc<Submitted>, Option<Prepared>),
+) -> oneshot::Receiver<Result<Vec<MutationResult>, CommitError>> {
+    let memory = engine.queue_memory.acquire(&submitted.table.account, 1).await;
+    let (answer, answered) = oneshot::channel();
+    let bytes = memory_bytes(&submitted.transaction);
+    let request = CommitRequest { submitted, prepared, bytes, answer, memory };
+    engine.request(Request::Commit(request)).unwrap();
+    answered
+}
+
+/// Holds the lock of the catalog on another thread until the sender releases it. The thread returns whether it was
+/// released in time.
+fn hold_catalog(engine: &Embedded) -> (JoinHandle<bool>, std_mpsc::Sender<()>) {
+    let shared = Arc::clone(&engine.shared);
+    let (is_held, held) = std_mpsc::channel();
+    let (release, released) = std_mpsc::channel();
+    let holder = std::thread::spawn(move || {
+        let _held = shared.catalog_mut();
+        is_held.send(()).unwrap();
+        released.recv_timeout(PATIENCE).is_ok()
+    });
+    held.recv().unwrap();
+    (holder, release)
+}
+
+async fn count(engine: &Embedded) -> Result<usize, ReadError> {
+    Ok(engine.scan(&table(), scan_all(), Count(0)).await?.0.0)
+}
+
+pub(super) fn scan_all() -> Scan {
+    Scan {
+        ranges: vec![KeyRange::all()],
+        from: None,
+        filter: None,
+        limit: usize::MAX,
+        bytes_expected: usize::MAX,
+        deadline: Instant::now() + PATIENCE,
+    }
+}
+
+/// Waits until the purge has finished, and returns the number of entities left on disk, in all tables.
+async fn stored_after_purge(engine: &Embedded) -> usize {
+    let storage = engine.shared.storage().unwrap();
+    let began = Instant::now();
+    while storage.data.prefix(layout::PURGE_PREFIX).next().is_some() {
+        assert!(began.elapsed() < PATIENCE, "the purge does not finish");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    stored(&storage)
+}
+
+/// Returns the number of entities on disk, in all tables.
+fn stored(storage: &Storage) -> usize {
+    storage.data.range(TableId::FIRST.to_bytes()..).count()
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_survives_a_drop_without_close() {
+    let folder = tempfile::tempdir().unwrap();
+    let interval = Durability::Interval(Duration::from_millis(1));
+    for (round, durability) in [Durability::Sync, interval, Durability::Sync].into_iter().enumerate() {
+        let options = EmbeddedOptions { durability, ..EmbeddedOptions::default() };
+        let engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
+        if round == 0 {
+            fill(&engine, 250).await;
+        }
+        assert_eq!(count(&engine).await.unwrap(), 250 + round);
+        commit(&engine, upsert(250 + round)).await.unwrap();
+        drop(engine);
+    }
+    assert_eq!(count(&open(&folder)).await.unwrap(), 253);
+}
+
+#[tokio::test]
+async fn timestamps_grow_across_a_restart_with_the_clock_set_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut last = DateTime::MIN;
+    for ticks in [5_000_000, 4_000_000, 10] {
+        let clock = TestClock::at(ticks);
+        let engine = Embedded::open(folder.path(), &EmbeddedOptions::default(), clock).unwrap();
+        drop(engine.create_table(&table()).await);
+        // The last stamped write before the restart is a deletion.
+        for mutation in [upsert(1), upsert(2), Mutation::Delete { key: key(2), condition: Condition::Any }] {
+            if let [MutationResult::Stored(stamp)] = commit(&engine, mutation).await.unwrap()[..] {
+                assert!(stamp > last, "{stamp:?} after {last:?}");
+                last = stamp;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_entities_of_a_deleted_table_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 5000).await;
+    let held = engine.shared.purges_held.lock().await;
+    engine.delete_table(&table()).await.unwrap();
+    engine.create_table(&table()).await.unwrap();
+    commit(&engine, upsert(7)).await.unwrap();
+    assert_eq!(
+        (stored(&engine.shared.storage().unwrap()), count(&engine).await.unwrap()),
+        (5001, 1),
+        "deleting a table touches no entity"
+    );
+    drop(held);
+    assert_eq!(stored_after_purge(&engine).await, 1, "the remaining entity belongs to the new table");
+    assert_eq!(count(&engine).await.unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_purge_goes_on_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Arc::new(open(&folder));
+    fill(&engine, 5000).await;
+    let held = engine.shared.purges_held.lock().await;
+    engine.delete_table(&table()).await.unwrap();
+    let storage = engine.shared.storage().unwrap();
+    let closing = start_closing(&engine).await;
+    drop(held);
+    closing.await.unwrap();
+    assert!(stored(&storage) >= 5000 - 1024, "close waits only for one step");
+    drop((engine, storage));
+    let engine = open(&folder);
+    assert!(engine.table(&table()).await.unwrap().is_none());
+    assert_eq!(stored_after_purge(&engine).await, 0);
+}
+
+#[tokio::test]
+async fn table_ids_are_not_given_out_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let engine = open(&folder);
+        for _ in 0..2 {
+            engine.create_table(&table()).await.unwrap();
+            ids.push(engine.shared.catalog().get(&table()).unwrap().table);
+            engine.delete_table(&table()).await.unwrap();
+        }
+    }
+    assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_record_is_reported_and_never_skipped() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 10).await;
+    let id = engine.shared.catalog().get(&table()).unwrap().table;
+    let stored_key = layout::entity_key(id, &key(5).encode());
+    engine.shared.storage().unwrap().data.insert(stored_key, b"garbage").unwrap();
+    assert!(matches!(count(&engine).await, Err(ReadError::Fault(Fault::Damaged(_)))));
+    assert!(matches!(engine.get(&table(), &key(5)).await, Err(ReadError::Fault(Fault::Damaged(_)))));
+    assert!(matches!(commit(&engine, merge(5)).await, Err(CommitError::Fault(Fault::Damaged(_)))));
+    // Replacing the entity does not depend on the old one.
+    commit(&engine, upsert(5)).await.unwrap();
+    assert_eq!(count(&engine).await.unwrap(), 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_of_the_committer_leaves_no_caller_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = TestClock::at(1000);
+    let engine = Embedded::open(folder.path(), &EmbeddedOptions::default(), clock.clone()).unwrap();
+    fill(&engine, 10).await;
+    clock.0.1.store(true, Ordering::SeqCst);
+    let (first, second) = tokio::join!(commit(&engine, upsert(1)), commit(&engine, upsert(2)));
+    assert!(matches!(first, Err(CommitError::Fault(Fault::Storage(_)))));
+    assert!(matches!(second, Err(CommitError::Fault(Fault::Storage(_)))));
+    assert_eq!(count(&engine).await.unwrap(), 10, "reads continue");
+    clock.0.1.store(false, Ordering::SeqCst);
+    commit(&engine, upsert(11)).await.unwrap();
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_write_is_a_fault_until_its_cause_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 10).await;
+    // Writing a sorted file fails when its folder is a file. After that, the library refuses all further writes, and
+    // the database cannot be reopened either.
+    let storage = engine.shared.storage().unwrap();
+    let tables = storage.data.path().join("tables");
+    std::fs::remove_dir_all(&tables).unwrap();
+    std::fs::write(&tables, "in the way").unwrap();
+    storage.data.rotate_memtable().unwrap();
+    drop(storage);
+    let began = Instant::now();
+    let answer = loop {
+        match commit(&engine, upsert(1)).await {
+            Ok(_) => assert!(began.elapsed() < PATIENCE, "the failure is never detected"),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(answer, CommitError::Fault(Fault::Interrupted | Fault::Suspended)), "{answer:?}");
+    let (refused, merged) = tokio::join!(commit(&engine, merge(999)), commit(&engine, merge(2)));
+    assert!(matches!(merged, Err(CommitError::Fault(Fault::Suspended))), "{merged:?}");
+    assert!(matches!(refused, Err(CommitError::Fault(Fault::Suspended))), "{refused:?}");
+    assert!(matches!(engine.delete_table(&table()).await, Err(CatalogError::Fault(Fault::Suspended))));
+    let figures = engine.figures();
+    assert_eq!(figures.refusal, Some(Refusal::Outage));
+    assert!(figures.committer.unwrap().outages > 0);
+    std::fs::remove_file(&tables).unwrap();
+    // The engine recovers without a request.
+    let began = Instant::now();
+    while count(&engine).await.is_err() {
+        assert!(began.elapsed() < PATIENCE, "the engine does not recover");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(count(&engine).await.unwrap(), 10);
+    commit(&engine, merge(2)).await.unwrap();
+    assert_eq!(engine.figures().refusal, None);
+    engine.delete_table(&table()).await.unwrap();
+    assert_eq!(stored_after_purge(&engine).await, 0);
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_takes_deletions_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 10).await;
+    drop(engine);
+    let options = EmbeddedOptions { min_free_bytes: u64::MAX, ..EmbeddedOptions::default() };
+    let engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
+    let mixed = Transaction::new(vec![delete(1), upsert(2)]).unwrap();
+    assert!(matches!(engine.commit(&table(), mixed).await, Err(CommitError::Fault(Fault::Full))));
+    assert!(matches!(commit(&engine, upsert(1)).await, Err(CommitError::Fault(Fault::Full))));
+    let other = TableKey { name: TableName::new("Other").unwrap(), ..table() };
+    assert!(matches!(engine.create_table(&other).await, Err(CatalogError::Fault(Fault::Full))));
+    let policies = StoredAccessPolicies::default();
+    assert!(matches!(engine.set_policies(&table(), policies).await, Err(CatalogError::Fault(Fault::Full))));
+    assert_eq!(count(&engine).await.unwrap(), 10, "reads continue");
+    commit(&engine, delete(3)).await.unwrap();
+    assert_eq!(count(&engine).await.unwrap(), 9);
+    engine.delete_table(&table()).await.unwrap();
+    assert_eq!(stored_after_purge(&engine).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn setting_properties_does_not_hold_up_transactions() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 10).await;
+    let (first, second) = (prepare(&engine, upsert(1)), prepare(&engine, upsert(2)));
+    // The committer waits for the catalog until the others are in its queue.
+    let (holder, release) = hold_catalog(&engine);
+    let first = send(&engine, first).await;
+    let mut second = send(&engine, second).await;
+    let account = table().account;
+    let update = engine.update_service_properties(&account, ServicePropertiesUpdate::default());
+    let (updated, ()) = tokio::join!(biased; update, async { release.send(()).unwrap() });
+    updated.unwrap();
+    assert!(second.try_recv().unwrap().is_ok(), "it came first");
+    first.await.unwrap().unwrap();
+    assert!(holder.join().unwrap());
+}
+
+fn insert(number: usize) -> Mutation {
+    Mutation::Insert { key: key(number), properties: RecordBuilder::default() }
+}
+
+fn delete(number: usize) -> Mutation {
+    Mutation::Delete { key: key(number), condition: Condition::Any }
+}
+
+fn merge_of(number: usize, name: &str) -> Mutation {
+    let mut properties = RecordBuilder::default();
+    properties.push(name, EdmValue::Int32(1));
+    Mutation::Merge { key: key(number), properties, condition: Condition::Any }
+}
+
+/// Returns the names of an entity's properties, or `None` if the entity does not exist.
+async fn names(engine: &Embedded, number: usize) -> Option<Vec<String>> {
+    let record = engine.get(&table(), &key(number)).await.unwrap()?;
+    let properties = record.view().unwrap().properties();
+    Some(properties.map(|property| property.unwrap().name().unwrap().to_owned()).collect())
+}
+
+/// A lookup done in advance is ignored once it is outdated, whether the change came in an earlier group or in the same
+/// one.
+#[tokio::test]
+async fn what_was_prepared_gives_way_to_what_was_written_since() {
+    type Case<'a> = (&'a str, [fn() -> Mutation; 2], Option<MutationError>, Option<&'a [&'a str]>);
+    let refused = |answer: Result<Vec<MutationResult>, CommitError>| match answer {
+        Ok(_) => None,
+        Err(CommitError::Refused(0, error)) => Some(error),
+        Err(error) => panic!("{error:?}"),
+    };
+    let exists = Some(MutationError::AlreadyExists);
+    let missing = Some(MutationError::NotFound);
+    // Entity 1 exists, but entity 2 does not. The second mutation is prepared before the first is committed.
+    let cases: [Case<'_>; 7] = [
+        ("insert, inserted since", [|| upsert(2), || insert(2)], exists, Some(&["value"])),
+        ("insert, deleted since", [|| delete(1), || insert(1)], None, Some(&[])),
+        ("merge, merged since", [|| merge_of(1, "a"), || merge_of(1, "b")], None, Some(&["a", "b", "value"])),
+        ("merge, deleted since", [|| delete(1), || merge_of(1, "b")], missing, None),
+        ("merge, inserted since", [|| insert(2), || merge_of(2, "b")], None, Some(&["b"])),
+        ("delete, deleted since", [|| delete(1), || delete(1)], missing, None),
+        ("merge, another written since", [|| upsert(2), || merge_of(1, "b")], None, Some(&["b", "value"])),
+    ];
+    for (name, [first, second], error, expected) in cases {
+        for is_same_group in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let engine = open(&folder);
+            engine.create_table(&table()).await.unwrap();
+            commit(&engine, upsert(1)).await.unwrap();
+            let number = second().key().row.as_str().parse().unwrap();
+            let (first, second) = (prepare(&engine, first()), prepare(&engine, second()));
+            let (written, answer) = if is_same_group {
+                // The committer waits for the catalog with the blocker until both are in its queue.
+                let blocker = prepare(&engine, upsert(9));
+                let (holder, release) = hold_catalog(&engine);
+                let blocker = send(&engine, blocker).await;
+                let (first, second) = (send(&engine, first).await, send(&engine, second).await);
+                release.send(()).unwrap();
+                assert!(holder.join().unwrap());
+                blocker.await.unwrap().unwrap();
+                (first.await.unwrap(), second.await.unwrap())
+            } else {
+                let written = send(&engine, first).await.await.unwrap();
+                (written, send(&engine, second).await.await.unwrap())
+            };
+            written.unwrap();
+            assert_eq!(refused(answer), error, "{name}, same group: {is_same_group}");
+            let expected = expected.map(|names| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+            assert_eq!(names(&engine, number).await, expected, "{name}, same group: {is_same_group}");
+        }
+    }
+}
+
+/// A table that was deleted and created again has a different ID and different entities.
+#[tokio::test]
+async fn what_was_prepared_for_a_table_is_not_written_to_the_next_of_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 10).await;
+    let (replaced, merged, kept) =
+        (prepare(&engine, upsert(3)), prepare(&engine, merge(4)), prepare(&engine, merge(5)));
+    engine.delete_table(&table()).await.unwrap();
+    assert!(matches!(send(&engine, kept).await.await.unwrap(), Err(CommitError::TableNotFound)));
+    engine.create_table(&table()).await.unwrap();
+    send(&engine, replaced).await.await.unwrap().unwrap();
+    let answer = send(&engine, merged).await.await.unwrap();
+    assert!(matches!(answer, Err(CommitError::Refused(0, MutationError::NotFound))), "{answer:?}");
+    assert_eq!(count(&engine).await.unwrap(), 1);
+}
+
+/// Merging a few bytes into a large entity creates a large value.
+#[tokio::test]
+async fn preparing_ends_where_the_memory_for_it_ends() {
+    const VALUE_BYTES: usize = 30_000;
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    engine.create_table(&table()).await.unwrap();
+    for number in 0..5 {
+        let mut properties = RecordBuilder::default();
+        let text = "x".repeat(VALUE_BYTES);
+        properties.push("large", EdmValue::String(&text));
+        commit(&engine, Mutation::InsertOrReplace { key: key(number), properties }).await.unwrap();
+    }
+    let transaction = Transaction::new((0..5).map(merge).collect()).unwrap();
+    let prepare = |memory| {
+        let mut asked = Vec::new();
+        let reserve = |bytes| {
+            asked.push(bytes);
+            bytes <= memory
+        };
+        let is_prepared = Prepared::new(&engine.shared, &table(), &transaction, reserve).is_some();
+        (is_prepared, asked)
+    };
+    let (is_prepared, asked) = prepare(usize::MAX);
+    assert!(is_prepared && asked.len() == 5 && asked[0] > VALUE_BYTES, "{asked:?}");
+    assert_eq!(prepare(asked[2]), (false, asked[..4].to_vec()));
+}
+
+/// A caller without memory for preparation leaves the work to the committer.
+#[tokio::test]
+async fn a_full_queue_memory_does_not_stop_a_caller_that_already_has_its_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 10).await;
+    let other = AccountName::new("other").unwrap();
+    // The merge itself needs less than this, but its preparation needs more.
+    let all_but_little = engine.queue_memory.acquire(&other, QUEUE_BYTES_MAX - 1024).await;
+    commit(&engine, merge_of(4, "b")).await.unwrap();
+    drop(all_but_little);
+    assert_eq!(names(&engine, 4).await.unwrap(), ["b", "value"]);
+    // The committer releases the share after it has responded.
+    let all = tokio::time::timeout(PATIENCE, engine.queue_memory.acquire(&other, QUEUE_BYTES_MAX));
+    assert!(all.await.is_ok(), "all memory is released");
+}
+
+/// The test runs on a single thread, where a waiting read would block all other tasks.
+#[tokio::test]
+async fn a_read_that_may_wait_for_the_disk_holds_up_no_task() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 1000).await;
+    engine.shared.storage().unwrap().data.rotate_memtable_and_wait().unwrap();
+    assert!(!engine.shared.reads_may_wait(1), "all data fits into the cache");
+    drop(engine);
+    let options = EmbeddedOptions { cache_bytes: 1024, ..EmbeddedOptions::default() };
+    let engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
+    assert!(engine.shared.reads_may_wait(1), "more data than cache, and no reads have been observed yet");
+    // The catalog lock, which every read takes, simulates a slow disk.
+    let (disk, release) = hold_catalog(&engine);
+    let (table, key) = (table(), key(7));
+    let (record, ()) = tokio::join!(engine.get(&table, &key), async { release.send(()).unwrap() });
+    assert!(record.unwrap().is_some());
+    assert!(disk.join().unwrap(), "the read blocked the thread");
+    // The lookup for a write is also a read.
+    for mutation in [insert(1001), merge(7), delete(8)] {
+        let (disk, release) = hold_catalog(&engine);
+        let (written, ()) = tokio::join!(commit(&engine, mutation), async { release.send(()).unwrap() });
+        written.unwrap();
+        assert!(disk.join().unwrap(), "the lookup blocked the thread");
+    }
+    assert!(matches!(commit(&engine, merge(1002)).await, Err(CommitError::Refused(0, _))));
+}
+
+/// Lookups by the committer would delay all writers.
+#[tokio::test]
+async fn a_load_that_only_writes_finds_out_that_its_look_ups_load_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    fill(&engine, 1000).await;
+    engine.shared.storage().unwrap().data.rotate_memtable_and_wait().unwrap();
+    drop(engine);
+    let engine = open(&folder);
+    let loaded = || engine.shared.storage().unwrap().blocks_loaded();
+    let before = loaded();
+    commit(&engine, merge(7)).await.unwrap();
+    assert!(loaded() > before);
+}
+
+/// A sink that signals when it has received the first entity, and accepts no more entities until it is told to
+/// continue.
+struct HaltingSink {
+    has_begun: Option<oneshot::Sender<()>>,
+    /// The sink continues when the sender is dropped.
+    halt: std_mpsc::Receiver<()>,
+    entities: Arc<AtomicUsize>,
+}
+
+impl EntitySink for HaltingSink {
+    fn entity(&mut self, _: &EntityView<'_>) -> SinkDecision {
+        self.entities.fetch_add(1, Ordering::SeqCst);
+        if let Some(has_begun) = self.has_begun.take() {
+            has_begun.send(()).unwrap();
+            self.halt.recv().unwrap_err();
+        }
+        SinkDecision::Accepted
+    }
+}
+
+/// Returns the sink, a signal that it has begun, a handle that lets it continue when dropped, and the number of
+/// entities received.
+fn halting() -> (HaltingSink, oneshot::Receiver<()>, std_mpsc::Sender<()>, Arc<AtomicUsize>) {
+    let (has_begun, begun) = oneshot::channel();
+    let (go_on, halt) = std_mpsc::channel();
+    let entities = Arc::<AtomicUsize>::default();
+    (HaltingSink { has_begun: Some(has_begun), halt, entities: Arc::clone(&entities) }, begun, go_on, entities)
+}
+
+/// Starts closing an engine that is still busy. When this returns, the engine has been told to close.
+async fn start_closing(engine: &Arc<Embedded>) -> tokio::task::JoinHandle<()> {
+    let closing = Arc::clone(engine);
+    let closed = tokio::spawn(async move { closing.close().await.unwrap() });
+    let began = Instant::now();
+    while engine.shared.check_open().is_ok() {
+        assert!(began.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    closed
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_abandoned_scan_makes_room_for_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = EmbeddedOptions { concurrent_scans: 1, ..EmbeddedOptions::default() };
+    let engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
+    fill(&engine, 20_000).await;
+    let (table, (sink, begun, go_on, entities)) = (table(), halting());
+    tokio::select! {
+        _ = engine.scan(&table, scan_all(), sink) => panic!("it has not been told to continue"),
+        begun = begun => begun.unwrap(),
+    }
+    drop(go_on);
+    // No slot is free until the abandoned scan has stopped.
+    assert_eq!(count(&engine).await.unwrap(), 20_000);
+    assert!(entities.load(Ordering::SeqCst) < 20_000, "the abandoned scan ran to completion");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scan_that_runs_into_the_closing_answers_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Arc::new(open(&folder));
+    fill(&engine, 5_000).await;
+    let (sink, begun, go_on, _) = halting();
+    let scanner = Arc::clone(&engine);
+    let scan = tokio::spawn(async move { scanner.scan(&table(), scan_all(), sink).await.map(|_| ()) });
+    begun.await.unwrap();
+    let closed = start_closing(&engine).await;
+    drop(go_on);
+    closed.await.unwrap();
+    assert!(matches!(scan.await.unwrap(), Err(ReadError::Fault(Fault::Closed))));
+}
+
+/// Signals when it receives the first entity. Waits to be told to continue after the first entity and after the entity
+/// with the given number.
+struct TwiceHaltingSink {
+    first: HaltingSink,
+    second_at: usize,
+    second: std_mpsc::Receiver<()>,
+}
+
+impl EntitySink for TwiceHaltingSink {
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
+        let intake = self.first.entity(entity);
+        if self.first.entities.load(Ordering::SeqCst) == self.second_at {
+            self.second.recv_timeout(PATIENCE).expect("the other scan has finished");
+        }
+        intake
+    }
+}
+
+/// Returns an engine with the given number of entities that runs one scan at a time. A scan gives up its slot as soon
+/// as others wait.
+async fn engine_of_one_place(folder: &TempDir, entities: usize) -> Arc<Embedded> {
+    let options = EmbeddedOptions { concurrent_scans: 1, ..EmbeddedOptions::default() };
+    let mut engine = Embedded::open(folder.path(), &options, TestClock::at(1000)).unwrap();
+    engine.scans.without_slices();
+    fill(&engine, entities).await;
+    Arc::new(engine)
+}
+
+async fn wait_for_waiting_scans(engine: &Embedded, scans: u64) {
+    let began = Instant::now();
+    while engine.figures().tree.unwrap().scans_waiting != scans {
+        assert!(began.elapsed() < PATIENCE, "{scans} should wait");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+type Scanned<S> = tokio::task::JoinHandle<Result<(S, ScanEnd), ReadError>>;
+
+fn spawn_scan<S: EntitySink>(engine: &Arc<Embedded>, scan: Scan, sink: S) -> Scanned<S> {
+    let engine = Arc::clone(engine);
+    tokio::spawn(async move { engine.scan(&table(), scan, sink).await })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_scan_gives_its_place_to_others_and_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine_of_one_place(&folder, 2000).await;
+    let (first, begun, go_on, entities) = halting();
+    let (others_are_done, second) = std_mpsc::channel();
+    let long = spawn_scan(&engine, scan_all(), TwiceHaltingSink { first, second_at: 1000, second });
+    begun.await.unwrap();
+    let others = [1, 2].map(|limit| spawn_scan(&engine, Scan { limit, ..scan_all() }, Count(0)));
+    wait_for_waiting_scans(&engine, 2).await;
+    assert_eq!(engine.figures().tree.unwrap().scans_running, 1);
+    drop(go_on);
+    for (limit, other) in (1..).zip(others) {
+        assert_eq!(other.await.unwrap().unwrap().0.0, limit);
+    }
+    assert!(entities.load(Ordering::SeqCst) <= 1000);
+    others_are_done.send(()).unwrap();
+    let (_, end) = long.await.unwrap().unwrap();
+    assert_eq!((end.examined, end.next), (2000, None));
+    assert_eq!(entities.load(Ordering::SeqCst), 2000, "each entity is passed once");
+    assert_eq!(engine.figures().tree.unwrap().scans_running, 0);
+}
+
+/// A scan that has given up the only slot and waits for its next turn, unless the scan ends first.
+struct PausedScan {
+    scan: Scanned<HaltingSink>,
+    entities: Arc<AtomicUsize>,
+    /// Another scan, which holds the slot until `let_go` is dropped.
+    holding: Scanned<HaltingSink>,
+    let_go: std_mpsc::Sender<()>,
+}
+
+async fn paused(engine: &Arc<Embedded>, scan: Scan) -> PausedScan {
+    let (sink, begun, go_on, entities) = halting();
+    let scan = spawn_scan(engine, scan, sink);
+    begun.await.unwrap();
+    let (holder, holds, let_go, _) = halting();
+    let holding = spawn_scan(engine, scan_all(), holder);
+    wait_for_waiting_scans(engine, 1).await;
+    drop(go_on);
+    holds.await.unwrap();
+    PausedScan { scan, entities, holding, let_go }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scan_that_waits_for_its_next_turn_ends_at_its_deadline() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine_of_one_place(&folder, 2000).await;
+    let deadline = Instant::now() + Duration::from_millis(200);
+    let PausedScan { scan, entities, holding, let_go } = paused(&engine, Scan { deadline, ..scan_all() }).await;
+    let ended = tokio::time::timeout(PATIENCE, scan).await.expect("it ends without a slot");
+    let (_, end) = ended.unwrap().unwrap();
+    let examined = usize::try_from(end.examined).unwrap();
+    assert!((1..=64).contains(&examined), "{examined}");
+    assert_eq!(examined, entities.load(Ordering::SeqCst));
+    drop(let_go);
+    holding.await.unwrap().unwrap();
+    let rest = Scan { from: end.next, ..scan_all() };
+    let (Count(rest), _) = engine.scan(&table(), rest, Count(0)).await.unwrap();
+    assert_eq!(examined + rest, 2000, "the next page starts where this one ended");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scan_that_waits_for_its_next_turn_and_is_abandoned_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine_of_one_place(&folder, 2000).await;
+    let PausedScan { scan, holding, let_go, .. } = paused(&engine, scan_all()).await;
+    wait_for_waiting_scans(&engine, 1).await;
+    scan.abort();
+    wait_for_waiting_scans(&engine, 0).await;
+    drop(let_go);
+    holding.await.unwrap().unwrap();
+    assert_eq!(count(&engine).await.unwrap(), 2000);
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scan_that_waits_for_its_next_turn_answers_closed_when_the_engine_closes() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine_of_one_place(&folder, 2000).await;
+    let PausedScan { scan, holding, let_go, .. } = paused(&engine, scan_all()).await;
+    wait_for_waiting_scans(&engine, 1).await;
+    let closed = start_closing(&engine).await;
+    drop(let_go);
+    closed.await.unwrap();
+    for scan in [scan, holding] {
+        assert!(matches!(scan.await.unwrap(), Err(ReadError::Fault(Fault::Closed))));
+    }
+}
+
+/// Returns a mutation that stores a 512 KiB entity.
+fn large(number: usize) -> Mutation {
+    let mut properties = RecordBuilder::default();
+    for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        properties.push(name, EdmValue::Binary(&vec![0; 64 * 1024]));
+    }
+    Mutation::InsertOrReplace { key: key(number), properties }
+}
+
+/// Waits until the committer has taken everything from its queue.
+async fn wait_until_drained(engine: &Embedded) {
+    let began = Instant::now();
+    while engine.queue.len() > 0 {
+        assert!(began.elapsed() < PATIENCE, "the committer takes nothing from its queue");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// A merge of a few bytes rewrites the whole entity.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_ends_at_the_bytes_that_it_writes() {
+    const ENTITIES: usize = 64;
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    engine.create_table(&table()).await.unwrap();
+    for number in 0..ENTITIES {
+        commit(&engine, large(number)).await.unwrap();
+    }
+    let groups = |engine: &Embedded| engine.figures().committer.unwrap().group_transactions.counts.iter().sum::<u64>();
+    // Without preparation, a mutation is known to be large only when it is applied.
+    for is_prepared in [true, false] {
+        let before = groups(&engine);
+        let prepared: Vec<_> = (0..ENTITIES).map(|number| prepare(&engine, merge(number))).collect();
+        // The committer takes the first one and waits; the others arrive together.
+        let (holder, release) = hold_catalog(&engine);
+        let mut answers = Vec::new();
+        for (submitted, prepared) in prepared {
+            answers.push(send(&engine, (submitted, prepared.filter(|_| is_prepared))).await);
+            if answers.len() == 1 {
+                wait_until_drained(&engine).await;
+            }
+        }
+        release.send(()).unwrap();
+        assert!(holder.join().unwrap());
+        let mut last = DateTime::MIN;
+        for answer in answers {
+            let MutationResult::Stored(stamp) = answer.await.unwrap().unwrap()[0] else { panic!("a merge stores") };
+            assert!(stamp > last, "the order of the account");
+            last = stamp;
+        }
+        // The entities total 32 MiB, and a group has at most 8 MiB and one more entity. If only the size of the
+        // requests counted, there would be two groups.
+        let groups = groups(&engine) - before;
+        assert!((5..10).contains(&groups), "{groups}");
+    }
+}
+
+/// The Timestamps show the order of the commits.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_transactions_of_an_account_do_not_delay_those_of_another() {
+    const LARGE: usize = 40;
+    let folder = tempfile::tempdir().unwrap();
+    let engine = open(&folder);
+    let other_table = TableKey { account: AccountName::new("account2").unwrap(), ..table() };
+    for table in [&table(), &other_table] {
+        engine.create_table(table).await.unwrap();
+    }
+    let larges: Vec<_> = (0..LARGE).map(|number| prepare(&engine, large(number))).collect();
+    let small = prepare_for(&engine, other_table.clone(), upsert(1));
+    let (holder, release) = hold_catalog(&engine);
+    let mut answers = Vec::new();
+    for large in larges {
+        answers.push(send(&engine, large).await);
+        if answers.len() == 1 {
+            wait_until_drained(&engine).await;
+        }
+    }
+    let small = send(&engine, small).await;
+    // A catalog change follows the write that precedes it, and waits no longer than that write.
+    let account = other_table.account.clone();
+    let update = engine.update_service_properties(&account, ServicePropertiesUpdate::default());
+    let (updated, ()) = tokio::join!(biased; update, async { release.send(()).unwrap() });
+    updated.unwrap();
+    assert!(holder.join().unwrap());
+    let mut answered_small = small;
+    let MutationResult::Stored(stamp) = answered_small.try_recv().unwrap().unwrap()[0] else {
+        panic!("an upsert stores")
+    };
+    let mut earlier = 0;
+    for answer in answers {
+        let MutationResult::Stored(of_large) = answer.await.unwrap().unwrap()[0] else { panic!("an upsert stores") };
+        earlier += usize::from(of_large < stamp);
+    }
+    // Only the transaction that was being committed came earlier: the credit of one turn is not enough for the next
+    // one.
+    assert_eq!(earlier, 1);
+    engine.close().await.unwrap();
+}

@@ -1,0 +1,167 @@
+//! Reads every key and value of a database, and reports damage and unexpected entries.
+
+use super::layout::{self, EngineEntry, EngineEntryError, TableId};
+use super::snapshot::EmbeddedSnapshot;
+use super::storage::Storage;
+use engine::check::{CheckReport, ENTITIES_BETWEEN_REPORTS, check_entity, check_snapshot};
+use engine::parts::cancellation::Cancellation;
+use engine::snapshot::SnapshotContents;
+use fjall::{Readable, UserKey, UserValue};
+use model::DateTime;
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Checks a database. The report refers to it by the path `database`. For `read`, see [`check_snapshot`].
+pub(super) fn check(storage: &Arc<Storage>, database: &Path, report: &mut CheckReport, read: &dyn Fn(u64) -> bool) {
+    let contents = SnapshotContents { last_stamp: DateTime::MIN, properties: Vec::new(), tables: Vec::new() };
+    let tables = EmbeddedSnapshot {
+        contents,
+        ids: Vec::new(),
+        snapshot: storage.db.snapshot(),
+        storage: Arc::clone(storage),
+        closing: Cancellation::default(),
+    };
+    let mut walk =
+        Walk { database, report, tables, ids: BTreeSet::new(), purged: BTreeSet::new(), next_table_id: None };
+    walk.own_entries();
+    if check_snapshot(&walk.tables, walk.report, read) {
+        walk.outside_tables(read);
+    }
+}
+
+struct Walk<'a> {
+    /// The path by which the report refers to the database.
+    database: &'a Path,
+    report: &'a mut CheckReport,
+    /// The tables whose catalog entries are readable.
+    tables: EmbeddedSnapshot,
+    /// The IDs of all tables, including deleted ones.
+    ids: BTreeSet<TableId>,
+    /// The deleted tables whose entities are still to be removed.
+    purged: BTreeSet<TableId>,
+    next_table_id: Option<TableId>,
+}
+
+impl Walk<'_> {
+    /// Passes the entries in a range to the visitor, which returns whether to continue. Stops at the first unreadable
+    /// entry.
+    fn range(
+        &mut self,
+        range: (Bound<[u8; 8]>, Bound<[u8; 8]>),
+        mut visit: impl FnMut(&mut Self, UserKey, UserValue) -> bool,
+    ) {
+        let mut last: Option<UserKey> = None;
+        for entry in self.tables.snapshot.range(&self.tables.storage.data, range) {
+            let (key, value) = match entry.into_inner() {
+                Ok(entry) => entry,
+                Err(error) => {
+                    let after = match last {
+                        Some(last) => format!("the data after the key {}", last.escape_ascii()),
+                        None => "the first key of a range".to_owned(),
+                    };
+                    let place = format_args!("{}: {after}", self.database.display());
+                    return self.report.problem(place, error);
+                }
+            };
+            last = Some(key.clone());
+            if !visit(self, key, value) {
+                return;
+            }
+        }
+    }
+
+    fn own_entries(&mut self) {
+        self.range((Bound::Unbounded, Bound::Excluded(TableId::FIRST.to_bytes())), |walk, key, value| {
+            if let Err(what) = walk.own_entry(&key, &value) {
+                walk.report.problem(format_args!("the key {}", key.escape_ascii()), what);
+            }
+            true
+        });
+        let next = self.next_table_id.unwrap_or(TableId::FIRST);
+        if self.ids.last().is_some_and(|highest| *highest >= next) {
+            let key = layout::NEXT_TABLE_ID.escape_ascii();
+            self.report
+                .problem(format_args!("the key {key}"), "the ID of the next table is missing or was already issued");
+        }
+    }
+
+    fn own_entry(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        let contents = &mut self.tables.contents;
+        match layout::decode_engine_entry(key, value) {
+            Ok(EngineEntry::NextTableId(id)) => self.next_table_id = Some(id),
+            Ok(EngineEntry::LastStamp(stamp)) => contents.last_stamp = stamp,
+            Ok(EngineEntry::ServiceProperties(account, properties)) => contents.properties.push((account, *properties)),
+            Ok(EngineEntry::Table(entry)) => {
+                self.take_id(entry.id)?;
+                self.tables.ids.push(entry.id);
+                self.tables.contents.tables.push(entry.into_snapshot());
+            }
+            Ok(EngineEntry::Purge(id)) => {
+                self.take_id(id)?;
+                self.purged.insert(id);
+            }
+            Err(EngineEntryError::Damaged(what)) => {
+                if key == layout::LAST_STAMP {
+                    // Otherwise, every Timestamp would be reported as too late.
+                    contents.last_stamp = DateTime::MAX;
+                }
+                return Err(what);
+            }
+            Err(EngineEntryError::UnknownKind) => {
+                return Err("this version of Rowhouse does not know this kind of key");
+            }
+        }
+        Ok(())
+    }
+
+    fn take_id(&mut self, id: TableId) -> Result<(), &'static str> {
+        if id < TableId::FIRST {
+            return Err("no table has its ID");
+        }
+        if self.ids.insert(id) { Ok(()) } else { Err("another table has the same ID") }
+    }
+
+    /// Reads the entities of deleted tables, and reports entities that belong to no table.
+    fn outside_tables(&mut self, read: &dyn Fn(u64) -> bool) {
+        let mut from = Bound::Included(TableId::FIRST.to_bytes());
+        for id in std::mem::take(&mut self.ids) {
+            let (start, end) = (id.to_bytes(), id.next().to_bytes());
+            self.strangers(from, Bound::Excluded(start));
+            if self.purged.contains(&id) && !self.purged_entities((Bound::Included(start), Bound::Excluded(end)), read)
+            {
+                return;
+            }
+            from = Bound::Included(end);
+        }
+        self.strangers(from, Bound::Unbounded);
+    }
+
+    /// Reads the entities of a deleted table. Returns whether the check continues.
+    fn purged_entities(&mut self, range: (Bound<[u8; 8]>, Bound<[u8; 8]>), read: &dyn Fn(u64) -> bool) -> bool {
+        let last_stamp = self.tables.contents.last_stamp;
+        let (mut entities, mut goes_on) = (0_u64, true);
+        self.range(range, |walk, key, record| {
+            let in_table = layout::key_in_table(&key).unwrap_or_default();
+            if let Err(what) = check_entity(in_table, &record, last_stamp) {
+                walk.report.problem(format_args!("the key {}", key.escape_ascii()), what);
+            }
+            entities += 1;
+            goes_on = !entities.is_multiple_of(ENTITIES_BETWEEN_REPORTS) || read(ENTITIES_BETWEEN_REPORTS);
+            goes_on
+        });
+        self.report.purged_entities += entities;
+        goes_on && read(entities % ENTITIES_BETWEEN_REPORTS)
+    }
+
+    fn strangers(&mut self, start: Bound<[u8; 8]>, end: Bound<[u8; 8]>) {
+        if matches!((start, end), (Bound::Included(start), Bound::Excluded(end)) if end <= start) {
+            return;
+        }
+        self.range((start, end), |walk, key, _| {
+            walk.report.problem(format_args!("the key {}", key.escape_ascii()), "it belongs to no table");
+            true
+        });
+    }
+}

@@ -1,0 +1,228 @@
+//! Tests that the check of a data folder finds damage, counts the contents, and changes nothing.
+//!
+//! A run is determined by its seed, which is printed. `ROWHOUSE_SEED` replays a run, and `ROWHOUSE_FLIPS` sets its
+//! length.
+
+use engine::{CheckReport, Engine};
+use engine_contract::support::*;
+use model::{EdmValue, Mutation, RecordBuilder, StoredAccessPolicies, StoredAccessPolicy, Transaction};
+use rowhouse_engine_embedded::{Embedded, EmbeddedOptions, OpenError, check_folder};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+const FLIPS_DEFAULT: u64 = 40;
+/// The number of entities, large enough that some of them are in sorted files.
+const ENTITIES: usize = 4000;
+const VALUE_BYTES: usize = 20_000;
+
+fn open(folder: &Path) -> Embedded {
+    Embedded::open(folder, &EmbeddedOptions::default(), ManualClock::at(START_TICKS)).unwrap()
+}
+
+fn check(folder: &Path) -> Result<CheckReport, OpenError> {
+    let scratch = tempfile::tempdir().unwrap();
+    check_folder(folder, scratch.path(), &|_| true)
+}
+
+/// Returns every file below a folder, with its contents and modification time.
+fn content(folder: &Path) -> BTreeMap<PathBuf, (u64, Option<SystemTime>)> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let changed = fs::metadata(&path).unwrap().modified().ok();
+        let hash = if path.is_dir() {
+            found.extend(content(&path));
+            0
+        } else {
+            xxhash_rust::xxh3::xxh3_64(&fs::read(&path).unwrap())
+        };
+        found.insert(path, (hash, changed));
+    }
+    found
+}
+
+fn large(number: usize, random: &mut Random) -> Mutation {
+    let mut properties = RecordBuilder::default();
+    let bytes: Vec<u8> = (0..VALUE_BYTES / 8).flat_map(|_| random.number().to_le_bytes()).collect();
+    properties.push("value", EdmValue::Binary(&bytes));
+    Mutation::InsertOrReplace { key: key("p", &format!("{number:05}")), properties }
+}
+
+/// Fills a folder with data of every kind, in sorted files and journals.
+async fn fill_folder(folder: &Path, random: &mut Random) -> Embedded {
+    let engine = open(folder);
+    for name in ["Entities", "Small", "Gone"] {
+        engine.create_table(&table(name)).await.unwrap();
+    }
+    let policies = StoredAccessPolicies::new(vec![StoredAccessPolicy::new("reader").unwrap()]).unwrap();
+    engine.set_policies(&table("Small"), policies).await.unwrap();
+    engine.update_service_properties(&table("Small").account, cors_update("https://a.example")).await.unwrap();
+    commit_one(&engine, &table("Small"), insert("p", "é\u{1F600}", 1)).await.unwrap();
+    for first in (0..ENTITIES).step_by(50) {
+        let mutations = (first..first + 50).map(|number| large(number % (ENTITIES * 3 / 4), random)).collect();
+        engine.commit(&table("Entities"), Transaction::new(mutations).unwrap()).await.unwrap();
+    }
+    engine
+}
+
+fn assert_well(report: &CheckReport) {
+    assert_eq!((report.problems.as_slice(), report.unlisted), (&[][..], 0));
+    let counts: Vec<(&str, u64)> =
+        report.tables.iter().map(|table| (table.table.name.as_str(), table.entities)).collect();
+    assert_eq!(counts, [("Entities", ENTITIES as u64 * 3 / 4), ("Gone", 0), ("Small", 1)]);
+    assert!(report.files > 0 && report.file_bytes > 0, "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_undamaged_folder_is_counted_and_not_changed() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("data");
+    assert!(matches!(check(&folder), Err(OpenError::Missing { .. })));
+    let engine = fill_folder(&folder, &mut Random::new(1)).await;
+    assert!(matches!(check(&folder), Err(OpenError::Locked { .. })));
+    engine.close().await.unwrap();
+    drop(engine);
+    for is_interrupted in [false, true] {
+        if is_interrupted {
+            // Create the state after a crash, with an incomplete write and a file that is no longer needed.
+            fs::remove_file(folder.join("rowhouse.closed")).unwrap();
+            fs::remove_file(folder.join("rowhouse.lock")).unwrap();
+            let tables = folder.join("database/keyspaces/1/tables");
+            let first = fs::read_dir(&tables).unwrap().next().unwrap().unwrap().path();
+            fs::copy(first, tables.join("99999")).unwrap();
+            let journal = journals(&folder).pop().unwrap();
+            let bytes = fs::read(&journal).unwrap();
+            let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+            fs::write(&journal, &bytes[..end - 100]).unwrap();
+        }
+        let before = content(&folder);
+        let read = Cell::new(0);
+        let scratch = tempfile::tempdir().unwrap();
+        let report = check_folder(&folder, scratch.path(), &|entities| {
+            read.set(read.get() + entities);
+            true
+        });
+        let report = report.unwrap();
+        assert_well(&report);
+        assert_eq!(report.notes.len(), if is_interrupted { 2 } else { 0 }, "{:?}", report.notes);
+        assert_eq!(content(&folder), before, "the folder was changed");
+        assert_eq!(read.get(), ENTITIES as u64 * 3 / 4 + 1);
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let stopped = check_folder(&folder, scratch.path(), &|_| false).unwrap();
+    assert!(stopped.tables.iter().map(|table| table.entities).sum::<u64>() < 1000, "it did not stop when told to");
+    // The folder can be used as before.
+    assert_eq!(all(&open(&folder), &table("Small")).await.len(), 1);
+}
+
+/// Returns the journals, from the oldest to the newest.
+fn journals(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder.join("database")).unwrap().map(|entry| entry.unwrap().path());
+    let mut journals: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|end| end == "jnl")).collect();
+    journals.sort_by_key(|path| path.file_stem().unwrap().to_str().unwrap().parse::<u64>().unwrap());
+    journals
+}
+
+/// Returns the files below a folder and their lengths, without the zeros with which a journal is created.
+fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
+    let mut found = Vec::new();
+    for (path, _) in content(folder) {
+        if path.is_file() {
+            let bytes = fs::read(&path).unwrap();
+            let length = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            found.extend((length > 0).then_some((path, length as u64)));
+        }
+    }
+    found
+}
+
+/// Returns whether a file is a superseded manifest, which is never read and is removed at the next startup.
+fn is_superseded(path: &Path) -> bool {
+    let current = fs::read(path.with_file_name("current")).unwrap_or_default();
+    let number = path.file_name().unwrap().to_str().unwrap().strip_prefix('v').and_then(|n| n.parse::<u64>().ok());
+    number.is_some_and(|number| !current.starts_with(&number.to_le_bytes()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_flipped_bit_is_found_and_its_file_named() {
+    let flips = setting("ROWHOUSE_FLIPS").unwrap_or(FLIPS_DEFAULT);
+    println!("ROWHOUSE_FLIPS={flips}");
+    let mut random = Random::from_environment(SEED);
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("data");
+    let engine = fill_folder(&folder, &mut random).await;
+    engine.close().await.unwrap();
+    drop(engine);
+    let files: Vec<_> = files(&folder).into_iter().filter(|(path, _)| !is_superseded(path)).collect();
+    for _ in 0..flips {
+        // Small files are damaged as often as large ones.
+        let (path, length) = &files[random.index(files.len())];
+        let (at, bit) = (random.index(usize::try_from(*length).unwrap()), random.index(8));
+        let good = fs::read(path).unwrap();
+        let mut bytes = good.clone();
+        bytes[at] ^= 1 << bit;
+        fs::write(path, &bytes).unwrap();
+        let name = path.strip_prefix(&folder).unwrap().display();
+        let found = match check(&folder) {
+            Ok(report) => report.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
+            // A marker may turn into one of a newer version.
+            Err(error @ OpenError::Newer { .. }) => error.to_string(),
+            Err(error) => panic!("bit {bit} of byte {at} of {name}: {error}"),
+        };
+        let is_named =
+            found.contains(path.to_str().unwrap()) || found.contains(path.parent().unwrap().to_str().unwrap());
+        assert!(is_named, "bit {bit} of byte {at} of {name} of {length} is not detected: {found}");
+        fs::write(path, &good).unwrap();
+    }
+    assert_well(&check(&folder).unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_journal_that_lost_its_writes_after_a_stop_in_order_is_noticed() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("data");
+    let engine = open(&folder);
+    engine.create_table(&table("Small")).await.unwrap();
+    let journal = journals(&folder).pop().unwrap();
+    let earlier = fs::read(&journal).unwrap();
+    for row in 0..50 {
+        commit_one(&engine, &table("Small"), insert("p", &row.to_string(), 1)).await.unwrap();
+    }
+    engine.close().await.unwrap();
+    drop(engine);
+    let good = fs::read(&journal).unwrap();
+    let zeros = vec![0; good.len()];
+    for (what, bytes) in [("emptied", &[][..]), ("zeros", &zeros), ("an earlier state", &earlier)] {
+        fs::write(&journal, bytes).unwrap();
+        assert_refused(&folder, &journal, what);
+    }
+    fs::write(&journal, &good).unwrap();
+    let next = journal.with_file_name("1.jnl");
+    fs::rename(&journal, &next).unwrap();
+    assert_refused(&folder, &journal, "deleted");
+    fs::rename(&next, &journal).unwrap();
+    let record = folder.join("rowhouse.closed");
+    fs::write(&record, [0; 100]).unwrap();
+    assert_refused(&folder, &record, "the record itself");
+    // The message recommends this step.
+    fs::remove_file(&record).unwrap();
+    fs::write(&journal, b"").unwrap();
+    open(&folder);
+}
+
+/// Asserts that both the check and opening the folder name the file and explain how to accept the loss, without
+/// changing anything.
+fn assert_refused(folder: &Path, damaged: &Path, what: &str) {
+    let before = content(folder);
+    let problems = check(folder).unwrap().problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    let opened = Embedded::open(folder, &EmbeddedOptions::default(), ManualClock::at(START_TICKS));
+    let refusal = opened.err().unwrap_or_else(|| panic!("{what}: the folder was opened")).to_string();
+    for text in [problems, refusal] {
+        assert!(text.contains(damaged.to_str().unwrap()), "{what}: {text}");
+        assert!(text.contains("to accept") && text.contains("delete"), "{what}: {text}");
+    }
+    assert_eq!(content(folder), before, "{what}: the folder was changed");
+}

@@ -1,0 +1,49 @@
+//! Runs the contract suite on the embedded engine.
+
+use engine::{Snapshot, Snapshots};
+use engine_contract::cases::snapshots::{OpensForSnapshots, fill_with};
+use engine_contract::support::{ManualClock, START_TICKS};
+use engine_contract::{every_case, every_case_of_snapshots, restart};
+use rowhouse_engine_embedded::{Embedded, EmbeddedOptions, RestoredFolder};
+use std::path::Path;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+fn open(folder: &Path, clock: ManualClock) -> Embedded {
+    Embedded::open(folder, &EmbeddedOptions::default(), clock).unwrap()
+}
+
+fn open_new(clock: ManualClock) -> Option<(Embedded, TempDir)> {
+    let folder = tempfile::tempdir().ok()?;
+    Some((open(folder.path(), clock), folder))
+}
+
+struct WithSnapshots;
+
+impl OpensForSnapshots for WithSnapshots {
+    type Engine = Embedded;
+    type Place = TempDir;
+
+    fn open(clock: ManualClock) -> (Embedded, TempDir) {
+        open_new(clock).unwrap()
+    }
+
+    fn filled(snapshot: &dyn Snapshot, clock: ManualClock) -> (Embedded, TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        fill_with(RestoredFolder::begin(folder.path()).unwrap(), snapshot);
+        (open(folder.path(), clock), folder)
+    }
+
+    fn snapshots(engine: &Embedded) -> Arc<dyn Snapshots> {
+        engine.snapshots()
+    }
+}
+
+every_case!(embedded, open_new);
+every_case_of_snapshots!(snapshots, WithSnapshots);
+
+#[tokio::test]
+async fn service_properties_survive_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    restart::survives_a_restart(async || open(folder.path(), ManualClock::at(START_TICKS))).await;
+}

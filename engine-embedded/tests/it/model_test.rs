@@ -1,0 +1,115 @@
+//! Compares the engine with the memory engine under random operations, even while it cannot write because the process may
+//! not extend any file.
+//!
+//! When the limit is exceeded, the operating system sends a signal that kills the process unless the process ignores
+//! it. A program inherits the set of ignored signals from the shell that starts it, so the test runs as a child of a
+//! shell.
+
+use engine::{CommitError, Engine, Fault};
+use engine_contract::model_test::{EngineOpener, answers_as_the_memory_engine, reserved_table};
+use engine_contract::support::*;
+use model::{EdmValue, Mutation, RecordBuilder};
+use rowhouse_engine_embedded::{Durability, Embedded, EmbeddedOptions};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const CHILD: &str = "ROWHOUSE_MODEL_CHILD";
+
+struct FolderOpener(tempfile::TempDir);
+
+impl EngineOpener for FolderOpener {
+    type Engine = Embedded;
+    const STEPS_DEFAULT: u64 = 100_000;
+    const HAS_ORDER_OF_STAMPS: bool = true;
+    const HAS_FAULTS: bool = true;
+
+    async fn open(&self, clock: ManualClock, is_synced: bool) -> Embedded {
+        let interval = Durability::Interval(Duration::from_millis(50));
+        let durability = if is_synced { Durability::Sync } else { interval };
+        let options = EmbeddedOptions { durability, min_free_bytes: 0, ..EmbeddedOptions::default() };
+        Embedded::open(self.0.path(), &options, clock).unwrap()
+    }
+
+    fn limit_files(bytes: Option<u64>) {
+        limit_files(bytes);
+    }
+}
+
+#[test]
+fn the_embedded_engine_answers_as_the_memory_engine() {
+    if !is_child() {
+        return run_as_child("model_test::the_embedded_engine_answers_as_the_memory_engine");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(answers_as_the_memory_engine(FolderOpener(data_folder())));
+}
+
+#[test]
+fn an_outage_ends_whatever_was_being_written() {
+    if !is_child() {
+        return run_as_child("model_test::an_outage_ends_whatever_was_being_written");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(outage_in_a_value_that_holds_a_batch());
+}
+
+/// Returns a folder in memory if there is one with room. Other tests determine what survives a crash, and this test
+/// would spend most of its time waiting for the disk.
+fn data_folder() -> tempfile::TempDir {
+    const MEMORY: &str = "/dev/shm";
+    const ROOM_BYTES_MIN: u64 = 1 << 30;
+    let room = rustix::fs::statvfs(MEMORY).map_or(0, |answer| answer.f_bavail * answer.f_frsize);
+    let in_memory = (room >= ROOM_BYTES_MIN).then(|| tempfile::tempdir_in(MEMORY).ok()).flatten();
+    in_memory.unwrap_or_else(|| tempfile::tempdir().unwrap())
+}
+
+fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
+
+/// Runs only the test with this full name, in a process that ignores the signal.
+fn run_as_child(test: &str) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#]).arg(std::env::current_exe().unwrap());
+    let output = shell.args(["--exact", test, "--nocapture"]).env(CHILD, "1").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    println!("{said}");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("1 passed"), "there is no test named {test}");
+}
+
+/// Limits the size of all files to this many bytes.
+fn limit_files(bytes: Option<u64>) {
+    let maximum = getrlimit(Resource::Fsize).maximum;
+    setrlimit(Resource::Fsize, Rlimit { current: bytes.or(maximum), maximum }).unwrap();
+}
+
+/// Tests a write that fails after client data that looks like a complete batch of the journal.
+async fn outage_in_a_value_that_holds_a_batch() {
+    const VALUE_BYTES: usize = 60_000;
+    let folder = tempfile::tempdir().unwrap();
+    let options = EmbeddedOptions { min_free_bytes: 0, ..EmbeddedOptions::default() };
+    let engine = Embedded::open(folder.path(), &options, ManualClock::at(START_TICKS)).unwrap();
+    engine.create_table(&reserved_table()).await.unwrap();
+    commit_one(&engine, &reserved_table(), upsert("p", "before", 1)).await.unwrap();
+    // A single item: the removal of an empty key.
+    let item = [&[2, 1, 0][..], &1_u64.to_le_bytes(), &[0; 10]].concat();
+    let checksum = xxhash_rust::xxh3::xxh3_64(&item).to_le_bytes();
+    let batch = [&[1, 1, 0, 0, 0][..], &1000_u64.to_le_bytes(), &item, &[3], &checksum, b"FJL\x03"].concat();
+    let mut properties = RecordBuilder::default();
+    properties.push("value", EdmValue::Binary(&batch.repeat(VALUE_BYTES / batch.len())));
+    let written = std::fs::read(folder.path().join("database/0.jnl")).unwrap();
+    let written = written.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    limit_files(Some((written + VALUE_BYTES / 2) as u64));
+    let mutation = Mutation::InsertOrReplace { key: key("p", "torn"), properties };
+    let answer = commit_one(&engine, &reserved_table(), mutation).await;
+    assert!(matches!(answer, Err(CommitError::Fault(Fault::Interrupted))), "{answer:?}");
+    limit_files(None);
+    let began = Instant::now();
+    while commit_one(&engine, &reserved_table(), upsert("p", "later", 1)).await.is_err() {
+        assert!(began.elapsed() < TIMEOUT, "writes do not resume");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(names(&all(&engine, &reserved_table()).await), ["p/before", "p/later"]);
+}

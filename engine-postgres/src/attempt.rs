@@ -1,0 +1,256 @@
+//! Classifies failures of the database and decides when an operation is retried.
+//!
+//! Invariant: [`AttemptError::Retry`] and [`AttemptError::RetryElsewhere`] mean that nothing was changed. If that is
+//! not certain, the failure is a [`AttemptError::Fault`].
+
+use super::counts::{PostgresCounts, RetryReason};
+use engine::Fault;
+use engine::parts::monotonic;
+use model::limits;
+use std::error::Error;
+use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio_postgres::error::SqlState;
+
+/// The duration for which an operation is retried before it fails because the database is unavailable.
+pub(super) const ATTEMPTS_TIME_MAX: Duration = Duration::from_secs(limits::STORE_ATTEMPTS_SECONDS_MAX);
+/// The timeout for one statement, including waits for locks. Each session sets it in the database.
+pub(super) const STATEMENT_TIME_MAX: Duration = Duration::from_secs(limits::STORE_STATEMENT_SECONDS_MAX);
+/// The timeout for one attempt, after which its connection counts as lost.
+pub(super) const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(limits::STORE_ATTEMPT_SECONDS_MAX);
+/// The minimum and maximum wait between two attempts, before jitter reduces it by up to half.
+const WAIT_MIN: Duration = Duration::from_millis(2);
+const WAIT_MAX: Duration = Duration::from_millis(250);
+
+/// The reason why an attempt did not succeed.
+#[derive(Debug)]
+pub(super) enum AttemptError {
+    /// Nothing happened, and a retry may succeed.
+    Retry(Box<dyn Error + Send + Sync>),
+    /// Nothing happened, and a retry over another connection may succeed: this connection is broken, or it leads to a
+    /// database that no longer accepts writes.
+    RetryElsewhere(Box<dyn Error + Send + Sync>),
+    /// A retry is useless, or it is not known what happened.
+    Fault(Fault),
+}
+
+impl AttemptError {
+    /// Classifies the failure of a statement that has no effect until a commit that has not been sent yet.
+    pub(super) fn before_commit(error: &tokio_postgres::Error) -> Self {
+        let retry = match error.code() {
+            Some(&(SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED)) => RetryReason::Timeout,
+            Some(_) => RetryReason::Conflict,
+            None => RetryReason::Connection,
+        };
+        let reason = Box::new(Reason { text: describe(error), retry });
+        match error.code() {
+            Some(code) if TRANSIENT_STATES.contains(code) => Self::Retry(reason),
+            Some(_) if is_of_connection(error) => Self::RetryElsewhere(reason),
+            Some(_) => Self::Fault(Fault::Storage(reason)),
+            // There is no response: the connection broke.
+            None => Self::RetryElsewhere(reason),
+        }
+    }
+
+    /// Classifies the failure of a commit, or of a statement that takes effect by itself.
+    pub(super) fn at_commit(error: &tokio_postgres::Error) -> Self {
+        match error.code() {
+            // The database reports that it rolled the transaction back.
+            Some(&(SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED)) => {
+                Self::Retry(Box::new(Reason { text: describe(error), retry: RetryReason::Conflict }))
+            }
+            // The database no longer accepts writes, so it did not perform this one either.
+            Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => {
+                Self::RetryElsewhere(Box::new(Reason { text: describe(error), retry: RetryReason::Connection }))
+            }
+            Some(_) if is_refusal_to_node(error) => Self::before_commit(error),
+            _ => Self::Fault(Fault::Unknown(describe(error).into())),
+        }
+    }
+
+    /// Classifies the failure of a statement that changes entities and is a transaction by itself. The contacted node
+    /// may have forwarded it. In that case, an error about a connection or a timeout does not show whether another node
+    /// executed the statement.
+    pub(super) fn at_call(error: &tokio_postgres::Error) -> Self {
+        match error.code() {
+            Some(code) if ROLLED_BACK_STATES.contains(code) => Self::before_commit(error),
+            Some(code) if TRANSIENT_STATES.contains(code) || is_of_connection(error) => Self::at_commit(error),
+            Some(_) => Self::before_commit(error),
+            None => Self::at_commit(error),
+        }
+    }
+
+    /// Reclassifies the failure of a change that may be repeated.
+    pub(super) fn repeatable(self) -> Self {
+        match self {
+            Self::Fault(Fault::Unknown(reason)) => Self::RetryElsewhere(reason),
+            other => other,
+        }
+    }
+
+    /// Returns the fault for a request that has an effect and to which the database does not respond.
+    pub(super) fn no_response_to(what: &str) -> Self {
+        Self::Fault(Fault::Unknown(format!("the database does not respond to {what}").into()))
+    }
+
+    /// Returns the failure for a cached table ID whose table has been deleted; a different table may have the name now.
+    /// On Citus, a deletion does not become visible on all nodes at the same time.
+    pub(super) fn table_deleted() -> Self {
+        Self::retry(RetryReason::Conflict, "the table was deleted")
+    }
+
+    /// Requests a retry for a reason within the engine.
+    pub(super) fn retry(retry: RetryReason, reason: &'static str) -> Self {
+        Self::Retry(Box::new(Reason { text: reason.to_owned(), retry }))
+    }
+}
+
+/// SQL states of transient errors: the statement may succeed when retried.
+const TRANSIENT_STATES: [SqlState; 5] = [
+    SqlState::T_R_SERIALIZATION_FAILURE,
+    SqlState::T_R_DEADLOCK_DETECTED,
+    SqlState::LOCK_NOT_AVAILABLE,
+    SqlState::QUERY_CANCELED,
+    // Two transactions inserted the same key, and the other one was first.
+    SqlState::UNIQUE_VIOLATION,
+];
+/// SQL states that mean that the database has rolled back the transaction.
+const ROLLED_BACK_STATES: [SqlState; 5] = [
+    SqlState::T_R_SERIALIZATION_FAILURE,
+    SqlState::T_R_DEADLOCK_DETECTED,
+    SqlState::LOCK_NOT_AVAILABLE,
+    SqlState::UNIQUE_VIOLATION,
+    SqlState::READ_ONLY_SQL_TRANSACTION,
+];
+/// SQL states of errors after which a retry needs another connection.
+const RECONNECT_STATES: [SqlState; 6] = [
+    SqlState::ADMIN_SHUTDOWN,
+    SqlState::CRASH_SHUTDOWN,
+    SqlState::CANNOT_CONNECT_NOW,
+    SqlState::TOO_MANY_CONNECTIONS,
+    SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+    // The database became a replica, and another server became the primary.
+    SqlState::READ_ONLY_SQL_TRANSACTION,
+];
+
+/// The message that Citus sends instead of a code if a node shuts down while it is waiting for another one.
+const NODE_SHUTDOWN_MESSAGE: &str = "postmaster was shut down, exiting";
+
+/// Returns whether a Citus node could not forward a statement because nothing listens at the other node's address.
+fn is_refusal_to_node(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_some_and(|error| {
+        *error.code() == SqlState::CONNECTION_FAILURE && error.message().contains("Connection refused")
+    })
+}
+
+/// Returns whether a statement that failed with this error may succeed over another connection.
+fn is_of_connection(error: &tokio_postgres::Error) -> bool {
+    let Some(error) = error.as_db_error() else { return false };
+    let code = error.code();
+    RECONNECT_STATES.contains(code)
+        || code.code().starts_with("08")
+        || (*code == SqlState::INTERNAL_ERROR && error.message() == NODE_SHUTDOWN_MESSAGE)
+}
+
+pub(super) struct Attempts {
+    began: Instant,
+    wait: Duration,
+    counts: Arc<PostgresCounts>,
+}
+
+impl Attempts {
+    pub(super) fn new(counts: &Arc<PostgresCounts>) -> Self {
+        Self { began: monotonic::now(), wait: WAIT_MIN, counts: Arc::clone(counts) }
+    }
+
+    /// Waits before the next attempt. An error means that there must not be another attempt.
+    pub(super) async fn next(&mut self, trouble: AttemptError) -> Result<(), Fault> {
+        let (reason, retry) = match trouble {
+            AttemptError::Fault(fault) => return Err(fault),
+            // If no reason is recorded, no connection could be obtained.
+            AttemptError::Retry(reason) => {
+                let retry = reason.downcast_ref::<Reason>().map_or(RetryReason::Connection, |reason| reason.retry);
+                (reason, retry)
+            }
+            AttemptError::RetryElsewhere(reason) => (reason, RetryReason::Connection),
+        };
+        if self.began.elapsed() >= ATTEMPTS_TIME_MAX {
+            return Err(Fault::Unavailable(reason));
+        }
+        self.counts.retry(retry);
+        tracing::debug!(%reason, "retrying");
+        tokio::time::sleep(jittered(self.wait)).await;
+        self.wait = (self.wait * 2).min(WAIT_MAX);
+        Ok(())
+    }
+}
+
+/// Returns a random duration between half of `time` and all of it, so that colliding requests do not collide again.
+pub(super) fn jittered(time: Duration) -> Duration {
+    time / 2 + time.mul_f64(f64::from(u32::try_from(random_below(1024)).unwrap_or(0)) / 2048.0)
+}
+
+/// Returns a random number below `bound`, or zero if `bound` is zero.
+pub(super) fn random_below(bound: usize) -> usize {
+    let random = usize::try_from(RandomState::new().build_hasher().finish() >> 33).unwrap_or(0);
+    random.checked_rem(bound).unwrap_or(0)
+}
+
+/// The description of a failure, for the log.
+#[derive(Debug)]
+struct Reason {
+    text: String,
+    retry: RetryReason,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Error for Reason {}
+
+/// Describes an error without its details, because the database may quote data in them.
+pub(super) fn describe(error: &tokio_postgres::Error) -> String {
+    if let Some(refusal) = error.as_db_error() {
+        return format!("{} (SQLSTATE {})", refusal.message(), refusal.code().code());
+    }
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_spread_and_bounded() {
+        for _ in 0..100 {
+            let wait = jittered(Duration::from_millis(100));
+            assert!((50..=100).contains(&wait.as_millis()), "{wait:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_fault_is_not_tried_again() {
+        let counts = Arc::new(PostgresCounts::new());
+        let mut attempts = Attempts::new(&counts);
+        attempts.next(AttemptError::retry(RetryReason::Timeout, "first")).await.unwrap();
+        attempts.next(AttemptError::RetryElsewhere("gone".into())).await.unwrap();
+        assert_eq!(counts.retries(), [("conflict", 0), ("timeout", 1), ("connection", 1)]);
+        assert!(matches!(attempts.next(AttemptError::Fault(Fault::Closed)).await, Err(Fault::Closed)));
+        attempts.began = Instant::now().checked_sub(ATTEMPTS_TIME_MAX).unwrap();
+        assert!(matches!(
+            attempts.next(AttemptError::retry(RetryReason::Conflict, "last")).await,
+            Err(Fault::Unavailable(_))
+        ));
+    }
+}

@@ -1,0 +1,289 @@
+//! Operations that need one or two statements: on tables, their policies, and single entities.
+//!
+//! The catalog is read each time, so that changes by other servers are visible immediately. Only the ID of a table is
+//! cached, and each use of the ID also checks whether the table still exists.
+
+use super::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
+use super::counts::RetryReason;
+use super::layout::{DatabaseTableId, columns};
+use super::pool::Lease;
+use super::state::PostgresState;
+use super::statements;
+use engine::parts::monotonic;
+use engine::parts::page::damaged;
+use engine::parts::policies_value;
+use engine::{CatalogError, Fault, ReadError, TableKey};
+use model::name::TABLE_NAMES_FROM;
+use model::{AccountName, Clock, EntityKey, Record, StoredAccessPolicies, TableName};
+use tokio::time::timeout;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+/// A table in the catalog.
+pub(super) struct ListedTable {
+    pub(super) id: DatabaseTableId,
+    pub(super) name: TableName,
+    pub(super) policies: StoredAccessPolicies,
+}
+
+/// Runs a read-only statement with a timeout.
+pub(super) async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, AttemptError> {
+    let rows = timeout(ATTEMPT_TIME_MAX, async {
+        let statement = lease.prepare_cached(sql).await?;
+        let began = monotonic::now();
+        let rows = lease.query(&statement, values).await;
+        lease.record_step(began);
+        rows
+    });
+    rows.await.map_err(|_| no_response())?.map_err(|error| AttemptError::before_commit(&error))
+}
+
+/// Runs a write statement that is a transaction by itself. Returns the number of changed rows.
+pub(super) async fn write(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, AttemptError> {
+    let statement = timeout(ATTEMPT_TIME_MAX, lease.prepare_cached(sql)).await.map_err(|_| no_response())?;
+    let statement = statement.map_err(|error| AttemptError::before_commit(&error))?;
+    let began = monotonic::now();
+    let written = timeout(ATTEMPT_TIME_MAX, lease.execute(&statement, values)).await;
+    lease.record_step(began);
+    match written {
+        Ok(written) => written.map_err(|error| AttemptError::at_call(&error)),
+        Err(_) => Err(AttemptError::no_response_to("a write")),
+    }
+}
+
+pub(super) fn no_response() -> AttemptError {
+    AttemptError::retry(RetryReason::Timeout, "the database does not respond")
+}
+
+/// Reads a column of a row. Fails if its type does not match the schema.
+pub(super) fn column<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Fault> {
+    row.try_get(index).map_err(|error| Fault::Damaged(format!("a value from the database cannot be read: {error}")))
+}
+
+impl<C: Clock> PostgresState<C> {
+    /// Looks up the current table with the given name.
+    pub(super) async fn look_up(&self, table: &TableKey) -> Result<Option<ListedTable>, Fault> {
+        let (account, folded) = names(table);
+        let rows = self
+            .persist(async || {
+                let lease = self.pool.take().await?;
+                let rows = read(&lease, statements::TABLE_BY_NAME, &[&account, &folded]).await?;
+                lease.return_to_pool();
+                Ok(rows)
+            })
+            .await?;
+        let Some(row) = rows.first() else {
+            self.uncache(table);
+            return Ok(None);
+        };
+        let damaged = || Fault::Damaged("the catalog entry of a table cannot be read".to_owned());
+        let name = TableName::stored(column(row, 1)?).map_err(|_| damaged())?;
+        let mut policies: &[u8] = column(row, 2)?;
+        let policies = policies_value::decode_from(&mut policies).ok_or_else(damaged)?;
+        let id = DatabaseTableId(column(row, 0)?);
+        self.cache_id(table, id);
+        Ok(Some(ListedTable { id, name, policies }))
+    }
+
+    /// Returns the ID of a table. If the ID comes from the cache, the table may have been deleted since.
+    pub(super) async fn id(&self, table: &TableKey) -> Result<Option<DatabaseTableId>, Fault> {
+        match self.cached_id(table) {
+            Some(id) => Ok(Some(id)),
+            None => Ok(self.look_up(table).await?.map(|listed| listed.id)),
+        }
+    }
+
+    pub(super) async fn list_tables(
+        &self,
+        account: &AccountName,
+        from: &str,
+        limit: usize,
+    ) -> Result<Vec<TableName>, Fault> {
+        let (account, from) = (account.as_str().as_bytes(), from.max(TABLE_NAMES_FROM).as_bytes());
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = self
+            .persist(async || {
+                let lease = self.pool.take().await?;
+                let rows = read(&lease, statements::LIST_TABLES, &[&account, &from, &limit]).await?;
+                lease.return_to_pool();
+                Ok(rows)
+            })
+            .await?;
+        let damaged = |_| Fault::Damaged("the name of a table cannot be read".to_owned());
+        rows.iter().map(|row| TableName::stored(column(row, 0)?).map_err(damaged)).collect()
+    }
+
+    /// Returns the accounts that have tables or have set service properties.
+    pub(super) async fn accounts(&self) -> Result<Vec<AccountName>, Fault> {
+        let rows = self
+            .persist(async || {
+                let lease = self.pool.take().await?;
+                let rows = read(&lease, statements::ACCOUNTS, &[]).await?;
+                lease.return_to_pool();
+                Ok(rows)
+            })
+            .await?;
+        let account = |row| {
+            let name = std::str::from_utf8(column(row, 0)?).ok().and_then(AccountName::new);
+            name.ok_or_else(|| Fault::Damaged("the name of an account cannot be read".to_owned()))
+        };
+        let with_tables = rows.iter().map(account).collect::<Result<Vec<_>, Fault>>()?;
+        Ok(self.properties().accounts_and(with_tables.iter()))
+    }
+
+    pub(super) async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+        let created = self.persist(async || self.try_create_table(table).await).await;
+        match created.map_err(CatalogError::Fault)? {
+            Some(id) => {
+                self.cache_id(table, id);
+                Ok(())
+            }
+            None => Err(CatalogError::AlreadyExists),
+        }
+    }
+
+    /// Creates a table and returns its ID, or `None` if a table with the same name exists.
+    async fn try_create_table(&self, table: &TableKey) -> Result<Option<DatabaseTableId>, AttemptError> {
+        let (account, folded) = names(table);
+        let lease = self.pool.take().await?;
+        if !read(&lease, statements::TABLE_BY_NAME, &[&account, &folded]).await?.is_empty() {
+            lease.return_to_pool();
+            return Ok(None);
+        }
+        control(&lease, "BEGIN").await?;
+        let rows = read(&lease, statements::NEXT_TABLE_ID, &[]).await?;
+        let damaged = || AttemptError::Fault(Fault::Damaged("the ID of the last table is missing".to_owned()));
+        let id: i64 = column(rows.first().ok_or_else(damaged)?, 0).map_err(AttemptError::Fault)?;
+        let mut policies = Vec::new();
+        policies_value::encode_to(&StoredAccessPolicies::default(), &mut policies);
+        let values: &[&(dyn ToSql + Sync)] = &[&id, &account, &folded, &table.name.as_str(), &policies];
+        let statement = lease.prepare_cached(statements::CREATE_TABLE).await;
+        let statement = statement.map_err(|error| AttemptError::before_commit(&error))?;
+        let inserted = timeout(ATTEMPT_TIME_MAX, lease.execute(&statement, values)).await.map_err(|_| no_response())?;
+        if inserted.map_err(|error| AttemptError::before_commit(&error))? == 0 {
+            // Another server created a table with the same name first.
+            control(&lease, "ROLLBACK").await?;
+            lease.return_to_pool();
+            return Ok(None);
+        }
+        end(&lease).await?;
+        lease.return_to_pool();
+        Ok(Some(DatabaseTableId(id)))
+    }
+
+    pub(super) async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+        let (account, folded) = names(table);
+        self.change(statements::DELETE_TABLE, &[&account, &folded]).await?;
+        self.uncache(table);
+        self.purges.notify_one();
+        Ok(())
+    }
+
+    pub(super) async fn set_policies(
+        &self,
+        table: &TableKey,
+        policies: &StoredAccessPolicies,
+    ) -> Result<(), CatalogError> {
+        let (account, folded) = names(table);
+        let mut value = Vec::new();
+        policies_value::encode_to(policies, &mut value);
+        self.change(statements::SET_POLICIES, &[&account, &folded, &value]).await
+    }
+
+    /// Changes the row of a table, if the table exists.
+    async fn change(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<(), CatalogError> {
+        let changed = self
+            .persist(async || {
+                let lease = self.pool.take().await?;
+                let changed = write(&lease, sql, values).await?;
+                lease.return_to_pool();
+                Ok(changed)
+            })
+            .await;
+        if changed.map_err(CatalogError::Fault)? == 0 { Err(CatalogError::NotFound) } else { Ok(()) }
+    }
+
+    pub(super) async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
+        let mut attempts = Attempts::new(&self.pool.counts);
+        loop {
+            let id = self.id(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
+            let found = self.persist(async || self.try_get(id, key).await).await.map_err(ReadError::Fault)?;
+            let Some(found) = found else {
+                // The table was deleted, and perhaps created again with a different ID.
+                self.uncache(table);
+                attempts.next(AttemptError::table_deleted()).await.map_err(ReadError::Fault)?;
+                continue;
+            };
+            return match found {
+                Some(record) if record.view().is_err() => Err(ReadError::Fault(damaged(&key.encode()))),
+                found => Ok(found),
+            };
+        }
+    }
+
+    /// Returns an entity. The outer `None` means that the table no longer exists.
+    async fn try_get(&self, id: DatabaseTableId, key: &EntityKey) -> Result<Option<Option<Record>>, AttemptError> {
+        let (partition, row) = columns(id, key);
+        let lease = self.pool.take_for(&partition).await?;
+        let (table_exists, rows) = if self.names.is_distributed {
+            // Citus plans two simple statements faster than one with a join.
+            self.read_of_table(&lease, id, statements::RECORD, &[&partition, &row]).await?
+        } else {
+            let rows = read(&lease, statements::RECORD_OF_TABLE, &[&partition, &row, &id.0]).await?;
+            (!rows.is_empty(), rows)
+        };
+        lease.return_to_pool();
+        if !table_exists {
+            return Ok(None);
+        }
+        let record = rows.first().map(|row| column(row, 0)).transpose().map_err(AttemptError::Fault)?.flatten();
+        Ok(Some(record.map(Record::from_bytes)))
+    }
+
+    /// Returns the rows of a statement about entities, and whether their table exists. The table is checked last: if it
+    /// exists then, it also existed when the entities were read, and its purge had not begun.
+    pub(super) async fn read_of_table(
+        &self,
+        lease: &Lease,
+        id: DatabaseTableId,
+        sql: &str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<(bool, Vec<Row>), AttemptError> {
+        let answers = timeout(ATTEMPT_TIME_MAX, async {
+            let entities = lease.prepare_cached(sql).await?;
+            let table_exists = lease.prepare_cached(&self.names.table_exists).await?;
+            let began = monotonic::now();
+            let (entities, table_exists) = tokio::join!(
+                biased;
+                lease.query(&entities, values),
+                async { lease.query_opt(&table_exists, &[&id.0]).await },
+            );
+            lease.record_step(began);
+            Ok((table_exists?.is_some(), entities?))
+        });
+        answers.await.map_err(|_| no_response())?.map_err(|error| AttemptError::before_commit(&error))
+    }
+}
+
+/// Runs a statement that begins a transaction or rolls it back.
+pub(super) async fn control(lease: &Lease, sql: &str) -> Result<(), AttemptError> {
+    let began = monotonic::now();
+    let done = timeout(ATTEMPT_TIME_MAX, lease.batch_execute(sql)).await.map_err(|_| no_response())?;
+    lease.record_step(began);
+    done.map_err(|error| AttemptError::before_commit(&error))
+}
+
+pub(super) async fn end(lease: &Lease) -> Result<(), AttemptError> {
+    let began = monotonic::now();
+    let done = timeout(ATTEMPT_TIME_MAX, lease.batch_execute("COMMIT")).await;
+    lease.record_step(began);
+    match done {
+        Ok(done) => done.map_err(|error| AttemptError::at_commit(&error)),
+        Err(_) => Err(AttemptError::no_response_to("a commit")),
+    }
+}
+
+/// Returns the account and the folded name of a table as bytes, so that no collation affects their order.
+fn names(table: &TableKey) -> (&[u8], &[u8]) {
+    (table.account.as_str().as_bytes(), table.name.folded().as_bytes())
+}

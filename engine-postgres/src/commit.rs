@@ -1,0 +1,364 @@
+//! Transactions: one call to a function in the database (`function`), whatever the number of mutations.
+//!
+//! Only `Mutation::apply` determines the effect of a mutation. Most mutations do not depend on the contents of an
+//! entity: they are applied to the expected state, and the function checks the expectation. A merge does depend on the
+//! contents, so the entities are read first and are expected to be unchanged. If an expectation does not hold, the
+//! function returns the actual entity instead. The mutation is then refused, or applied to that entity in another
+//! attempt. After several attempts, the entities are locked.
+
+use super::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
+use super::catalog::{column, control, end, no_response, read};
+use super::counts::RetryReason;
+use super::function::{Expectation, TABLE_GONE};
+use super::layout::{DatabaseTableId, columns, key_bytes};
+use super::pool::Lease;
+use super::state::PostgresState;
+use super::statements;
+use engine::parts::monotonic;
+use engine::parts::page::damaged;
+use engine::{CommitError, Fault, TableKey};
+use model::mutation::{Effect, ExpectedState};
+use model::{
+    Clock, Condition, DateTime, Mutation, MutationError, MutationResult, RecordBuilder, RecordView, Transaction,
+};
+use std::collections::HashMap;
+use tokio::time::timeout;
+use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+
+/// The number of attempts without locks for a transaction whose entities other transactions keep changing.
+const ATTEMPTS_WITHOUT_LOCKS: u32 = 4;
+
+enum AttemptOutcome {
+    Committed(Vec<MutationResult>),
+    Refused(usize, MutationError),
+    TableGone,
+    /// An entity was not as expected, but the transaction is still possible.
+    Changed,
+}
+
+/// The rows of a transaction's entities.
+struct TransactionRows {
+    table: DatabaseTableId,
+    partition: Vec<u8>,
+    /// The row keys, in the order of the mutations.
+    rows: Vec<Vec<u8>>,
+    /// The index of the mutation with the longest row key.
+    longest: usize,
+}
+
+impl TransactionRows {
+    fn new(table: DatabaseTableId, transaction: &Transaction) -> Self {
+        let mut transaction_rows = Self { table, partition: Vec::new(), rows: Vec::new(), longest: 0 };
+        let mut longest_bytes = 0;
+        for (index, mutation) in transaction.mutations().iter().enumerate() {
+            let (partition, row) = columns(table, mutation.key());
+            if row.len() > longest_bytes {
+                (transaction_rows.longest, longest_bytes) = (index, row.len());
+            }
+            transaction_rows.partition = partition;
+            transaction_rows.rows.push(row);
+        }
+        transaction_rows
+    }
+
+    fn view<'r>(&self, index: usize, record: &'r [u8]) -> Result<RecordView<'r>, Fault> {
+        RecordView::new(record).map_err(|_| self.damaged(index))
+    }
+
+    fn damaged(&self, index: usize) -> Fault {
+        let mut key = Vec::new();
+        key_bytes(&self.partition, self.rows.get(index).map_or(&[], Vec::as_slice), &mut key);
+        damaged(&key)
+    }
+}
+
+/// The known state of a transaction's entities.
+#[derive(Default)]
+struct KnownEntities {
+    /// The record of each existing entity, in the order of the mutations. All were read at one instant, or returned by
+    /// later calls.
+    records: Option<Vec<Option<Vec<u8>>>>,
+    /// The latest Timestamp that was found.
+    latest: Option<DateTime>,
+}
+
+impl KnownEntities {
+    fn read(&mut self, transaction_rows: &TransactionRows, rows: &[Row]) -> Result<(), Fault> {
+        let mut found: HashMap<&[u8], &[u8]> = HashMap::with_capacity(rows.len());
+        for row in rows {
+            found.insert(column(row, 0)?, column(row, 1)?);
+        }
+        let records = transaction_rows.rows.iter().map(|row| found.get(row.as_slice()).map(|record| record.to_vec()));
+        let records: Vec<_> = records.collect();
+        for (index, record) in records.iter().enumerate() {
+            if let Some(record) = record {
+                self.latest = self.latest.max(Some(transaction_rows.view(index, record)?.timestamp()));
+            }
+        }
+        self.records = Some(records);
+        Ok(())
+    }
+
+    /// Records the actual state of an entity, as returned by the function.
+    fn record(&mut self, index: usize, record: Option<&[u8]>, timestamp: Option<DateTime>) {
+        self.latest = self.latest.max(timestamp);
+        if let Some(known) = self.records.as_mut().and_then(|records| records.get_mut(index)) {
+            *known = record.map(<[u8]>::to_vec);
+        }
+    }
+}
+
+/// The changes of a transaction, and the conditions for them.
+struct Changes {
+    expectations: Vec<Expectation>,
+    effects: Vec<Effect>,
+    /// The effects reported to the caller.
+    written: Vec<MutationResult>,
+}
+
+impl Changes {
+    /// Returns whether all stored entities have this stamp. An entity with a later expected Timestamp would instead get
+    /// the instant after it.
+    fn have_stamp(&self, stamp: DateTime) -> bool {
+        self.written.iter().all(|written| match written {
+            MutationResult::Stored(stored) => *stored == stamp,
+            MutationResult::Deleted => true,
+        })
+    }
+}
+
+/// Returns whether a mutation can be applied only to the actual entity.
+fn needs_record(mutation: &Mutation) -> bool {
+    let expected = mutation.expectation();
+    let has_foreign_condition = || match expected.state {
+        ExpectedState::Present(condition) => *condition != Condition::Any && condition.timestamp().is_none(),
+        ExpectedState::Any | ExpectedState::Absent => false,
+    };
+    expected.merges || has_foreign_condition()
+}
+
+/// Returns the state that the function requires of a mutation's entity, and the record to which the mutation is applied.
+fn expect(mutation: &Mutation, known: Option<&Option<Vec<u8>>>) -> (Expectation, Option<Vec<u8>>) {
+    let has = |timestamp: DateTime| Expectation::Has(timestamp.ticks().to_be_bytes());
+    let record = known.cloned().flatten();
+    let expected = mutation.expectation();
+    if expected.merges {
+        // A damaged record is refused when the mutation is applied to it.
+        let found = record.as_deref().and_then(|record| RecordView::new(record).ok());
+        return (found.map_or(Expectation::Absent, |found| has(found.timestamp())), record);
+    }
+    match expected.state {
+        ExpectedState::Absent => (Expectation::Absent, record),
+        ExpectedState::Any => (Expectation::Anything, None),
+        ExpectedState::Present(condition) => {
+            let timestamp = condition.timestamp();
+            let assumed = || RecordBuilder::default().finish(timestamp.unwrap_or(DateTime::MIN)).as_bytes().to_vec();
+            (timestamp.map_or(Expectation::Exists, has), if known.is_some() { record } else { Some(assumed()) })
+        }
+    }
+}
+
+#[allow(clippy::type_complexity, reason = "a refusal is no fault, and both end the attempt")]
+fn apply(
+    transaction_rows: &TransactionRows,
+    transaction: &Transaction,
+    known: &KnownEntities,
+    stamp: DateTime,
+) -> Result<Changes, Result<(usize, MutationError), Fault>> {
+    let mutations = transaction.mutations();
+    let mut expectations = Vec::with_capacity(mutations.len());
+    let mut existing = Vec::with_capacity(mutations.len());
+    for (index, mutation) in mutations.iter().enumerate() {
+        let known = known.records.as_ref().and_then(|records| records.get(index));
+        let (expectation, record) = expect(mutation, known);
+        expectations.push(expectation);
+        existing.push(record);
+    }
+    match transaction.apply(stamp, existing) {
+        Ok(effects) => {
+            let written = effects.iter().map(Effect::written).collect();
+            Ok(Changes { expectations, effects, written })
+        }
+        Err((index, MutationError::DamagedRecord)) => Err(Err(transaction_rows.damaged(index))),
+        Err(refused) => Err(Ok(refused)),
+    }
+}
+
+impl<C: Clock> PostgresState<C> {
+    pub(super) async fn commit(
+        &self,
+        table: &TableKey,
+        transaction: Transaction,
+    ) -> Result<Vec<MutationResult>, CommitError> {
+        let mut attempts = Attempts::new(&self.pool.counts);
+        let (mut known, mut changed) = (KnownEntities::default(), 0);
+        loop {
+            self.check_open().map_err(CommitError::Fault)?;
+            let id = self.id(table).await.map_err(CommitError::Fault)?.ok_or(CommitError::TableNotFound)?;
+            let transaction_rows = TransactionRows::new(id, &transaction);
+            let ended = if changed < ATTEMPTS_WITHOUT_LOCKS {
+                self.try_commit(&transaction_rows, &transaction, &mut known).await
+            } else {
+                self.try_commit_locked(&transaction_rows, &transaction).await
+            };
+            let trouble = match ended {
+                Ok(AttemptOutcome::Committed(written)) => return Ok(written),
+                Ok(AttemptOutcome::Refused(index, error)) => return Err(CommitError::Refused(index, error)),
+                Ok(AttemptOutcome::Changed) if changed < ATTEMPTS_WITHOUT_LOCKS => {
+                    changed += 1;
+                    self.pool.counts.retry(RetryReason::Conflict);
+                    continue;
+                }
+                Ok(AttemptOutcome::Changed) => {
+                    AttemptError::retry(RetryReason::Conflict, "the entities change too often")
+                }
+                Ok(AttemptOutcome::TableGone) => {
+                    // The table was deleted, and perhaps created again under another id.
+                    self.uncache(table);
+                    known = KnownEntities::default();
+                    AttemptError::table_deleted()
+                }
+                Err(trouble) => trouble,
+            };
+            attempts.next(trouble).await.map_err(CommitError::Fault)?;
+        }
+    }
+
+    async fn try_commit(
+        &self,
+        transaction_rows: &TransactionRows,
+        transaction: &Transaction,
+        known: &mut KnownEntities,
+    ) -> Result<AttemptOutcome, AttemptError> {
+        let mut is_read = known.records.is_some() || transaction.mutations().iter().any(needs_record);
+        if is_read && known.records.is_none() && !self.read_rows(transaction_rows, known).await? {
+            return Ok(AttemptOutcome::TableGone);
+        }
+        let changes = loop {
+            let stamp = self.stamp(known.latest.unwrap_or(DateTime::MIN)).await?;
+            match apply(transaction_rows, transaction, known, stamp) {
+                // A client may specify any Timestamp in a condition, but only one that an entity has may advance the
+                // stamps of this server.
+                Ok(changes) if is_read || changes.have_stamp(stamp) => break changes,
+                Err(Ok((index, error))) if is_read => return Ok(AttemptOutcome::Refused(index, error)),
+                Err(Err(fault)) => return Err(AttemptError::Fault(fault)),
+                // Whether an entity has that Timestamp, or an earlier mutation would be refused, depends on the actual
+                // entities.
+                Ok(_) | Err(Ok(_)) => {
+                    is_read = true;
+                    if !self.read_rows(transaction_rows, known).await? {
+                        return Ok(AttemptOutcome::TableGone);
+                    }
+                }
+            }
+        };
+        let lease = self.pool.take_for(&transaction_rows.partition).await?;
+        let ended = call(&lease, transaction_rows, transaction, changes, known).await?;
+        lease.return_to_pool();
+        Ok(ended)
+    }
+
+    /// Makes one attempt that locks the existing entities before examining them.
+    async fn try_commit_locked(
+        &self,
+        transaction_rows: &TransactionRows,
+        transaction: &Transaction,
+    ) -> Result<AttemptOutcome, AttemptError> {
+        let lease = self.pool.take_for(&transaction_rows.partition).await?;
+        control(&lease, "BEGIN ISOLATION LEVEL READ COMMITTED").await?;
+        let mut known = KnownEntities::default();
+        let rows =
+            read(&lease, statements::LOCK_RECORDS, &[&transaction_rows.partition, &transaction_rows.rows]).await?;
+        known.read(transaction_rows, &rows).map_err(AttemptError::Fault)?;
+        let above = known.latest.unwrap_or(DateTime::MIN);
+        // Do not reserve stamps while holding a connection and locks, because reserving needs another connection.
+        let Some(stamp) = self.reserved_stamp(above) else {
+            control(&lease, "ROLLBACK").await?;
+            lease.return_to_pool();
+            self.stamp(above).await?;
+            return Ok(AttemptOutcome::Changed);
+        };
+        let ended = match apply(transaction_rows, transaction, &known, stamp) {
+            Ok(changes) => call(&lease, transaction_rows, transaction, changes, &mut known).await?,
+            Err(Ok((index, error))) => AttemptOutcome::Refused(index, error),
+            Err(Err(fault)) => return Err(AttemptError::Fault(fault)),
+        };
+        if matches!(ended, AttemptOutcome::Committed(_)) {
+            end(&lease).await?;
+        } else {
+            control(&lease, "ROLLBACK").await?;
+        }
+        lease.return_to_pool();
+        Ok(ended)
+    }
+
+    /// Reads the entities of a transaction. Returns whether the table exists.
+    async fn read_rows(
+        &self,
+        transaction_rows: &TransactionRows,
+        known: &mut KnownEntities,
+    ) -> Result<bool, AttemptError> {
+        let lease = self.pool.take_for(&transaction_rows.partition).await?;
+        let values: &[&(dyn ToSql + Sync)] = &[&transaction_rows.partition, &transaction_rows.rows];
+        let (table_exists, rows) =
+            self.read_of_table(&lease, transaction_rows.table, statements::RECORDS, values).await?;
+        lease.return_to_pool();
+        known.read(transaction_rows, &rows).map_err(AttemptError::Fault)?;
+        Ok(table_exists)
+    }
+}
+
+/// Calls the function and records the state of the entities that it returns.
+async fn call(
+    lease: &Lease,
+    transaction_rows: &TransactionRows,
+    transaction: &Transaction,
+    changes: Changes,
+    known: &mut KnownEntities,
+) -> Result<AttemptOutcome, AttemptError> {
+    let statement =
+        timeout(ATTEMPT_TIME_MAX, lease.prepare_cached(statements::COMMIT)).await.map_err(|_| no_response())?;
+    let statement = statement.map_err(|error| AttemptError::before_commit(&error))?;
+    let expected: Vec<_> = changes.expectations.iter().map(Expectation::parameter).collect();
+    let records = changes.effects.iter().map(|effect| match effect {
+        Effect::Put(record) => Some(record.as_bytes()),
+        Effect::Delete => None,
+    });
+    let records: Vec<Option<&[u8]>> = records.collect();
+    let values: [&(dyn ToSql + Sync); 5] =
+        [&transaction_rows.partition, &transaction_rows.table.0, &transaction_rows.rows, &expected, &records];
+    let began = monotonic::now();
+    let answer = timeout(ATTEMPT_TIME_MAX, lease.query_one(&statement, &values)).await;
+    lease.record_step(began);
+    let answer = match answer {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => {
+            return match error.code() {
+                Some(code) if code.code() == TABLE_GONE => Ok(AttemptOutcome::TableGone),
+                // The keys are longer than the database's index allows.
+                Some(&SqlState::PROGRAM_LIMIT_EXCEEDED) => {
+                    Ok(AttemptOutcome::Refused(transaction_rows.longest, MutationError::EntityTooLarge))
+                }
+                _ => Err(AttemptError::at_call(&error)),
+            };
+        }
+        Err(_) => return Err(AttemptError::no_response_to("a commit")),
+    };
+    let Some(found) = column::<Option<&[u8]>>(&answer, 0).map_err(AttemptError::Fault)? else {
+        return Ok(AttemptOutcome::Committed(changes.written));
+    };
+    let damaged_answer = || AttemptError::Fault(Fault::Damaged("the response to a commit cannot be read".to_owned()));
+    let (index, record) = found.split_first_chunk().ok_or_else(damaged_answer)?;
+    let index = usize::try_from(u32::from_be_bytes(*index)).map_err(|_| damaged_answer())?;
+    let mutation = transaction.mutations().get(index).ok_or_else(damaged_answer)?;
+    let record = (!record.is_empty()).then_some(record);
+    let existing =
+        record.map(|record| transaction_rows.view(index, record)).transpose().map_err(AttemptError::Fault)?;
+    known.record(index, record, existing.as_ref().map(RecordView::timestamp));
+    Ok(match mutation.apply(existing, DateTime::MIN) {
+        Ok(_) => AttemptOutcome::Changed,
+        Err(error) => AttemptOutcome::Refused(index, error),
+    })
+}

@@ -1,0 +1,259 @@
+//! Issues stamps that are unique across servers, and determines which server purges.
+//!
+//! A server holds one of [`SLOTS`] slots, a row in `rowhouse_leases`. The low bits of all its stamps are the slot's
+//! number. In that row, it reserves stamps in advance: it issues only stamps before `reserved`. A server that takes
+//! over the slot starts at `reserved`. Successive holders of a slot therefore never issue the same stamp, whatever
+//! their clocks show. This is true even if a server that was presumed dead still writes, because it uses only the
+//! stamps that it reserved and cannot reserve more.
+//!
+//! Invariants:
+//!
+//! 1. The stamps of one server increase, even if its clock stands still or moves backwards.
+//! 2. A stamp below a slot's `reserved` is issued only by the server that reserved it.
+//! 3. The presumption that a server is dead depends on the database's clock, and affects only how soon the server's
+//!    slot is taken over.
+
+use super::attempt::{AttemptError, jittered, random_below};
+use super::catalog::{column, no_response, read};
+use super::state::PostgresState;
+use super::statements;
+use engine::Fault;
+use model::{Clock, DateTime};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+use tokio_postgres::types::ToSql;
+
+/// The maximum number of servers. A slot's number is in the low bits of its stamps.
+pub(super) const SLOTS: i16 = 64;
+pub(super) const PURGE_LEASE: i16 = SLOTS;
+/// The length of the period for which stamps are reserved in advance, in ticks of 100 ns: ten seconds.
+const RESERVED_TICKS: i64 = 100_000_000;
+/// The interval between renewals of a lease. After half a minute without one (`statements::TAKE_LEASE`), the server is
+/// presumed dead.
+const RENEWAL: Duration = Duration::from_secs(3);
+/// The timeout for a change to a lease. An unresponsive node must not use up the time for which stamps are reserved.
+const LEASE_TIME_MAX: Duration = Duration::from_secs(2);
+/// The maximum number of attempts to take a lease that fail because of the database before the server gives up.
+const FAILURES_MAX: usize = 4;
+/// The maximum time that a request waits for stamps to be reserved.
+const RESERVING_TIME_MAX: Duration = Duration::from_secs(4);
+
+/// An error: all slots belong to other servers.
+#[derive(Debug)]
+pub(super) struct NoSlot;
+
+impl fmt::Display for NoSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("64 servers already use this database; a server that crashes keeps its slot for half a minute")
+    }
+}
+
+impl std::error::Error for NoSlot {}
+
+#[derive(Debug)]
+pub(super) struct Slot<C> {
+    clock: C,
+    /// The number of the slot, if this server holds one.
+    number: Option<i16>,
+    last: i64,
+    reserved: i64,
+}
+
+impl<C: Clock> Slot<C> {
+    pub(super) fn new(clock: C) -> Self {
+        Self { clock, number: None, last: 0, reserved: 0 }
+    }
+
+    /// Returns the earliest possible stamp: the current time, or the instant after both the last stamp and `above`.
+    fn earliest(&self, above: i64) -> i64 {
+        self.clock.now().ticks().max(self.last + 1).max(above + 1)
+    }
+
+    /// Takes the slot of another server, which only tests may do.
+    #[cfg(test)]
+    pub(super) fn imitate<D>(&mut self, other: &Slot<D>) {
+        (self.number, self.last, self.reserved) = (other.number, other.last, other.reserved);
+    }
+
+    /// Returns the next stamp if it is reserved.
+    fn next(&mut self, above: i64) -> Option<DateTime> {
+        let number = i64::from(self.number?);
+        let earliest = self.earliest(above);
+        let stamp = earliest + (number - earliest).rem_euclid(i64::from(SLOTS));
+        if stamp >= self.reserved {
+            return None;
+        }
+        self.last = stamp;
+        DateTime::from_ticks(stamp)
+    }
+}
+
+/// Renews the slot's lease until the engine is closed.
+pub(super) async fn renew_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
+    loop {
+        tokio::time::sleep(jittered(RENEWAL)).await;
+        match shared.reserve(None).await {
+            Ok(()) => {}
+            Err(AttemptError::Fault(Fault::Closed)) => return,
+            // Writes that need the lease retry this, and report the failure.
+            Err(trouble) => tracing::debug!(?trouble, "the lease for Timestamps could not be renewed"),
+        }
+    }
+}
+
+impl<C: Clock> PostgresState<C> {
+    pub(super) async fn stamp(&self, above: DateTime) -> Result<DateTime, AttemptError> {
+        loop {
+            if let Some(stamp) = self.reserved_stamp(above) {
+                return Ok(stamp);
+            }
+            self.reserve(Some(above.ticks())).await?;
+        }
+    }
+
+    /// Returns a stamp later than `above` if it is already reserved.
+    pub(super) fn reserved_stamp(&self, above: DateTime) -> Option<DateTime> {
+        self.slot().next(above.ticks())
+    }
+
+    /// Reserves stamps later than `above`, in the current slot or in another one. If `above` is `None`, renews the
+    /// reservation.
+    pub(super) async fn reserve(&self, above: Option<i64>) -> Result<(), AttemptError> {
+        timeout(RESERVING_TIME_MAX, self.try_reserve(above)).await.map_err(|_| no_response())?
+    }
+
+    async fn try_reserve(&self, above: Option<i64>) -> Result<(), AttemptError> {
+        let _one_at_a_time = self.reserving.lock().await;
+        self.check_open().map_err(AttemptError::Fault)?;
+        let (number, earliest, reserved) = {
+            let slot = self.slot();
+            (slot.number, slot.earliest(above.unwrap_or(0)), slot.reserved)
+        };
+        let Some(number) = number else { return self.take_slot(earliest).await };
+        // Another request may have reserved them in the meantime.
+        if above.is_some() && earliest + i64::from(SLOTS) < reserved {
+            return Ok(());
+        }
+        let lost = match self.renew_lease(number, earliest + RESERVED_TICKS).await {
+            Ok(Some(reserved)) => {
+                self.slot().reserved = reserved;
+                return Ok(());
+            }
+            Ok(None) => "another server took it over",
+            // The node with the slot's row may be down for a long time, but the server can still use the stamps
+            // reserved so far.
+            Err(trouble) if earliest + RESERVED_TICKS / 2 < reserved => return Err(trouble),
+            Err(_) => "its lease cannot be renewed",
+        };
+        tracing::warn!(number, lost, "this server takes another slot for its Timestamps");
+        // Until this server has another slot, it issues the stamps that it reserved in the current one.
+        self.take_slot(earliest).await
+    }
+
+    /// Takes a slot. Prefers a slot whose reserved stamps are before the current time, so that the next stamps are not
+    /// ahead of the clock.
+    async fn take_slot(&self, earliest: i64) -> Result<(), AttemptError> {
+        let first = i16::try_from(random_below(SLOTS.unsigned_abs().into())).unwrap_or(0);
+        let mut failures = Vec::new();
+        for reserved_before in [earliest, i64::MAX] {
+            for number in (0..SLOTS).map(|n| (first + n) % SLOTS) {
+                if failures.len() >= FAILURES_MAX {
+                    break;
+                }
+                match self.take_lease(number, RESERVED_TICKS, earliest, reserved_before).await {
+                    Ok(Some(reserved)) => {
+                        let mut slot = self.slot();
+                        slot.last = slot.last.max(reserved - RESERVED_TICKS - 1);
+                        (slot.number, slot.reserved) = (Some(number), reserved);
+                        return Ok(());
+                    }
+                    Ok(None) => {}
+                    Err(AttemptError::Fault(fault)) => return Err(AttemptError::Fault(fault)),
+                    // The node with this slot's row may be down while other nodes respond.
+                    Err(trouble) => failures.push(trouble),
+                }
+            }
+        }
+        Err(failures.pop().unwrap_or_else(|| AttemptError::Retry(Box::new(NoSlot))))
+    }
+
+    /// Takes a lease if it is free. Returns the new end of the reservation: the given number of ticks after `earliest`
+    /// or after the previous end, whichever is later.
+    async fn take_lease(
+        &self,
+        number: i16,
+        ticks: i64,
+        earliest: i64,
+        reserved_before: i64,
+    ) -> Result<Option<i64>, AttemptError> {
+        let values: [&(dyn ToSql + Sync); 5] = [&number, &self.holder, &ticks, &earliest, &reserved_before];
+        self.change_lease(statements::TAKE_LEASE, &values).await
+    }
+
+    /// Renews a lease. Returns the new end of the reservation, or `None` if this server does not hold the lease.
+    async fn renew_lease(&self, number: i16, reserved: i64) -> Result<Option<i64>, AttemptError> {
+        self.change_lease(statements::RENEW_LEASE, &[&number, &self.holder, &reserved]).await
+    }
+
+    async fn change_lease(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Option<i64>, AttemptError> {
+        let lease = self.pool.take().await?;
+        let rows = timeout(LEASE_TIME_MAX, read(&lease, sql, values)).await.map_err(|_| no_response())??;
+        lease.return_to_pool();
+        rows.first().map(|row| column(row, 0).map_err(AttemptError::Fault)).transpose()
+    }
+
+    /// Takes or renews the purge lease. Returns whether this server holds it.
+    pub(super) async fn hold_purge_lease(&self) -> Result<bool, AttemptError> {
+        if self.renew_lease(PURGE_LEASE, 0).await?.is_some() {
+            return Ok(true);
+        }
+        Ok(self.take_lease(PURGE_LEASE, 0, 0, i64::MAX).await?.is_some())
+    }
+
+    /// Returns the leases, so that other servers can take them immediately. Leases that cannot be returned expire.
+    pub(super) async fn return_leases(&self) {
+        let _one_at_a_time = self.reserving.lock().await;
+        let held = {
+            let mut slot = self.slot();
+            slot.number.take().map(|number| (number, slot.last + 1))
+        };
+        for (number, end) in held.into_iter().chain([(PURGE_LEASE, 0)]) {
+            let _not_returned = self.change_lease(statements::RETURN_LEASE, &[&number, &self.holder, &end]).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    #[derive(Debug)]
+    struct SetClock(AtomicI64);
+
+    impl Clock for SetClock {
+        fn now(&self) -> DateTime {
+            DateTime::from_ticks(self.0.load(Ordering::SeqCst)).unwrap()
+        }
+    }
+
+    #[test]
+    fn stamps_grow_have_the_number_of_the_slot_and_stay_below_what_is_reserved() {
+        let mut slot = Slot::new(SetClock(AtomicI64::new(1000)));
+        assert_eq!(slot.next(0), None, "no slot is held");
+        (slot.number, slot.reserved) = (Some(5), 1300);
+        let mut next = |above| slot.next(above).map(DateTime::ticks);
+        assert_eq!(next(0), Some(1029));
+        assert_eq!(next(0), Some(1093), "the clock stands still");
+        assert_eq!(next(1157), Some(1221), "after a Timestamp that was found");
+        assert_eq!(next(1156), Some(1285));
+        assert_eq!(next(0), None, "no more is reserved");
+        slot.clock.0.store(10, Ordering::SeqCst);
+        slot.reserved = 2000;
+        assert_eq!(slot.next(0).map(DateTime::ticks), Some(1349), "the clock moved backwards");
+        slot.clock.0.store(1600, Ordering::SeqCst);
+        assert_eq!(slot.next(0).map(DateTime::ticks), Some(1605));
+    }
+}

@@ -1,0 +1,227 @@
+//! The engine that stores its data in a database with the PostgreSQL protocol. Several servers may share one database,
+//! because a server stores nothing locally that another server needs.
+//!
+//! Invariants beyond those of [`engine::contract`]:
+//!
+//! 1. **A transaction is one call** to a function in the database, which makes its changes if every entity is as
+//!    expected, and none otherwise (`function`). The effect of a mutation is determined here; the call contains the
+//!    required state. On Citus, the call runs on the single node that stores the partition.
+//! 2. **A page is one snapshot**: a read-only transaction at REPEATABLE READ. On Citus, there is one such snapshot per
+//!    node.
+//! 3. **No stamp is repeated.** Each server issues stamps that no other server issues, whatever the clocks show
+//!    (`leases`). The Timestamp of an existing entity increases, whichever server writes to it.
+//! 4. **No write goes to a deleted table.** The catalog is read with each commit but not locked. A table's purge is
+//!    completed only when no commit that found the table can still be running (`purge`).
+//! 5. **An unknown outcome is reported as unknown.** If an operation fails before the call is sent, it is retried for a
+//!    bounded time. A later failure is a [`Fault::Unknown`], unless the database reports that nothing happened.
+//!
+//! `docs/scaling.md` describes how to operate this engine, and ADR 13 explains its design.
+
+mod attempt;
+mod catalog;
+mod commit;
+mod counts;
+mod dialect;
+mod function;
+mod layout;
+mod leases;
+mod node;
+#[cfg(test)]
+mod node_tests;
+mod open_error;
+mod opening;
+mod pool;
+mod properties;
+mod purge;
+mod scan;
+mod scan_part;
+mod schema;
+mod settings;
+mod shard_map;
+mod state;
+mod statements;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod upgrade;
+
+pub use open_error::StoreError;
+pub use properties::{PROPERTIES_REFRESH, PROPERTIES_VISIBLE_WITHIN};
+pub use settings::{check_address, has_password};
+
+use engine::figures::{DatabaseFigures, Figures, Refusal};
+use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+use leases::Slot;
+use model::{AccountName, Clock, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
+use model::{MutationResult, StoredAccessPolicies, TableName, Transaction};
+use pool::Pool;
+use settings::Settings;
+use state::PostgresState;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::task::JoinHandle;
+
+/// The settings for the connection between the engine and its database.
+#[derive(Clone)]
+pub struct PostgresOptions {
+    /// The URL: `postgres://USER@HOST:PORT/DATABASE`, with the options of the client library, `sslmode` and
+    /// `sslrootcert`.
+    pub url: String,
+    /// The password, if the URL contains none.
+    pub password: Option<String>,
+    /// The maximum number of concurrent connections to the database. Requests wait while all connections are in use.
+    pub connections_max: usize,
+    /// Whether to distribute the entities over the Citus workers.
+    pub distribute: bool,
+}
+
+impl std::fmt::Debug for PostgresOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresOptions").field("connections_max", &self.connections_max).finish_non_exhaustive()
+    }
+}
+
+/// An engine that stores its data in a database.
+#[derive(Debug)]
+pub struct Postgres<C> {
+    shared: Arc<PostgresState<C>>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+    place: String,
+    connections_max: u64,
+}
+
+impl<C: Clock> Postgres<C> {
+    /// Connects to the database, creates or upgrades the schema, and starts the background tasks.
+    ///
+    /// An unresponsive database is retried for ten seconds.
+    pub async fn open(options: &PostgresOptions, clock: C) -> Result<Self, StoreError> {
+        let settings = Settings::new(&options.url, options.password.as_deref())?;
+        let (dialect, names) = Box::pin(opening::prepare(&settings, options.distribute)).await?;
+        let pool = Pool::new(&settings, dialect, options.connections_max.max(1));
+        let shared = Arc::new(PostgresState::new(pool, names, Slot::new(clock)));
+        let failed = |error: Fault| StoreError::Statement { place: settings.place.clone(), what: error.to_string() };
+        shared.pool.explore().await;
+        shared.refresh_properties().await.map_err(failed)?;
+        shared.persist(async || shared.reserve(None).await).await.map_err(|error| match &error {
+            Fault::Unavailable(reason) if reason.is::<leases::NoSlot>() => {
+                StoreError::NoSlot { place: settings.place.clone() }
+            }
+            _ => failed(error),
+        })?;
+        let mut tasks = vec![
+            tokio::spawn(pool::refresh_shards_at_intervals(Arc::clone(&shared))),
+            tokio::spawn(properties::refresh_at_intervals(Arc::clone(&shared))),
+            tokio::spawn(purge::purge(Arc::clone(&shared))),
+            tokio::spawn(leases::renew_at_intervals(Arc::clone(&shared))),
+        ];
+        tasks.extend(shared.pool.nodes_to_watch().map(|node| tokio::spawn(node.watch())));
+        let connections_max = options.connections_max.max(1) as u64;
+        Ok(Self { shared, tasks: Mutex::new(tasks), place: settings.place, connections_max })
+    }
+
+    /// Returns the hosts, ports and database, for messages.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    fn take_tasks(&self) -> Vec<JoinHandle<()>> {
+        std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<C: Clock> Engine for Postgres<C> {
+    async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+        self.shared.create_table(table).await
+    }
+
+    async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+        self.shared.delete_table(table).await
+    }
+
+    async fn table(&self, table: &TableKey) -> Result<Option<TableName>, Fault> {
+        Ok(self.shared.look_up(table).await?.map(|listed| listed.name))
+    }
+
+    async fn accounts(&self) -> Result<Vec<AccountName>, Fault> {
+        self.shared.accounts().await
+    }
+
+    async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault> {
+        self.shared.list_tables(account, from, limit).await
+    }
+
+    async fn policies(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError> {
+        let listed = self.shared.look_up(table).await.map_err(ReadError::Fault)?;
+        Ok(listed.ok_or(ReadError::TableNotFound)?.policies)
+    }
+
+    async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
+        self.shared.set_policies(table, &policies).await
+    }
+
+    async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
+        self.shared.get(table, key).await
+    }
+
+    async fn scan<S: EntitySink>(&self, table: &TableKey, scan: Scan, sink: S) -> Result<(S, ScanEnd), ReadError> {
+        self.shared.scan(table, scan, sink).await
+    }
+
+    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<MutationResult>, CommitError> {
+        self.shared.commit(table, transaction).await
+    }
+
+    /// Returns properties that, while the database responds, are at most [`PROPERTIES_VISIBLE_WITHIN`] old.
+    fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
+        self.shared.check_open()?;
+        Ok(self.shared.properties().get(account))
+    }
+
+    fn set_default_properties(&self, defaults: ServiceProperties) {
+        self.shared.properties_mut().set_defaults(Arc::new(defaults));
+    }
+
+    async fn update_service_properties(
+        &self,
+        account: &AccountName,
+        update: ServicePropertiesUpdate,
+    ) -> Result<(), Fault> {
+        self.shared.update_properties(account, update).await
+    }
+
+    fn figures(&self) -> Figures {
+        let counts = &self.shared.pool.counts;
+        let database = DatabaseFigures {
+            connections_max: self.connections_max,
+            nodes: self.shared.pool.nodes().iter().map(|node| node.figures()).collect(),
+            retries: counts.retries(),
+        };
+        Figures {
+            purge_backlog: counts.purge_backlog(),
+            refusal: self.shared.check_open().err().map(|_| Refusal::Closed),
+            database: Some(database),
+            ..Figures::default()
+        }
+    }
+
+    async fn close(&self) -> Result<(), Fault> {
+        self.shared.check_open()?;
+        self.shared.closing.cancel();
+        for task in self.take_tasks() {
+            task.abort();
+            let _aborted = task.await;
+        }
+        self.shared.return_leases().await;
+        // Connections in use are closed when they are returned.
+        self.shared.pool.close();
+        Ok(())
+    }
+}
+
+impl<C> Drop for Postgres<C> {
+    fn drop(&mut self) {
+        self.shared.closing.cancel();
+        for task in std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner)) {
+            task.abort();
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Opens an engine: determines the kind of database, and creates, upgrades or distributes the tables, over separate
+//! connections.
+//!
+//! On Citus, every node responds to queries, but only the coordinator changes the tables. The coordinator is contacted
+//! only if something must be changed, so that a server can be started while the coordinator is down.
+
+use super::StoreError;
+use super::dialect::Dialect;
+use super::schema::{self, Names};
+use super::settings::Settings;
+use engine::parts::monotonic;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, Config};
+
+/// The maximum time to wait, while opening, for a database that does not respond yet.
+const OPEN_TIME_MAX: Duration = Duration::from_secs(10);
+const OPEN_WAIT: Duration = Duration::from_millis(500);
+
+/// Returns the group of the contacted node. The coordinator's group is 0.
+const GROUP: &str = "SELECT groupid FROM pg_dist_local_group";
+const OTHERS: &str = "SELECT count(*) FROM pg_dist_node WHERE groupid <> 0";
+const COORDINATOR: &str = "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid = 0";
+
+/// Acquires a lock whose number must not be used for anything else.
+const TAKE_TURNS: &str = "SELECT pg_advisory_lock(hashtextextended('rowhouse schema', 0))";
+
+/// Prepares the database. An unresponsive database is retried for ten seconds.
+pub(super) async fn prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, Names), StoreError> {
+    let (began, mut is_said) = (monotonic::now(), false);
+    loop {
+        match try_prepare(settings, distribute).await {
+            Err(error) if error.is_transient() && began.elapsed() < OPEN_TIME_MAX => {
+                if !std::mem::replace(&mut is_said, true) {
+                    tracing::warn!(%error, "waiting for the database");
+                }
+                tokio::time::sleep(OPEN_WAIT).await;
+            }
+            prepared => return prepared,
+        }
+    }
+}
+
+async fn try_prepare(settings: &Settings, distribute: bool) -> Result<(Dialect, Names), StoreError> {
+    let place = &settings.place;
+    let error = |error| StoreError::from_postgres(place, &error);
+    let session = Session::open(settings, &settings.config).await?;
+    let client = &session.client;
+    let dialect = Dialect::detect(client, place).await?;
+    if distribute && dialect != Dialect::Citus {
+        return Err(StoreError::NotCitus { place: place.clone() });
+    }
+    let is_to_be_distributed =
+        dialect == Dialect::Citus && schema::is_to_be_distributed(client, distribute).await.map_err(error)?;
+    let group: i32 = match dialect {
+        Dialect::Citus => client.query_one(GROUP, &[]).await.and_then(|row| row.try_get(0)).map_err(error)?,
+        Dialect::PostgreSql | Dialect::YugabyteDb => 0,
+    };
+    if group == 0 {
+        change(client, dialect, is_to_be_distributed, settings).await?;
+    } else if is_to_be_distributed || !schema::is_current(client).await.map_err(error)? {
+        if !is_to_be_distributed && !schema::exists(client).await.map_err(error)? {
+            return Err(StoreError::Worker { place: place.clone() });
+        }
+        let row = client.query_opt(COORDINATOR, &[]).await.map_err(error)?;
+        let row = row.ok_or_else(|| StoreError::NoCoordinator { place: place.clone() })?;
+        let (host, port): (&str, i32) = (row.try_get(0).map_err(error)?, row.try_get(1).map_err(error)?);
+        let coordinator = settings.at(host, u16::try_from(port).unwrap_or_default());
+        tracing::info!(host, port, "creating or upgrading the tables on the Citus coordinator");
+        let session = Session::open(settings, &coordinator).await?;
+        change(&session.client, dialect, is_to_be_distributed, settings).await?;
+        session.close().await;
+    }
+    let names = Names::query(client, dialect).await.map_err(error)?;
+    if let Ok(row) = client.query_one("SHOW synchronous_commit", &[]).await
+        && row.try_get(0).is_ok_and(|value: &str| value == "off")
+    {
+        tracing::warn!(
+            "synchronous_commit is off in the database: if the database crashes, acknowledged writes may be lost"
+        );
+    }
+    session.close().await;
+    Ok((dialect, names))
+}
+
+/// Creates, upgrades and distributes the tables as needed.
+async fn change(client: &Client, dialect: Dialect, distribute: bool, settings: &Settings) -> Result<(), StoreError> {
+    let place = &settings.place;
+    let error = |error| StoreError::from_postgres(place, &error);
+    // A worker that has not been added yet considers itself a coordinator, and would get its own tables.
+    if distribute && settings.nodes.len() > 1 {
+        let others: i64 = client.query_one(OTHERS, &[]).await.and_then(|row| row.try_get(0)).map_err(error)?;
+        if others == 0 {
+            return Err(StoreError::NoWorkers { place: place.clone() });
+        }
+    }
+    if dialect != Dialect::YugabyteDb {
+        // Hold the lock until the session ends, so that servers that start together take turns. If they used only table
+        // locks, they could deadlock on Citus, or look for something that another server has just removed.
+        client.execute(TAKE_TURNS, &[]).await.map_err(error)?;
+    }
+    schema::migrate(client, dialect, place).await?;
+    if distribute && schema::is_to_be_distributed(client, distribute).await.map_err(error)? {
+        schema::distribute(client, place).await?;
+    }
+    Ok(())
+}
+
+struct Session {
+    client: Client,
+    connection: JoinHandle<()>,
+}
+
+impl Session {
+    async fn open(settings: &Settings, config: &Config) -> Result<Self, StoreError> {
+        let connected = tokio::time::timeout(settings.connect_time_max, config.connect(settings.tls.clone())).await;
+        let (client, connection) = connected
+            .map_err(|_| StoreError::Unreachable {
+                place: settings.place.clone(),
+                what: "no response in time".to_owned(),
+            })?
+            .map_err(|error| StoreError::from_postgres(&settings.place, &error))?;
+        let connection = tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "the connection used for opening broke");
+            }
+        });
+        Ok(Self { client, connection })
+    }
+
+    async fn close(self) {
+        drop(self.client);
+        // The connection closes when the client is dropped.
+        let _ended = self.connection.await;
+    }
+}

@@ -1,0 +1,214 @@
+//! Connections to the nodes of the database.
+//!
+//! A URL usually leads to a single server that accepts writes, which this module treats as one node. With
+//! `load_balance_hosts=random`, each of its hosts is a node that accepts any request, as Citus nodes do. A request for
+//! one partition then goes to the node that stores the partition, provided that the node is known and responds.
+//!
+//! Invariants beyond those of [`super::node`]:
+//!
+//! 1. The number of open connections is at most the value of `--store-connections`, rounded up so that every node has
+//!    the same number and at least one.
+//! 2. Requests that must be forwarded to an unresponsive node use at most a quarter of the connections. These requests
+//!    may wait until they time out, while requests that other nodes can serve themselves must continue.
+//! 3. Connections to several nodes are always taken in the order of the nodes, so no two requests wait for each other.
+
+use super::attempt::{AttemptError, jittered, random_below};
+use super::catalog::{column, read};
+use super::counts::{PostgresCounts, RetryReason};
+use super::dialect::Dialect;
+pub(super) use super::node::Lease;
+use super::node::Node;
+use super::settings::Settings;
+use super::shard_map::{self, Shard, ShardMap};
+use super::state::PostgresState;
+use engine::Fault;
+use futures_util::future::join_all;
+use model::Clock;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// The interval between two refreshes of the partitions' locations.
+const SHARDS_REFRESH: Duration = Duration::from_secs(5);
+
+pub(super) struct Pool {
+    nodes: Vec<Arc<Node>>,
+    /// The locations of partitions, if the database distributes them and there is a choice of nodes.
+    shards: RwLock<Option<Arc<ShardMap>>>,
+    has_shards: bool,
+    has_equal_nodes: bool,
+    /// One permit for each connection that may wait for an unresponsive node.
+    forward_permits: Arc<Semaphore>,
+    pub(super) counts: Arc<PostgresCounts>,
+}
+
+impl Pool {
+    /// Creates a pool without connections; they are opened as needed.
+    pub(super) fn new(settings: &Settings, dialect: Dialect, connections_max: usize) -> Self {
+        let each = connections_max.div_ceil(settings.nodes.len().max(1)).max(1);
+        let nodes = settings.nodes.iter().map(|node| Arc::new(Node::new(settings, node, dialect, each)));
+        Self {
+            nodes: nodes.collect(),
+            shards: RwLock::default(),
+            has_shards: dialect == Dialect::Citus && settings.has_equal_nodes,
+            has_equal_nodes: settings.has_equal_nodes,
+            forward_permits: Arc::new(Semaphore::new((connections_max / 4).max(1))),
+            counts: Arc::new(PostgresCounts::new()),
+        }
+    }
+
+    pub(super) fn nodes(&self) -> &[Arc<Node>] {
+        &self.nodes
+    }
+
+    /// Returns the nodes to check regularly: all of them if there are several, and none if there is only one.
+    pub(super) fn nodes_to_watch(&self) -> impl Iterator<Item = Arc<Node>> {
+        self.nodes.iter().filter(|_| self.has_equal_nodes).map(Arc::clone)
+    }
+
+    /// Determines which nodes respond, and which partitions each of them stores.
+    pub(super) async fn explore(&self) {
+        if self.has_equal_nodes {
+            for (node, checked) in self.nodes.iter().zip(join_all(self.nodes.iter().map(|node| node.check())).await) {
+                if let Err(what) = checked {
+                    tracing::warn!(
+                        node = node.name(),
+                        what,
+                        "a database node does not respond; its requests go to other nodes"
+                    );
+                }
+            }
+        }
+        if let Err(trouble) = self.refresh_shards().await {
+            tracing::debug!(?trouble, "the shards could not be read");
+        }
+    }
+
+    /// Takes a connection to any node. If all connections to that node are in use, waits for one.
+    pub(super) async fn take(&self) -> Result<Lease, AttemptError> {
+        self.any_node()?.take().await
+    }
+
+    /// Takes a connection to the node that stores the partition, or to any node if that node is unknown or does not
+    /// respond.
+    pub(super) async fn take_for(&self, partition: &[u8]) -> Result<Lease, AttemptError> {
+        let Some(group) = self.shards().and_then(|shards| shards.group_of(partition)) else { return self.take().await };
+        match self.node_of(group) {
+            Some(node) => node.take().await,
+            None => self.take_to_forward([group]).await,
+        }
+    }
+
+    /// Takes a connection to any node, for statements that span partitions.
+    pub(super) async fn take_for_all(&self) -> Result<Lease, AttemptError> {
+        match self.shards() {
+            Some(shards) => self.take_to_forward(shards.groups()).await,
+            None => self.take().await,
+        }
+    }
+
+    /// Takes a connection to any node, for statements that the node forwards to the given groups.
+    async fn take_to_forward(&self, groups: impl IntoIterator<Item = i32>) -> Result<Lease, AttemptError> {
+        // A node that the URL omits does not count as unreachable.
+        let is_silent = |group| self.nodes.iter().any(|node| node.is_of(group)) && self.node_of(group).is_none();
+        if !groups.into_iter().any(is_silent) {
+            return self.take().await;
+        }
+        let permit = Arc::clone(&self.forward_permits).try_acquire_owned();
+        let permit =
+            permit.map_err(|_| AttemptError::retry(RetryReason::Connection, "a database node does not respond"))?;
+        Ok(self.take().await?.with_permit(permit))
+    }
+
+    /// Takes a connection to one node of each group that has shards, in the order of the nodes, and returns each with
+    /// its group. Returns `None` if, for some group, the URL contains no node or no node responds.
+    pub(super) async fn take_for_shards(&self, shards: &ShardMap) -> Result<Option<Vec<(Lease, i32)>>, AttemptError> {
+        let mut chosen = Vec::new();
+        for group in shards.groups() {
+            let Some(at) = self.nodes.iter().position(|node| node.is_of(group) && node.is_up()) else {
+                return Ok(None);
+            };
+            chosen.push((at, group));
+        }
+        chosen.sort_unstable();
+        let leases = take_all(chosen.iter().filter_map(|(at, _)| self.nodes.get(*at))).await?;
+        Ok(Some(leases.into_iter().zip(chosen).map(|(lease, (_, group))| (lease, group)).collect()))
+    }
+
+    /// Returns a random node that responds.
+    fn any_node(&self) -> Result<&Arc<Node>, AttemptError> {
+        let up: Vec<_> = match self.nodes.as_slice() {
+            [_one] => Vec::new(),
+            nodes => nodes.iter().filter(|node| node.is_up()).collect(),
+        };
+        // If no node is known to respond, try any of them: the request then detects as soon as a check would that the
+        // node responds again.
+        let node = up.get(random_below(up.len())).copied().or_else(|| self.nodes.get(random_below(self.nodes.len())));
+        node.ok_or_else(|| AttemptError::Fault(Fault::Closed))
+    }
+
+    /// Returns a node of a group that responds.
+    fn node_of(&self, group: i32) -> Option<&Arc<Node>> {
+        self.nodes.iter().find(|node| node.is_of(group) && node.is_up())
+    }
+
+    /// Returns the locations of partitions, as far as they are known.
+    pub(super) fn shards(&self) -> Option<Arc<ShardMap>> {
+        self.shards.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Refreshes the locations of partitions.
+    pub(super) async fn refresh_shards(&self) -> Result<(), AttemptError> {
+        if !self.has_shards {
+            return Ok(());
+        }
+        let lease = self.take().await?;
+        let rows = read(&lease, shard_map::SHARDS, &[]).await?;
+        lease.return_to_pool();
+        let shard = |row| {
+            // Shards of a table that is not distributed by hash have no bounds.
+            let bound = |index| column::<Option<&str>>(row, index).ok()??.parse().ok();
+            Some(Shard { id: column(row, 0).ok()?, first: bound(1)?, last: bound(2)?, group: column(row, 3).ok()? })
+        };
+        let map = rows.iter().map(shard).collect::<Option<Vec<_>>>().and_then(ShardMap::new);
+        let mut known = self.shards.write().unwrap_or_else(PoisonError::into_inner);
+        if known.as_deref() != map.as_ref() {
+            tracing::debug!(?map, "the locations of the shards changed");
+            *known = map.map(Arc::new);
+        }
+        Ok(())
+    }
+
+    /// Closes idle connections immediately, and the others when they are returned.
+    pub(super) fn close(&self) {
+        for node in &self.nodes {
+            node.close();
+        }
+    }
+}
+
+/// Takes a connection to each of the given nodes, in the given order.
+async fn take_all(nodes: impl Iterator<Item = &Arc<Node>>) -> Result<Vec<Lease>, AttemptError> {
+    let mut leases = Vec::new();
+    for node in nodes {
+        match node.take().await {
+            Ok(lease) => leases.push(lease),
+            Err(trouble) => {
+                leases.into_iter().for_each(Lease::return_to_pool);
+                return Err(trouble);
+            }
+        }
+    }
+    Ok(leases)
+}
+
+/// Refreshes the locations of partitions at intervals until the engine is closed.
+pub(super) async fn refresh_shards_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
+    loop {
+        tokio::time::sleep(jittered(SHARDS_REFRESH)).await;
+        if let Err(trouble) = shared.pool.refresh_shards().await {
+            // The previous locations stay in use; outdated ones affect only speed.
+            tracing::debug!(?trouble, "the shards could not be read");
+        }
+    }
+}

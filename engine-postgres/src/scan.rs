@@ -1,0 +1,215 @@
+//! Pages: rows in key order, passed to the page as they arrive.
+//!
+//! A page of one partition is read over one connection, which leads to the node that stores the partition if that node
+//! is known. A page over many partitions is also read over one connection, unless the database is a Citus cluster to
+//! whose nodes the server has connections. Citus would read each chunk from every shard as if that shard were the only
+//! one. In this case, the page is instead read over one connection to each node that has shards, from the shards stored
+//! on that node. Each node is asked for its share of the page plus a little more, and the rows of the nodes are merged.
+//! With 32 shards on two nodes and pages of 1000 entities, this costs the database 2.4 µs of processor time per 1 KiB
+//! entity, instead of 280 µs; a single PostgreSQL server needs 1.1 µs.
+//!
+//! Invariants:
+//!
+//! 1. All rows that one connection contributes to a page come from one read-only transaction at REPEATABLE READ, in
+//!    which the table still existed. A page over one connection is therefore one snapshot, and on a Citus cluster, the
+//!    part from each node is one snapshot.
+//! 2. A page over several nodes contains every shard exactly once. Each node's list of the shards it stores, read in
+//!    the transaction, must match the shard map, which contains every shard once. A shard that is being moved appears
+//!    on both nodes or on neither if the transaction of one node began before the move and the other node's transaction
+//!    after it. In that case, the page restarts with a new map.
+//! 3. Memory is bounded; see `scan_part`.
+//! 4. Once an entity has been passed to the sink, there is no retry: if the page cannot be completed, the result is a
+//!    fault.
+
+use super::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
+use super::catalog::no_response;
+use super::layout::{Bounds, DatabaseTableId};
+use super::scan_part::{ChunkSize, Part};
+use super::shard_map::OWN_SHARDS;
+use super::state::PostgresState;
+use engine::parts::page::{PageBuilder, ranges_to_visit};
+use engine::{EntitySink, ReadError, Scan, ScanEnd, TableKey};
+use futures_util::future::join_all;
+use model::Clock;
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::ops::ControlFlow;
+use tokio::task::coop::consume_budget;
+use tokio::time::timeout;
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
+
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+/// Begins a transaction for statements that name shards. Citus is not involved in planning them, so one plan can serve
+/// all values. The only good plan merges the indexes of the shards.
+const BEGIN_ON_SHARDS: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL enable_seqscan = off; \
+     SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; SET LOCAL jit = off; \
+     SET LOCAL plan_cache_mode = force_generic_plan";
+/// The maximum number of times that a page over several nodes is started because shards are not at their expected
+/// locations. After that, the page is read through Citus.
+const SHARD_ATTEMPTS_MAX: u32 = 4;
+
+/// The outcome of starting a page, if it did not fail.
+enum PageStart {
+    /// The first chunks of the first range have been requested.
+    Requested(Vec<Part>),
+    Gone,
+    /// A shard is not at its expected location.
+    ShardsMoved,
+}
+
+impl<C: Clock> PostgresState<C> {
+    pub(super) async fn scan<S: EntitySink>(
+        &self,
+        table: &TableKey,
+        scan: Scan,
+        sink: S,
+    ) -> Result<(S, ScanEnd), ReadError> {
+        let ranges = ranges_to_visit(&scan);
+        let mut size = ChunkSize::new(&scan, self.cached_row_bytes(table));
+        let mut attempts = Attempts::new(&self.pool.counts);
+        let mut shard_attempts = 0;
+        let (mut parts, mut bounds) = loop {
+            self.check_open().map_err(ReadError::Fault)?;
+            let id = self.id(table).await.map_err(ReadError::Fault)?.ok_or(ReadError::TableNotFound)?;
+            let bounds: VecDeque<_> = ranges.iter().map(|range| Bounds::new(id, range)).collect();
+            match self.begin(id, &bounds, &mut size, shard_attempts < SHARD_ATTEMPTS_MAX).await {
+                Ok(PageStart::Requested(parts)) => break (parts, bounds),
+                // The table was deleted, and perhaps created again with a different ID.
+                Ok(PageStart::Gone) => {
+                    self.uncache(table);
+                    attempts.next(AttemptError::table_deleted()).await.map_err(ReadError::Fault)?;
+                }
+                Ok(PageStart::ShardsMoved) => {
+                    shard_attempts += 1;
+                    if let Err(trouble) = self.pool.refresh_shards().await {
+                        attempts.next(trouble).await.map_err(ReadError::Fault)?;
+                    }
+                }
+                Err(trouble) => attempts.next(trouble).await.map_err(ReadError::Fault)?,
+            }
+        };
+        let mut page = PageBuilder::new(scan, sink, vec![self.closing.clone()]);
+        let mut is_requested = true;
+        while let Some(range) = bounds.pop_front() {
+            if !std::mem::replace(&mut is_requested, false) {
+                let requested = join_all(parts.iter_mut().map(|part| part.request(&range, &size))).await;
+                requested.into_iter().collect::<Result<(), _>>()?;
+            }
+            if visit(&mut parts, &mut size, &mut page).await?.is_break() {
+                break;
+            }
+        }
+        if let Some(average) = size.average() {
+            self.cache_row_bytes(table, average);
+        }
+        // Nothing was written, so a failure here does not affect the page.
+        end(parts, "COMMIT").await;
+        // A page that was cut short because the engine is closing would look like one that is complete.
+        self.check_open().map_err(ReadError::Fault)?;
+        Ok(page.finish())
+    }
+
+    /// Begins the transactions of a page and requests the first chunks.
+    async fn begin(
+        &self,
+        id: DatabaseTableId,
+        bounds: &VecDeque<Bounds>,
+        size: &mut ChunkSize,
+        may_name_shards: bool,
+    ) -> Result<PageStart, AttemptError> {
+        let (mut parts, expected) = self.connect(bounds, may_name_shards).await?;
+        size.share(parts.len());
+        let (begin, own_shards) = if expected.is_empty() { (BEGIN, None) } else { (BEGIN_ON_SHARDS, Some(OWN_SHARDS)) };
+        let table_exists = (self.names.table_exists.as_str(), id.0);
+        let said = parts.iter_mut().map(|part| part.begin(begin, table_exists, own_shards, bounds.front(), size));
+        let said = timeout(ATTEMPT_TIME_MAX, join_all(said)).await.map_err(|_| no_response())?;
+        let said = match said.into_iter().collect::<Result<Vec<_>, Error>>() {
+            Ok(said) => said,
+            // The shard was removed after it was moved.
+            Err(error) if !expected.is_empty() && error.code() == Some(&SqlState::UNDEFINED_TABLE) => {
+                end(parts, "ROLLBACK").await;
+                return Ok(PageStart::ShardsMoved);
+            }
+            Err(error) => return Err(AttemptError::before_commit(&error)),
+        };
+        let is_gone = said.iter().any(|said| !said.table_exists);
+        let is_elsewhere = said.iter().zip(&expected).any(|(said, expected)| said.shards.as_ref() != Some(expected));
+        if !is_gone && !is_elsewhere {
+            return Ok(PageStart::Requested(parts));
+        }
+        end(parts, "ROLLBACK").await;
+        Ok(if is_gone { PageStart::Gone } else { PageStart::ShardsMoved })
+    }
+
+    /// Takes the connections for a page. If they lead to several nodes, returns each with the shards that it reads.
+    async fn connect(
+        &self,
+        bounds: &VecDeque<Bounds>,
+        may_name_shards: bool,
+    ) -> Result<(Vec<Part>, Vec<Vec<i64>>), AttemptError> {
+        if may_name_shards
+            && bounds.iter().any(|range| matches!(range, Bounds::Pairs { .. }))
+            && let Some(shards) = self.pool.shards()
+            && let Some(leases) = self.pool.take_for_shards(&shards).await?
+        {
+            let part = |(lease, group)| {
+                let own = shards.shards_of(group);
+                (Part::new(lease, Some(self.statement_of(&own))), own)
+            };
+            return Ok(leases.into_iter().map(part).unzip());
+        }
+        let lease = match bounds.front() {
+            Some(Bounds::Rows { partition, .. }) => self.pool.take_for(partition).await?,
+            Some(Bounds::Pairs { .. }) => self.pool.take_for_all().await?,
+            None => self.pool.take().await?,
+        };
+        Ok((vec![Part::new(lease, None)], Vec::new()))
+    }
+
+    /// Returns the statement that reads a chunk from the given shards, with the parameters of
+    /// [`super::statements::PAIRS_BETWEEN`].
+    fn statement_of(&self, shards: &[i64]) -> String {
+        let mut text = "SELECT partition, row, record FROM (".to_owned();
+        for (n, shard) in shards.iter().enumerate() {
+            let and = if n == 0 { "" } else { " UNION ALL " };
+            write!(text, "{and}SELECT partition, row, record FROM {}_{shard}", self.names.entities)
+                .expect("writing to a string cannot fail");
+        }
+        text.push_str(
+            ") AS shards WHERE (partition, row) >= ($1, $2) AND (partition, row) < ($3, $4) \
+             ORDER BY partition, row LIMIT $5",
+        );
+        text
+    }
+}
+
+/// Passes the rows of a range to the page, in key order. Returns `Break` if the page has ended.
+async fn visit<S: EntitySink>(
+    parts: &mut [Part],
+    size: &mut ChunkSize,
+    page: &mut PageBuilder<S>,
+) -> Result<ControlFlow<()>, ReadError> {
+    for part in &mut *parts {
+        part.advance(size).await?;
+    }
+    loop {
+        // Reading rows that have already arrived does not wait, so yield to other tasks here.
+        consume_budget().await;
+        let with_rows = parts.iter_mut().filter(|part| part.key().is_some());
+        let Some(first) = with_rows.min_by(|a, b| a.key().cmp(&b.key())) else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        if let (Some(key), Some(record)) = (first.key(), first.record()?) {
+            size.count(key.len() + record.len());
+            if page.visit(key, record).map_err(ReadError::Fault)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        first.advance(size).await?;
+    }
+}
+
+async fn end(parts: Vec<Part>, sql: &str) {
+    join_all(parts.into_iter().map(|part| part.end(sql))).await;
+}

@@ -1,0 +1,337 @@
+//! The part of a page that one connection reads: chunks of rows in key order, consumed one by one as they arrive.
+//!
+//! Invariant: the number of rows in a chunk is bounded, based on what the page needs and on the average row size, and
+//! this module holds at most one row of the chunk. Memory is therefore bounded, whatever the size of the rows.
+
+use super::attempt::{ATTEMPT_TIME_MAX, AttemptError};
+use super::catalog::{column, control};
+use super::layout::{Bounds, key_bytes};
+use super::pool::Lease;
+use super::statements;
+use engine::{Fault, ReadError, Scan};
+use futures_util::TryStreamExt;
+use model::limits::{ENTITY_BYTES_MAX, STORE_CHUNK_BYTES};
+use std::pin::Pin;
+use tokio::time::timeout;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row, RowStream};
+
+/// The maximum number of rows in the first chunk of a page, while the row size is unknown.
+const CHUNK_ROWS_FIRST: usize = 64;
+const CHUNK_ROWS_MIN: usize = 4;
+const CHUNK_ROWS_MAX: usize = 4096;
+/// The maximum number of prepared statements that a connection keeps when it starts to read shards. About thirty of
+/// them are for other purposes.
+const STATEMENTS_MAX: usize = 64;
+/// The approximate maximum size of a chunk for a page without a filter, in bytes. Such a page is certain to need the
+/// rows.
+const NEEDED_BYTES_MAX: usize = 4 * STORE_CHUNK_BYTES;
+
+const _: () = assert!(CHUNK_ROWS_MIN * ENTITY_BYTES_MAX <= NEEDED_BYTES_MAX);
+
+/// Determines the size of the next chunk.
+pub(super) struct ChunkSize {
+    rows: usize,
+    bytes: usize,
+    /// The average row size of the table, if known from an earlier page.
+    known_average: Option<usize>,
+    /// The number of rows that the page needs if every row matches.
+    rows_needed: usize,
+    /// The approximate number of bytes in the page, or [`usize::MAX`] if it is unknown.
+    bytes_expected: usize,
+    has_filter: bool,
+    /// The number of connections that share the page.
+    parts: usize,
+}
+
+impl ChunkSize {
+    /// Creates the chunk sizes for a scan. A page without a filter needs as many rows as its limit, plus one.
+    pub(super) fn new(scan: &Scan, known_average: Option<usize>) -> Self {
+        let has_filter = scan.filter.is_some();
+        let rows_needed = if has_filter { usize::MAX } else { scan.limit.saturating_add(1) };
+        let bytes_expected = scan.bytes_expected;
+        Self { rows: 0, bytes: 0, known_average, rows_needed, bytes_expected, has_filter, parts: 1 }
+    }
+
+    /// Splits the rest of the page among the given number of connections.
+    pub(super) fn share(&mut self, parts: usize) {
+        self.parts = parts.max(1);
+    }
+
+    /// Returns the average row size so far, or `None` if there are no rows.
+    pub(super) fn average(&self) -> Option<usize> {
+        self.bytes.checked_div(self.rows)
+    }
+
+    /// Returns the number of rows to request over one connection. So far, `before` rows of this range have been
+    /// requested over this connection.
+    fn next(&self, before: usize) -> usize {
+        let average = if self.rows < CHUNK_ROWS_FIRST { self.known_average } else { None };
+        let whole = match average.or(self.average()) {
+            None => CHUNK_ROWS_FIRST,
+            Some(average) if self.has_filter => STORE_CHUNK_BYTES / average.max(1),
+            Some(average) => {
+                // Request one row more than the page needs, whether its size or its number of entities is the limit. A
+                // page that needs more than expected continues in chunks of the usual size.
+                let left = self.bytes_expected.checked_sub(self.bytes).filter(|left| *left > 0);
+                let needed = left.unwrap_or(STORE_CHUNK_BYTES) / average.max(1);
+                needed.saturating_add(2).min(NEEDED_BYTES_MAX / average.max(1))
+            }
+        };
+        let whole = whole.clamp(CHUNK_ROWS_MIN, CHUNK_ROWS_MAX);
+        let whole = whole.min(self.rows_needed.saturating_sub(self.rows)).max(1);
+        if self.parts == 1 {
+            return whole;
+        }
+        // Partitions are distributed randomly, so the shares differ by about the square root of their size. If all rows
+        // of a share are used although the page is not full, the share is larger than expected, for example because the
+        // node stores a large partition.
+        let share = whole / self.parts;
+        (share + 2 * share.isqrt() + 1).max(2 * before).min(whole)
+    }
+
+    /// Counts a row that the page has examined.
+    pub(super) fn count(&mut self, bytes: usize) {
+        self.rows += 1;
+        self.bytes += bytes;
+    }
+}
+
+/// A node's response to the beginning of the transaction.
+pub(super) struct TransactionStart {
+    pub(super) table_exists: bool,
+    /// The IDs of the node's shards, in ascending order, if they were requested.
+    pub(super) shards: Option<Vec<i64>>,
+}
+
+/// One connection, within the page's transaction.
+pub(super) struct Part {
+    lease: Lease,
+    /// The statement for the shards that this connection reads; `None` if it reads the table.
+    shards: Option<String>,
+    rows: Option<Pin<Box<RowStream>>>,
+    /// The number of rows of the current range requested so far.
+    requested: usize,
+    /// The number of rows requested for the last chunk.
+    asked: usize,
+    /// The number of rows of that chunk that have arrived.
+    count: usize,
+    /// The rest of the range after this chunk, if any.
+    rest: Option<Bounds>,
+    /// The first row that has not been consumed, and its key bytes.
+    head: Option<Row>,
+    key: Vec<u8>,
+}
+
+impl Part {
+    /// Creates a part that reads the table, or only the shards that a statement names.
+    pub(super) fn new(lease: Lease, shards: Option<String>) -> Self {
+        // Each time a shard is moved, the statement changes, but the database keeps the plan of the old statement.
+        if shards.is_some() && lease.statement_cache.size() > STATEMENTS_MAX {
+            lease.statement_cache.clear();
+        }
+        Self { lease, shards, rows: None, requested: 0, asked: 0, count: 0, rest: None, head: None, key: Vec::new() }
+    }
+
+    /// Begins the transaction and requests three things together: whether a table exists, which shards the node has,
+    /// and the first rows of a range. The shards are queried with the statement `shards`, if there is one.
+    pub(super) async fn begin(
+        &mut self,
+        begin: &str,
+        (table_exists, table): (&str, i64),
+        shards: Option<&str>,
+        first: Option<&Bounds>,
+        size: &ChunkSize,
+    ) -> Result<TransactionStart, Error> {
+        let table_exists = self.lease.prepare_cached(table_exists).await?;
+        let shards = match shards {
+            Some(shards) => Some(self.lease.prepare_cached(shards).await?),
+            None => None,
+        };
+        let first = first.map(|range| self.bounds(range));
+        if let Some(range) = &first {
+            self.lease.prepare_cached(self.statement(range)).await?;
+        }
+        let asked = size.next(0);
+        let (begun, table_exists, shards, rows) = tokio::join!(
+            biased;
+            self.lease.batch_execute(begin),
+            async { self.lease.query_opt(&table_exists, &[&table]).await },
+            async {
+                match &shards {
+                    Some(shards) => self.lease.query_one(shards, &[]).await?.try_get(0),
+                    None => Ok(None),
+                }
+            },
+            async {
+                match &first {
+                    Some(range) => self.start(range, asked).await.map(Some),
+                    None => Ok(None),
+                }
+            },
+        );
+        begun?;
+        let beginning = TransactionStart { table_exists: table_exists?.is_some(), shards: shards? };
+        if let (Some(range), Some(rows)) = (first, rows?) {
+            self.await_rows(rows, range, asked);
+        }
+        Ok(beginning)
+    }
+
+    /// Requests the first rows of the next range.
+    pub(super) async fn request(&mut self, range: &Bounds, size: &ChunkSize) -> Result<(), ReadError> {
+        let (range, asked) = (self.bounds(range), size.next(0));
+        let rows = self.start(&range, asked).await.map_err(|error| broken(&error))?;
+        self.requested = 0;
+        self.await_rows(rows, range, asked);
+        Ok(())
+    }
+
+    /// Returns a range in the form that the statements of this connection accept.
+    fn bounds(&self, range: &Bounds) -> Bounds {
+        if self.shards.is_some() { range.clone().into_pairs() } else { range.clone() }
+    }
+
+    fn statement(&self, range: &Bounds) -> &str {
+        match (&self.shards, range) {
+            (Some(shards), _) => shards,
+            (None, Bounds::Rows { to: None, .. }) => statements::ROWS_FROM,
+            (None, Bounds::Rows { to: Some(_), .. }) => statements::ROWS_BETWEEN,
+            (None, Bounds::Pairs { .. }) => statements::PAIRS_BETWEEN,
+        }
+    }
+
+    async fn start(&self, range: &Bounds, asked: usize) -> Result<RowStream, Error> {
+        let statement = self.lease.prepare_cached(self.statement(range)).await?;
+        let asked = i64::try_from(asked).unwrap_or(i64::MAX);
+        let values: Vec<&(dyn ToSql + Sync)> = match range {
+            Bounds::Rows { partition, from, to: None } => vec![partition, from, &asked],
+            Bounds::Rows { partition, from, to: Some(to) } => vec![partition, from, to, &asked],
+            Bounds::Pairs { from, to } => vec![&from.0, &from.1, &to.0, &to.1, &asked],
+        };
+        self.lease.query_raw(&statement, values).await
+    }
+
+    fn await_rows(&mut self, rows: RowStream, range: Bounds, asked: usize) {
+        self.rows = Some(Box::pin(rows));
+        self.requested += asked;
+        (self.asked, self.count, self.rest, self.head) = (asked, 0, Some(range), None);
+    }
+
+    /// Returns the key bytes of the first row that has not been consumed, if there is one.
+    pub(super) fn key(&self) -> Option<&[u8]> {
+        self.head.as_ref().map(|_| self.key.as_slice())
+    }
+
+    /// Returns the record of the first row that has not been consumed, if there is one.
+    pub(super) fn record(&self) -> Result<Option<&[u8]>, ReadError> {
+        self.head.as_ref().map(|head| column(head, 2)).transpose().map_err(ReadError::Fault)
+    }
+
+    /// Advances to the next row of the range, if there is one.
+    pub(super) async fn advance(&mut self, size: &ChunkSize) -> Result<(), ReadError> {
+        self.head = None;
+        while let Some(rows) = &mut self.rows {
+            let row = timeout(ATTEMPT_TIME_MAX, rows.try_next()).await;
+            let row = row.map_err(|_| {
+                ReadError::Fault(Fault::Unavailable("the database stopped responding in the middle of a page".into()))
+            })?;
+            if let Some(row) = row.map_err(|error| broken(&error))? {
+                let partition: &[u8] = column(&row, 0).map_err(ReadError::Fault)?;
+                let row_key: &[u8] = column(&row, 1).map_err(ReadError::Fault)?;
+                key_bytes(partition, row_key, &mut self.key);
+                self.count += 1;
+                if self.count == self.asked {
+                    self.rest = self.rest.take().map(|range| range.after(partition, row_key));
+                }
+                self.head = Some(row);
+                return Ok(());
+            }
+            self.rows = None;
+            // If fewer rows arrive than were requested, the range has no more rows.
+            let rest = self.rest.take().filter(|_| self.count == self.asked);
+            if let Some(rest) = rest {
+                let asked = size.next(self.requested);
+                let rows = self.start(&rest, asked).await.map_err(|error| broken(&error))?;
+                self.await_rows(rows, rest, asked);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the transaction, in which nothing was written, and returns the connection. Requested rows that have not
+    /// arrived are discarded.
+    pub(super) async fn end(mut self, sql: &str) {
+        drop(self.rows.take());
+        if control(&self.lease, sql).await.is_ok() {
+            self.lease.return_to_pool();
+        }
+    }
+}
+
+/// Returns the fault for a page that could not be completed. A read changes nothing, so the client may retry it.
+fn broken(error: &Error) -> ReadError {
+    ReadError::Fault(match AttemptError::before_commit(error) {
+        AttemptError::Retry(reason) | AttemptError::RetryElsewhere(reason) => Fault::Unavailable(reason),
+        AttemptError::Fault(fault) => fault,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    fn scan(limit: usize, has_filter: bool) -> Scan {
+        let filter = has_filter.then_some(model::Filter::Constant(true));
+        let (ranges, deadline) = (Vec::new(), Instant::now());
+        Scan { ranges, from: None, filter, limit, bytes_expected: usize::MAX, deadline }
+    }
+
+    fn size(limit: usize, has_filter: bool) -> ChunkSize {
+        ChunkSize::new(&scan(limit, has_filter), None)
+    }
+
+    #[test]
+    fn chunks_follow_the_size_of_the_rows_and_the_need_of_the_page() {
+        let mut plain = size(1000, false);
+        assert_eq!(plain.next(0), 64);
+        (0..64).for_each(|_| plain.count(1024));
+        assert_eq!(plain.next(64), 937, "the rest of the page and one more");
+        let mut large = size(1000, false);
+        (0..64).for_each(|_| large.count(4 * STORE_CHUNK_BYTES));
+        assert_eq!(large.next(64), CHUNK_ROWS_MIN);
+        let mut filtered = size(1, true);
+        assert_eq!(filtered.next(0), 64);
+        (0..64).for_each(|_| filtered.count(20));
+        assert_eq!(filtered.next(64), CHUNK_ROWS_MAX);
+        assert_eq!((size(1, false).next(0), size(0, false).next(0)), (2, 1));
+    }
+
+    #[test]
+    fn a_known_size_lets_one_chunk_be_the_page() {
+        assert_eq!(ChunkSize::new(&scan(1000, false), Some(1100)).next(0), 1001);
+        let bounded = Scan { bytes_expected: 11_000, ..scan(1000, false) };
+        assert_eq!(ChunkSize::new(&bounded, Some(1100)).next(0), 12, "as many as expected, and one more");
+        let mut longer = ChunkSize::new(&bounded, None);
+        (0..64).for_each(|_| longer.count(STORE_CHUNK_BYTES / 16));
+        assert_eq!(longer.next(64), 18, "a chunk of the usual size, once the page takes more than expected");
+        assert_eq!(ChunkSize::new(&scan(1000, false), Some(ENTITY_BYTES_MAX)).next(0), 4);
+        assert_eq!(ChunkSize::new(&scan(1000, true), Some(1024)).next(0), 1024);
+        let mut wrong = ChunkSize::new(&scan(4000, false), Some(1));
+        assert_eq!(wrong.next(0), 4001);
+        (0..64).for_each(|_| wrong.count(64 * 1024));
+        assert_eq!(wrong.next(0), 64, "the rows that were read count more");
+    }
+
+    #[test]
+    fn connections_share_a_page_and_one_that_has_more_of_it_is_asked_for_more() {
+        let mut shared = ChunkSize::new(&scan(1000, false), Some(1000));
+        shared.share(4);
+        assert_eq!(shared.next(0), 250 + 2 * 15 + 1);
+        assert_eq!(shared.next(281), 562);
+        assert_eq!(shared.next(843), 1001, "no more than the page needs");
+        shared.share(1);
+        assert_eq!(shared.next(0), 1001);
+    }
+}

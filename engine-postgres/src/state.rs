@@ -1,0 +1,145 @@
+//! The state that the engine's requests and background tasks share.
+
+use super::attempt::{AttemptError, Attempts};
+use super::layout::DatabaseTableId;
+use super::leases::Slot;
+use super::pool::Pool;
+use super::schema::Names;
+use engine::parts::cancellation::Cancellation;
+use engine::parts::catalog::Catalog;
+use engine::parts::properties::AccountProperties;
+use engine::{Fault, TableKey};
+use model::limits::STORE_TABLES_CACHED_MAX;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::Notify;
+
+/// The connections, and the state that is available without querying the database.
+pub(super) struct PostgresState<C> {
+    pub(super) pool: Pool,
+    pub(super) names: Names,
+    /// The random number that identifies this server as the holder of its leases.
+    pub(super) holder: i64,
+    slot: Mutex<Slot<C>>,
+    /// Held while stamps are being reserved.
+    pub(super) reserving: tokio::sync::Mutex<()>,
+    known: RwLock<CachedTables>,
+    properties: RwLock<AccountProperties>,
+    /// Held while the properties are being reloaded, so that an older result never replaces a newer one.
+    pub(super) refreshing: tokio::sync::Mutex<()>,
+    /// Notified when this server deletes a table.
+    pub(super) purges: Notify,
+    /// Set when the engine accepts no more operations. Long-running work then stops soon.
+    pub(super) closing: Cancellation,
+}
+
+/// The cached state of a table. On each use, the database checks whether the table still exists, so an outdated ID does
+/// no harm.
+#[derive(Default)]
+struct CachedTables {
+    tables: Catalog<CachedTable>,
+    count: usize,
+}
+
+struct CachedTable {
+    id: DatabaseTableId,
+    /// The average row size in the last page, in bytes; zero if there was no page.
+    row_bytes: AtomicUsize,
+}
+
+impl<C> PostgresState<C> {
+    pub(super) fn new(pool: Pool, names: Names, slot: Slot<C>) -> Self {
+        Self {
+            pool,
+            names,
+            holder: RandomState::new().build_hasher().finish().cast_signed(),
+            slot: Mutex::new(slot),
+            reserving: tokio::sync::Mutex::default(),
+            known: RwLock::default(),
+            properties: RwLock::default(),
+            refreshing: tokio::sync::Mutex::default(),
+            purges: Notify::new(),
+            closing: Cancellation::default(),
+        }
+    }
+
+    pub(super) fn slot(&self) -> MutexGuard<'_, Slot<C>> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn properties(&self) -> RwLockReadGuard<'_, AccountProperties> {
+        self.properties.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn properties_mut(&self) -> RwLockWriteGuard<'_, AccountProperties> {
+        self.properties.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn check_open(&self) -> Result<(), Fault> {
+        if self.closing.is_cancelled() { Err(Fault::Closed) } else { Ok(()) }
+    }
+
+    fn known(&self) -> RwLockReadGuard<'_, CachedTables> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the ID that a table had when this server last looked it up.
+    pub(super) fn cached_id(&self, table: &TableKey) -> Option<DatabaseTableId> {
+        Some(self.known().tables.get(table)?.table.id)
+    }
+
+    /// Returns the average row size of a table, if this server has read a page of it.
+    pub(super) fn cached_row_bytes(&self, table: &TableKey) -> Option<usize> {
+        Some(self.known().tables.get(table)?.table.row_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
+    }
+
+    pub(super) fn cache_row_bytes(&self, table: &TableKey, bytes: usize) {
+        if let Some(listed) = self.known().tables.get(table) {
+            listed.table.row_bytes.store(bytes, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn cache_id(&self, table: &TableKey, id: DatabaseTableId) {
+        if self.cached_id(table) == Some(id) {
+            return;
+        }
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.count >= STORE_TABLES_CACHED_MAX {
+            *known = CachedTables::default();
+        }
+        if known.tables.remove(table).is_none() {
+            known.count += 1;
+        }
+        known.tables.insert(table, CachedTable { id, row_bytes: AtomicUsize::new(0) });
+    }
+
+    /// Removes the ID of a deleted table from the cache.
+    pub(super) fn uncache(&self, table: &TableKey) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.tables.remove(table).is_some() {
+            known.count -= 1;
+        }
+    }
+
+    /// Retries an operation until an attempt succeeds or further retries are useless.
+    pub(super) async fn persist<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, AttemptError>>,
+    {
+        let mut attempts = Attempts::new(&self.pool.counts);
+        loop {
+            self.check_open()?;
+            match attempt().await {
+                Ok(done) => return Ok(done),
+                Err(trouble) => attempts.next(trouble).await?,
+            }
+        }
+    }
+}
+
+impl<C> std::fmt::Debug for PostgresState<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresState").finish_non_exhaustive()
+    }
+}

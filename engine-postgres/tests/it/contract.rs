@@ -1,0 +1,33 @@
+//! Runs the contract suite on PostgreSQL and on Citus.
+
+use engine_contract::support::{ManualClock, START_TICKS};
+use engine_contract::{every_case, restart};
+use rowhouse_engine_postgres::{Postgres, PostgresOptions};
+use test_support::cluster::{CitusCluster, Cluster};
+
+fn open_postgres(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
+    Some(open_database(Cluster::shared()?.database(), false, clock))
+}
+
+fn open_citus(clock: ManualClock) -> Option<(Postgres<ManualClock>, ())> {
+    let cluster = CitusCluster::shared()?;
+    Some(open_database(cluster.workers(&cluster.database()), true, clock))
+}
+
+fn open_database(url: String, distribute: bool, clock: ManualClock) -> (Postgres<ManualClock>, ()) {
+    let options = PostgresOptions { url, password: None, connections_max: 8, distribute };
+    let open = Postgres::open(&options, clock);
+    (tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)).unwrap(), ())
+}
+
+every_case!(postgres, open_postgres);
+every_case!(citus, open_citus);
+
+#[tokio::test]
+async fn service_properties_survive_a_restart() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = cluster.database();
+    let options = PostgresOptions { url, password: None, connections_max: 4, distribute: false };
+    let open = async || Postgres::open(&options, ManualClock::at(START_TICKS)).await.unwrap();
+    restart::survives_a_restart(open).await;
+}

@@ -1,0 +1,10 @@
+//! Tests of the engine through its public interface, in one binary. They start their own database servers.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failure is a failed test")]
+#![allow(clippy::print_stdout, reason = "a seed that is not printed cannot be repeated")]
+
+mod citus_pages;
+mod connection_loss;
+mod contract;
+mod model_test;
+mod servers;

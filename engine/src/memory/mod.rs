@@ -1,0 +1,235 @@
+//! The reference engine: ordered maps in memory under one lock, without persistence.
+//!
+//! It is as simple as the contract allows, so that it is obviously correct; the other engines are compared with it.
+//! Isolation comes from the lock. A transaction holds the lock while it runs. A page holds the lock only until it has
+//! copied the table; the copy shares the entities. Nothing here waits for I/O, so calls that are likely to run in a
+//! loop yield explicitly.
+
+mod checkpoint;
+mod entities;
+mod snapshot;
+mod stamps;
+
+pub use checkpoint::{MemoryCheckpoint, MemoryCheckpoints};
+pub use snapshot::RestoredMemory;
+
+use crate::contract::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
+use crate::figures::{Figures, Refusal};
+use crate::parts::cancellation::Cancellation;
+use crate::parts::catalog::Catalog;
+use crate::parts::page::{PageBuilder, ranges_to_visit};
+use crate::parts::properties::AccountProperties;
+use crate::snapshot::Snapshots;
+use entities::Entities;
+use model::mutation::Effect;
+use model::{AccountName, Clock, DateTime, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
+use model::{MutationResult, StoredAccessPolicies, TableName, Transaction};
+use stamps::MemoryStamps;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::task::coop::consume_budget;
+
+/// An engine that loses all data when it is dropped.
+#[derive(Debug)]
+pub struct Memory<C> {
+    shared: Arc<MemoryState<C>>,
+}
+
+/// The state that an engine shares with its scans, its snapshots and a restore.
+#[derive(Debug)]
+struct MemoryState<C> {
+    state: RwLock<Contents<C>>,
+    closed: Cancellation,
+}
+
+#[derive(Debug)]
+struct Contents<C> {
+    clock: C,
+    catalog: Catalog<Table>,
+    properties: AccountProperties,
+    stamps: MemoryStamps,
+}
+
+#[derive(Debug, Clone)]
+struct Table {
+    created: DateTime,
+    entities: Entities,
+}
+
+impl<C: Clock> Memory<C> {
+    /// Creates an engine without tables.
+    pub fn new(clock: C) -> Self {
+        Self::with_stamps(clock, MemoryStamps::one_sequence())
+    }
+
+    /// Creates an engine without tables, with a clock that tests can set. Each account has its own sequence of
+    /// Timestamps. If one test sets the clock back, Timestamps in other accounts are therefore not ahead of the clock.
+    pub fn for_tests(clock: C) -> Self {
+        Self::with_stamps(clock, MemoryStamps::by_account())
+    }
+
+    fn with_stamps(clock: C, stamps: MemoryStamps) -> Self {
+        let (catalog, properties) = (Catalog::default(), AccountProperties::default());
+        let state = RwLock::new(Contents { clock, catalog, properties, stamps });
+        Self { shared: Arc::new(MemoryState { state, closed: Cancellation::default() }) }
+    }
+
+    /// Returns a handle that takes snapshots of this engine while the engine is open.
+    pub fn snapshots(&self) -> Arc<dyn Snapshots> {
+        Arc::clone(&self.shared) as _
+    }
+
+    /// Returns a handle that saves states of this engine and returns to them.
+    pub fn checkpoints(&self) -> MemoryCheckpoints<C> {
+        MemoryCheckpoints::new(Arc::clone(&self.shared))
+    }
+
+    /// Starts a restore into this engine, which must not contain tables.
+    pub fn restore(&self) -> RestoredMemory<C> {
+        RestoredMemory::new(Arc::clone(&self.shared))
+    }
+}
+
+impl<C> MemoryState<C> {
+    fn check_open(&self) -> Result<(), Fault> {
+        if self.closed.is_cancelled() { Err(Fault::Closed) } else { Ok(()) }
+    }
+
+    fn read(&self) -> Result<RwLockReadGuard<'_, Contents<C>>, Fault> {
+        // A panic cannot leave the maps half-changed, so the data behind a poisoned lock is valid.
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        self.check_open().map(|()| state)
+    }
+
+    fn write(&self) -> Result<RwLockWriteGuard<'_, Contents<C>>, Fault> {
+        let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        self.check_open().map(|()| state)
+    }
+}
+
+impl<C: Clock> Engine for Memory<C> {
+    async fn create_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+        let mut state = self.shared.write().map_err(CatalogError::Fault)?;
+        if state.catalog.get(table).is_some() {
+            return Err(CatalogError::AlreadyExists);
+        }
+        let created = state.clock.now();
+        state.catalog.insert(table, Table { created, entities: Entities::default() });
+        Ok(())
+    }
+
+    async fn delete_table(&self, table: &TableKey) -> Result<(), CatalogError> {
+        let removed = self.shared.write().map_err(CatalogError::Fault)?.catalog.remove(table);
+        let table = removed.ok_or(CatalogError::NotFound)?;
+        // Freeing a large table takes a while, so do it outside the lock and without delaying the caller.
+        drop(tokio::task::spawn_blocking(move || drop(table)));
+        Ok(())
+    }
+
+    async fn table(&self, table: &TableKey) -> Result<Option<TableName>, Fault> {
+        Ok(self.shared.read()?.catalog.get(table).map(|listed| listed.name.clone()))
+    }
+
+    async fn accounts(&self) -> Result<Vec<AccountName>, Fault> {
+        let state = self.shared.read()?;
+        Ok(state.properties.accounts_and(state.catalog.accounts()))
+    }
+
+    async fn list_tables(&self, account: &AccountName, from: &str, limit: usize) -> Result<Vec<TableName>, Fault> {
+        Ok(self.shared.read()?.catalog.list(account, from, limit))
+    }
+
+    async fn policies(&self, table: &TableKey) -> Result<StoredAccessPolicies, ReadError> {
+        let state = self.shared.read().map_err(ReadError::Fault)?;
+        Ok(state.catalog.get(table).ok_or(ReadError::TableNotFound)?.policies.clone())
+    }
+
+    async fn set_policies(&self, table: &TableKey, policies: StoredAccessPolicies) -> Result<(), CatalogError> {
+        let mut state = self.shared.write().map_err(CatalogError::Fault)?;
+        state.catalog.set_policies(table, policies).ok_or(CatalogError::NotFound)
+    }
+
+    async fn get(&self, table: &TableKey, key: &EntityKey) -> Result<Option<Record>, ReadError> {
+        consume_budget().await;
+        let state = self.shared.read().map_err(ReadError::Fault)?;
+        let listed = state.catalog.get(table).ok_or(ReadError::TableNotFound)?;
+        Ok(listed.table.entities.get(&key.encode()).cloned())
+    }
+
+    async fn scan<S: EntitySink>(&self, table: &TableKey, scan: Scan, sink: S) -> Result<(S, ScanEnd), ReadError> {
+        let (shared, table) = (Arc::clone(&self.shared), table.clone());
+        let page = tokio::task::spawn_blocking(move || {
+            let state = shared.read().map_err(ReadError::Fault)?;
+            let entities = state.catalog.get(&table).ok_or(ReadError::TableNotFound)?.table.entities.clone();
+            drop(state);
+            page(&entities, scan, sink).map_err(ReadError::Fault)
+        });
+        page.await.map_err(|error| ReadError::Fault(Fault::Storage(Box::new(error))))?
+    }
+
+    async fn commit(&self, table: &TableKey, transaction: Transaction) -> Result<Vec<MutationResult>, CommitError> {
+        consume_budget().await;
+        let mut state = self.shared.write().map_err(CommitError::Fault)?;
+        let Contents { clock, catalog, stamps, .. } = &mut *state;
+        let entities = &mut catalog.get_mut(table).ok_or(CommitError::TableNotFound)?.table.entities;
+        let keys: Vec<_> = transaction.mutations().iter().map(|mutation| mutation.key().encode()).collect();
+        let existing = keys.iter().map(|key| entities.get(key).map(Record::as_bytes));
+        let stamp = stamps.propose(&table.account, clock.now());
+        let refused = |(index, error)| CommitError::Refused(index, error);
+        let effects = transaction.apply(stamp, existing).map_err(refused)?;
+        stamps.issue(&table.account, stamp);
+        let written = effects.iter().map(Effect::written).collect();
+        for (key, effect) in keys.into_iter().zip(effects) {
+            match effect {
+                Effect::Put(record) => entities.insert(key, record),
+                Effect::Delete => entities.remove(&key),
+            }
+        }
+        Ok(written)
+    }
+
+    fn service_properties(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
+        Ok(self.shared.read()?.properties.get(account))
+    }
+
+    fn set_default_properties(&self, defaults: ServiceProperties) {
+        self.shared.state.write().unwrap_or_else(PoisonError::into_inner).properties.set_defaults(Arc::new(defaults));
+    }
+
+    async fn update_service_properties(
+        &self,
+        account: &AccountName,
+        update: ServicePropertiesUpdate,
+    ) -> Result<(), Fault> {
+        let mut state = self.shared.write()?;
+        let updated = state.properties.get(account).updated(update);
+        state.properties.insert(account, updated);
+        Ok(())
+    }
+
+    fn figures(&self) -> Figures {
+        let Ok(state) = self.shared.read() else {
+            return Figures { refusal: Some(Refusal::Closed), ..Figures::default() };
+        };
+        Figures { tables: Some(state.catalog.count() as u64), purge_backlog: Some(0), ..Figures::default() }
+    }
+
+    async fn close(&self) -> Result<(), Fault> {
+        // Take the lock to ensure that no transaction is in progress when this method returns.
+        let _state = self.shared.write()?;
+        self.shared.closed.cancel();
+        Ok(())
+    }
+}
+
+fn page<S: EntitySink>(entities: &Entities, scan: Scan, sink: S) -> Result<(S, ScanEnd), Fault> {
+    let ranges = ranges_to_visit(&scan);
+    let mut page = PageBuilder::new(scan, sink, Vec::new());
+    'page: for range in &ranges {
+        for (key, record) in entities.range(range) {
+            if page.visit(key, record.as_bytes())?.is_break() {
+                break 'page;
+            }
+        }
+    }
+    Ok(page.finish())
+}

@@ -1,0 +1,104 @@
+//! Snapshots of the memory engine, which share its entities, and restores into one.
+
+use super::entities::Entities;
+use super::{Contents, MemoryState, Table};
+use crate::contract::{Fault, TableKey};
+use crate::parts::cancellation::Cancellation;
+use crate::snapshot::{EntityVisitor, Restore, Snapshot, SnapshotContents, SnapshotError, SnapshotTable, Snapshots};
+use model::{AccountName, Clock, DateTime, Record, ServiceProperties};
+use std::convert::Infallible;
+use std::sync::{Arc, PoisonError};
+
+/// The number of entities read between two checks of whether the engine was closed.
+const ENTITIES_BETWEEN_CHECKS: usize = 64;
+
+impl<C: Clock> Snapshots for MemoryState<C> {
+    fn take(&self) -> Result<Box<dyn Snapshot>, Fault> {
+        let state = self.read()?;
+        let (mut tables, mut entities) = (Vec::new(), Vec::new());
+        for (account, listed) in state.catalog.iter() {
+            let table = TableKey { account: account.clone(), name: listed.name.clone() };
+            let policies = listed.policies.clone();
+            tables.push(SnapshotTable { table, created: listed.table.created, policies });
+            entities.push(listed.table.entities.clone());
+        }
+        let contents = SnapshotContents { last_stamp: state.stamps.last(), properties: state.properties.all(), tables };
+        Ok(Box::new(MemorySnapshot { contents, entities, closed: self.closed.clone() }))
+    }
+}
+
+struct MemorySnapshot {
+    contents: SnapshotContents,
+    /// The entities of each table, in the order of the tables.
+    entities: Vec<Entities>,
+    closed: Cancellation,
+}
+
+impl Snapshot for MemorySnapshot {
+    fn contents(&self) -> &SnapshotContents {
+        &self.contents
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        if self.closed.is_cancelled() { Err(Fault::Closed) } else { Ok(()) }
+    }
+
+    fn stored_entities(&self, table: usize, visit: &mut EntityVisitor<'_, SnapshotError>) -> Result<(), SnapshotError> {
+        self.check().map_err(SnapshotError::Fault)?;
+        for (index, (key, record)) in self.entities.get(table).into_iter().flat_map(Entities::iter).enumerate() {
+            if index % ENTITIES_BETWEEN_CHECKS == 0 {
+                self.check().map_err(SnapshotError::Fault)?;
+            }
+            visit(key, record.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// A restore into a memory engine. The data becomes visible when the restore finishes.
+pub struct RestoredMemory<C> {
+    shared: Arc<MemoryState<C>>,
+    properties: Vec<(AccountName, ServiceProperties)>,
+    tables: Vec<(SnapshotTable, Entities)>,
+}
+
+impl<C> RestoredMemory<C> {
+    pub(super) fn new(shared: Arc<MemoryState<C>>) -> Self {
+        Self { shared, properties: Vec::new(), tables: Vec::new() }
+    }
+}
+
+impl<C: Clock> Restore for RestoredMemory<C> {
+    type Error = Infallible;
+
+    fn properties(&mut self, account: &AccountName, properties: &ServiceProperties) -> Result<(), Infallible> {
+        self.properties.push((account.clone(), properties.clone()));
+        Ok(())
+    }
+
+    fn table(&mut self, table: &SnapshotTable) -> Result<(), Infallible> {
+        self.tables.push((table.clone(), Entities::default()));
+        Ok(())
+    }
+
+    fn entity(&mut self, key: &[u8], record: &[u8]) -> Result<(), Infallible> {
+        if let Some((_, entities)) = self.tables.last_mut() {
+            entities.insert(key.to_vec(), Record::from_bytes(record.to_vec()));
+        }
+        Ok(())
+    }
+
+    fn finish(self, last_stamp: DateTime) -> Result<(), Infallible> {
+        let mut state = self.shared.state.write().unwrap_or_else(PoisonError::into_inner);
+        let Contents { catalog, properties, stamps, .. } = &mut *state;
+        for (account, set) in self.properties {
+            properties.insert(&account, set);
+        }
+        for (SnapshotTable { table, created, policies }, entities) in self.tables {
+            catalog.insert(&table, Table { created, entities });
+            catalog.set_policies(&table, policies);
+        }
+        stamps.skip_to(last_stamp);
+        Ok(())
+    }
+}

@@ -1,0 +1,12 @@
+//! What engines are made of: pages, the catalog, service properties, stamps, and the stored form of small values.
+//!
+//! Only crates that implement an engine use this module. It must not depend on any engine, on snapshots or on checks.
+
+pub mod cancellation;
+pub mod catalog;
+pub mod monotonic;
+pub mod page;
+pub mod policies_value;
+pub mod properties;
+pub mod properties_value;
+pub mod stamp;

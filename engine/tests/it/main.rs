@@ -1,0 +1,38 @@
+//! Runs the contract suite on the memory engine.
+
+#![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
+
+use engine_contract::cases::snapshots::{OpensForSnapshots, fill_with};
+use engine_contract::support::ManualClock;
+use engine_contract::{every_case, every_case_of_snapshots};
+use rowhouse_engine::{Memory, Snapshot, Snapshots};
+use std::sync::Arc;
+
+#[allow(clippy::unnecessary_wraps, reason = "every engine is opened alike")]
+fn open(clock: ManualClock) -> Option<(Memory<ManualClock>, ())> {
+    Some((Memory::new(clock), ()))
+}
+
+struct WithSnapshots;
+
+impl OpensForSnapshots for WithSnapshots {
+    type Engine = Memory<ManualClock>;
+    type Place = ();
+
+    fn open(clock: ManualClock) -> (Memory<ManualClock>, ()) {
+        (Memory::new(clock), ())
+    }
+
+    fn filled(snapshot: &dyn Snapshot, clock: ManualClock) -> (Memory<ManualClock>, ()) {
+        let engine = Memory::new(clock);
+        fill_with(engine.restore(), snapshot);
+        (engine, ())
+    }
+
+    fn snapshots(engine: &Memory<ManualClock>) -> Arc<dyn Snapshots> {
+        engine.snapshots()
+    }
+}
+
+every_case!(memory, open);
+every_case_of_snapshots!(snapshots, WithSnapshots);

@@ -1,8 +1,0 @@
-//! The only place in this crate that reads the monotonic clock, which measures durations and deadlines. Wall time comes
-//! only from the [`model::Clock`] of an engine.
-
-use std::time::Instant;
-
-pub(crate) fn now() -> Instant {
-    Instant::now()
-}
