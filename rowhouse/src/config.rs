@@ -3,14 +3,13 @@
 //! This module reads files and the environment, so the server need not know where a setting comes from.
 
 use crate::cli::{DurabilityArg, LogFormatArg, ServeArgs};
+use crate::log::LogFormat;
 use anyhow::{Context, bail, ensure};
 use clap::{Arg, Args};
 use engine_postgres::PostgresOptions;
 use model::limits::REQUEST_TIMEOUT_SECONDS_MAX;
 use rustls::ServerConfig;
-use server::{
-    Access, Accounts, Files, LogFormat, MEMORY_BYTES_MIN, OAuthConfig, RehearsalSettings, Secondary, Settings,
-};
+use server::{Access, Accounts, Files, MEMORY_BYTES_MIN, OAuthConfig, RehearsalSettings, Secondary, Settings};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -9,6 +9,7 @@ mod certificate;
 pub mod cli;
 pub mod config;
 mod health;
+pub mod log;
 mod process;
 pub mod run;
 mod serve;

@@ -3,10 +3,10 @@
 use crate::azurite;
 use crate::cli::{Cli, Command, manual};
 use crate::config::{self, AccountKeys, Config};
+use crate::log::LogFormat;
 use crate::process::memory;
 use crate::{accounts, certificate, health, serve};
 use clap::Parser;
-use server::LogFormat;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
@@ -72,7 +72,7 @@ fn printed(result: &str) -> anyhow::Result<ExitCode> {
 /// Runs a command with a log that shows warnings or errors in addition to the result.
 fn with_log(levels: &str, command: impl FnOnce() -> anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
     // The filter never changes.
-    let _control = server::start_log(LogFormat::Text, levels, None)?;
+    let _control = crate::log::start(LogFormat::Text, levels, None)?;
     command()
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn run_alone(config: Config) -> anyhow::Result<()> {
 /// the configuration requests that.
 pub(crate) fn run(config: Config, server_host: &mut impl ServerHost) -> anyhow::Result<()> {
     server::begin_process();
-    let log = server::start_log(config.process.log_format, &config.process.log, config.process.log_file.as_deref())?;
+    let log = crate::log::start(config.process.log_format, &config.process.log, config.process.log_file.as_deref())?;
     for warning in config.process.secret_files.iter().filter_map(|path| exposure_warning(path)) {
         warn!("{warning}");
     }

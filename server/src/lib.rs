@@ -29,6 +29,7 @@ mod toml_file;
 
 pub use accounts::edit as account_file;
 pub use accounts::{Accounts, Quota, QuotaSection, connection_string, random_key};
+pub use admin::log_control::LogControl;
 pub use authorization::oauth::{OAuthConfig, OAuthSection};
 pub use connection::tls::server_config;
 pub use limits::throttle::Targets;
@@ -38,7 +39,6 @@ pub use request::memory::MEMORY_BYTES_MIN;
 pub use request::{FaultScript, RequestFaults, ScriptedRefusal};
 pub use server::{Observers, Server};
 pub use settings::{Access, AccountCheck, Secondary, Settings, TestHooks};
-pub use telemetry::log::{LogControl, LogFormat, start as start_log};
 pub use telemetry::metrics::{Metrics, RequestTotals, begin_process};
 pub use test_controls::{TestClock, TestControlSettings, TestData};
 pub use toml_file::parse_toml;

@@ -2,6 +2,7 @@
 //! cleanly.
 
 use crate::accounts::Accounts;
+use crate::admin::log_control::LogControl;
 use crate::admin::{self, Admin, ObservedService};
 use crate::authorization::oauth::OAuth;
 use crate::clock;
@@ -17,7 +18,6 @@ use crate::request::memory::BodyMemory;
 use crate::service::Service;
 use crate::settings::{Access, AccountCheck, Secondary, Settings, TestHooks};
 use crate::telemetry::analytics::{self, Analytics, AnalyticsWriter};
-use crate::telemetry::log::LogControl;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::{TraceSettings, Tracer};
 use crate::test_controls::{TestClock, TestControlSettings, TestControls, TestData};

@@ -7,6 +7,7 @@
 
 mod host;
 mod listener;
+pub(crate) mod log_control;
 mod observed_service;
 mod readiness;
 mod routes;
@@ -16,11 +17,11 @@ pub(crate) use listener::serve;
 
 use crate::limits::LimitFigures;
 use crate::limits::connections::ConnectionCounters;
-use crate::telemetry::log::LogControl;
 use crate::telemetry::metrics::{Metrics, MetricsSnapshot};
 use crate::telemetry::traces::Tracer;
 use crate::test_controls::TestControls;
 use engine::Figures;
+use log_control::LogControl;
 use model::limits::READINESS_SECONDS_MAX;
 use std::fmt;
 use std::pin::Pin;

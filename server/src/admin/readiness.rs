@@ -95,8 +95,8 @@ impl ReadinessReport {
 mod tests {
     use super::super::ObservedService;
     use super::*;
+    use crate::admin::log_control::LogControl;
     use crate::limits::LimitFigures;
-    use crate::telemetry::log::LogControl;
     use crate::telemetry::metrics::Metrics;
     use engine::Figures;
     use std::pin::Pin;

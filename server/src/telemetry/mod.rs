@@ -7,8 +7,6 @@
 pub(crate) mod access_log;
 pub(crate) mod analytics;
 pub(crate) mod failure_log;
-pub(crate) mod log;
-mod log_lines;
 pub(crate) mod metrics;
 pub(crate) mod summary;
 pub(crate) mod traces;

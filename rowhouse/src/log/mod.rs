@@ -1,13 +1,14 @@
 //! The log on standard error or in a file: its format, its filter, and changes to the filter while the server runs.
 
-use super::log_lines::LogLines;
+mod lines;
+
 use anyhow::{Context, anyhow, ensure};
-use std::fmt;
+use lines::LogLines;
+use server::LogControl;
 use std::fs::OpenOptions;
 use std::io::IsTerminal;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
-use tracing::info;
+use std::sync::Arc;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -23,22 +24,8 @@ pub enum LogFormat {
     Json,
 }
 
-/// The current log filter, and the means to replace it.
-pub struct LogControl {
-    /// The filter with which the program was started.
-    start: String,
-    current: Mutex<String>,
-    reload: Box<dyn Fn(EnvFilter) -> anyhow::Result<()> + Send + Sync>,
-}
-
-impl fmt::Debug for LogControl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LogControl").field("start", &self.start).finish_non_exhaustive()
-    }
-}
-
 /// Starts the log on standard error, or appends to a file. Must be called at most once in a process.
-pub fn start(format: LogFormat, levels: &str, file: Option<&Path>) -> anyhow::Result<LogControl> {
+pub(crate) fn start(format: LogFormat, levels: &str, file: Option<&Path>) -> anyhow::Result<LogControl> {
     let file = match file {
         None => None,
         Some(path) => {
@@ -49,44 +36,20 @@ pub fn start(format: LogFormat, levels: &str, file: Option<&Path>) -> anyhow::Re
     let is_coloured = format == LogFormat::Text && file.is_none() && std::io::stderr().is_terminal();
     let lines = LogLines { format, is_coloured, file };
     let log = tracing_subscriber::fmt().with_env_filter(filter(levels)?).with_writer(lines);
-    let reload: Box<dyn Fn(EnvFilter) -> anyhow::Result<()> + Send + Sync> = match format {
+    Ok(match format {
         LogFormat::Text => {
             let log = log.with_ansi(is_coloured).with_filter_reloading();
             let handle = log.reload_handle();
             log.init();
-            Box::new(move |filter| handle.reload(filter).context("changing the log filter"))
+            LogControl::new(levels, move |levels| handle.reload(filter(levels)?).context("changing the log filter"))
         }
         LogFormat::Json => {
             let log = log.json().flatten_event(true).with_filter_reloading();
             let handle = log.reload_handle();
             log.init();
-            Box::new(move |filter| handle.reload(filter).context("changing the log filter"))
+            LogControl::new(levels, move |levels| handle.reload(filter(levels)?).context("changing the log filter"))
         }
-    };
-    Ok(LogControl { start: levels.to_owned(), current: Mutex::new(levels.to_owned()), reload })
-}
-
-impl LogControl {
-    /// Creates a control without a log, for tests.
-    #[cfg(test)]
-    pub(crate) fn disabled() -> Self {
-        Self { start: String::new(), current: Mutex::default(), reload: Box::new(|_| Ok(())) }
-    }
-
-    pub(crate) fn current(&self) -> String {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Applies a filter, or the initial filter if `levels` is empty. Returns the new filter.
-    pub(crate) fn change(&self, levels: &str) -> anyhow::Result<String> {
-        let levels = if levels.trim().is_empty() { &self.start } else { levels.trim() };
-        let filter = filter(levels)?;
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        (self.reload)(filter)?;
-        info!(from = *current, to = levels, "the log filter was changed");
-        levels.clone_into(&mut current);
-        Ok(levels.to_owned())
-    }
+    })
 }
 
 fn filter(levels: &str) -> anyhow::Result<EnvFilter> {

@@ -3,7 +3,7 @@
 //! Invariant: an event is one line of bounded length without control characters, whatever its strings contain. Data
 //! from a request can neither imitate an event nor control the terminal that shows the log.
 
-use super::log::LogFormat;
+use super::LogFormat;
 use model::control_characters::is_control_character;
 use model::limits::{LOG_LINE_BYTES_MAX, LOG_STRING_BYTES_MAX};
 use serde_json::Value;
