@@ -288,6 +288,12 @@ for feature in "" $(sed -nE '/^\[features\]/,/^\[dep/s/^([a-z0-9_]+) = .*/\1/p' 
     passed=$((passed + 1))
 done
 
+begin "the server and the test server without their features"
+for package in rowhouse-server rowhouse-testing; do
+    cargo clippy --quiet --locked --package "$package" --no-default-features -- -D warnings
+    passed=$((passed + 1))
+done
+
 begin "packages of the client library and of the test server"
 # The packages are packed together, so that none of them needs to be in a registry. The client packages are built from
 # the packed files. The server's crates are built from the same files in other steps.

@@ -6,8 +6,14 @@
 //! `tests/structure.rs` of the program fails if folders depend on each other in a cycle.
 //!
 //! This crate must not depend on how an engine stores data, on the command line, or on where settings come from.
+//!
+//! A program that embeds the server, such as a test, can leave out what only a deployed server needs: the features
+//! `admin`, `explorer` and `outgoing`.
+
+#![cfg_attr(not(feature = "admin"), allow(dead_code, reason = "without the admin listener, nothing reads its values"))]
 
 mod accounts;
+#[cfg(feature = "admin")]
 mod admin;
 mod authorization;
 mod clock;
@@ -15,6 +21,7 @@ mod connection;
 mod explorer;
 mod limits;
 mod operations;
+mod outgoing;
 mod rehearsal;
 mod reload;
 mod request;
@@ -29,6 +36,7 @@ mod toml_file;
 
 pub use accounts::edit as account_file;
 pub use accounts::{Accounts, Quota, QuotaSection, connection_string, random_key};
+#[cfg(feature = "admin")]
 pub use admin::log_control::LogControl;
 pub use authorization::oauth::{OAuthConfig, OAuthSection};
 pub use connection::tls::server_config;
@@ -39,6 +47,8 @@ pub use request::memory::MEMORY_BYTES_MIN;
 pub use request::{FaultScript, RequestFaults, ScriptedRefusal};
 pub use server::{Observers, Server};
 pub use settings::{Access, AccountCheck, Secondary, Settings, TestHooks};
-pub use telemetry::metrics::{Metrics, RequestTotals, begin_process};
+#[cfg(feature = "admin")]
+pub use telemetry::metrics::begin_process;
+pub use telemetry::metrics::{Metrics, RequestTotals};
 pub use test_controls::{TestClock, TestControlSettings, TestData};
 pub use toml_file::parse_toml;

@@ -2,7 +2,9 @@
 //! cleanly.
 
 use crate::accounts::Accounts;
+#[cfg(feature = "admin")]
 use crate::admin::log_control::LogControl;
+#[cfg(feature = "admin")]
 use crate::admin::{self, Admin, ObservedService};
 use crate::authorization::oauth::OAuth;
 use crate::clock;
@@ -19,14 +21,19 @@ use crate::service::Service;
 use crate::settings::{Access, AccountCheck, Secondary, Settings, TestHooks};
 use crate::telemetry::analytics::{self, Analytics, AnalyticsWriter};
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::traces::{TraceSettings, Tracer};
-use crate::test_controls::{TestClock, TestControlSettings, TestControls, TestData};
+#[cfg(feature = "admin")]
+use crate::telemetry::traces::TraceSettings;
+use crate::telemetry::traces::Tracer;
+use crate::test_controls::{TestClock, TestData};
+#[cfg(feature = "admin")]
+use crate::test_controls::{TestControlSettings, TestControls};
 use anyhow::Context;
 use engine::{Engine, MemoryCheckpoints};
 use model::ServiceProperties;
 use model::clock::{Clock, SystemClock};
 use model::limits::{ANALYTICS_SHUTDOWN_SECONDS_MIN, TRACE_SHUTDOWN_SECONDS_MAX};
 use rustls::ServerConfig;
+#[cfg(feature = "admin")]
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +45,7 @@ use tracing::info;
 #[derive(Debug)]
 pub struct Observers {
     /// The admin listener and its address; `None` if there is none.
+    #[cfg(feature = "admin")]
     admin: Option<(Arc<Admin>, SocketAddr)>,
     /// The request counters; `None` if nothing reads them.
     metrics: Option<Arc<Metrics>>,
@@ -49,6 +57,7 @@ impl Observers {
     /// Starts the admin listener, if one is given, and traces, if the environment names a collector.
     ///
     /// `revision` is the source revision, if it is known. Must be called on the server's runtime.
+    #[cfg(feature = "admin")]
     pub fn start(
         admin: Option<TcpListener>,
         log: LogControl,
@@ -80,12 +89,18 @@ impl Observers {
     /// and no traces, whatever the environment contains.
     pub fn counting() -> (Self, Arc<Metrics>) {
         let metrics = Arc::new(Metrics::new(false));
-        let observers =
-            Self { admin: None, metrics: Some(Arc::clone(&metrics)), connections: Arc::default(), tracer: None };
+        let observers = Self {
+            #[cfg(feature = "admin")]
+            admin: None,
+            metrics: Some(Arc::clone(&metrics)),
+            connections: Arc::default(),
+            tracer: None,
+        };
         (observers, metrics)
     }
 
     /// Returns the address of the admin listener, or `None` if there is none.
+    #[cfg(feature = "admin")]
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin.as_ref().map(|(_, address)| *address)
     }
@@ -157,6 +172,7 @@ impl<E: Engine> Server<E> {
             tracer: observers.tracer.clone(),
             settings,
         });
+        #[cfg(feature = "admin")]
         if let Some((admin, _)) = &observers.admin {
             let controls = test_clock.zip(controls).map(|(clock, TestControlSettings { engine, endpoint })| {
                 TestControls::new(endpoint, test_data(&service, clock, engine), Arc::clone(&service.accounts))
@@ -177,12 +193,19 @@ impl<E: Engine> Server<E> {
     pub async fn run(self, listener: TcpListener, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let Self { service, observers, tls, connections } = self;
         let shutdown_time = service.settings.shutdown_time;
-        let Observers { admin, connections: counters, tracer, metrics: _ } = observers;
+        let Observers {
+            #[cfg(feature = "admin")]
+            admin,
+            connections: counters,
+            tracer,
+            metrics: _,
+        } = observers;
         let (stopped, stopped_at) = oneshot::channel();
         let stop = async move {
             stop.await;
             // Received at the end of this function.
             let _received = stopped.send(clock::instant());
+            #[cfg(feature = "admin")]
             if let Some((admin, _)) = admin {
                 admin.stop();
             }

@@ -1,8 +1,9 @@
-//! A real Azure Tables service inside a test.
+//! A real Azure Tables service for a test.
 //!
 //! [`TestServer`] is the Rowhouse server, running in the test's process on a free port of the loopback address with its
 //! data in memory. It starts in a few milliseconds, supports the whole protocol for any client library, and stops when
-//! it is dropped, so each test can have its own.
+//! it is dropped, so each test can have its own. [`TestServer::program`] starts the installed program instead, so that
+//! the server need not be compiled.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -28,23 +29,36 @@
 //!
 //! 1. Dropping a server leaves nothing behind: no thread, no open port, no temporary file.
 //! 2. The request path is the same as in the program `rowhouse`; nothing is simulated except an injected [`Fault`].
-//! 3. A server reads no environment variables and sets nothing process-wide, such as a logger.
+//! 3. A server sets nothing process-wide, such as a logger. Only the search for the program reads environment variables.
 //!
-//! This crate must not depend on client libraries, on the command line, or on how an engine stores data.
+//! Features:
+//!
+//! | feature | content |
+//! |---|---|
+//! | `in-process` (default) | the server in the test's process |
+//! | `embedded` | data on disk for that server |
+//!
+//! Without its default features, the crate only starts the program, and compiles in seconds. [`TestServer`] is then
+//! [`ProgramServer`].
+//!
+//! This crate must not depend on client libraries or on how an engine stores data.
 
-mod costs;
 mod error;
-mod faults;
-mod server;
-mod thread;
+#[cfg(feature = "in-process")]
+mod in_process;
+mod program;
 
+#[cfg(feature = "in-process")]
 #[doc(inline)]
 pub use ::server::TestClock;
-pub use costs::Costs;
 pub use error::Error;
-pub use faults::Fault;
-pub use server::Snapshot;
-pub use server::{TestServer, TestServerBuilder};
+#[cfg(feature = "in-process")]
+pub use in_process::{Costs, Fault, Snapshot, TestServer, TestServerBuilder};
+pub use program::{ProgramAccount, ProgramBuilder, ProgramClock, ProgramServer, ProgramSnapshot};
+
+/// The server for tests: the installed program, because the feature `in-process` is off.
+#[cfg(not(feature = "in-process"))]
+pub type TestServer = ProgramServer;
 
 /// The name of the development account, which every server has.
 ///

@@ -202,7 +202,7 @@ fn dependencies_point_in_one_direction() {
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     for Rule { package, may_use, must_not_use } in RULES {
         for Dependency { name, is_of_workspace, is_for_tests } in dependencies(&metadata, package) {
-            // The client may use itself, so that its tests have all features enabled.
+            // The client and the test server may use themselves, so that their tests have all features enabled.
             let is_allowed = !is_of_workspace
                 || may_use.contains(&name.as_str())
                 || is_for_tests && [TEST_SUPPORT, TESTING, ENGINE_CONTRACT, CLIENT].contains(&name.as_str());

@@ -4,9 +4,12 @@
 
 mod clock;
 mod costs;
+#[cfg(target_os = "linux")]
+mod dependencies;
 mod faults;
 mod life;
 mod options;
+mod program;
 mod rehearsal;
 mod snapshots;
 

@@ -3,8 +3,8 @@
 //! Plain HTTP is used only for issuers on this machine, and only if the configuration allows it. Uses no proxy and
 //! sends no cookie or credential.
 
+use crate::outgoing::{HttpClient, HttpError, HttpOptions, bare_host, system_roots, tls_config};
 use bytes::Bytes;
-use client::http::{HttpClient, HttpError, HttpOptions, bare_host, system_roots, tls_config};
 use http::header::{ACCEPT, CACHE_CONTROL, LOCATION};
 use http::uri::Scheme;
 use http::{HeaderMap, Request, StatusCode, Uri};

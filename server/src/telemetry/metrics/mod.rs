@@ -5,15 +5,22 @@
 //! served.
 
 mod by_table;
+#[cfg(feature = "admin")]
 mod engine_families;
+#[cfg(feature = "admin")]
 mod memory;
+#[cfg(feature = "admin")]
 mod metrics_page;
+#[cfg(feature = "admin")]
 mod process;
+#[cfg(feature = "admin")]
 mod server_families;
-#[cfg(test)]
+#[cfg(all(test, feature = "admin"))]
 mod tests;
 
+#[cfg(feature = "admin")]
 pub(crate) use metrics_page::{CONTENT_TYPE, MetricsSnapshot, write};
+#[cfg(feature = "admin")]
 pub use process::begin as begin_process;
 
 use crate::request::{CredentialKind, OperationKind};

@@ -6,9 +6,9 @@
 
 use super::settings::TraceSettings;
 use super::{Span, SpanCounts, otlp};
+use crate::outgoing::{HttpClient, HttpError, HttpOptions, system_roots, tls_config};
 use anyhow::{Context, Error, anyhow, bail};
 use bytes::Bytes;
-use client::http::{HttpClient, HttpError, HttpOptions, system_roots, tls_config};
 use http::header::CONTENT_TYPE;
 use http::{Request, StatusCode};
 use model::limits::TRACE_RESPONSE_BYTES_MAX;

@@ -3,24 +3,27 @@
 //!
 //! This module must not depend on the URLs of accounts or on the builder's interface.
 
+use super::faults::FaultQueue;
 use crate::TestClock;
-use crate::faults::FaultQueue;
 use anyhow::{Context, anyhow};
 use engine::{Engine, Memory, MemoryCheckpoints};
+#[cfg(feature = "embedded")]
 use engine_embedded::{Durability, Embedded, EmbeddedOptions};
 use server::{Access, Accounts, Metrics, Observers, RehearsalSettings, Server, Settings, Targets, TestData, TestHooks};
 use std::net::{Ipv4Addr, SocketAddr};
+#[cfg(feature = "embedded")]
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 /// Memory limit for blocks read from disk, in bytes. The memory is allocated as needed.
+#[cfg(feature = "embedded")]
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 /// The interval between syncs. Test data need not survive a power loss.
+#[cfg(feature = "embedded")]
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
 /// The grace period for requests in flight on shutdown.
 const SHUTDOWN_TIME: Duration = Duration::from_millis(100);
@@ -29,7 +32,9 @@ const SHUTDOWN_TIME: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) enum Storage {
     Memory,
+    #[cfg(feature = "embedded")]
     Folder(PathBuf),
+    #[cfg(feature = "embedded")]
     TemporaryFolder,
 }
 
@@ -103,26 +108,24 @@ fn run(options: Options, report: impl FnOnce(StartReport), stopped: oneshot::Rec
         };
         let hooks = TestHooks { clock: clock.clone(), faults: Some(faults.into_script()), controls: None };
         let parts = (settings, access(&accounts)?, hooks);
-        let temporary = match storage {
-            Storage::TemporaryFolder => Some(tempfile::tempdir().context("creating a temporary folder")?),
-            Storage::Memory | Storage::Folder(_) => None,
-        };
-        let folder = match &storage {
-            Storage::Memory => None,
-            Storage::Folder(path) => Some(path.as_path()),
-            Storage::TemporaryFolder => temporary.as_ref().map(TempDir::path),
-        };
-        match folder {
-            None => {
+        match storage {
+            Storage::Memory => {
                 let engine = Memory::for_tests(clock.clone());
                 let states = (clock, engine.checkpoints());
                 serve(parts, engine, Some(states), report, stopped).await
             }
-            Some(path) => serve(parts, open(path, clock)?, None, report, stopped).await,
+            #[cfg(feature = "embedded")]
+            Storage::Folder(path) => serve(parts, open(&path, clock)?, None, report, stopped).await,
+            #[cfg(feature = "embedded")]
+            Storage::TemporaryFolder => {
+                let folder = tempfile::tempdir().context("creating a temporary folder")?;
+                serve(parts, open(folder.path(), clock)?, None, report, stopped).await
+            }
         }
     })
 }
 
+#[cfg(feature = "embedded")]
 fn open(path: &Path, clock: TestClock) -> anyhow::Result<Embedded> {
     let options = EmbeddedOptions {
         durability: Durability::Interval(SYNC_INTERVAL),

@@ -1,21 +1,27 @@
 //! The server in the test's process, and its settings.
 
+mod costs;
+mod faults;
 mod snapshot;
+mod thread;
 
+pub use costs::Costs;
+pub use faults::Fault;
 pub use snapshot::Snapshot;
 
-use crate::costs::Costs;
 use crate::error::Error;
-use crate::faults::{Fault, FaultQueue};
-use crate::thread::{Options, ServerThread, StartReport, Storage};
+use crate::program::ProgramBuilder;
 use crate::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, TestClock};
 use anyhow::bail;
+use faults::FaultQueue;
 use server::{Metrics, Targets};
 use snapshot::SnapshotStore;
 use std::net::SocketAddr;
+#[cfg(feature = "embedded")]
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
+use thread::{Options, ServerThread, StartReport, Storage};
 use tokio::sync::oneshot;
 
 /// The time after which a query responds with a continuation token. The program has the same default.
@@ -84,6 +90,19 @@ impl TestServer {
     /// ```
     pub fn builder() -> TestServerBuilder {
         TestServerBuilder::new()
+    }
+
+    /// Returns the settings of a server that runs as a process: the installed program. See [`ProgramBuilder`].
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), rowhouse_testing::Error> {
+    /// let server = rowhouse_testing::TestServer::program().start_blocking()?;
+    /// println!("{}", server.connection_string());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn program() -> ProgramBuilder {
+        ProgramBuilder::default()
     }
 
     /// Returns the address and port.
@@ -283,7 +302,7 @@ impl TestServer {
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
-    /// let server = rowhouse_testing::TestServer::builder().embedded().start_blocking()?;
+    /// let server = rowhouse_testing::TestServer::start_blocking()?;
     /// server.stop()?;
     /// # Ok(())
     /// # }
@@ -333,7 +352,7 @@ impl Drop for TestServer {
 /// # fn main() -> Result<(), rowhouse_testing::Error> {
 /// use rowhouse_testing::TestServer;
 ///
-/// let server = TestServer::builder().account("orchard", "AAECAwQFBgcICQoLDA0ODw==").embedded().start_blocking()?;
+/// let server = TestServer::builder().account("orchard", "AAECAwQFBgcICQoLDA0ODw==").start_blocking()?;
 /// assert!(server.connection_string_of("orchard").is_some());
 /// # Ok(())
 /// # }
@@ -376,7 +395,7 @@ impl TestServerBuilder {
     }
 
     /// Stores the data in the given folder with Rowhouse's embedded engine, so that another server can use it later.
-    /// The folder is created if it does not exist, and is never removed.
+    /// The folder is created if it does not exist, and is never removed. Requires the feature `embedded`.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -388,13 +407,14 @@ impl TestServerBuilder {
     /// # Ok(())
     /// # }
     /// ```
+    #[cfg(feature = "embedded")]
     pub fn data(mut self, folder: impl Into<PathBuf>) -> Self {
         self.options.storage = Storage::Folder(folder.into());
         self
     }
 
     /// Stores the data on disk with Rowhouse's embedded engine, in a temporary folder that is removed when the server
-    /// stops.
+    /// stops. Requires the feature `embedded`.
     ///
     /// ```
     /// # fn main() -> Result<(), rowhouse_testing::Error> {
@@ -402,6 +422,7 @@ impl TestServerBuilder {
     /// # Ok(())
     /// # }
     /// ```
+    #[cfg(feature = "embedded")]
     pub fn embedded(mut self) -> Self {
         self.options.storage = Storage::TemporaryFolder;
         self
