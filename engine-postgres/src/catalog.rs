@@ -4,9 +4,9 @@
 //! cached, and each use of the ID also checks whether the table still exists.
 
 use super::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
-use super::counts::RetryReason;
 use super::layout::{DatabaseTableId, columns};
 use super::pool::Lease;
+use super::rows::{column, control, end, no_response, read, write};
 use super::state::PostgresState;
 use super::statements;
 use engine::parts::monotonic;
@@ -24,40 +24,6 @@ pub(super) struct ListedTable {
     pub(super) id: DatabaseTableId,
     pub(super) name: TableName,
     pub(super) policies: StoredAccessPolicies,
-}
-
-/// Runs a read-only statement with a timeout.
-pub(super) async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, AttemptError> {
-    let rows = timeout(ATTEMPT_TIME_MAX, async {
-        let statement = lease.prepare_cached(sql).await?;
-        let began = monotonic::now();
-        let rows = lease.query(&statement, values).await;
-        lease.record_step(began);
-        rows
-    });
-    rows.await.map_err(|_| no_response())?.map_err(|error| AttemptError::before_commit(&error))
-}
-
-/// Runs a write statement that is a transaction by itself. Returns the number of changed rows.
-pub(super) async fn write(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, AttemptError> {
-    let statement = timeout(ATTEMPT_TIME_MAX, lease.prepare_cached(sql)).await.map_err(|_| no_response())?;
-    let statement = statement.map_err(|error| AttemptError::before_commit(&error))?;
-    let began = monotonic::now();
-    let written = timeout(ATTEMPT_TIME_MAX, lease.execute(&statement, values)).await;
-    lease.record_step(began);
-    match written {
-        Ok(written) => written.map_err(|error| AttemptError::at_call(&error)),
-        Err(_) => Err(AttemptError::no_response_to("a write")),
-    }
-}
-
-pub(super) fn no_response() -> AttemptError {
-    AttemptError::retry(RetryReason::Timeout, "the database does not respond")
-}
-
-/// Reads a column of a row. Fails if its type does not match the schema.
-pub(super) fn column<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Fault> {
-    row.try_get(index).map_err(|error| Fault::Damaged(format!("a value from the database cannot be read: {error}")))
 }
 
 impl<C: Clock> PostgresState<C> {
@@ -262,24 +228,6 @@ impl<C: Clock> PostgresState<C> {
             Ok((table_exists?.is_some(), entities?))
         });
         answers.await.map_err(|_| no_response())?.map_err(|error| AttemptError::before_commit(&error))
-    }
-}
-
-/// Runs a statement that begins a transaction or rolls it back.
-pub(super) async fn control(lease: &Lease, sql: &str) -> Result<(), AttemptError> {
-    let began = monotonic::now();
-    let done = timeout(ATTEMPT_TIME_MAX, lease.batch_execute(sql)).await.map_err(|_| no_response())?;
-    lease.record_step(began);
-    done.map_err(|error| AttemptError::before_commit(&error))
-}
-
-pub(super) async fn end(lease: &Lease) -> Result<(), AttemptError> {
-    let began = monotonic::now();
-    let done = timeout(ATTEMPT_TIME_MAX, lease.batch_execute("COMMIT")).await;
-    lease.record_step(began);
-    match done {
-        Ok(done) => done.map_err(|error| AttemptError::at_commit(&error)),
-        Err(_) => Err(AttemptError::no_response_to("a commit")),
     }
 }
 

@@ -7,11 +7,11 @@
 //! attempt. After several attempts, the entities are locked.
 
 use super::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
-use super::catalog::{column, control, end, no_response, read};
 use super::counts::RetryReason;
 use super::function::{Expectation, TABLE_GONE};
 use super::layout::{DatabaseTableId, columns, key_bytes};
 use super::pool::Lease;
+use super::rows::{column, control, end, no_response, read};
 use super::state::PostgresState;
 use super::statements;
 use engine::parts::monotonic;

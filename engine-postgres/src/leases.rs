@@ -14,20 +14,17 @@
 //!    slot is taken over.
 
 use super::attempt::{AttemptError, jittered, random_below};
-use super::catalog::{column, no_response, read};
+use super::rows::{column, no_response, read};
+use super::slot::{NoSlot, PURGE_LEASE, SLOTS};
 use super::state::PostgresState;
 use super::statements;
 use engine::Fault;
 use model::{Clock, DateTime};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 
-/// The maximum number of servers. A slot's number is in the low bits of its stamps.
-pub(super) const SLOTS: i16 = 64;
-pub(super) const PURGE_LEASE: i16 = SLOTS;
 /// The length of the period for which stamps are reserved in advance, in ticks of 100 ns: ten seconds.
 const RESERVED_TICKS: i64 = 100_000_000;
 /// The interval between renewals of a lease. After half a minute without one (`statements::TAKE_LEASE`), the server is
@@ -39,56 +36,6 @@ const LEASE_TIME_MAX: Duration = Duration::from_secs(2);
 const FAILURES_MAX: usize = 4;
 /// The maximum time that a request waits for stamps to be reserved.
 const RESERVING_TIME_MAX: Duration = Duration::from_secs(4);
-
-/// An error: all slots belong to other servers.
-#[derive(Debug)]
-pub(super) struct NoSlot;
-
-impl fmt::Display for NoSlot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("64 servers already use this database; a server that crashes keeps its slot for half a minute")
-    }
-}
-
-impl std::error::Error for NoSlot {}
-
-#[derive(Debug)]
-pub(super) struct Slot<C> {
-    clock: C,
-    /// The number of the slot, if this server holds one.
-    number: Option<i16>,
-    last: i64,
-    reserved: i64,
-}
-
-impl<C: Clock> Slot<C> {
-    pub(super) fn new(clock: C) -> Self {
-        Self { clock, number: None, last: 0, reserved: 0 }
-    }
-
-    /// Returns the earliest possible stamp: the current time, or the instant after both the last stamp and `above`.
-    fn earliest(&self, above: i64) -> i64 {
-        self.clock.now().ticks().max(self.last + 1).max(above + 1)
-    }
-
-    /// Takes the slot of another server, which only tests may do.
-    #[cfg(test)]
-    pub(super) fn imitate<D>(&mut self, other: &Slot<D>) {
-        (self.number, self.last, self.reserved) = (other.number, other.last, other.reserved);
-    }
-
-    /// Returns the next stamp if it is reserved.
-    fn next(&mut self, above: i64) -> Option<DateTime> {
-        let number = i64::from(self.number?);
-        let earliest = self.earliest(above);
-        let stamp = earliest + (number - earliest).rem_euclid(i64::from(SLOTS));
-        if stamp >= self.reserved {
-            return None;
-        }
-        self.last = stamp;
-        DateTime::from_ticks(stamp)
-    }
-}
 
 /// Renews the slot's lease until the engine is closed.
 pub(super) async fn renew_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
@@ -222,38 +169,5 @@ impl<C: Clock> PostgresState<C> {
         for (number, end) in held.into_iter().chain([(PURGE_LEASE, 0)]) {
             let _not_returned = self.change_lease(statements::RETURN_LEASE, &[&number, &self.holder, &end]).await;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicI64, Ordering};
-
-    #[derive(Debug)]
-    struct SetClock(AtomicI64);
-
-    impl Clock for SetClock {
-        fn now(&self) -> DateTime {
-            DateTime::from_ticks(self.0.load(Ordering::SeqCst)).unwrap()
-        }
-    }
-
-    #[test]
-    fn stamps_grow_have_the_number_of_the_slot_and_stay_below_what_is_reserved() {
-        let mut slot = Slot::new(SetClock(AtomicI64::new(1000)));
-        assert_eq!(slot.next(0), None, "no slot is held");
-        (slot.number, slot.reserved) = (Some(5), 1300);
-        let mut next = |above| slot.next(above).map(DateTime::ticks);
-        assert_eq!(next(0), Some(1029));
-        assert_eq!(next(0), Some(1093), "the clock stands still");
-        assert_eq!(next(1157), Some(1221), "after a Timestamp that was found");
-        assert_eq!(next(1156), Some(1285));
-        assert_eq!(next(0), None, "no more is reserved");
-        slot.clock.0.store(10, Ordering::SeqCst);
-        slot.reserved = 2000;
-        assert_eq!(slot.next(0).map(DateTime::ticks), Some(1349), "the clock moved backwards");
-        slot.clock.0.store(1600, Ordering::SeqCst);
-        assert_eq!(slot.next(0).map(DateTime::ticks), Some(1605));
     }
 }

@@ -25,6 +25,7 @@ mod dialect;
 mod function;
 mod layout;
 mod leases;
+mod names;
 mod node;
 #[cfg(test)]
 mod node_tests;
@@ -33,11 +34,13 @@ mod opening;
 mod pool;
 mod properties;
 mod purge;
+mod rows;
 mod scan;
 mod scan_part;
 mod schema;
 mod settings;
 mod shard_map;
+mod slot;
 mod state;
 mod statements;
 #[cfg(test)]
@@ -51,11 +54,11 @@ pub use settings::{check_address, has_password};
 
 use engine::figures::{DatabaseFigures, Figures, Refusal};
 use engine::{CatalogError, CommitError, Engine, EntitySink, Fault, ReadError, Scan, ScanEnd, TableKey};
-use leases::Slot;
 use model::{AccountName, Clock, EntityKey, Record, ServiceProperties, ServicePropertiesUpdate};
 use model::{MutationResult, StoredAccessPolicies, TableName, Transaction};
 use pool::Pool;
 use settings::Settings;
+use slot::Slot;
 use state::PostgresState;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinHandle;
@@ -102,13 +105,13 @@ impl<C: Clock> Postgres<C> {
         shared.pool.explore().await;
         shared.refresh_properties().await.map_err(failed)?;
         shared.persist(async || shared.reserve(None).await).await.map_err(|error| match &error {
-            Fault::Unavailable(reason) if reason.is::<leases::NoSlot>() => {
+            Fault::Unavailable(reason) if reason.is::<slot::NoSlot>() => {
                 StoreError::NoSlot { place: settings.place.clone() }
             }
             _ => failed(error),
         })?;
         let mut tasks = vec![
-            tokio::spawn(pool::refresh_shards_at_intervals(Arc::clone(&shared))),
+            tokio::spawn(state::refresh_shards_at_intervals(Arc::clone(&shared))),
             tokio::spawn(properties::refresh_at_intervals(Arc::clone(&shared))),
             tokio::spawn(purge::purge(Arc::clone(&shared))),
             tokio::spawn(leases::renew_at_intervals(Arc::clone(&shared))),

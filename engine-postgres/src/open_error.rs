@@ -4,7 +4,7 @@
 //! No message contains a password: a URL is shown only as its hosts, ports and database.
 
 use super::attempt::describe;
-use super::leases::NoSlot;
+use super::slot::NoSlot;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use tokio_postgres::error::SqlState;

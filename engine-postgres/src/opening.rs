@@ -6,7 +6,8 @@
 
 use super::StoreError;
 use super::dialect::Dialect;
-use super::schema::{self, Names};
+use super::names::Names;
+use super::schema;
 use super::settings::Settings;
 use engine::parts::monotonic;
 use std::time::Duration;

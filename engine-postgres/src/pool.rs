@@ -12,24 +12,18 @@
 //!    may wait until they time out, while requests that other nodes can serve themselves must continue.
 //! 3. Connections to several nodes are always taken in the order of the nodes, so no two requests wait for each other.
 
-use super::attempt::{AttemptError, jittered, random_below};
-use super::catalog::{column, read};
+use super::attempt::{AttemptError, random_below};
 use super::counts::{PostgresCounts, RetryReason};
 use super::dialect::Dialect;
 pub(super) use super::node::Lease;
 use super::node::Node;
+use super::rows::{column, read};
 use super::settings::Settings;
 use super::shard_map::{self, Shard, ShardMap};
-use super::state::PostgresState;
 use engine::Fault;
 use futures_util::future::join_all;
-use model::Clock;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 use tokio::sync::Semaphore;
-
-/// The interval between two refreshes of the partitions' locations.
-const SHARDS_REFRESH: Duration = Duration::from_secs(5);
 
 pub(super) struct Pool {
     nodes: Vec<Arc<Node>>,
@@ -200,15 +194,4 @@ async fn take_all(nodes: impl Iterator<Item = &Arc<Node>>) -> Result<Vec<Lease>,
         }
     }
     Ok(leases)
-}
-
-/// Refreshes the locations of partitions at intervals until the engine is closed.
-pub(super) async fn refresh_shards_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
-    loop {
-        tokio::time::sleep(jittered(SHARDS_REFRESH)).await;
-        if let Err(trouble) = shared.pool.refresh_shards().await {
-            // The previous locations stay in use; outdated ones affect only speed.
-            tracing::debug!(?trouble, "the shards could not be read");
-        }
-    }
 }

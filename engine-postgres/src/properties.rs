@@ -5,8 +5,8 @@
 //! Reading a few rows every second costs almost nothing and works everywhere.
 
 use super::attempt::{AttemptError, jittered};
-use super::catalog::{column, control, end, read};
 use super::counts::RetryReason;
+use super::rows::{column, control, end, read};
 use super::state::PostgresState;
 use super::statements;
 use engine::Fault;

@@ -12,8 +12,8 @@
 //! 3. The row of the table is deleted after its last entity.
 
 use super::attempt::{AttemptError, jittered};
-use super::catalog::{column, read, write};
 use super::layout::{Bounds, DatabaseTableId};
+use super::rows::{column, read, write};
 use super::state::PostgresState;
 use super::statements;
 use engine::Fault;

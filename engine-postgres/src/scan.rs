@@ -22,8 +22,8 @@
 //!    fault.
 
 use super::attempt::{ATTEMPT_TIME_MAX, AttemptError, Attempts};
-use super::catalog::no_response;
 use super::layout::{Bounds, DatabaseTableId};
+use super::rows::no_response;
 use super::scan_part::{ChunkSize, Part};
 use super::shard_map::OWN_SHARDS;
 use super::state::PostgresState;

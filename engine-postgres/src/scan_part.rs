@@ -4,9 +4,9 @@
 //! this module holds at most one row of the chunk. Memory is therefore bounded, whatever the size of the rows.
 
 use super::attempt::{ATTEMPT_TIME_MAX, AttemptError};
-use super::catalog::{column, control};
 use super::layout::{Bounds, key_bytes};
 use super::pool::Lease;
+use super::rows::{column, control};
 use super::statements;
 use engine::{Fault, ReadError, Scan};
 use futures_util::TryStreamExt;

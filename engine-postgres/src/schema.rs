@@ -7,8 +7,8 @@ use super::StoreError;
 use super::attempt::jittered;
 use super::dialect::Dialect;
 use super::function;
-use super::leases::PURGE_LEASE;
-use super::statements::TRANSACTIONS;
+use super::names::Names;
+use super::slot::PURGE_LEASE;
 use super::upgrade;
 use std::time::Duration;
 use tokio_postgres::error::SqlState;
@@ -91,67 +91,9 @@ fn third(dialect: Dialect) -> Vec<String> {
     ]
 }
 
-/// The names and statements that differ between databases.
-#[derive(Debug, Clone)]
-pub(super) struct Names {
-    pub(super) schema: String,
-    pub(super) entities: String,
-    /// The name of the catalog table on a node. On Citus, it is the node's own copy, so that statements require no
-    /// planning by Citus.
-    pub(super) catalog: String,
-    /// Whether the entities are distributed over the Citus nodes.
-    pub(super) is_distributed: bool,
-    /// The statement that returns whether a table still exists.
-    pub(super) table_exists: String,
-    /// The statement that returns the transactions of each node: the node, `first next`, and whether the node could be
-    /// queried.
-    pub(super) transactions: String,
-}
-
-impl Names {
-    /// Returns the names in a database that is not distributed.
-    async fn undistributed(client: &Client) -> Result<Self, Error> {
-        let schema: String = client.query_one("SELECT quote_ident(current_schema())", &[]).await?.try_get(0)?;
-        let catalog = format!("{schema}.rowhouse_tables");
-        Ok(Self {
-            entities: format!("{schema}.rowhouse_entities"),
-            table_exists: table_exists(&catalog),
-            catalog,
-            schema,
-            is_distributed: false,
-            transactions: format!("SELECT 0::bigint, t, true FROM ({TRANSACTIONS}) AS t (t)"),
-        })
-    }
-
-    /// Queries the database for the names.
-    pub(super) async fn query(client: &Client, dialect: Dialect) -> Result<Self, Error> {
-        let names = Self::undistributed(client).await?;
-        if dialect != Dialect::Citus {
-            return Ok(names);
-        }
-        let Some(shard) = client.query_opt(CATALOG_SHARD, &[&names.catalog]).await? else { return Ok(names) };
-        let catalog = format!("{}_{}", names.catalog, shard.try_get::<_, i64>(0)?);
-        Ok(Self {
-            table_exists: table_exists(&catalog),
-            catalog,
-            is_distributed: true,
-            transactions: format!(
-                "SELECT nodeid::bigint, result, success FROM run_command_on_all_nodes($$ {TRANSACTIONS} $$)"
-            ),
-            ..names
-        })
-    }
-}
-
-fn table_exists(catalog: &str) -> String {
-    format!("SELECT id FROM {catalog} WHERE id = $1 AND NOT is_deleted")
-}
-
 /// Returns whether the entities and the leases are distributed. The leases are the last to be distributed.
 const DISTRIBUTED: &str = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_entities')), \
      EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('rowhouse_leases'))";
-/// Returns the single shard of a table that is replicated to every Citus node.
-const CATALOG_SHARD: &str = "SELECT shardid FROM pg_dist_shard WHERE logicalrelid = to_regclass($1::text)";
 
 /// Creates or upgrades the tables unless they are up to date.
 pub(super) async fn migrate(client: &Client, dialect: Dialect, place: &str) -> Result<(), StoreError> {

@@ -1,19 +1,24 @@
 //! The state that the engine's requests and background tasks share.
 
-use super::attempt::{AttemptError, Attempts};
+use super::attempt::{AttemptError, Attempts, jittered};
 use super::layout::DatabaseTableId;
-use super::leases::Slot;
+use super::names::Names;
 use super::pool::Pool;
-use super::schema::Names;
+use super::slot::Slot;
 use engine::parts::cancellation::Cancellation;
 use engine::parts::catalog::Catalog;
 use engine::parts::properties::AccountProperties;
 use engine::{Fault, TableKey};
+use model::Clock;
 use model::limits::STORE_TABLES_CACHED_MAX;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 use tokio::sync::Notify;
+
+/// The interval between two refreshes of the partitions' locations.
+const SHARDS_REFRESH: Duration = Duration::from_secs(5);
 
 /// The connections, and the state that is available without querying the database.
 pub(super) struct PostgresState<C> {
@@ -141,5 +146,16 @@ impl<C> PostgresState<C> {
 impl<C> std::fmt::Debug for PostgresState<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PostgresState").finish_non_exhaustive()
+    }
+}
+
+/// Refreshes the locations of partitions at intervals until the engine is closed.
+pub(super) async fn refresh_shards_at_intervals<C: Clock>(shared: Arc<PostgresState<C>>) {
+    loop {
+        tokio::time::sleep(jittered(SHARDS_REFRESH)).await;
+        if let Err(trouble) = shared.pool.refresh_shards().await {
+            // The previous locations stay in use; outdated ones affect only speed.
+            tracing::debug!(?trouble, "the shards could not be read");
+        }
     }
 }
