@@ -23,8 +23,9 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
-use wire::json::{EncoderCache, JsonContext, JsonEntityContext, write_entity_in_set};
+use wire::payload::{EncoderCache, EntityContext, ResponseContext, write_entity_in_set};
 use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies};
+use wire::{Format, MetadataLevel, Version};
 
 /// The number of entities in the fixed page.
 const PAGE_ENTITIES: u64 = 1000;
@@ -141,11 +142,13 @@ fn entity(dataset: &Dataset, number: u64) -> Vec<u8> {
     let (key, record) = (dataset.key(number), dataset.record(number, 0).finish(DateTime::MIN));
     let account =
         model::AccountName::new(crate::request::DEVELOPMENT_ACCOUNT).expect("the development account name is valid");
-    let response = JsonContext { base: "", account: &account, level: wire::MetadataLevel::Minimal };
-    let context = JsonEntityContext { response, table: "Bench", select: None, etag_in_minimal: true };
+    let (format, version) = (Format::Json(MetadataLevel::Minimal), Version::ETAG_IN_MINIMAL);
+    let response = ResponseContext { base: "", account: &account, format, version, now: DateTime::MIN };
+    let context = EntityContext { response, table: "Bench", select: None };
     let mut out = Vec::new();
     let view = EntityView::from_parts(&key, &record).expect("the record was just built");
-    write_entity_in_set(&mut out, &context, &view, &mut EncoderCache::default()).expect("the record was just built");
+    write_entity_in_set(&mut out, &context, &view, &mut EncoderCache::default(), true)
+        .expect("the record was just built");
     out
 }
 

@@ -17,8 +17,8 @@ use crate::reload::Live;
 use crate::request::body::{self, BodyFailure};
 use crate::request::memory::{BodyMemory, MemoryPermit, RequestMemory};
 use crate::request::{
-    ConnectionInfo, Failure, FaultScript, Headers, IncomingRequest, Layer, OperationContext, OperationKind,
-    PayloadKind, RequestContext, RequestFaults, ThrottleUnit, effective_method, is_of_front_end, joined_accept,
+    ConnectionInfo, Failure, FaultScript, IncomingRequest, Layer, OperationContext, OperationKind, PayloadKind,
+    RequestContext, RequestFaults, ThrottleUnit, effective_method, is_of_front_end, joined_accept, operation_headers,
     resolved, route, table_of,
 };
 use crate::response::{self, OperationResponse, Segments, cors};
@@ -34,15 +34,16 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Response};
 use hyper::body::{Body, Incoming};
 use model::limits::{REQUEST_TIMEOUT_SECONDS_MAX, XML_BODY_BYTES_MAX};
-use model::{AccountName, Clock, CorsRules, Grant, ServiceProperties};
+use model::{AccountName, Clock, CorsRules, DateTime, Grant, ServiceProperties};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{Engine, Fault};
-use wire::negotiation::{DataServiceVersion, FormatPreferences};
+use wire::negotiation::FormatPreferences;
+use wire::payload::ResponseContext;
 use wire::signing::DEVELOPMENT_ACCOUNT;
 use wire::target::{Resource, Target};
-use wire::{ErrorCode, Format, MetadataLevel, ServiceError, Version};
+use wire::{ErrorCode, Format, Headers, MetadataLevel, ServiceError, Version};
 
 /// The time that a query has after its deadline to respond with its page.
 const QUERY_GRACE: Duration = Duration::from_secs(1);
@@ -316,12 +317,9 @@ impl<E: Engine> Service<E> {
     ) -> Result<RequestedOperation<'a>, Failure> {
         let IncomingRequest { parts, head, options, target, .. } = context.incoming;
         let front_end = |error| Failure::at(Layer::FrontEnd, error);
-        let headers = Headers::parse(head, accept).map_err(front_end)?;
-        let (named, max) = (headers.data_service_version, headers.max_data_service_version);
-        let data_service_version = DataServiceVersion::effective(version, named, max);
-        let data_service_version = data_service_version.map_err(|code| front_end(code.into()))?;
-        let (accept, format) = (headers.accept, options.format.as_deref());
-        let preferences = FormatPreferences { version, data_service_version, accept, format };
+        let headers = operation_headers(head, accept).map_err(front_end)?;
+        let preferences = headers.preferences(version, options.format.as_deref());
+        let preferences = preferences.map_err(|code| front_end(code.into()))?;
         // Errors about the URL take precedence over errors about the format, but are written in that format.
         let expects_body = matches!(parts.method, Method::GET | Method::POST);
         let expected = if expects_body { preferences.response_format() } else { preferences.empty_response_format() };
@@ -336,7 +334,7 @@ impl<E: Engine> Service<E> {
         context.operation = kind;
         context.table = table_of(&resource).cloned();
         let info = kind.info();
-        context.preference = info.preference(data_service_version, headers.prefer);
+        context.preference = info.preference(preferences.data_service_version, headers.prefer);
         authorize(grant, kind, &resource)?;
         self.check_endpoint(kind, target)?;
         let format = match info.response {
@@ -383,13 +381,17 @@ impl<E: Engine> Service<E> {
             kind,
             resource,
             body: &body,
-            version,
+            response: ResponseContext {
+                base: &base,
+                account: &grant.account,
+                format,
+                version,
+                now: DateTime::from_system_time(incoming.now),
+            },
             data_service_version: preferences.data_service_version,
-            base: &base,
             domains: &self.settings.domains,
             headers,
             options: &incoming.options,
-            format,
             body_format,
             preference: context.preference,
             memory: &memory,

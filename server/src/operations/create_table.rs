@@ -20,11 +20,11 @@ pub(super) async fn run<E: Engine>(
     let name = TableName::new(&name).map_err(Failure::service)?;
     context.note_table_in_body(name.clone());
     tables.create(name.clone()).await?;
-    let mut location = format!("{}/", context.base).into_bytes();
+    let mut location = format!("{}/", context.response.base).into_bytes();
     write_table_address(&mut location, name.as_str());
     Ok(OperationResponse::created(context.preference, location, context.content_type(ContentKind::Entry), || {
         let mut body = Vec::new();
-        write_single_table(&mut body, context.response_context(), name.as_str());
+        write_single_table(&mut body, context.response, name.as_str());
         body
     }))
 }

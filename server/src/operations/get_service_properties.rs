@@ -13,5 +13,5 @@ pub(super) async fn run<E: Engine>(
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
     let properties = tables.service_properties()?;
-    Ok(OperationResponse::xml(service_properties::write(&properties, context.version)))
+    Ok(OperationResponse::xml(service_properties::write(&properties, context.response.version)))
 }

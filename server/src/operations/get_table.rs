@@ -17,6 +17,6 @@ pub(super) async fn run<E: Engine>(
     let spelling = tables.spelling(context.table()).await?;
     let spelling = spelling.ok_or_else(|| Failure::service(ErrorCode::ResourceNotFound))?;
     let mut body = Vec::new();
-    write_single_table(&mut body, context.response_context(), spelling.as_str());
+    write_single_table(&mut body, context.response, spelling.as_str());
     Ok(OperationResponse::ok(context.content_type(ContentKind::Entry), vec![Bytes::from(body)]))
 }

@@ -13,11 +13,11 @@ pub(super) async fn run<E: Engine>(
     _: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
-    check_version(context.version)?;
-    let info = KeyInfo::read(context.body, context.now()).map_err(Failure::service)?;
+    check_version(context.response.version)?;
+    let info = KeyInfo::read(context.body, context.response.now).map_err(Failure::service)?;
     // `authorize` admits only requests with a token.
     let delegator = context.request.delegator.as_ref().ok_or_else(Failure::needs_bearer)?;
-    Ok(OperationResponse::xml(delegator.issue(&info, context.version)))
+    Ok(OperationResponse::xml(delegator.issue(&info, context.response.version)))
 }
 
 /// Rejects the operation in versions that do not have it.

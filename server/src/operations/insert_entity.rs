@@ -65,8 +65,9 @@ impl InsertedEntity {
     ) -> Result<OperationResponse, Failure> {
         let Self { key, echo } = self;
         let (table, partition, row) = (context.table(), key.partition.as_str(), key.row.as_str());
-        let mut location = Vec::with_capacity(context.base.len() + table.len() + partition.len() + row.len() + 32);
-        location.extend_from_slice(context.base.as_bytes());
+        let mut location =
+            Vec::with_capacity(context.response.base.len() + table.len() + partition.len() + row.len() + 32);
+        location.extend_from_slice(context.response.base.as_bytes());
         location.push(b'/');
         write_entity_address(&mut location, table, partition, row);
         let mut content = Vec::new();

@@ -156,12 +156,12 @@ struct PageWriter {
 impl PageWriter {
     fn new(context: &OperationContext<'_>, select: Option<Select>) -> Self {
         let form = PageForm {
-            base: context.base.to_owned(),
+            base: context.response.base.to_owned(),
             account: context.account().clone(),
             table: context.table().to_owned(),
-            format: context.format,
-            version: context.version,
-            now: context.now(),
+            format: context.response.format,
+            version: context.response.version,
+            now: context.response.now,
             select,
         };
         Self {

@@ -29,9 +29,9 @@ pub(super) async fn run<E: Engine>(
     let filter = filter::parse_optional(options.filter.as_deref().unwrap_or_default()).map_err(Failure::query)?;
     check_properties(filter.as_ref())?;
     let (found, next) = page(tables, context, filter.as_ref(), limit).await?;
-    context.memory.acquire(TABLE_BYTES_MAX + found.len() * (TABLE_BYTES_MAX + 2 * context.base.len())).await?;
+    context.memory.acquire(TABLE_BYTES_MAX + found.len() * (TABLE_BYTES_MAX + 2 * context.response.base.len())).await?;
     let mut body = Vec::with_capacity(found.len() * 40 + 256);
-    write_table_set(&mut body, context.response_context(), found.iter().map(TableName::as_str));
+    write_table_set(&mut body, context.response, found.iter().map(TableName::as_str));
     let continuation =
         next.map(|name| ("x-ms-continuation-nexttablename", continuation::encode(name.folded()))).into_iter().collect();
     let response = OperationResponse::ok(context.content_type(ContentKind::Set), vec![Bytes::from(body)]);

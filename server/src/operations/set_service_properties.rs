@@ -13,7 +13,7 @@ pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
-    let update = service_properties::read(context.body, context.version).map_err(refusal)?;
+    let update = service_properties::read(context.body, context.response.version).map_err(refusal)?;
     tables.update_service_properties(update).await?;
     Ok(OperationResponse::accepted())
 }

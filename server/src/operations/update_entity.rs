@@ -32,7 +32,7 @@ pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure
     let properties = read_entity(context.body_format, context.body, KeyLocation::Address)?.properties;
     let is_merge = matches!(context.kind, OperationKind::MergeEntity | OperationKind::InsertOrMergeEntity);
     let condition = context.condition(if is_merge { "MERGE" } else { "PUT" }).map_err(Failure::query)?;
-    if condition.is_none() && context.version < Version::UPSERT {
+    if condition.is_none() && context.response.version < Version::UPSERT {
         // UNVERIFIED (01 §8): the error code in versions before upserts existed.
         return Err(Failure::service(ErrorCode::MissingRequiredHeader));
     }

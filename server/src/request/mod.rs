@@ -26,7 +26,7 @@ pub(crate) use context::{EntityCounts, RequestContext, is_of_front_end};
 pub(crate) use credential_kind::CredentialKind;
 pub(crate) use failure::{Failure, Layer};
 pub use faults::{FaultScript, RequestFaults, ScriptedRefusal};
-pub(crate) use head::{Head, Headers, joined_accept};
+pub(crate) use head::{Head, joined_accept, operation_headers};
 pub(crate) use incoming::IncomingRequest;
 pub(crate) use operation::{OperationKind, PayloadKind, ThrottleUnit, operation_table};
 pub(crate) use operation_context::{OperationContext, address_key, resolved, table_of};

@@ -8,8 +8,8 @@ mod write;
 
 pub use read::{read_entity, read_table};
 pub use write::{
-    AtomContext, AtomEntityContext, end_feed, write_entity_in_feed, write_single_entity, write_single_table,
-    write_start_of_entity_feed, write_table_feed,
+    end_feed, write_entity_in_feed, write_single_entity, write_single_table, write_start_of_entity_feed,
+    write_table_feed,
 };
 
 /// The namespace of entries and feeds.

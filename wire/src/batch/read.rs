@@ -4,6 +4,7 @@
 
 use super::BatchError;
 use super::multipart::{Header, Lines, Parts, boundary};
+use crate::headers::Headers;
 use model::limits::{REQUEST_TARGET_BYTES_MAX, TRANSACTION_OPERATIONS_MAX};
 
 /// The content of a batch.
@@ -35,20 +36,8 @@ pub struct PartRequest<'a> {
     pub method: &'a str,
     /// The request target: an absolute URL, an absolute path, or a relative path.
     pub target: &'a str,
-    /// The `Accept` header.
-    pub accept: Option<&'a str>,
-    /// The `Content-Type` header.
-    pub content_type: Option<&'a str>,
-    /// The `If-Match` header.
-    pub if_match: Option<&'a str>,
-    /// The `If-None-Match` header.
-    pub if_none_match: Option<&'a str>,
-    /// The `Prefer` header.
-    pub prefer: Option<&'a str>,
-    /// The `DataServiceVersion` header.
-    pub data_service_version: Option<&'a str>,
-    /// The `MaxDataServiceVersion` header.
-    pub max_data_service_version: Option<&'a str>,
+    /// The headers on which the operation depends.
+    pub headers: Headers<'a>,
     /// All `X-HTTP-Method` headers.
     pub method_overrides: Vec<&'a str>,
     /// `Content-ID` among the headers of the HTTP request. A `Content-ID` among the MIME headers is not echoed, so it
@@ -221,13 +210,13 @@ impl<'a> PartRequest<'a> {
     /// Stores a header if it is relevant. The first occurrence counts, as in other requests.
     fn set(&mut self, header: &Header<'a>) -> Result<(), BatchError> {
         let slots = [
-            ("Accept", &mut self.accept),
-            ("Content-Type", &mut self.content_type),
-            ("If-Match", &mut self.if_match),
-            ("If-None-Match", &mut self.if_none_match),
-            ("Prefer", &mut self.prefer),
-            ("DataServiceVersion", &mut self.data_service_version),
-            ("MaxDataServiceVersion", &mut self.max_data_service_version),
+            ("Accept", &mut self.headers.accept),
+            ("Content-Type", &mut self.headers.content_type),
+            ("If-Match", &mut self.headers.if_match),
+            ("If-None-Match", &mut self.headers.if_none_match),
+            ("Prefer", &mut self.headers.prefer),
+            ("DataServiceVersion", &mut self.headers.data_service_version),
+            ("MaxDataServiceVersion", &mut self.headers.max_data_service_version),
             ("Content-ID", &mut self.content_id),
         ];
         for (name, slot) in slots {

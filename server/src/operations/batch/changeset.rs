@@ -1,6 +1,6 @@
 //! Changesets. Each is executed as one transaction.
 
-use super::part::{note_table, open, options};
+use super::part::Part;
 use super::response::{BatchResponse, EMPTY_PART_BYTES, FailureForm};
 use crate::operations::insert_entity::{self, InsertedEntity};
 use crate::operations::{delete_entity, update_entity};
@@ -12,9 +12,9 @@ use model::transaction::TransactionError;
 use model::{Action, Mutation, MutationResult, Transaction};
 use store::Engine;
 use tracing::debug;
-use wire::batch::{Changeset, PartRequest};
+use wire::batch::Changeset;
 use wire::error::TOO_MANY_CHANGES;
-use wire::{ErrorCode, QueryOptions, ServiceError};
+use wire::{ErrorCode, ServiceError};
 
 /// The reason why a changeset was not committed.
 enum ChangesetFailure {
@@ -78,9 +78,10 @@ pub(super) async fn run<'a, E: Engine>(
         return Err(Failure::service(ErrorCode::InsufficientAccountPermissions));
     }
     response.start_changeset(changeset.operations.len());
-    match execute(tables, batch, changeset, response).await {
+    let parts: Vec<Part<'_>> = changeset.operations.iter().map(|request| Part::new(batch, request)).collect();
+    match execute(tables, batch, &parts, changeset.is_too_long, response).await {
         Ok(()) => {}
-        Err(ChangesetFailure::Refused(refused)) => respond_refused(batch, &changeset.operations, &refused, response),
+        Err(ChangesetFailure::Refused(refused)) => respond_refused(batch, &parts, &refused, response),
         Err(ChangesetFailure::Fault(failure)) => return Err(failure),
     }
     response.end_changeset();
@@ -90,7 +91,7 @@ pub(super) async fn run<'a, E: Engine>(
 /// Writes the single part of the response to a refused changeset.
 fn respond_refused(
     batch: &OperationContext<'_>,
-    parts: &[PartRequest<'_>],
+    parts: &[Part<'_>],
     refused: &RefusedOperation,
     response: &mut BatchResponse<'_>,
 ) {
@@ -99,11 +100,11 @@ fn respond_refused(
     debug!(target: "rowhouse::batch", operations = parts.len(), index, code = failure.error.code.as_str(), "refused");
     let is_indexed = parts.len() > 1 || !(was_executed && is_of_execution(failure.error.code));
     let error = if is_indexed { failure.error.at_index(*index) } else { failure.error.clone() };
-    let form = parts.get(*index).map_or_else(FailureForm::default, |part| FailureForm::new(batch, part));
+    let form = parts.get(*index).map_or_else(FailureForm::default, |part| part.failure_form(batch));
     // If storage refuses an operation, the service echoes the Content-ID of the last one (recorded; 05 §5).
     let content_id = match refused_by {
         Stage::Decoding | Stage::Transaction => form.content_id,
-        Stage::Storage => parts.last().and_then(|part| part.content_id),
+        Stage::Storage => parts.last().and_then(|part| part.request.content_id),
     };
     response.failure(&error, failure.layer, FailureForm { content_id, was_executed, ..form });
 }
@@ -119,20 +120,19 @@ fn respond_refused(
 async fn execute<'a, E: Engine>(
     tables: &AccountTables<'_, E>,
     batch: &OperationContext<'a>,
-    changeset: &'a Changeset<'a>,
+    parts: &'a [Part<'a>],
+    is_too_long: bool,
     response: &mut BatchResponse<'_>,
 ) -> Result<(), ChangesetFailure> {
     let refused = |refused| Err(ChangesetFailure::Refused(refused));
-    if changeset.is_too_long {
+    if is_too_long {
         let error = ServiceError::invalid_input(TOO_MANY_CHANGES);
         return refused(RefusedOperation::in_transaction(TRANSACTION_OPERATIONS_MAX - 1, error));
     }
-    let parts = &changeset.operations;
     if let Some(first) = parts.first() {
-        note_table(tables, batch, first);
+        first.note_table(tables, batch);
     }
-    let options: Vec<QueryOptions<'_>> = parts.iter().map(|part| options(batch, part)).collect();
-    let DecodedOperations { operations, mutations, refused: undecodable } = decode_all(batch, parts, &options);
+    let DecodedOperations { operations, mutations, refused: undecodable } = decode_all(batch, parts);
     // Operations after one that breaks a rule are not checked, so the rules are checked on the decoded operations.
     let transaction = match Transaction::new(mutations) {
         Ok(transaction) => Some(transaction),
@@ -157,7 +157,7 @@ async fn execute<'a, E: Engine>(
     for ((part, operation), written) in parts.iter().zip(operations).zip(written) {
         let version = operation.context.data_service_version;
         let response_part = operation.response(written).map_err(ChangesetFailure::Fault)?;
-        response.success(part.content_id, version, response_part);
+        response.success(part.request.content_id, version, response_part);
     }
     Ok(())
 }
@@ -214,18 +214,14 @@ struct DecodedOperations<'a> {
 /// Decodes operations up to the first one that is refused.
 ///
 /// UNVERIFIED (05 §5.2): the error code for operations on different tables.
-fn decode_all<'a>(
-    batch: &OperationContext<'a>,
-    parts: &'a [PartRequest<'a>],
-    options: &'a [QueryOptions<'a>],
-) -> DecodedOperations<'a> {
+fn decode_all<'a>(batch: &OperationContext<'a>, parts: &'a [Part<'a>]) -> DecodedOperations<'a> {
     let mut decoded = DecodedOperations {
         operations: Vec::with_capacity(parts.len()),
         mutations: Vec::with_capacity(parts.len()),
         refused: None,
     };
-    for (index, (part, options)) in parts.iter().zip(options).enumerate() {
-        match open(batch, part, options).and_then(decode) {
+    for (index, part) in parts.iter().enumerate() {
+        match part.open(batch).and_then(decode) {
             Ok((operation, mutation)) => {
                 let table =
                     decoded.operations.first().map_or_else(|| operation.context.table(), |first| first.context.table());

@@ -1,11 +1,10 @@
 //! The response to a batch: the responses to its operations as parts of one body (specification 05 §4, §5).
 
-use super::part::options;
 use crate::request::{Failure, Layer, OperationContext, RequestId};
 use crate::response::OperationResponse;
 use bytes::Bytes;
 use model::DateTime;
-use wire::batch::{PartHead, PartRequest, end, start_changeset, start_part, write_head};
+use wire::batch::{PartHead, end, start_changeset, start_part, write_head};
 use wire::error::write_error_body;
 use wire::negotiation::{ContentKind, DataServiceVersion, Preference};
 use wire::{ErrorBodyFormat, ErrorCode, Format, ServiceError};
@@ -41,24 +40,12 @@ pub(super) struct FailureForm<'a> {
     pub(super) was_executed: bool,
 }
 
-impl<'a> FailureForm<'a> {
-    /// Returns the form of errors that a part requests.
-    pub(super) fn new(batch: &OperationContext<'_>, part: &PartRequest<'a>) -> Self {
-        Self {
-            content_id: part.content_id,
-            format: batch.part_format(part, &options(batch, part)).ok(),
-            preference: batch.part_preference(part),
-            was_executed: false,
-        }
-    }
-}
-
 impl<'a> BatchResponse<'a> {
     /// Creates a response without any part. The messages of errors contain the ID and the time of the request.
     pub(super) fn new(context: &OperationContext<'a>) -> Self {
         Self {
             request_id: context.request.id.as_str(),
-            now: context.now(),
+            now: context.response.now,
             batch: boundary("batchresponse"),
             changeset: None,
             full: Vec::new(),

@@ -57,10 +57,13 @@ fn expected() -> Vec<PartRequest<'static>> {
         PartRequest {
             method: "POST",
             target: "https://acct.table.example/cars",
-            accept: MINIMAL,
-            content_type: Some("application/json"),
-            prefer: Some("return-no-content"),
-            data_service_version: Some("3.0;"),
+            headers: Headers {
+                accept: MINIMAL,
+                content_type: Some("application/json"),
+                prefer: Some("return-no-content"),
+                data_service_version: Some("3.0;"),
+                ..Headers::default()
+            },
             content_id: Some("1"),
             body: b"{\"PartitionKey\":\"p\",\"RowKey\":\"1\",\"A\":1}",
             ..PartRequest::default()
@@ -68,9 +71,12 @@ fn expected() -> Vec<PartRequest<'static>> {
         PartRequest {
             method: "MERGE",
             target: "/cars(PartitionKey='p',RowKey='2')",
-            accept: MINIMAL,
-            content_type: Some("application/json"),
-            if_match: Some("*"),
+            headers: Headers {
+                accept: MINIMAL,
+                content_type: Some("application/json"),
+                if_match: Some("*"),
+                ..Headers::default()
+            },
             content_id: Some("2"),
             body: b"{\"A\":2}",
             ..PartRequest::default()
@@ -78,8 +84,11 @@ fn expected() -> Vec<PartRequest<'static>> {
         PartRequest {
             method: "DELETE",
             target: "/cars(PartitionKey='p',RowKey='3')",
-            accept: MINIMAL,
-            if_match: Some("W/\"datetime'2024-01-01T00%3A00%3A00.1Z'\""),
+            headers: Headers {
+                accept: MINIMAL,
+                if_match: Some("W/\"datetime'2024-01-01T00%3A00%3A00.1Z'\""),
+                ..Headers::default()
+            },
             ..PartRequest::default()
         },
     ]
@@ -130,7 +139,7 @@ fn a_part_may_end_with_its_headers() {
             panic!("{part:?}")
         };
         assert_eq!((operation.method, operation.target), ("GET", "/t(PartitionKey='a b',RowKey='')"));
-        assert_eq!((operation.accept, operation.body.trim_ascii()), (Some("x"), &b""[..]));
+        assert_eq!((operation.headers.accept, operation.body.trim_ascii()), (Some("x"), &b""[..]));
     }
 }
 
@@ -320,6 +329,11 @@ fn operations_are_alike_if_they_differ_in_body_and_content_id_at_most() {
         PartRequest { method: "POST", target: "/cars", body: b"1", content_id: Some("1"), ..PartRequest::default() };
     assert!(one.is_like(&PartRequest { body: b"2", content_id: None, ..one.clone() }));
     assert!(!one.is_like(&PartRequest { target: "/vans", ..one.clone() }));
-    assert!(!one.is_like(&PartRequest { prefer: Some("return-content"), ..one.clone() }));
+    assert!(
+        !one.is_like(&PartRequest {
+            headers: Headers { prefer: Some("return-content"), ..one.headers },
+            ..one.clone()
+        })
+    );
     assert!(!one.is_like(&PartRequest { method_overrides: vec!["MERGE"], ..one.clone() }));
 }
