@@ -57,6 +57,7 @@ pub mod encryption;
 pub mod entity;
 mod error;
 pub mod filter;
+mod future;
 pub mod http;
 pub mod limits;
 mod operations;
@@ -237,14 +238,4 @@ pub use model::service_properties::RetentionDays;
 #[doc(inline)]
 pub use wire::service_stats::GeoReplication;
 
-/// A boxed future, as returned by the traits of this crate.
-///
-/// ```
-/// use rowhouse_client::BoxFuture;
-///
-/// fn seven() -> BoxFuture<'static, u8> {
-///     Box::pin(async { 7 })
-/// }
-/// # let _ = seven();
-/// ```
-pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub use future::BoxFuture;

@@ -7,19 +7,20 @@ use crate::authorization::oauth::OAuth;
 use crate::authorization::{authenticate, authorize, web_page};
 use crate::clock;
 use crate::explorer::{self, PageSettings};
+use crate::failure::{Failure, Layer};
 use crate::limits::admission::Admission;
 use crate::limits::connections::RequestInProgress;
+use crate::limits::memory::{BodyMemory, MemoryPermit, RequestMemory};
 use crate::limits::quota::Quotas;
 use crate::limits::throttle::Throttle;
 use crate::operations;
 use crate::rehearsal::Rehearsal;
 use crate::reload::Live;
 use crate::request::body::{self, BodyFailure};
-use crate::request::memory::{BodyMemory, MemoryPermit, RequestMemory};
 use crate::request::{
-    ConnectionInfo, Failure, FaultScript, IncomingRequest, Layer, OperationContext, OperationKind, PayloadKind,
-    RequestContext, RequestFaults, ThrottleUnit, effective_method, is_of_front_end, joined_accept, operation_headers,
-    resolved, route, table_of,
+    ConnectionInfo, FaultScript, IncomingRequest, OperationContext, OperationKind, PayloadKind, RequestContext,
+    RequestFaults, ThrottleUnit, effective_method, is_of_front_end, joined_accept, operation_headers, resolved, route,
+    table_of,
 };
 use crate::response::{self, OperationResponse, Segments, cors};
 use crate::settings::{Secondary, Settings};

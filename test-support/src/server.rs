@@ -52,7 +52,7 @@ impl Program {
 
     /// Creates a folder in which the program runs.
     pub fn folder(self) -> command::Folder {
-        command::Folder::new(self)
+        command::Folder::new(self.0)
     }
 }
 

@@ -3,7 +3,7 @@
 //! This module must not know requests.
 
 use super::connection_string::ConnectionString;
-use crate::BoxFuture;
+use crate::future::BoxFuture;
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;

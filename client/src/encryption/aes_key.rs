@@ -1,7 +1,7 @@
 //! An in-memory AES key that wraps keys with AES key wrap (RFC 3394).
 
 use super::{KeyEncryptionKey, KeyWrapError, WrappedKey};
-use crate::BoxFuture;
+use crate::future::BoxFuture;
 use aes_kw::{KeyInit, KwAes128, KwAes192, KwAes256};
 use std::fmt;
 use zeroize::Zeroizing;

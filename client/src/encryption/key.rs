@@ -1,6 +1,6 @@
 //! Key-encryption keys: the trait for keys in memory and in vaults.
 
-use crate::BoxFuture;
+use crate::future::BoxFuture;
 use std::fmt;
 use std::sync::Arc;
 

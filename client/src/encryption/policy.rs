@@ -6,30 +6,13 @@ use super::cbc::Cbc;
 use super::content_key::{ContentKey, fill_with_random_bytes};
 use super::gcm::Gcm;
 use super::metadata::{Iv, KEY_DETAILS, Metadata, PROPERTY_DETAILS};
+use super::mode::EncryptionMode;
 use super::properties::{own_values, value};
 use super::{EncryptionError, KeyEncryptionKey, KeyResolver};
 use model::limits::CUSTOM_PROPERTIES_MAX;
 use model::{EdmValue, EntityKey, RecordBuilder};
 use std::fmt;
 use std::sync::Arc;
-
-/// The format in which properties are encrypted when an entity is written.
-///
-/// ```
-/// use rowhouse_client::encryption::EncryptionMode;
-///
-/// assert_ne!(EncryptionMode::AesCbc, EncryptionMode::AesGcm);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EncryptionMode {
-    /// AES-256-CBC, the format of the retired libraries for .NET, Java and Python. It supports only strings and has no
-    /// authentication: changes of the stored bytes may go undetected.
-    AesCbc,
-    /// AES-256-GCM. It supports every type and detects every change of an encrypted property. The retired libraries
-    /// refuse it.
-    AesGcm,
-}
 
 /// Selects properties by partition key, row key and name.
 type Choice = Arc<dyn Fn(&str, &str, &str) -> bool + Send + Sync>;

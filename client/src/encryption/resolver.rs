@@ -1,7 +1,7 @@
 //! Resolvers, which find the key for an entity, so that keys can be rotated.
 
 use super::{KeyEncryptionKey, KeyWrapError};
-use crate::BoxFuture;
+use crate::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;

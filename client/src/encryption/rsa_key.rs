@@ -2,7 +2,7 @@
 
 use super::limits::{RSA_BITS_MAX, RSA_BITS_MIN};
 use super::{KeyEncryptionKey, KeyWrapError, WrappedKey};
-use crate::BoxFuture;
+use crate::future::BoxFuture;
 use rsa::pkcs1::{DecodeRsaPrivateKey, DecodeRsaPublicKey};
 use rsa::pkcs8::{DecodePrivateKey, DecodePublicKey};
 use rsa::rand_core::OsRng;

@@ -13,6 +13,7 @@
 //! This module must not know requests or responses.
 
 mod bag;
+mod entity_key;
 mod error;
 mod etag;
 mod instants;

@@ -8,10 +8,10 @@
 //!
 //! This module must not know how a transaction is sent.
 
-use super::entities::Write;
 use super::stored::IfMatch;
 use super::table::Table;
 use super::transaction::{Change, Transaction};
+use super::write::Write;
 use crate::entity::derive_support::key;
 use crate::entity::{Entity, EntityKey, KeyText};
 use crate::error::{Error, ErrorKind};

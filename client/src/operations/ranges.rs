@@ -12,7 +12,7 @@
 //! databases, too.
 
 use super::continuation::Continuation;
-use crate::BoxFuture;
+use crate::future::BoxFuture;
 use model::key::{KEY_SEPARATOR, decode_ordinal};
 use model::limits::{PAGE_RESULTS_MAX, TABLE_PROBES_MAX, TABLE_RANGES_MAX};
 use model::name::{PARTITION_KEY, ROW_KEY};

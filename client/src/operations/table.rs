@@ -3,7 +3,7 @@
 //! `entities.rs` contains the operations on entities, `query.rs` the queries, `transaction.rs` the transactions and
 //! `bulk.rs` the bulk writer.
 
-use super::entities::Write;
+use super::write::Write;
 use crate::entity::PropertyBag;
 use crate::error::{Error, ErrorKind};
 use crate::pipeline::RetryPolicy;

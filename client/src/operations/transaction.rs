@@ -2,9 +2,10 @@
 //!
 //! Invariant: all operations added to one transaction are sent as one transaction, or not at all.
 
-use super::entities::{Write, write_bag};
+use super::entities::write_bag;
 use super::stored::{IfMatch, Written};
 use super::table::Table;
+use super::write::Write;
 use crate::entity::derive_support::key;
 use crate::entity::{Entity, EntityError, PropertyBag};
 use crate::error::Error;

@@ -2,7 +2,7 @@
 //!
 //! This module must not know the Table protocol.
 
-use crate::BoxFuture;
+use crate::future::BoxFuture;
 use crate::http::{HttpClient, HttpError};
 use bytes::Bytes;
 use http::{Request, Response};

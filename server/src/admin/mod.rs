@@ -9,6 +9,7 @@ mod host;
 mod listener;
 mod observed_service;
 mod readiness;
+mod responses;
 mod routes;
 mod test_routes;
 

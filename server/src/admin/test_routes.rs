@@ -4,7 +4,7 @@
 //! browser first asks for permission, which it never gets. If the page's own host name resolves to the server (DNS
 //! rebinding), the browser does not ask, but it sends the page's origin, and requests with an origin are rejected.
 
-use super::routes::{json, no_content, read_body};
+use super::responses::{json, no_content, read_body};
 use crate::accounts::connection_string;
 use crate::test_controls::{ClockChange, ControlError, TestAccount, TestControls};
 use bytes::Bytes;

@@ -4,14 +4,15 @@
 //! Runs before the body is read, and before a response could reveal whether an account or a table exists.
 
 use super::oauth::OAuth;
+use super::placeholder_keys::placeholder_keys;
 use super::{bearer, delegation, shared_access};
 use crate::accounts::Accounts;
+use crate::failure::{Failure, Layer};
 use crate::rehearsal::Rehearsal;
-use crate::request::{CredentialKind, Failure, IncomingRequest, Layer, RequestContext};
+use crate::request::{CredentialKind, IncomingRequest, RequestContext};
 use http::HeaderValue;
 use model::Grant;
 use model::limits::CLOCK_SKEW_SECONDS_MAX;
-use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 use store::Engine;
 use wire::ErrorCode;
@@ -92,15 +93,6 @@ fn is_signed(
         let text = signed(&path, date, incoming).string_to_sign(authorization.scheme);
         any_verifies(keys, &text, &signature) && is_known
     })
-}
-
-/// Returns the keys that replace the two keys of an unknown account. Signatures made with them are rejected, too.
-pub(crate) fn placeholder_keys() -> &'static [AccountKey; 2] {
-    static KEYS: LazyLock<[AccountKey; 2]> = LazyLock::new(|| {
-        let key = AccountKey::parse("AAAAAAAAAAAAAAAAAAAAAA==").expect("sixteen zero bytes in Base64");
-        [key.clone(), key]
-    });
-    &KEYS
 }
 
 fn signed<'a>(path: &'a str, date: &'a str, incoming: &'a IncomingRequest<'a>) -> SignedRequest<'a> {

@@ -3,7 +3,8 @@
 
 use super::oauth::{OAuth, TokenError, VerifiedToken};
 use crate::accounts::Accounts;
-use crate::request::{Failure, IncomingRequest, Layer, RequestContext};
+use crate::failure::{Failure, Layer};
+use crate::request::{IncomingRequest, RequestContext};
 use http::HeaderValue;
 use model::{Grant, Scope};
 use tracing::debug;

@@ -7,7 +7,8 @@
 use super::bearer;
 use super::oauth::{OAuth, Subject, VerifiedToken};
 use crate::accounts::Accounts;
-use crate::request::{Failure, IncomingRequest};
+use crate::failure::Failure;
+use crate::request::IncomingRequest;
 use model::AccountName;
 use model::limits::USER_DELEGATION_FIELD_BYTES_MAX;
 use wire::sas::Delegation;

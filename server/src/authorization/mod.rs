@@ -10,12 +10,14 @@ mod authentication;
 mod bearer;
 mod delegation;
 pub(crate) mod oauth;
+mod placeholder_keys;
 mod shared_access;
 pub(crate) mod web_page;
 
 pub(crate) use authentication::authenticate;
 
-use crate::request::{Failure, OperationKind, table_of};
+use crate::failure::Failure;
+use crate::request::{OperationKind, table_of};
 use model::{Denial, Grant, Scope};
 use tracing::info;
 use wire::target::Resource;
@@ -61,7 +63,7 @@ fn denied(grant: &Grant, kind: OperationKind, denial: Denial) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Layer;
+    use crate::failure::Layer;
     use model::AccountName;
     use model::roles::{DataActions, RoleScope};
     use wire::ErrorCode;

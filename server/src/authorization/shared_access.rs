@@ -3,12 +3,13 @@
 //! `wire::sas` checks them; this module supplies the account's keys, the table's policies, the roles of a delegator,
 //! the time and the connection.
 
-use super::authentication::placeholder_keys;
 use super::delegation;
 use super::oauth::OAuth;
+use super::placeholder_keys::placeholder_keys;
 use crate::accounts::Accounts;
+use crate::failure::Failure;
 use crate::rehearsal::Rehearsal;
-use crate::request::{Failure, IncomingRequest};
+use crate::request::IncomingRequest;
 use crate::telemetry::traces::step;
 use model::{AccountName, DateTime, Grant, Scope, StoredAccessPolicies, TableName};
 use std::pin::pin;

@@ -12,7 +12,8 @@
 //! Both are checked after the credential was found valid, so they do not reveal to others which accounts exist. This
 //! module must not depend on operations.
 
-use crate::request::{Failure, IncomingRequest, Layer};
+use crate::failure::{Failure, Layer};
+use crate::request::IncomingRequest;
 use http::header::ORIGIN;
 use http::{HeaderName, HeaderValue, Method};
 use model::{CorsRule, CorsRules};

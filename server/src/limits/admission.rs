@@ -4,8 +4,8 @@
 //! busy". Long requests (queries and batches) of one account can hold at most half of the permits, so slow queries of
 //! one account do not block other accounts.
 
-use crate::request::Failure;
-use crate::request::memory::{Usage, WAIT};
+use crate::failure::Failure;
+use crate::limits::memory::{Usage, WAIT};
 use model::AccountName;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Create Table (specification 02 §4.3).
 
-use crate::request::{Failure, OperationContext};
+use crate::failure::Failure;
+use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use model::TableName;

@@ -1,7 +1,8 @@
 //! Delete Entity (specification 02 §5.6).
 
 use super::commit;
-use crate::request::{Failure, OperationContext, address_key};
+use crate::failure::Failure;
+use crate::request::{OperationContext, address_key};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use model::Mutation;

@@ -1,6 +1,7 @@
 //! Delete Table (specification 02 §4.4).
 
-use crate::request::{Failure, OperationContext};
+use crate::failure::Failure;
+use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use store::Engine;

@@ -1,6 +1,7 @@
 //! Query Entities with both keys in the URL: a point read (specification 02 §5.7).
 
-use crate::request::{Failure, OperationContext, address_key};
+use crate::failure::Failure;
+use crate::request::{OperationContext, address_key};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use bytes::Bytes;

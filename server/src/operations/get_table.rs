@@ -1,6 +1,7 @@
 //! Reads one entry of the list of tables (specification 02 §4.2).
 
-use crate::request::{Failure, OperationContext};
+use crate::failure::Failure;
+use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use bytes::Bytes;

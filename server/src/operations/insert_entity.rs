@@ -1,7 +1,8 @@
 //! Insert Entity (specification 02 §5.1).
 
 use super::commit;
-use crate::request::{Failure, OperationContext};
+use crate::failure::Failure;
+use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use model::{DateTime, EntityKey, EntityView, Mutation, Record, RecordBuilder};

@@ -21,7 +21,8 @@ mod set_service_properties;
 mod set_table_acl;
 mod update_entity;
 
-use crate::request::{Failure, OperationContext, OperationKind, operation_table};
+use crate::failure::Failure;
+use crate::request::{OperationContext, OperationKind, operation_table};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use model::{Action, DateTime, Mutation, MutationResult, Transaction};

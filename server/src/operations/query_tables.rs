@@ -1,6 +1,7 @@
 //! Query Tables (specification 02 §4.1, 04 §7).
 
-use crate::request::{Failure, OperationContext};
+use crate::failure::Failure;
+use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use crate::telemetry::traces::step;

@@ -1,6 +1,7 @@
 //! Set Table Service Properties (specification 10 §1).
 
-use crate::request::{Failure, OperationContext};
+use crate::failure::Failure;
+use crate::request::OperationContext;
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use model::cors::CorsError;

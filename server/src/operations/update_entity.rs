@@ -1,7 +1,8 @@
 //! Update, Merge, Insert Or Replace and Insert Or Merge Entity (specification 02 §5.2 to §5.5).
 
 use super::commit;
-use crate::request::{Failure, OperationContext, OperationKind, address_key};
+use crate::failure::Failure;
+use crate::request::{OperationContext, OperationKind, address_key};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use model::Mutation;

@@ -21,7 +21,7 @@ mod settings;
 pub use settings::{RehearsalError, RehearsalSettings};
 
 use crate::clock;
-use crate::request::Failure;
+use crate::failure::Failure;
 use fastrand::Rng;
 use model::{AccountName, Clock, ServiceProperties, StoredAccessPolicies};
 use pending::PendingChanges;

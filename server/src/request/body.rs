@@ -1,8 +1,8 @@
 //! Reads whole request bodies, within limits on size and time.
 
-use super::Failure;
-use super::memory::RequestMemory;
 use crate::clock;
+use crate::failure::Failure;
+use crate::limits::memory::RequestMemory;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;

@@ -3,7 +3,8 @@
 //! The steps of the request path fill in the context, so it is complete no matter how the request ends. The response
 //! headers, the log, metrics, analytics and traces are derived from it.
 
-use super::{CredentialKind, Failure, IncomingRequest, Layer, OperationKind, RequestId};
+use super::{CredentialKind, IncomingRequest, OperationKind, RequestId};
+use crate::failure::{Failure, Layer};
 use http::HeaderValue;
 use model::limits::CLIENT_REQUEST_ID_CHARS_MAX;
 use model::{ServiceProperties, TableName};

@@ -1,7 +1,8 @@
 //! A received request: its URL and its head, before authentication.
 
 use super::body::BodyFailure;
-use super::{ConnectionInfo, Failure, Head, Layer};
+use super::{ConnectionInfo, Head};
+use crate::failure::{Failure, Layer};
 use http::HeaderValue;
 use http::request::Parts;
 use model::limits::HOST_BYTES_MAX;

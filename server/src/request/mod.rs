@@ -3,7 +3,6 @@
 //! [`RequestContext`] describes a request from the socket to the log. [`OperationContext`] is the input of one
 //! operation; the context of a part of a batch is derived from the batch's context in one place. `operation.rs`
 //! contains the single table of operations, from which routing, authorization, metrics and documentation are derived.
-//! `memory.rs` limits the memory of bodies.
 //!
 //! Code in this folder must not depend on credentials, engines, or how a response is written.
 
@@ -11,11 +10,9 @@ pub(crate) mod body;
 mod connection_info;
 mod context;
 mod credential_kind;
-mod failure;
 mod faults;
 mod head;
 mod incoming;
-pub(crate) mod memory;
 mod operation;
 mod operation_context;
 mod request_id;
@@ -24,7 +21,6 @@ mod route;
 pub(crate) use connection_info::ConnectionInfo;
 pub(crate) use context::{EntityCounts, RequestContext, is_of_front_end};
 pub(crate) use credential_kind::CredentialKind;
-pub(crate) use failure::{Failure, Layer};
 pub use faults::{FaultScript, RequestFaults, ScriptedRefusal};
 pub(crate) use head::{Head, joined_accept, operation_headers};
 pub(crate) use incoming::IncomingRequest;

@@ -1,7 +1,8 @@
 //! The input of one operation, which is a whole request or a part of a batch.
 
-use super::memory::RequestMemory;
-use super::{Failure, Layer, OperationKind, RequestContext};
+use super::{OperationKind, RequestContext};
+use crate::failure::{Failure, Layer};
+use crate::limits::memory::RequestMemory;
 use model::etag::ConditionError;
 use model::key::KeyError;
 use model::{AccountName, Action, Condition, EntityKey, Grant, KeyText, TableName};

@@ -12,8 +12,9 @@ pub(crate) use operation_response::OperationResponse;
 pub(crate) use query_cost::QueryCost;
 pub(crate) use segments::Segments;
 
-use crate::request::memory::MemoryPermit;
-use crate::request::{Failure, Layer, RequestContext, ScriptedRefusal};
+use crate::failure::{Failure, Layer};
+use crate::limits::memory::MemoryPermit;
+use crate::request::{RequestContext, ScriptedRefusal};
 use bytes::Bytes;
 use http::header::{
     CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, ETAG, LOCATION, SERVER, WWW_AUTHENTICATE,

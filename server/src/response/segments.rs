@@ -1,7 +1,7 @@
 //! The body of a response in segments, which is sent with as few system calls as possible and freed while it is sent.
 
 use crate::limits::connections::RequestInProgress;
-use crate::request::memory::MemoryPermit;
+use crate::limits::memory::MemoryPermit;
 use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
 use std::collections::VecDeque;

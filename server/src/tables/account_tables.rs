@@ -1,10 +1,11 @@
 //! The operations' access to the engine.
 
 use super::metrics_tables::{MetricsTables, check_mutations, read_only_failure};
+use crate::failure::Failure;
 use crate::limits::quota::AccountQuota;
 use crate::limits::throttle::Throttle;
 use crate::rehearsal::Rehearsal;
-use crate::request::{EntityCounts, Failure};
+use crate::request::EntityCounts;
 use crate::telemetry::traces::step;
 use model::name::TableNameError;
 use model::{

@@ -1,6 +1,6 @@
 //! The rules for metrics tables: clients can read them and delete entities from them (specification 10 §8).
 
-use crate::request::Failure;
+use crate::failure::Failure;
 use model::{MetricsTable, Mutation, TableName};
 use wire::ErrorCode;
 

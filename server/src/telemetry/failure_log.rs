@@ -4,7 +4,8 @@
 //! Each event that is left out is counted in a later event. Metrics count every request.
 
 use crate::clock;
-use crate::request::{Failure, RequestContext};
+use crate::failure::Failure;
+use crate::request::RequestContext;
 use model::limits::{DENIALS_LOGGED_AT_ONCE_MAX, DENIALS_LOGGED_PER_SECOND, DENIALS_SUMMARY_SECONDS};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,6 @@
 //! The log on standard error or in a file: its format, its filter, and changes to the filter while the server runs.
 
+pub use super::log_lines::LogFormat;
 use super::log_lines::LogLines;
 use anyhow::{Context, anyhow, ensure};
 use std::fmt;
@@ -13,15 +14,6 @@ use tracing_subscriber::filter::LevelFilter;
 
 /// The levels of libraries: only warnings and errors, unless the filter requests more.
 const LIBRARIES: &str = "fjall=warn,lsm_tree=warn,tokio_postgres=warn,deadpool=error";
-
-/// The format of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// Human-readable lines.
-    Text,
-    /// One JSON object per line.
-    Json,
-}
 
 /// The current log filter, and the means to replace it.
 pub struct LogControl {

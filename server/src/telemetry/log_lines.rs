@@ -3,7 +3,6 @@
 //! Invariant: an event is one line of bounded length without control characters, whatever its strings contain. Data
 //! from a request can neither imitate an event nor control the terminal that shows the log.
 
-use super::log::LogFormat;
 use model::control_characters::is_control_character;
 use model::limits::{LOG_LINE_BYTES_MAX, LOG_STRING_BYTES_MAX};
 use serde_json::Value;
@@ -13,6 +12,15 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
 use tracing_subscriber::fmt::MakeWriter;
+
+/// The format of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Human-readable lines.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
 
 #[derive(Debug, Clone)]
 pub(super) struct LogLines {

@@ -2,7 +2,7 @@
 //!
 //! This module must not depend on the grammar, that is, on which token may follow which.
 
-use super::FilterError;
+use super::error::FilterError;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenKind {

@@ -6,7 +6,7 @@
 //!
 //! This module must not depend on characters: it operates on tokens.
 
-use super::FilterError;
+use super::error::FilterError;
 use super::lex::{INFINITY, Lexer, LiteralKind, NOT_A_NUMBER, Token, TokenKind, boolean};
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::limits::FILTER_DEPTH_MAX;

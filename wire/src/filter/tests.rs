@@ -1,6 +1,7 @@
 //! Tests of filters: the grammar, the errors, and the result of the worked example.
 
 use super::*;
+use crate::error::{ErrorCode, ServiceError};
 use model::filter::{Comparison, Literal, Operator, PropertyName};
 use model::limits::FILTER_DEPTH_MAX;
 use model::{DateTime, EdmValue, EntityKey, EntityView, Guid, KeyText, RecordBuilder};

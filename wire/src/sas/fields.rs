@@ -2,8 +2,9 @@
 //!
 //! This module must not depend on what the fields mean.
 
+use super::error::SasError;
+use super::time::parse_time;
 use super::user_delegation::KeyTerms;
-use super::{SasError, parse_time};
 use crate::query::pairs;
 use crate::signing::AccountKey;
 use crate::uri::{encode_component, form_decode, percent_decode};

@@ -2,8 +2,10 @@
 //!
 //! This module must not depend on signatures.
 
+use super::error::SasError;
+use super::fields::{Fields, Kind};
+use super::time::parse_time;
 use super::user_delegation::KeyTerms;
-use super::{Fields, Kind, SasError};
 use crate::version::Version;
 use model::grant::ResourceTypes;
 use model::roles::RoleScope;
@@ -164,25 +166,6 @@ impl<'a> Sas<'a> {
             }
         })
     }
-}
-
-/// Maximum number of fractional digits of a second in a time (08 §4).
-const FRACTION_DIGITS_MAX: usize = 7;
-
-/// Parses a time in a token or in a policy (08 §4): a date, or a date and a time with its offset from UTC.
-///
-/// UNVERIFIED (08 §4): a time without an offset is rejected.
-pub fn parse_time(text: &str) -> Option<DateTime> {
-    const DATE_BYTES: usize = "YYYY-MM-DD".len();
-    if text.len() == DATE_BYTES {
-        return DateTime::parse(&format!("{text}T00:00Z")).ok();
-    }
-    let fraction = text.split_once('.').map_or("", |(_, rest)| rest);
-    if fraction.bytes().take_while(u8::is_ascii_digit).count() > FRACTION_DIGITS_MAX {
-        return None;
-    }
-    let has_offset = text.ends_with('Z') || text.get(DATE_BYTES..).is_some_and(|time| time.contains(['+', '-']));
-    if has_offset { DateTime::parse(text).ok() } else { None }
 }
 
 /// Checks that a token is valid at the current time.

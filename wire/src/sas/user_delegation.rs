@@ -12,7 +12,7 @@
 //!
 //! This module must not depend on tokens, roles or accounts.
 
-use super::parse_time;
+use super::time::parse_time;
 use crate::error::ErrorCode;
 use crate::signing::AccountKey;
 use crate::version::Version;

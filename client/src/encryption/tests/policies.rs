@@ -1,9 +1,9 @@
 //! Errors under policies: missing keys, unencrypted entities, types and sizes.
 
 use super::*;
-use crate::BoxFuture;
 use crate::encryption::metadata::PROPERTY_DETAILS;
 use crate::encryption::{KeyRing, KeyWrapError, RsaKey, WrappedKey};
+use crate::future::BoxFuture;
 use model::EdmType;
 use model::limits::{BINARY_BYTES_MAX, CUSTOM_PROPERTIES_MAX};
 use std::sync::Arc;

@@ -15,7 +15,7 @@ mod usage;
 pub(crate) use count::run;
 
 use crate::accounts::{Accounts, Quota};
-use crate::request::Failure;
+use crate::failure::Failure;
 use count::CountRecord;
 use model::{AccountName, Mutation};
 use std::collections::{HashMap, HashSet};

@@ -12,7 +12,7 @@
 mod buckets;
 
 use crate::clock;
-use crate::request::Failure;
+use crate::failure::Failure;
 use buckets::Buckets;
 use model::key::encode_ordinal;
 use model::limits::{

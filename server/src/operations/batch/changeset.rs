@@ -2,9 +2,10 @@
 
 use super::part::Part;
 use super::response::{BatchResponse, EMPTY_PART_BYTES, FailureForm};
+use crate::failure::Failure;
 use crate::operations::insert_entity::{self, InsertedEntity};
 use crate::operations::{delete_entity, update_entity};
-use crate::request::{Failure, OperationContext, OperationKind};
+use crate::request::{OperationContext, OperationKind};
 use crate::response::OperationResponse;
 use crate::tables::{AccountTables, CommitFailure};
 use model::limits::TRANSACTION_OPERATIONS_MAX;

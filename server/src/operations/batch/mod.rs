@@ -9,7 +9,8 @@ mod part;
 mod response;
 
 use super::{get_entity, query_entities};
-use crate::request::{Failure, Layer, OperationContext, OperationKind};
+use crate::failure::{Failure, Layer};
+use crate::request::{OperationContext, OperationKind};
 use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use part::Part;

@@ -2,7 +2,8 @@
 
 use super::response::FailureForm;
 use crate::authorization::authorize_part;
-use crate::request::{Failure, OperationContext, OperationKind, effective_method, resolved, route, table_of};
+use crate::failure::Failure;
+use crate::request::{OperationContext, OperationKind, effective_method, resolved, route, table_of};
 use crate::tables::AccountTables;
 use http::Method;
 use store::Engine;

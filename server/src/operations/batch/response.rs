@@ -1,6 +1,7 @@
 //! The response to a batch: the responses to its operations as parts of one body (specification 05 §4, §5).
 
-use crate::request::{Failure, Layer, OperationContext, RequestId};
+use crate::failure::{Failure, Layer};
+use crate::request::{OperationContext, RequestId};
 use crate::response::OperationResponse;
 use bytes::Bytes;
 use model::DateTime;

@@ -8,12 +8,14 @@ mod by_table;
 mod engine_families;
 mod memory;
 mod metrics_page;
+mod open_metrics;
 mod process;
 mod server_families;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use metrics_page::{CONTENT_TYPE, MetricsSnapshot, write};
+pub(crate) use metrics_page::MetricsSnapshot;
+pub(crate) use open_metrics::{CONTENT_TYPE, write};
 pub use process::begin as begin_process;
 
 use crate::request::{CredentialKind, OperationKind};

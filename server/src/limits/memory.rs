@@ -8,7 +8,7 @@
 //! Invariant: a request acquires memory before it uses it, and never after it has written, because "server busy"
 //! implies that nothing was written.
 
-use super::Failure;
+use crate::failure::Failure;
 use model::AccountName;
 use model::limits::{PAGE_BODY_BYTES_MAX, REQUEST_BODY_BYTES_MAX};
 use std::collections::HashMap;
