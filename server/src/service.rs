@@ -51,7 +51,6 @@ const X_HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
 #[derive(Debug)]
 pub(crate) struct Service<E> {
     pub(crate) engine: Arc<E>,
-    /// The time of day.
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) is_test_clock: bool,
     /// Whether every response names the same version as the emulator.
@@ -62,7 +61,6 @@ pub(crate) struct Service<E> {
     pub(crate) domains: Vec<String>,
     pub(crate) development_key_for_any_host: bool,
     pub(crate) query_time: Duration,
-    /// Limits the requests in flight.
     pub(crate) admission: Admission,
     pub(crate) memory: BodyMemory,
     /// `None` if nothing is throttled.
@@ -98,7 +96,6 @@ impl std::fmt::Display for RequestAborted {
 
 impl std::error::Error for RequestAborted {}
 
-/// The requested operation, as far as it is known before the body is read.
 struct RequestedOperation<'r> {
     kind: OperationKind,
     resource: Resource<'r>,
@@ -110,12 +107,10 @@ struct RequestedOperation<'r> {
 }
 
 impl<E: Engine> Service<E> {
-    /// Returns the faults that a test scripted for a request.
     pub(crate) fn faults(&self, request: &http::Request<Incoming>) -> Option<RequestFaults> {
         self.faults.as_ref()?.faults(request.method(), request.uri().path())
     }
 
-    /// Handles one request with faults.
     pub(crate) async fn handle_with_faults(
         self: Arc<Self>,
         faults: RequestFaults,
@@ -133,7 +128,6 @@ impl<E: Engine> Service<E> {
         if faults.loses_response { Err(RequestAborted) } else { Ok(response) }
     }
 
-    /// Handles one request whose head was received at the given instant.
     pub(crate) async fn handle(
         self: Arc<Self>,
         request: http::Request<Incoming>,
@@ -227,7 +221,6 @@ impl<E: Engine> Service<E> {
         response.ok_or(RequestAborted)
     }
 
-    /// Returns true if the path belongs to the explorer and the explorer is served.
     fn is_for_explorer(&self, path: &str) -> bool {
         self.has_explorer && explorer::Address::parse(path).is_some()
     }
@@ -246,7 +239,6 @@ impl<E: Engine> Service<E> {
         self.metrics.is_some() || self.analytics.is_some() || access_log::is_on()
     }
 
-    /// Records a completed request in the log, metrics, traces and analytics.
     fn record(&self, summary: &RequestSummary<'_>, in_flight: Option<RequestInFlight<'_>>, trace: Option<&Trace>) {
         access_log::write(summary);
         if let Some(in_flight) = in_flight {
@@ -256,7 +248,7 @@ impl<E: Engine> Service<E> {
             tracer.end(trace, summary);
         }
         if let (Some(analytics), Some(account)) = (&self.analytics, summary.account) {
-            // An engine that is closing returns an error here; the request failed for the same reason.
+            // An engine that is closing returns an error here. The request failed for the same reason.
             if let Ok(properties) = self.properties_in_effect(account) {
                 analytics.record(summary, &properties);
             }
@@ -312,7 +304,6 @@ impl<E: Engine> Service<E> {
         result
     }
 
-    /// Determines the operation, whether it is allowed, and the format of the response.
     fn interpret<'a, 'r: 'a>(
         &self,
         context: &mut RequestContext<'r>,
@@ -359,7 +350,6 @@ impl<E: Engine> Service<E> {
         Ok(RequestedOperation { kind, resource, headers, version, preferences, format, timeout })
     }
 
-    /// Reads the body and executes the operation.
     async fn execute(
         &self,
         context: &mut RequestContext<'_>,
@@ -459,13 +449,11 @@ impl<E: Engine> Service<E> {
         (!properties.cors.is_empty() && accounts.keys(account).is_some()).then_some(properties)
     }
 
-    /// Returns the properties that apply to requests of an account.
     fn properties_in_effect(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
         let earlier = self.rehearsal.as_deref().and_then(|rehearsal| rehearsal.earlier_properties(account));
         earlier.map_or_else(|| self.engine.service_properties(account), Ok)
     }
 
-    /// Rejects requests that a web page may have sent for an account with a publicly known key.
     fn refuse_web_pages(&self, context: &RequestContext<'_>) -> Result<(), Failure> {
         if !self.development_key_for_any_host {
             web_page::check_host(context.incoming.host, &self.domains)?;

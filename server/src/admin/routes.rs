@@ -17,7 +17,6 @@ use tracing::error;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
-/// The timeout for a response.
 const TIME: Duration = Duration::from_secs(ADMIN_REQUEST_SECONDS_MAX);
 
 const INDEX: &str = "\
@@ -107,7 +106,6 @@ async fn change_log(admin: &Admin, request: Request<Incoming>) -> Response<Full<
     }
 }
 
-/// Returns the body of a request, or the status and the reason why it was not read.
 pub(super) async fn read_body(request: Request<Incoming>) -> Result<Bytes, (StatusCode, String)> {
     match Limited::new(request.into_body(), ADMIN_BODY_BYTES_MAX).collect().await {
         Ok(body) => Ok(body.to_bytes()),

@@ -94,7 +94,6 @@ fn is_signed(
     })
 }
 
-/// Returns the keys that replace the two keys of an unknown account. Signatures made with them are rejected, too.
 pub(crate) fn placeholder_keys() -> &'static [AccountKey; 2] {
     static KEYS: LazyLock<[AccountKey; 2]> = LazyLock::new(|| {
         let key = AccountKey::parse("AAAAAAAAAAAAAAAAAAAAAA==").expect("sixteen zero bytes in Base64");
@@ -142,8 +141,8 @@ fn text(header: Option<&HeaderValue>) -> Option<&str> {
     header.and_then(|value| value.to_str().ok()).map(str::trim)
 }
 
-/// Returns the reason for rejecting a signature, for the log. The reason contains the string that the server signed,
-/// which helps to debug a client, but no secret.
+/// Returns the reason for the log. It contains the string that the server signed, which helps to debug a client, but no
+/// secret.
 fn mismatch(authorization: &Authorization<'_>, date: &str, incoming: &IncomingRequest<'_>) -> String {
     let text = signed(incoming.target.raw_path, date, incoming).string_to_sign(authorization.scheme);
     format!("The signature does not match any key of the account. Server used following string to sign: {text:?}")
@@ -180,7 +179,6 @@ mod tests {
         }
     }
 
-    /// Signs `x_ms_date` and the path as sent, and lets the server check the signature.
     fn attempt(attempt: &Attempt) -> Result<Grant, Option<String>> {
         let accounts = Accounts::from_environment_text(&format!("orchardacct:{KEY}")).unwrap();
         let text = format!("GET\n\n\n{}\n/orchardacct{}", attempt.x_ms_date, attempt.path);

@@ -16,10 +16,8 @@ use wire::{ErrorCode, Format, QueryOptions, Select, ServiceError, Version};
 #[derive(Debug, Clone)]
 pub(crate) struct OperationContext<'a> {
     pub(crate) request: &'a RequestContext<'a>,
-    /// The permissions of the caller, and the account.
     pub(crate) grant: &'a Grant,
     pub(crate) kind: OperationKind,
-    /// The resource in the URL.
     pub(crate) resource: Resource<'a>,
     pub(crate) body: &'a [u8],
     pub(crate) version: Version,
@@ -32,7 +30,6 @@ pub(crate) struct OperationContext<'a> {
     pub(crate) format: Format,
     /// The format of the body; meaningless unless the body contains entities or tables.
     pub(crate) body_format: Format,
-    /// The preference in the `Prefer` header.
     pub(crate) preference: Option<Preference>,
     pub(crate) memory: &'a RequestMemory<'a>,
     /// The time at which a query must respond, with a continuation token if it is not finished.
@@ -57,7 +54,6 @@ impl<'a> OperationContext<'a> {
         }
     }
 
-    /// Checks that the credential allows an action on an entity.
     pub(crate) fn allow(&self, action: Action<'_>) -> Result<(), Failure> {
         self.grant.check(action).map_err(Failure::denied)
     }
@@ -81,7 +77,6 @@ impl<'a> OperationContext<'a> {
         }
     }
 
-    /// Returns the context for writing entities of the table.
     pub(crate) fn entity_context<'f>(&'f self, select: Option<&'f Select>) -> EntityContext<'f> {
         EntityContext { response: self.response_context(), table: self.table(), select }
     }
@@ -168,7 +163,6 @@ impl<'a> OperationContext<'a> {
         resolved(preferences.response_format())
     }
 
-    /// Returns the preference in the `Prefer` header of a part, for the operation that its method means on an entity.
     pub(crate) fn part_preference(&self, part: &PartRequest<'_>) -> Option<Preference> {
         let info = match *part.method_overrides.first().unwrap_or(&part.method) {
             "POST" => OperationKind::InsertEntity.info(),
@@ -206,7 +200,6 @@ impl<'a> OperationContext<'a> {
         DataServiceVersion::effective(self.version, headers.data_service_version, headers.max_data_service_version)
     }
 
-    /// Returns what a part specifies about formats.
     fn part_preferences<'p>(
         &self,
         headers: &Headers<'p>,
@@ -229,7 +222,6 @@ pub(crate) fn table_of<'r, 'a>(resource: &'r Resource<'a>) -> Option<&'r Cow<'a,
     }
 }
 
-/// Returns a format, or the failure of a request for a format that the version does not support.
 pub(crate) fn resolved(format: Result<Format, ErrorCode>) -> Result<Format, Failure> {
     format.map_err(|code| Failure::at(Layer::Format, code))
 }

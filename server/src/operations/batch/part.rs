@@ -34,7 +34,6 @@ pub(super) fn note_table<E: Engine>(
     }
 }
 
-/// Returns the query options of a part, as far as the part's target can be parsed.
 pub(super) fn options<'p>(batch: &OperationContext<'_>, request: &PartRequest<'p>) -> QueryOptions<'p> {
     let target = PartTarget::parse(request.target, batch.account(), batch.domains);
     QueryOptions::parse(target.map_or("", |target| target.query))

@@ -17,7 +17,6 @@ use store::figures::Distributed;
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const NANOS: f64 = 1e9;
 
-/// All values of the page, at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct MetricsSnapshot {
     /// `None` until the engine is open.
@@ -43,7 +42,6 @@ pub(crate) fn write(snapshot: &MetricsSnapshot) -> Result<String, fmt::Error> {
     Ok(page)
 }
 
-/// The two parts of the page, whose metrics have different name prefixes.
 #[derive(Debug)]
 enum Part {
     Server(Box<MetricsSnapshot>),
@@ -67,15 +65,12 @@ impl Collector for Part {
     }
 }
 
-/// A page that is being written.
 pub(super) struct MetricsPage<'p, 'e> {
     encoder: &'p mut DescriptorEncoder<'e>,
 }
 
-/// The labels of a sample: names and values.
 pub(super) type Labels<'l> = &'l [(&'static str, &'l str)];
 
-/// A metric family that is being written.
 pub(super) struct Family<'f> {
     encoder: MetricEncoder<'f>,
 }
@@ -126,7 +121,6 @@ impl MetricsPage<'_, '_> {
 }
 
 impl Family<'_> {
-    /// Writes a counter of whole numbers.
     pub(super) fn count(&mut self, labels: Labels<'_>, value: u64) -> fmt::Result {
         self.sample(labels, |encoder| encoder.encode_counter::<NoLabelSet, _, f64>(&value, None))
     }
@@ -135,7 +129,6 @@ impl Family<'_> {
         self.sample(labels, |encoder| encoder.encode_counter::<NoLabelSet, _, f64>(&time.as_secs_f64(), None))
     }
 
-    /// Writes a gauge of whole numbers.
     pub(super) fn value(&mut self, labels: Labels<'_>, value: u64) -> fmt::Result {
         self.sample(labels, |encoder| encoder.encode_gauge(&value))
     }
@@ -144,7 +137,6 @@ impl Family<'_> {
         self.sample(labels, |encoder| encoder.encode_gauge(&value))
     }
 
-    /// Writes a histogram of whole numbers.
     pub(super) fn histogram(&mut self, labels: Labels<'_>, spread: &Distributed) -> fmt::Result {
         self.scaled(labels, spread, 1.0)
     }
