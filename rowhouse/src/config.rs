@@ -14,14 +14,12 @@ use std::time::Duration;
 use store::PostgresOptions;
 use tools::StoreUrl;
 
-/// The variable that contains account names and keys. There is no corresponding command line option.
+/// No command line option corresponds to this variable.
 const ACCOUNT_KEYS_VARIABLE: &str = "ROWHOUSE_ACCOUNT_KEYS";
 
-/// The variable that contains the password of the database, as for the PostgreSQL programs.
+/// The PostgreSQL programs read the same variable.
 const STORE_PASSWORD_VARIABLE: &str = "PGPASSWORD";
-/// Bytes per MiB, the unit of sizes in options.
 const MIB: usize = 1024 * 1024;
-/// The default of `--store-connections`.
 const STORE_CONNECTIONS_DEFAULT: usize = 32;
 /// The address of the admin listener that `--test-controls` implies.
 const TEST_CONTROLS_ADMIN: &str = "127.0.0.1:0";
@@ -101,7 +99,7 @@ pub struct Config {
     pub log_file: Option<PathBuf>,
     /// The address of the admin listener; `None` if there is none.
     pub admin: Option<SocketAddr>,
-    /// Whether metrics show tables separately.
+    /// Whether there are metrics for each table.
     pub metrics_per_table: bool,
     /// The folder with the initial tables.
     pub seed: Option<PathBuf>,
@@ -224,7 +222,7 @@ impl Config {
         Self::new(args, account_keys().as_deref().map(AccountKeys::from_server_variable)).map(Self::with_password)
     }
 
-    /// Adds the database password from the environment if there is no other.
+    /// Adds the database password from the environment if no other password is given.
     pub(crate) fn with_password(mut self) -> Self {
         if let Storage::Database(options) = &mut self.storage
             && options.password.is_none()
@@ -235,7 +233,6 @@ impl Config {
     }
 }
 
-/// Returns the single place where the data is kept.
 fn storage(args: &ServeArgs) -> anyhow::Result<Storage> {
     if let Some(url) = &args.store {
         ensure!(args.data.is_none(), "data can be kept in only one place: pass either --store or --data");
@@ -329,7 +326,7 @@ fn address(text: &str) -> anyhow::Result<SocketAddr> {
     text.to_socket_addrs().with_context(what)?.next().with_context(what)
 }
 
-/// Returns the address of the admin listener. An address that other machines can reach requires a separate flag.
+/// An address that other machines can reach requires a separate flag.
 fn admin_address(text: Option<&str>, allows_network: bool, test_controls: bool) -> anyhow::Result<Option<SocketAddr>> {
     let Some(text) = text else {
         ensure!(!allows_network, "--allow-admin-on-network has no effect without an admin listener: add --admin");
