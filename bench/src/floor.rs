@@ -27,16 +27,14 @@ use wire::payload::{EncoderCache, EntityContext, ResponseContext, write_entity_i
 use wire::signing::{AccountKey, Authorization, SignedRequest, any_verifies};
 use wire::{Format, MetadataLevel, Version};
 
-/// The number of entities in the fixed page.
 const PAGE_ENTITIES: u64 = 1000;
-/// Maximum length of a request body, in bytes.
 const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Floor {
-    /// The key with which requests must be signed; `None` accepts all requests.
+    /// Requests must be signed with this key. `None` accepts all requests.
     key: Option<AccountKey>,
-    /// The log to which bodies are appended before they are acknowledged; `None` discards them.
+    /// Bodies are appended to this log before they are acknowledged. `None` discards them.
     log: Option<GroupLog>,
     entity: Bytes,
     page: Bytes,
@@ -59,7 +57,6 @@ impl Floor {
         }
     }
 
-    /// Prints the URL, and serves requests until the process exits.
     pub(crate) async fn serve(self, listen: SocketAddr) -> anyhow::Result<()> {
         let listener = TcpListener::bind(listen).await.with_context(|| format!("listening on {listen}"))?;
         writeln!(std::io::stdout().lock(), "listening on http://{}", listener.local_addr()?)?;
@@ -120,7 +117,6 @@ fn with_body(status: StatusCode, content_type: &'static str, body: &Bytes) -> Re
     response
 }
 
-/// Returns true if the request has a Shared Key signature made with the given key.
 fn is_signed(parts: &Parts, key: &AccountKey) -> bool {
     let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let Some(authorization) = Authorization::parse(header(AUTHORIZATION.as_str())) else { return false };
@@ -137,7 +133,6 @@ fn is_signed(parts: &Parts, key: &AccountKey) -> bool {
     authorization.signature.is_some_and(|signature| any_verifies([key], &text, &signature))
 }
 
-/// Returns an entity as encoded in a page.
 fn entity(dataset: &Dataset, number: u64) -> Vec<u8> {
     let (key, record) = (dataset.key(number), dataset.record(number, 0).finish(DateTime::MIN));
     let account =

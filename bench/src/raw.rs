@@ -47,7 +47,6 @@ impl RawWorkload {
         }
     }
 
-    /// Returns the default number of concurrent tasks.
     fn tasks(self) -> usize {
         match self {
             Self::Group64 => 64,
@@ -75,7 +74,6 @@ struct EngineRun {
     sequence: AtomicU64,
 }
 
-/// Opens the folder, fills the table if needed, warms up, and measures.
 pub(crate) async fn measure(folder: &Path, measurement: &RawMeasurement) -> anyhow::Result<Report> {
     let RawMeasurement { workload, entities, per_partition, time, cache_bytes, .. } = *measurement;
     let tasks = measurement.tasks.unwrap_or_else(|| workload.tasks());
@@ -118,7 +116,7 @@ impl EngineRun {
         Ok(())
     }
 
-    /// Runs the tasks for a limited time. Each task executes at least one operation.
+    /// Each task executes at least one operation.
     async fn phase(self: &Arc<Self>, workload: RawWorkload, tasks: usize, time: Duration) -> anyhow::Result<Tally> {
         let until = Instant::now() + time;
         let mut running = JoinSet::new();
@@ -143,7 +141,7 @@ impl EngineRun {
         Ok(total)
     }
 
-    /// Executes one operation. Returns the number of entities read, written or examined.
+    /// Returns the number of entities read, written or examined.
     async fn operation(
         &self,
         workload: RawWorkload,
@@ -216,7 +214,7 @@ impl EngineRun {
         Ok(examined)
     }
 
-    /// Reads a page. Returns the sink, the start of the next page, and the number of examined entities.
+    /// Returns the sink, the start of the next page, and the number of examined entities.
     async fn scan<S: EntitySink>(&self, scan: Scan, sink: S) -> anyhow::Result<(S, Option<Position>, u64)> {
         let page = self.engine.scan(&self.table, scan, sink).await;
         let (sink, end) = page.map_err(|error| anyhow!("scanning: {error:?}"))?;
@@ -224,12 +222,11 @@ impl EngineRun {
     }
 }
 
-/// Returns the scan that a server performs for a page.
+/// The scan that a server performs for a page.
 fn page() -> Scan {
     Scan { limit: PAGE_RESULTS_MAX, bytes_expected: PAGE_BODY_BYTES_MAX, ..whole_table() }
 }
 
-/// Returns a scan of the whole table.
 fn whole_table() -> Scan {
     Scan {
         ranges: vec![KeyRange::all()],
@@ -241,7 +238,6 @@ fn whole_table() -> Scan {
     }
 }
 
-/// A sink that ignores the entities.
 struct Ignore;
 
 impl EntitySink for Ignore {
@@ -251,7 +247,7 @@ impl EntitySink for Ignore {
     }
 }
 
-/// A sink that reads all values, which is the minimum that any encoder does.
+/// A sink that reads all values, as any encoder must.
 struct ReadValues {
     entities: u64,
 }

@@ -41,7 +41,7 @@ fn main() {
     write(&out.join("files.rs"), table.as_bytes());
 }
 
-/// Writes a form of a file, and returns the expression that includes it.
+/// Returns the expression that includes the form of the file.
 fn form(path: &Path, content: &[u8]) -> String {
     write(path, content);
     let etag = format!("\"{:016x}\"", hash(content));

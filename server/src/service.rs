@@ -53,7 +53,6 @@ const X_HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
 #[derive(Debug)]
 pub(crate) struct Service<E> {
     pub(crate) engine: Arc<E>,
-    /// The time of day.
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) is_test_clock: bool,
     pub(crate) settings: Settings,
@@ -92,7 +91,6 @@ impl std::fmt::Display for RequestAborted {
 
 impl std::error::Error for RequestAborted {}
 
-/// The requested operation, as far as it is known before the body is read.
 struct RequestedOperation<'r> {
     kind: OperationKind,
     resource: Resource<'r>,
@@ -104,12 +102,10 @@ struct RequestedOperation<'r> {
 }
 
 impl<E: Engine> Service<E> {
-    /// Returns the faults that a test scripted for a request.
     pub(crate) fn faults(&self, request: &http::Request<Incoming>) -> Option<RequestFaults> {
         self.faults.as_ref()?.faults(request.method(), request.uri().path())
     }
 
-    /// Handles one request with faults.
     pub(crate) async fn handle_with_faults(
         self: Arc<Self>,
         faults: RequestFaults,
@@ -127,7 +123,6 @@ impl<E: Engine> Service<E> {
         if faults.loses_response { Err(RequestAborted) } else { Ok(response) }
     }
 
-    /// Handles one request whose head was received at the given instant.
     pub(crate) async fn handle(
         self: Arc<Self>,
         request: http::Request<Incoming>,
@@ -223,7 +218,6 @@ impl<E: Engine> Service<E> {
         response.ok_or(RequestAborted)
     }
 
-    /// Returns true if the path belongs to the explorer and the explorer is served.
     fn is_for_explorer(&self, path: &str) -> bool {
         self.settings.explorer && explorer::Address::parse(path).is_some()
     }
@@ -242,7 +236,6 @@ impl<E: Engine> Service<E> {
         self.metrics.is_some() || self.analytics.is_some() || access_log::is_on()
     }
 
-    /// Records a completed request in the log, metrics, traces and analytics.
     fn record(&self, summary: &RequestSummary<'_>, in_flight: Option<RequestInFlight<'_>>, trace: Option<&Trace>) {
         access_log::write(summary);
         if let Some(in_flight) = in_flight {
@@ -252,7 +245,7 @@ impl<E: Engine> Service<E> {
             tracer.end(trace, summary);
         }
         if let (Some(analytics), Some(account)) = (&self.analytics, summary.account) {
-            // An engine that is closing returns an error here; the request failed for the same reason.
+            // An engine that is closing returns an error here. The request failed for the same reason.
             if let Ok(properties) = self.properties_in_effect(account) {
                 analytics.record(summary, &properties);
             }
@@ -308,7 +301,6 @@ impl<E: Engine> Service<E> {
         result
     }
 
-    /// Determines the operation, whether it is allowed, and the format of the response.
     fn interpret<'a, 'r: 'a>(
         &self,
         context: &mut RequestContext<'r>,
@@ -352,7 +344,6 @@ impl<E: Engine> Service<E> {
         Ok(RequestedOperation { kind, resource, headers, version, preferences, format, timeout })
     }
 
-    /// Reads the body and executes the operation.
     async fn execute(
         &self,
         context: &mut RequestContext<'_>,
@@ -456,13 +447,11 @@ impl<E: Engine> Service<E> {
         (!properties.cors.is_empty() && accounts.keys(account).is_some()).then_some(properties)
     }
 
-    /// Returns the properties that apply to requests of an account.
     fn properties_in_effect(&self, account: &AccountName) -> Result<Arc<ServiceProperties>, Fault> {
         let earlier = self.rehearsal.as_deref().and_then(|rehearsal| rehearsal.earlier_properties(account));
         earlier.map_or_else(|| self.engine.service_properties(account), Ok)
     }
 
-    /// Rejects requests that a web page may have sent for an account with a publicly known key.
     fn refuse_web_pages(&self, context: &RequestContext<'_>) -> Result<(), Failure> {
         if !self.settings.development_key_for_any_host {
             web_page::check_host(context.incoming.host, &self.settings.domains)?;

@@ -8,19 +8,15 @@ use model::{AccountName, StoredAccessPolicies, TableName};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// The tables of all accounts. Each has an engine-specific value.
 #[derive(Debug, Clone)]
 pub(crate) struct Catalog<T> {
     accounts: BTreeMap<AccountName, BTreeMap<Box<str>, CatalogTable<T>>>,
 }
 
-/// A table in the catalog.
 #[derive(Debug, Clone)]
 pub(crate) struct CatalogTable<T> {
-    /// The name, in the letter case in which the table was created.
     pub(crate) name: TableName,
     pub(crate) policies: StoredAccessPolicies,
-    /// The engine's value for the table.
     pub(crate) table: T,
 }
 
@@ -31,24 +27,22 @@ impl<T> Default for Catalog<T> {
 }
 
 impl<T> Catalog<T> {
-    /// Returns the table with the given name. Letter case is ignored.
+    /// Letter case is ignored.
     pub(crate) fn get(&self, key: &TableKey) -> Option<&CatalogTable<T>> {
         self.accounts.get(&key.account)?.get(key.name.folded())
     }
 
-    /// Returns the table with the given name for modification.
     pub(crate) fn get_mut(&mut self, key: &TableKey) -> Option<&mut CatalogTable<T>> {
         self.accounts.get_mut(&key.account)?.get_mut(key.name.folded())
     }
 
-    /// Adds a table without policies. The caller ensures that no table with the same name exists.
+    /// The caller ensures that no table with the same name exists.
     pub(crate) fn insert(&mut self, key: &TableKey, table: T) {
         let tables = self.accounts.entry(key.account.clone()).or_default();
         let policies = StoredAccessPolicies::default();
         tables.insert(Box::from(key.name.folded()), CatalogTable { name: key.name.clone(), policies, table });
     }
 
-    /// Replaces the policies of a table, if the table exists.
     pub(crate) fn set_policies(&mut self, key: &TableKey, policies: StoredAccessPolicies) -> Option<()> {
         self.get_mut(key)?.policies = policies;
         Some(())
@@ -63,7 +57,6 @@ impl<T> Catalog<T> {
         Some(listed.table)
     }
 
-    /// Removes all tables of an account and returns them.
     pub(crate) fn remove_account(&mut self, account: &AccountName) -> Vec<T> {
         self.accounts.remove(account).into_iter().flatten().map(|(_, listed)| listed.table).collect()
     }
@@ -72,7 +65,6 @@ impl<T> Catalog<T> {
         self.accounts.values().map(BTreeMap::len).sum()
     }
 
-    /// Returns all tables, ordered by account and folded name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&AccountName, &CatalogTable<T>)> {
         self.accounts.iter().flat_map(|(account, tables)| tables.values().map(move |listed| (account, listed)))
     }

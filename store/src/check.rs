@@ -10,7 +10,6 @@ use std::io;
 
 /// The maximum number of problems that are listed individually.
 pub(crate) const PROBLEMS_MAX: usize = 100;
-/// The number of entities read between two progress reports.
 pub(crate) const ENTITIES_BETWEEN_REPORTS: u64 = 256;
 
 /// The results of a check.
@@ -69,7 +68,7 @@ impl CheckReport {
 }
 
 /// Reads every entity of a snapshot and reports problems. `read` is called with the number of entities read since the
-/// previous call; returning `false` stops the check. Returns whether the check ran to completion.
+/// previous call. If `read` returns `false`, the check stops. Returns whether the check ran to completion.
 pub fn check_snapshot(snapshot: &dyn Snapshot, report: &mut CheckReport, read: &dyn Fn(u64) -> bool) -> bool {
     (0..snapshot.contents().tables.len()).all(|index| check_table(snapshot, index, report, read))
 }
@@ -112,7 +111,7 @@ fn check_table(snapshot: &dyn Snapshot, index: usize, report: &mut CheckReport, 
 }
 
 /// Checks that the key bytes (inside the table) and the record bytes of an entity are valid, and that its Timestamp is
-/// not later than `last_stamp`.
+/// at most `last_stamp`.
 pub(crate) fn check_entity(key: &[u8], record: &[u8], last_stamp: DateTime) -> Result<(), &'static str> {
     let entity = EntityView::new(key, record).map_err(|_| "its key or record cannot be read")?;
     let is_key = |text: &str| KeyText::new(text).is_ok();

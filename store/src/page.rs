@@ -15,7 +15,6 @@ use model::{EntityView, Filter, KeyRange, Position};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-/// The number of entities examined between two checks of the clock and the cancellations.
 const EXAMINED_BETWEEN_CHECKS: u64 = 64;
 
 /// Returns the non-empty parts of a scan's ranges from the scan's position on, in order.
@@ -35,13 +34,13 @@ pub(crate) struct PageBuilder<S> {
     cancellations: Vec<Cancellation>,
     accepted: usize,
     examined: u64,
-    /// Whether the page is full and the scan only looks for the next match.
+    /// Whether the page is full, so that the scan only looks for the next match.
     full: bool,
     next: Option<Position>,
 }
 
 impl<S: EntitySink> PageBuilder<S> {
-    /// Creates an empty page. It ends early when one of the cancellations is triggered.
+    /// The page ends early when one of the cancellations is triggered.
     pub(crate) fn new(scan: Scan, sink: S, cancellations: Vec<Cancellation>) -> Self {
         Self {
             sink,
@@ -56,7 +55,7 @@ impl<S: EntitySink> PageBuilder<S> {
         }
     }
 
-    /// Offers the next entity in order to the page. Returns `Break` if the page has ended.
+    /// Returns `Break` if the page has ended.
     pub(crate) fn visit(&mut self, key: &[u8], record: &[u8]) -> Result<ControlFlow<()>, Fault> {
         if self.must_stop() {
             return Ok(self.end_before(key));
@@ -103,7 +102,7 @@ impl<S: EntitySink> PageBuilder<S> {
     }
 }
 
-/// Logs an entity that cannot be read. Keys are user data, so they appear only in the log, not in the fault.
+/// Keys are user data, so they appear only in the log, not in the fault.
 pub(crate) fn damaged(key: &[u8]) -> Fault {
     tracing::error!(key = %key.escape_ascii(), "an entity cannot be read because it is damaged");
     Fault::Damaged("the record of an entity cannot be read; the log names its key".to_owned())

@@ -39,7 +39,7 @@ pub(crate) fn decode_from(rest: &mut &[u8]) -> Option<StoredAccessPolicies> {
     StoredAccessPolicies::new(policies)
 }
 
-/// Appends a string of at most 255 bytes, preceded by its length.
+/// The string has at most 255 bytes.
 pub(crate) fn push_text(out: &mut Vec<u8>, text: &str) {
     out.push(u8::try_from(text.len()).expect("table names and policy ids are shorter than 256 bytes"));
     out.extend_from_slice(text.as_bytes());
@@ -54,7 +54,6 @@ pub(crate) fn take_time(bytes: &[u8]) -> Option<(Option<DateTime>, &[u8])> {
     }
 }
 
-/// Decodes a string preceded by its length, and advances past it.
 pub(crate) fn take_text<'b>(bytes: &mut &'b [u8]) -> Option<&'b str> {
     let (length, rest) = bytes.split_first()?;
     let (text, rest) = rest.split_at_checked(usize::from(*length))?;

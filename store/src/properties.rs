@@ -6,11 +6,9 @@ use model::{AccountName, ServiceProperties};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// The service properties of the accounts that have set any.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AccountProperties {
     accounts: HashMap<AccountName, Arc<ServiceProperties>>,
-    /// The properties of all accounts that have not set any.
     defaults: Arc<ServiceProperties>,
 }
 
@@ -19,12 +17,10 @@ impl AccountProperties {
         Arc::clone(self.accounts.get(account).unwrap_or(&self.defaults))
     }
 
-    /// Sets the properties of accounts that have never set any.
     pub(crate) fn set_defaults(&mut self, defaults: Arc<ServiceProperties>) {
         self.defaults = defaults;
     }
 
-    /// Returns the properties of accounts that have never set any.
     pub(crate) fn defaults(&self) -> Arc<ServiceProperties> {
         Arc::clone(&self.defaults)
     }
@@ -39,7 +35,6 @@ impl AccountProperties {
         accounts.into_iter().collect()
     }
 
-    /// Returns the accounts that have set properties, each with its properties, ordered by account name.
     pub(crate) fn all(&self) -> Vec<(AccountName, ServiceProperties)> {
         let sorted: BTreeMap<_, _> = self.accounts.iter().collect();
         sorted.into_iter().map(|(account, properties)| (account.clone(), (**properties).clone())).collect()
@@ -49,7 +44,6 @@ impl AccountProperties {
         self.accounts.insert(account.clone(), Arc::new(properties));
     }
 
-    /// Removes the properties that an account has set.
     pub(crate) fn remove(&mut self, account: &AccountName) {
         self.accounts.remove(account);
     }

@@ -65,7 +65,7 @@ fn encode_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Decodes properties. Returns `None` if the bytes are damaged or were written by a newer version.
+/// Returns `None` if the bytes are damaged or were written by a newer version.
 pub(crate) fn decode(value: &[u8]) -> Option<ServiceProperties> {
     let mut reader = Reader(value);
     if reader.byte()? != VERSION {
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(text).ok()
     }
 
-    /// Decodes a retention. `Some(None)` means that data is kept forever.
+    /// `Some(None)` means that data is kept forever.
     #[allow(clippy::option_option, reason = "the outer one is for damage, the inner one is the value")]
     fn retention(&mut self) -> Option<Option<RetentionDays>> {
         match u16::from_be_bytes(self.array()?) {

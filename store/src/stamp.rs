@@ -4,7 +4,7 @@
 
 use model::{Clock, DateTime};
 
-/// Issues strictly increasing instants that follow a clock.
+/// A source of strictly increasing instants that follow a clock.
 #[derive(Debug)]
 pub(crate) struct Stamps<C> {
     clock: C,
@@ -12,17 +12,17 @@ pub(crate) struct Stamps<C> {
 }
 
 impl<C: Clock> Stamps<C> {
-    /// Creates a sequence of stamps later than `last`.
+    /// All stamps are later than `last`.
     pub(crate) fn after(last: DateTime, clock: C) -> Self {
         Self { clock, last }
     }
 
-    /// Returns the next stamp: the current time, or 100 ns after the last stamp if that is later.
+    /// Returns the current time, or 100 ns after the last stamp if that is later.
     pub(crate) fn propose(&self) -> DateTime {
         self.clock.now().max(self.last.next())
     }
 
-    /// Issues a proposed stamp. A refused transaction's stamp is proposed but never issued.
+    /// A refused transaction's stamp is proposed but never issued.
     pub(crate) fn issue(&mut self, stamp: DateTime) {
         debug_assert!(stamp > self.last, "stamps increase");
         self.last = stamp;
@@ -32,7 +32,7 @@ impl<C: Clock> Stamps<C> {
         self.last
     }
 
-    /// Returns the current time, which may be earlier than the last stamp.
+    /// The result may be earlier than the last stamp.
     pub(crate) fn now(&self) -> DateTime {
         self.clock.now()
     }

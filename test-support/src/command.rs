@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A folder in which commands run, so that they find their earlier state files.
+/// A folder in which commands run. Later commands find the state files of earlier ones there.
 #[derive(Debug)]
 pub struct Folder {
     /// The path of the program.
@@ -32,8 +32,8 @@ impl Folder {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Returns the state file of a subcommand that may be running. A new version of the file may exist next to it under
-    /// a different name.
+    /// Returns the state file of a subcommand. If the subcommand is still running, a new version of the file may exist
+    /// under a different name.
     pub fn state(&self, subcommand: &str) -> Option<PathBuf> {
         self.states(subcommand).into_iter().find(|path| path.extension().unwrap() == "json")
     }

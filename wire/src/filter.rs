@@ -21,9 +21,8 @@ use model::limits::FILTER_TEXT_BYTES_MAX;
 pub use error::{FilterError, FilterErrorCode};
 pub use print::print;
 
-/// Parses a filter. The expression must already be decoded. White space around it is ignored.
-///
-/// An empty expression is an error here; see [`parse_optional`].
+/// Parses a filter. The expression must already be decoded. White space around it is ignored. An empty expression is an
+/// error here; see [`parse_optional`].
 pub fn parse(text: &str) -> Result<Filter, FilterError> {
     if text.len() > FILTER_TEXT_BYTES_MAX {
         return Err(FilterError::invalid_input());

@@ -1,10 +1,8 @@
 //! The wire protocol of the Table service as pure functions that convert bytes to the model and back.
 //!
-//! Server and client share this crate. It covers request targets, query options, filter expressions, JSON, Atom,
-//! batches, continuation tokens, signatures, user delegation keys, stored access policies, service properties,
-//! versions, media types, and error codes with their bodies.
+//! The server and the client share this crate.
 //!
-//! It must not depend on sockets, HTTP libraries, storage or configuration.
+//! This crate must not depend on sockets, HTTP libraries, storage or configuration.
 
 pub mod acl;
 pub mod atom;

@@ -46,9 +46,7 @@ pub fn write_start_of_entity_set(out: &mut Vec<u8>, context: &EntityContext<'_>,
     }
 }
 
-/// Writes one entity of a set.
-///
-/// `cache` is reused for all entities of the set.
+/// Writes one entity of a set. `cache` is reused for all entities of the set.
 pub fn write_entity_in_set(
     out: &mut Vec<u8>,
     context: &EntityContext<'_>,
@@ -199,8 +197,6 @@ mod tests {
     }
 
     proptest! {
-        /// An entity that is written and read in any format stays equal, even if it is then written and read in another
-        /// format.
         #[test]
         fn an_entity_goes_from_every_format_to_every_other(
             values in proptest::collection::vec(value(), 0..8),
@@ -220,7 +216,6 @@ mod tests {
             }
         }
 
-        /// Entities above and below the size from which they are measured, with the maximum number of escapes.
         #[test]
         fn an_entity_of_escapes_is_not_longer_than_its_bound(
             character in prop_oneof![Just('\u{7F}'), Just('\u{1}'), Just('<'), Just('"'), Just('é'), Just('\u{FFFE}'), Just('😀')],
@@ -239,7 +234,6 @@ mod tests {
             }
         }
 
-        /// The cache for a set does not change the output.
         #[test]
         fn an_entity_of_a_set_is_written_as_it_is_alone(
             shapes in proptest::collection::vec(
@@ -265,7 +259,6 @@ mod tests {
             }
         }
 
-        /// Without metadata, types that exist in JSON are kept, and all other types become strings.
         #[test]
         fn without_metadata_the_types_of_json_are_kept(values in proptest::collection::vec(value(), 0..8)) {
             let key = EntityKey { partition: KeyText::new("p").unwrap(), row: KeyText::new("r").unwrap() };

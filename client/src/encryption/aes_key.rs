@@ -102,7 +102,7 @@ impl KeyEncryptionKey for AesKey {
     }
 }
 
-/// Writes the id and the algorithm, but not the key.
+/// Writes the ID and the algorithm, but not the key.
 impl fmt::Debug for AesKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AesKey({:?}, {})", self.id, self.algorithm())

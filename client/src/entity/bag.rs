@@ -1,6 +1,6 @@
 //! Untyped entities.
 //!
-//! This module must not know entity types.
+//! This module must not depend on entity types.
 
 use super::entity_key;
 use super::error::EntityError;

@@ -134,8 +134,8 @@ fn text(header: Option<&HeaderValue>) -> Option<&str> {
     header.and_then(|value| value.to_str().ok()).map(str::trim)
 }
 
-/// Returns the reason for rejecting a signature, for the log. The reason contains the string that the server signed,
-/// which helps to debug a client, but no secret.
+/// Returns the reason for the log. It contains the string that the server signed, which helps to debug a client, but no
+/// secret.
 fn mismatch(authorization: &Authorization<'_>, date: &str, incoming: &IncomingRequest<'_>) -> String {
     let text = signed(incoming.target.raw_path, date, incoming).string_to_sign(authorization.scheme);
     format!("The signature does not match any key of the account. Server used following string to sign: {text:?}")
@@ -172,7 +172,6 @@ mod tests {
         }
     }
 
-    /// Signs `x_ms_date` and the path as sent, and lets the server check the signature.
     fn attempt(attempt: &Attempt) -> Result<Grant, Option<String>> {
         let accounts = Accounts::from_environment_text(&format!("orchardacct:{KEY}")).unwrap();
         let text = format!("GET\n\n\n{}\n/orchardacct{}", attempt.x_ms_date, attempt.path);

@@ -22,7 +22,6 @@ use model::{Denial, Grant, Scope};
 use tracing::info;
 use wire::target::Resource;
 
-/// Checks that an operation outside a batch is allowed.
 pub(crate) fn authorize(grant: &Grant, kind: OperationKind, resource: &Resource<'_>) -> Result<(), Failure> {
     check(grant, kind, resource).map_err(|denial| match denial {
         Denial::Operation if kind == OperationKind::GetUserDelegationKey => Failure::needs_bearer(),
@@ -33,7 +32,7 @@ pub(crate) fn authorize(grant: &Grant, kind: OperationKind, resource: &Resource<
 pub(crate) fn authorize_part(grant: &Grant, kind: OperationKind, resource: &Resource<'_>) -> Result<(), Failure> {
     check(grant, kind, resource).map_err(|denial| {
         let failure = denied(grant, kind, denial);
-        // The failure of a part is contained in the response to the batch and is not logged elsewhere.
+        // The failure of a part appears in the response to the batch and is not logged elsewhere.
         if let Some(source) = &failure.source {
             info!("{source}");
         }
@@ -49,7 +48,6 @@ fn check(grant: &Grant, kind: OperationKind, resource: &Resource<'_>) -> Result<
     }
 }
 
-/// Returns the failure for a denial. The log names the principal if the credential identifies one.
 fn denied(grant: &Grant, kind: OperationKind, denial: Denial) -> Failure {
     let failure = Failure::denied(denial);
     match &grant.scope {

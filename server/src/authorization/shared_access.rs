@@ -1,7 +1,4 @@
 //! Shared access signatures: credentials in the URL of a request (specification 08).
-//!
-//! `wire::sas` checks them; this module supplies the account's keys, the table's policies, the roles of a delegator,
-//! the time and the connection.
 
 use super::delegation;
 use super::oauth::OAuth;
@@ -17,8 +14,6 @@ use store::{Engine, ReadError, TableKey};
 use wire::sas::{SasContext, verify_delegated};
 use wire::signing::AccountKey;
 
-/// Checks the signature of a request and returns its grant.
-///
 /// Until the signature is verified, nothing depends on whether an account, a table or a policy exists.
 pub(crate) async fn authenticate(
     engine: &impl Engine,
@@ -59,7 +54,6 @@ pub(crate) async fn authenticate(
     Ok(Grant { account: account.clone(), scope })
 }
 
-/// Returns the policies of a table that are in effect. A table that does not exist has none.
 async fn policies(
     engine: &impl Engine,
     rehearsal: Option<&Rehearsal>,

@@ -13,7 +13,6 @@ pub(crate) mod memory;
 pub(crate) mod quota;
 pub(crate) mod throttle;
 
-/// The usage of the limits that all requests share.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LimitFigures {
     pub(crate) requests: Usage,

@@ -9,7 +9,6 @@ use model::Mutation;
 use store::Engine;
 use wire::ErrorCode;
 
-/// Deletes an entity that satisfies the condition.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -18,7 +17,6 @@ pub(super) async fn run<E: Engine>(
     Ok(OperationResponse::no_content())
 }
 
-/// Returns the mutation that the request describes.
 pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure> {
     let key = address_key(context.keys(), ErrorCode::ResourceNotFound)?;
     let condition = context.condition("DELETE").map_err(Failure::query)?;

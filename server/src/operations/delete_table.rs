@@ -6,7 +6,6 @@ use crate::response::OperationResponse;
 use crate::tables::AccountTables;
 use store::Engine;
 
-/// Deletes a table. Its name is available again immediately.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,

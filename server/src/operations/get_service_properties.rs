@@ -7,7 +7,6 @@ use crate::tables::AccountTables;
 use store::Engine;
 use wire::service_properties;
 
-/// Responds with all sections, in the form of the request's version.
 #[allow(clippy::unused_async, reason = "the table of operations calls all operations the same way")]
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,

@@ -10,7 +10,7 @@ use wire::ErrorCode;
 use wire::negotiation::ContentKind;
 use wire::payload::write_single_table;
 
-/// Responds with the entry. The name has the spelling with which the table was created.
+/// The name in the response has the spelling with which the table was created.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,

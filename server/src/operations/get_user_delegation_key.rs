@@ -8,7 +8,6 @@ use store::Engine;
 use wire::sas::user_delegation::KeyInfo;
 use wire::{ErrorCode, Version};
 
-/// Responds with a key for the principal of the token.
 #[allow(clippy::unused_async, reason = "the table of operations calls all operations the same way")]
 pub(super) async fn run<E: Engine>(
     _: &AccountTables<'_, E>,
@@ -21,8 +20,6 @@ pub(super) async fn run<E: Engine>(
     Ok(OperationResponse::xml(delegator.issue(&info, context.response.version)))
 }
 
-/// Rejects the operation in versions that do not have it.
-///
 /// UNVERIFIED (08 §11.1): the error code, which is the same as for an operation that no version has.
 fn check_version(version: Version) -> Result<(), Failure> {
     if version < Version::USER_DELEGATION {

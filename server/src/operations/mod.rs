@@ -32,7 +32,6 @@ use wire::{ErrorCode, ServiceError};
 
 macro_rules! define_run {
     ($($kind:ident $name:literal $module:ident { $($row:tt)* })+) => {
-        /// Runs the operation that the context names.
         pub(crate) async fn run<E: Engine>(
             tables: &AccountTables<'_, E>,
             context: &OperationContext<'_>,

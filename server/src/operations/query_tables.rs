@@ -48,7 +48,6 @@ fn check_properties(filter: Option<&Filter>) -> Result<(), Failure> {
     Err(Failure::query(ErrorCode::InvalidInput))
 }
 
-/// Returns at most `limit` matching tables, and the match that follows them.
 async fn page<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,

@@ -9,7 +9,6 @@ use store::Engine;
 use wire::ErrorCode;
 use wire::service_properties::{self, ServicePropertiesError};
 
-/// Replaces the sections that the body contains.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,

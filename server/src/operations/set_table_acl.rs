@@ -7,7 +7,7 @@ use crate::tables::AccountTables;
 use store::Engine;
 use wire::{ErrorCode, acl};
 
-/// Replaces the stored access policies of a table. They take effect before the response is sent.
+/// The policies take effect before the response is sent.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,

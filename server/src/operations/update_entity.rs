@@ -11,7 +11,7 @@ use wire::entity_body::KeyLocation;
 use wire::payload::read_entity;
 use wire::{ErrorCode, Version};
 
-/// Sets properties of an entity. Without `If-Match` the entity may be new.
+/// Without `If-Match`, the operation creates an entity that does not exist.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -20,7 +20,6 @@ pub(super) async fn run<E: Engine>(
     Ok(OperationResponse { etag, preference: context.preference, ..OperationResponse::no_content() })
 }
 
-/// Returns the mutation that the request describes.
 pub(super) fn decode(context: &OperationContext<'_>) -> Result<Mutation, Failure> {
     // No stored entity has a key that is too long, so such an entity is not found. An upsert does not look for an
     // entity (01 §3, UNVERIFIED for upserts).

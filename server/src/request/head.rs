@@ -12,7 +12,6 @@ use wire::{ErrorCode, Headers, ServiceError};
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Head<'r> {
     pub(crate) accept: Option<&'r HeaderValue>,
-    /// Whether `Accept` was sent in several lines.
     pub(crate) is_accept_repeated: bool,
     pub(crate) authorization: Option<&'r HeaderValue>,
     pub(crate) client_request_id: Option<&'r HeaderValue>,
@@ -20,23 +19,17 @@ pub(crate) struct Head<'r> {
     pub(crate) content_type: Option<&'r HeaderValue>,
     pub(crate) data_service_version: Option<&'r HeaderValue>,
     pub(crate) date: Option<&'r HeaderValue>,
-    /// `x-ms-rowhouse-explain`
     pub(crate) explain: Option<&'r HeaderValue>,
     pub(crate) host: Option<&'r HeaderValue>,
-    /// Whether `Host` was sent in several lines.
     pub(crate) is_host_repeated: bool,
     pub(crate) if_match: Option<&'r HeaderValue>,
     pub(crate) if_none_match: Option<&'r HeaderValue>,
     pub(crate) max_data_service_version: Option<&'r HeaderValue>,
-    /// `X-HTTP-Method`
     pub(crate) method: Option<&'r HeaderValue>,
     pub(crate) prefer: Option<&'r HeaderValue>,
     pub(crate) transfer_encoding: Option<&'r HeaderValue>,
-    /// Whether `Transfer-Encoding` was sent in several lines.
     pub(crate) is_transfer_encoding_repeated: bool,
-    /// `x-ms-version`
     pub(crate) version: Option<&'r HeaderValue>,
-    /// `x-ms-date`
     pub(crate) x_ms_date: Option<&'r HeaderValue>,
 }
 
@@ -96,7 +89,6 @@ pub(crate) fn operation_headers<'r>(head: &Head<'r>, accept: Option<&'r str>) ->
     })
 }
 
-/// Returns the `Accept` header, which may have been sent in several lines.
 pub(crate) fn joined_accept<'r>(headers: &'r HeaderMap, head: &Head<'r>) -> Result<Option<Cow<'r, str>>, ServiceError> {
     let text = |line: &'r HeaderValue| line.to_str().map_err(|_| ErrorCode::InvalidHeaderValue);
     let Some(first) = head.accept else { return Ok(None) };

@@ -1,8 +1,7 @@
 //! A request: its head and body, what the steps of the request path determine about it, and the operation it requests.
 //!
 //! [`RequestContext`] describes a request from the socket to the log. [`OperationContext`] is the input of one
-//! operation; the context of a part of a batch is derived from the batch's context in one place. `operation.rs`
-//! contains the single table of operations, from which routing, authorization, metrics and documentation are derived.
+//! operation; the context of a part of a batch is derived from the batch's context in one place.
 //!
 //! Code in this folder must not depend on credentials, engines, or how a response is written.
 

@@ -16,10 +16,8 @@ use wire::{ErrorCode, Format, Headers, QueryOptions, Select, ServiceError, Versi
 #[derive(Debug, Clone)]
 pub(crate) struct OperationContext<'a> {
     pub(crate) request: &'a RequestContext<'a>,
-    /// The permissions of the caller, and the account.
     pub(crate) grant: &'a Grant,
     pub(crate) kind: OperationKind,
-    /// The resource in the URL.
     pub(crate) resource: Resource<'a>,
     pub(crate) body: &'a [u8],
     pub(crate) response: ResponseContext<'a>,
@@ -29,7 +27,6 @@ pub(crate) struct OperationContext<'a> {
     pub(crate) options: &'a QueryOptions<'a>,
     /// The format of the body; meaningless unless the body contains entities or tables.
     pub(crate) body_format: Format,
-    /// The preference in the `Prefer` header.
     pub(crate) preference: Option<Preference>,
     pub(crate) memory: &'a RequestMemory<'a>,
     /// The time at which a query must respond, with a continuation token if it is not finished.
@@ -54,7 +51,6 @@ impl<'a> OperationContext<'a> {
         }
     }
 
-    /// Checks that the credential allows an action on an entity.
     pub(crate) fn allow(&self, action: Action<'_>) -> Result<(), Failure> {
         self.grant.check(action).map_err(Failure::denied)
     }
@@ -116,7 +112,6 @@ pub(crate) fn table_of<'r, 'a>(resource: &'r Resource<'a>) -> Option<&'r Cow<'a,
     }
 }
 
-/// Returns a format, or the failure of a request for a format that the version does not support.
 pub(crate) fn resolved(format: Result<Format, ErrorCode>) -> Result<Format, Failure> {
     format.map_err(|code| Failure::at(Layer::Format, code))
 }

@@ -30,7 +30,7 @@ use wire::{ErrorBodyFormat, ErrorCode, Format, MetadataLevel};
 
 const SERVER_NAME: HeaderValue = HeaderValue::from_static(concat!("Rowhouse-Table/", env!("CARGO_PKG_VERSION")));
 
-/// Returns a response that a test scripted. If the request body was not read, the connection is closed.
+/// If the request body was not read, the connection is closed.
 pub(crate) fn scripted_refusal(refusal: &ScriptedRefusal, is_body_read: bool) -> Response<Segments> {
     let mut response = Response::<Segments>::default();
     *response.status_mut() = refusal.status;

@@ -17,7 +17,6 @@ const LIBRARIES: &str = "fjall=warn,lsm_tree=warn,tokio_postgres=warn,deadpool=e
 
 /// The current log filter, and the means to replace it.
 pub struct LogControl {
-    /// The filter with which the program was started.
     start: String,
     current: Mutex<String>,
     reload: Box<dyn Fn(EnvFilter) -> anyhow::Result<()> + Send + Sync>,
@@ -59,7 +58,6 @@ pub fn start(format: LogFormat, levels: &str, file: Option<&Path>) -> anyhow::Re
 }
 
 impl LogControl {
-    /// Creates a control without a log, for tests.
     #[cfg(test)]
     pub(crate) fn disabled() -> Self {
         Self { start: String::new(), current: Mutex::default(), reload: Box::new(|_| Ok(())) }
@@ -117,7 +115,6 @@ mod tests {
     use tracing::{Level, enabled, subscriber};
     use tracing_subscriber::layer::SubscriberExt;
 
-    /// Returns, for each of several crates, whether it logs at the level `debug` under a filter.
     fn debugged(levels: &str) -> [bool; 5] {
         let subscriber = tracing_subscriber::registry().with(filter(levels).unwrap());
         subscriber::with_default(subscriber, || {

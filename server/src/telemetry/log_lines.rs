@@ -25,7 +25,7 @@ pub enum LogFormat {
 #[derive(Debug, Clone)]
 pub(super) struct LogLines {
     pub(super) format: LogFormat,
-    /// Whether the library colors the lines; in that case it escapes the escape character in strings itself.
+    /// Whether the library colors the lines. In that case, it escapes the escape character in strings itself.
     pub(super) is_coloured: bool,
     /// The file for the lines; `None` for standard error.
     pub(super) file: Option<Arc<File>>,
@@ -85,7 +85,7 @@ fn shortened(text: &str, bytes_max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{kept}… ({} bytes left out)", text.len() - kept.len()))
 }
 
-/// Returns a JSON object with shortened strings. Its members are sorted by name.
+/// The members of the object are sorted by name.
 fn with_short_texts(event: &str) -> String {
     let mut members: serde_json::Map<String, Value> = serde_json::from_str(event).unwrap_or_default();
     for value in members.values_mut() {

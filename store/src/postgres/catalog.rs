@@ -19,14 +19,12 @@ use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-/// A table in the catalog.
 pub(super) struct ListedTable {
     pub(super) id: DatabaseTableId,
     pub(super) name: TableName,
     pub(super) policies: StoredAccessPolicies,
 }
 
-/// Runs a read-only statement with a timeout.
 pub(super) async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, AttemptError> {
     let rows = timeout(ATTEMPT_TIME_MAX, async {
         let statement = lease.prepare_cached(sql).await?;
@@ -38,7 +36,7 @@ pub(super) async fn read(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)
     rows.await.map_err(|_| no_response())?.map_err(|error| AttemptError::before_commit(&error))
 }
 
-/// Runs a write statement that is a transaction by itself. Returns the number of changed rows.
+/// The statement is a transaction by itself. Returns the number of changed rows.
 pub(super) async fn write(lease: &Lease, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, AttemptError> {
     let statement = timeout(ATTEMPT_TIME_MAX, lease.prepare_cached(sql)).await.map_err(|_| no_response())?;
     let statement = statement.map_err(|error| AttemptError::before_commit(&error))?;
@@ -55,13 +53,12 @@ pub(super) fn no_response() -> AttemptError {
     AttemptError::retry(RetryReason::Timeout, "the database does not respond")
 }
 
-/// Reads a column of a row. Fails if its type does not match the schema.
+/// Fails if the type of the column does not match the schema.
 pub(super) fn column<'r, T: tokio_postgres::types::FromSql<'r>>(row: &'r Row, index: usize) -> Result<T, Fault> {
     row.try_get(index).map_err(|error| Fault::Damaged(format!("a value from the database cannot be read: {error}")))
 }
 
 impl<C: Clock> PostgresState<C> {
-    /// Looks up the current table with the given name.
     pub(super) async fn look_up(&self, table: &TableKey) -> Result<Option<ListedTable>, Fault> {
         let (account, folded) = names(table);
         let rows = self
@@ -85,7 +82,7 @@ impl<C: Clock> PostgresState<C> {
         Ok(Some(ListedTable { id, name, policies }))
     }
 
-    /// Returns the ID of a table. If the ID comes from the cache, the table may have been deleted since.
+    /// If the ID comes from the cache, the table may have been deleted since.
     pub(super) async fn id(&self, table: &TableKey) -> Result<Option<DatabaseTableId>, Fault> {
         match self.cached_id(table) {
             Some(id) => Ok(Some(id)),
@@ -113,7 +110,6 @@ impl<C: Clock> PostgresState<C> {
         rows.iter().map(|row| TableName::stored(column(row, 0)?).map_err(damaged)).collect()
     }
 
-    /// Returns the accounts that have tables or have set service properties.
     pub(super) async fn accounts(&self) -> Result<Vec<AccountName>, Fault> {
         let rows = self
             .persist(async || {
@@ -142,7 +138,7 @@ impl<C: Clock> PostgresState<C> {
         }
     }
 
-    /// Creates a table and returns its ID, or `None` if a table with the same name exists.
+    /// Returns `None` if a table with the same name exists.
     async fn try_create_table(&self, table: &TableKey) -> Result<Option<DatabaseTableId>, AttemptError> {
         let (account, folded) = names(table);
         let lease = self.pool.take().await?;
@@ -190,7 +186,6 @@ impl<C: Clock> PostgresState<C> {
         self.change(statements::SET_POLICIES, &[&account, &folded, &value]).await
     }
 
-    /// Changes the row of a table, if the table exists.
     async fn change(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<(), CatalogError> {
         let changed = self
             .persist(async || {
@@ -221,7 +216,7 @@ impl<C: Clock> PostgresState<C> {
         }
     }
 
-    /// Returns an entity. The outer `None` means that the table no longer exists.
+    /// The outer `None` means that the table no longer exists.
     async fn try_get(&self, id: DatabaseTableId, key: &EntityKey) -> Result<Option<Option<Record>>, AttemptError> {
         let (partition, row) = columns(id, key);
         let lease = self.pool.take_for(&partition).await?;
@@ -265,7 +260,6 @@ impl<C: Clock> PostgresState<C> {
     }
 }
 
-/// Runs a statement that begins a transaction or rolls it back.
 pub(super) async fn control(lease: &Lease, sql: &str) -> Result<(), AttemptError> {
     let began = monotonic::now();
     let done = timeout(ATTEMPT_TIME_MAX, lease.batch_execute(sql)).await.map_err(|_| no_response())?;
@@ -283,7 +277,7 @@ pub(super) async fn end(lease: &Lease) -> Result<(), AttemptError> {
     }
 }
 
-/// Returns the account and the folded name of a table as bytes, so that no collation affects their order.
+/// The names are bytes, so that no collation affects their order.
 fn names(table: &TableKey) -> (&[u8], &[u8]) {
     (table.account.as_str().as_bytes(), table.name.folded().as_bytes())
 }

@@ -45,13 +45,11 @@ pub(super) const TABLE_GONE: &str = "RH001";
 /// are null for deletions.
 pub(super) const SIGNATURE: &str = "rowhouse_commit(bytea, bigint, bytea[], bytea[], bytea[])";
 
-/// Returns the statement that creates or replaces the function.
-///
-/// The function returns null if it made the changes. Otherwise, it returns four bytes with the index of the first
-/// entity (in the order of the call) that is not as expected, followed by the entity's record if the entity exists. A
-/// record whose Timestamp is not earlier than the new one is not as expected either.
-///
-/// The `INSERT` of several rows is run with `EXECUTE`, because Citus cannot plan it with the variables of a function.
+/// Returns the statement that creates or replaces the function. The function returns null if it made the changes.
+/// Otherwise, it returns four bytes with the index of the first entity (in the order of the call) that is not as
+/// expected, followed by the entity's record if the entity exists. A record whose Timestamp is not earlier than the new
+/// one is not as expected either. The `INSERT` of several rows is run with `EXECUTE`, because Citus cannot plan it with
+/// the variables of a function.
 pub(super) fn definition(names: &Names) -> String {
     let (entities, catalog) = (&names.entities, &names.catalog);
     format!(

@@ -14,9 +14,8 @@ use std::time::Duration;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
-/// The schema version that this code creates and reads.
 pub(super) const SCHEMA_VERSION: i64 = 3;
-/// The maximum number of attempts to create the tables while other servers are doing the same.
+/// The maximum number of attempts to create the tables while other servers also create them.
 const ATTEMPTS_MAX: u32 = 40;
 const ATTEMPT_WAIT: Duration = Duration::from_millis(200);
 
@@ -53,7 +52,7 @@ fn first(dialect: Dialect) -> Vec<String> {
 
 /// Returns the statements of the second version: every stamp of a table is at least its `stamp_floor` and below its
 /// `stamp_ceiling`. A deleted table's upper bound is kept in `rowhouse_floors` for the next table with the same name.
-/// Stamps that a table issued before it had an upper bound may exceed the bound until the table is written to again.
+/// Stamps that a table issued before it had an upper bound may exceed that bound until the table is written to again.
 fn second(dialect: Dialect) -> Vec<String> {
     let ascending = dialect.ascending();
     vec![
@@ -69,8 +68,8 @@ fn second(dialect: Dialect) -> Vec<String> {
 /// Returns the statements of the third version: the leases of servers replace the mechanisms that previously kept
 /// stamps unique. Every slot starts after all stamps of earlier versions.
 fn third(dialect: Dialect) -> Vec<String> {
-    // The lock waits for operations that a server of an older version has begun, and keeps such a server from writing
-    // any more if it is still running. YugabyteDB has no such lock.
+    // The lock waits for operations that a server of an older version has begun, and prevents such a server, if it is
+    // still running, from writing again. YugabyteDB has no such lock.
     let lock = "LOCK TABLE rowhouse_tables, rowhouse_graves, rowhouse_floors IN ACCESS EXCLUSIVE MODE";
     vec![
         if dialect == Dialect::YugabyteDb { String::new() } else { lock.to_owned() },
@@ -91,7 +90,6 @@ fn third(dialect: Dialect) -> Vec<String> {
     ]
 }
 
-/// The names and statements that differ between databases.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
     pub(super) schema: String,
@@ -99,9 +97,7 @@ pub(super) struct Names {
     /// The name of the catalog table on a node. On Citus, it is the node's own copy, so that statements require no
     /// planning by Citus.
     pub(super) catalog: String,
-    /// Whether the entities are distributed over the Citus nodes.
     pub(super) is_distributed: bool,
-    /// The statement that returns whether a table still exists.
     pub(super) table_exists: String,
     /// The statement that returns the transactions of each node: the node, `first next`, and whether the node could be
     /// queried.
@@ -109,7 +105,6 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Returns the names in a database that is not distributed.
     async fn undistributed(client: &Client) -> Result<Self, Error> {
         let schema: String = client.query_one("SELECT quote_ident(current_schema())", &[]).await?.try_get(0)?;
         let catalog = format!("{schema}.rowhouse_tables");
@@ -123,7 +118,6 @@ impl Names {
         })
     }
 
-    /// Queries the database for the names.
     pub(super) async fn query(client: &Client, dialect: Dialect) -> Result<Self, Error> {
         let names = Self::undistributed(client).await?;
         if dialect != Dialect::Citus {
@@ -153,7 +147,6 @@ const DISTRIBUTED: &str = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE lo
 /// Returns the single shard of a table that is replicated to every Citus node.
 const CATALOG_SHARD: &str = "SELECT shardid FROM pg_dist_shard WHERE logicalrelid = to_regclass($1::text)";
 
-/// Creates or upgrades the tables unless they are up to date.
 pub(super) async fn migrate(client: &Client, dialect: Dialect, place: &str) -> Result<(), StoreError> {
     let mut attempt = 0;
     loop {
@@ -247,7 +240,6 @@ pub(super) async fn exists(client: &Client) -> Result<bool, Error> {
     client.query_one("SELECT to_regclass('rowhouse_meta') IS NOT NULL", &[]).await?.try_get(0)
 }
 
-/// Returns whether the tables have the current schema version.
 pub(super) async fn is_current(client: &Client) -> Result<bool, Error> {
     if !exists(client).await? {
         return Ok(false);
@@ -256,8 +248,8 @@ pub(super) async fn is_current(client: &Client) -> Result<bool, Error> {
     Ok(version.map(|row| row.try_get(0)).transpose()? == Some(SCHEMA_VERSION))
 }
 
-/// Returns whether the tables must be distributed but are not: either the option requests it, or an earlier version
-/// distributed them.
+/// Returns whether the tables must be distributed but are not: either the option requests distribution, or an earlier
+/// version distributed the tables.
 pub(super) async fn is_to_be_distributed(client: &Client, is_asked_for: bool) -> Result<bool, Error> {
     let row = client.query_one(DISTRIBUTED, &[]).await?;
     let (entities, leases): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);

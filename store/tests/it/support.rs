@@ -1,5 +1,3 @@
-//! Support for the engine tests: names, entities, a clock that is set explicitly, and a sink that keeps all entities.
-
 use model::{
     AccountName, Clock, Condition, CorsRule, CorsRules, DateTime, EdmValue, Entity, EntityKey, EntityView, KeyRange,
     KeyText,
@@ -13,15 +11,12 @@ pub(crate) use test_support::{Random, TIMEOUT};
 
 pub(crate) const ACCOUNT: &str = "account1";
 
-/// Returns a number from the environment that makes a run longer or replays it.
 pub(crate) fn setting(name: &str) -> Option<u64> {
     Some(std::env::var(name).ok()?.parse().expect("a number"))
 }
 
-/// The variable that sets the seed of the random tests.
 pub(crate) const SEED: &str = "ROWHOUSE_SEED";
 
-/// A clock that stands still until it is set.
 #[derive(Debug, Clone)]
 pub(crate) struct ManualClock(Arc<AtomicI64>);
 
@@ -76,7 +71,6 @@ pub(crate) fn delete(partition: &str, row: &str) -> Mutation {
     Mutation::Delete { key: key(partition, row), condition: Condition::Any }
 }
 
-/// Returns an update that sets one CORS rule, for an origin.
 pub(crate) fn cors_update(origin: &str) -> ServicePropertiesUpdate {
     let rule = CorsRule::new(origin, "GET", "x-ms-*", "", 60).unwrap();
     ServicePropertiesUpdate { cors: Some(CorsRules::new(vec![rule]).unwrap()), ..ServicePropertiesUpdate::default() }
@@ -92,7 +86,7 @@ pub(crate) async fn commit_one<E: Engine>(
     Ok(written[0])
 }
 
-/// Commits upserts in transactions of at most 100. The value of each entity is the index of its key in the list.
+/// The transactions have at most 100 mutations. The value of each entity is the index of its key in the list.
 pub(crate) async fn fill<E: Engine>(engine: &E, table: &TableKey, partition: &str, rows: &[String]) {
     for chunk in rows.chunks(100) {
         let mutations = chunk.iter().map(|row| upsert(partition, row, 1)).collect();
@@ -114,7 +108,7 @@ pub(crate) fn value(record: &Record) -> i64 {
     }
 }
 
-/// A sink that keeps the entities of a page and ends the page after `most` entities.
+/// The page ends after `most` entities.
 #[derive(Debug, Default)]
 pub(crate) struct CollectingSink {
     pub(crate) entities: Vec<Entity>,
@@ -156,7 +150,6 @@ pub(crate) async fn all<E: Engine>(engine: &E, table: &TableKey) -> Vec<Entity> 
     entities
 }
 
-/// Returns the keys of entities as `partition/row`.
 pub(crate) fn names(entities: &[Entity]) -> Vec<String> {
     entities.iter().map(|entity| format!("{}/{}", entity.key.partition.as_str(), entity.key.row.as_str())).collect()
 }

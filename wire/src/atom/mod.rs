@@ -12,11 +12,9 @@ pub use write::{
     write_table_feed,
 };
 
-/// The namespace of entries and feeds.
 const ATOM: &str = "http://www.w3.org/2005/Atom";
 /// The namespace of properties, with the conventional prefix `d`.
 const DATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices";
 /// The namespace of metadata about properties, with the conventional prefix `m`.
 const METADATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
-/// The scheme of the category that contains the type of an entry.
 const SCHEME: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/scheme";

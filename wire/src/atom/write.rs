@@ -138,9 +138,8 @@ fn end_entry(out: &mut Vec<u8>) {
 }
 
 /// Writes the metadata of an entry, up to its properties. URLs need no XML escaping: their special characters are
-/// percent-encoded, and quotes are valid as they are.
-///
-/// UNVERIFIED (03 §5.3): the order before version 2013-08-15, which follows the documentation.
+/// percent-encoded, and quotes are valid as they are. UNVERIFIED (03 §5.3): the order before version 2013-08-15, which
+/// follows the documentation.
 fn write_metadata(out: &mut Vec<u8>, context: ResponseContext<'_>, set: &str, address: impl Fn(&mut Vec<u8>)) {
     let category = |out: &mut Vec<u8>| {
         push(out, &["<category term=\"", context.account.as_str(), ".", set, "\" scheme=\"", SCHEME, "\" />"]);
@@ -171,8 +170,7 @@ fn write_metadata(out: &mut Vec<u8>, context: ResponseContext<'_>, set: &str, ad
     out.extend_from_slice(b"<content type=\"application/xml\"><m:properties>");
 }
 
-/// Writes all properties of an entity, or only the selected ones. Selected names that the entity lacks are written as
-/// null.
+/// Selected names that the entity lacks are written as null.
 fn write_properties(
     out: &mut Vec<u8>,
     context: &EntityContext<'_>,
@@ -209,9 +207,8 @@ fn write_system_properties(out: &mut Vec<u8>, entity: &EntityView<'_>, selected:
     }
 }
 
-/// Returns true if a selected name, which may be any string, is a valid element name.
-///
-/// UNVERIFIED (03 §5.3): how the service handles an invalid name.
+/// Returns true if a selected name, which may be any string, is a valid element name. UNVERIFIED (03 §5.3): how the
+/// service handles an invalid name.
 fn is_element_name(name: &str) -> bool {
     model::name::check_property_name(name).is_ok()
 }

@@ -44,9 +44,8 @@ pub fn write_start_of_entity_set(out: &mut Vec<u8>, context: &EntityContext<'_>,
     out.extend_from_slice(b"\"value\":[");
 }
 
-/// Writes one entity of a set. The caller writes the commas between entities.
-///
-/// `cache` is reused for all entities of the set, which must have the same context.
+/// Writes one entity of a set. The caller writes the commas between entities. `cache` is reused for all entities of the
+/// set, which must have the same context.
 pub fn write_entity_in_set(
     out: &mut Vec<u8>,
     context: &EntityContext<'_>,
@@ -186,12 +185,10 @@ fn write_keys(
     }
 }
 
-/// Writes the properties of a sequence of entities.
 struct PropertyWriter<'r> {
     level: MetadataLevel,
     /// The prefixes of the previous entity; `None` if only one entity is written.
     cache: Option<&'r mut EncoderCache>,
-    /// The number of properties of the current entity that were written.
     index: usize,
 }
 

@@ -1,9 +1,5 @@
 //! Shared access signatures: parsing, verifying and creating them (specification 08).
 //!
-//! A token is part of the query string. [`verify`] finds its fields there and checks the signature against the account
-//! keys. [`verify_delegated`] also accepts user delegation keys. Both return a [`Sas`]; [`Sas::scope`] returns what the
-//! token allows in a request. [`Fields::sign`] creates a token.
-//!
 //! Invariants:
 //!
 //! 1. No information about a token's content is disclosed before its signature is verified: all errors before that are
@@ -71,9 +67,7 @@ fn signing_key_index(keys: &[AccountKey], texts: &[String], signature: &[u8; 32]
 }
 
 /// Returns the possible interpretations of the fields. Some encoders write a space as `+`, and others do not encode a
-/// plus. The signature determines which interpretation is right.
-///
-/// UNVERIFIED (08 §1): how the service handles a raw `+`.
+/// plus. The signature determines which interpretation is right. UNVERIFIED (08 §1): how the service handles a raw `+`.
 fn interpretations(query: &str) -> Result<Vec<Fields<'_>>, SasError> {
     let (as_space, has_plus) = Fields::parse(query, true)?;
     let mut readings = vec![as_space];

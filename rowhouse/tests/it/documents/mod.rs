@@ -62,7 +62,7 @@ fn files(ending: &str) -> Vec<String> {
     found.into_iter().filter(is_file).collect()
 }
 
-/// Returns true if a program is installed. Otherwise, prints a note that part of the test is skipped.
+/// If the program is missing, prints a note that part of the test is skipped.
 fn has(program: &str) -> bool {
     let found = process::Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
     let found = found.is_ok_and(|output| output.status.success());
@@ -80,7 +80,6 @@ fn definition() -> clap::Command {
     without_variables(Cli::command())
 }
 
-/// Returns every command with its words, such as `rowhouse sas table`.
 fn commands() -> Vec<(String, clap::Command)> {
     fn add(words: &str, command: &clap::Command, all: &mut Vec<(String, clap::Command)>) {
         all.push((words.to_owned(), command.clone()));

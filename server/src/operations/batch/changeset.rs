@@ -17,39 +17,33 @@ use wire::batch::Changeset;
 use wire::error::TOO_MANY_CHANGES;
 use wire::{ErrorCode, ServiceError};
 
-/// The reason why a changeset was not committed.
 enum ChangesetFailure {
     Refused(RefusedOperation),
     Fault(Failure),
 }
 
-/// The operation that makes its changeset fail.
 struct RefusedOperation {
     index: usize,
     failure: Failure,
     refused_by: Stage,
 }
 
-/// The stage that refused an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// The operation could not be decoded or has no table.
     Decoding,
     /// The operation was decoded and its table was found, but the transaction cannot contain it.
     Transaction,
-    /// The stored entities caused the refusal.
     Storage,
 }
 
 impl RefusedOperation {
-    /// Creates the refusal of an operation that could not be decoded or has no table.
     fn at_decoding(index: usize, failure: Failure) -> Self {
         // The length of a key is checked with the operation, but counts as an error of the transaction (05 §5.1).
         let refused_by = if is_of_execution(failure.error.code) { Stage::Transaction } else { Stage::Decoding };
         Self { index, failure, refused_by }
     }
 
-    /// Creates the refusal of an operation that the transaction cannot contain.
     fn in_transaction(index: usize, error: impl Into<ServiceError>) -> Self {
         Self { index, failure: Failure::service(error), refused_by: Stage::Transaction }
     }
@@ -68,7 +62,6 @@ fn is_of_execution(code: ErrorCode) -> bool {
     )
 }
 
-/// Executes a changeset and writes its part of the response.
 pub(super) async fn run<'a, E: Engine>(
     tables: &AccountTables<'_, E>,
     batch: &OperationContext<'a>,
@@ -89,7 +82,6 @@ pub(super) async fn run<'a, E: Engine>(
     Ok(())
 }
 
-/// Writes the single part of the response to a refused changeset.
 fn respond_refused(
     batch: &OperationContext<'_>,
     parts: &[Part<'_>],
@@ -178,7 +170,6 @@ fn broken_rule(error: TransactionError) -> RefusedOperation {
     }
 }
 
-/// An operation that was decoded but not yet committed.
 struct DecodedOperation<'a> {
     context: OperationContext<'a>,
     /// `None` for operations other than inserts.
@@ -204,7 +195,6 @@ impl DecodedOperation<'_> {
     }
 }
 
-/// The operations of a changeset up to the first one that is refused.
 struct DecodedOperations<'a> {
     operations: Vec<DecodedOperation<'a>>,
     mutations: Vec<Mutation>,
@@ -212,8 +202,6 @@ struct DecodedOperations<'a> {
     refused: Option<RefusedOperation>,
 }
 
-/// Decodes operations up to the first one that is refused.
-///
 /// UNVERIFIED (05 §5.2): the error code for operations on different tables.
 fn decode_all<'a>(batch: &OperationContext<'a>, parts: &'a [Part<'a>]) -> DecodedOperations<'a> {
     let mut decoded = DecodedOperations {

@@ -21,7 +21,7 @@ use wire::batch::{Batch, BatchError, PartRequest, read};
 use wire::negotiation::DataServiceVersion;
 use wire::{ErrorCode, ServiceError};
 
-/// Executes a batch. The response is 202 even if its operations fail.
+/// The response is 202 even if operations of the batch fail.
 pub(super) async fn run<E: Engine>(
     tables: &AccountTables<'_, E>,
     context: &OperationContext<'_>,
@@ -30,9 +30,8 @@ pub(super) async fn run<E: Engine>(
     Box::pin(execute(tables, context)).await
 }
 
-/// Reads a batch and executes its parts.
-///
 /// UNVERIFIED (05 §2, §5.3): the error for a media type other than the batch media type, and that this error is not
+/// framed as a part.
 /// framed as a part.
 async fn execute<E: Engine>(
     tables: &AccountTables<'_, E>,
@@ -93,8 +92,6 @@ async fn run_query<'a, E: Engine>(
     Ok(())
 }
 
-/// Opens a part and runs its query.
-///
 /// UNVERIFIED (05 §4.1): that a query need not specify both keys.
 async fn query<'a, E: Engine>(
     tables: &AccountTables<'_, E>,

@@ -14,7 +14,6 @@ use store::figures::Distributed;
 
 const NANOS: f64 = 1e9;
 
-/// All values of the page, at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct MetricsSnapshot {
     /// `None` until the engine is open.
@@ -34,10 +33,8 @@ pub(super) struct MetricsPage<'p, 'e> {
     pub(super) encoder: &'p mut DescriptorEncoder<'e>,
 }
 
-/// The labels of a sample: names and values.
 pub(super) type Labels<'l> = &'l [(&'static str, &'l str)];
 
-/// A metric family that is being written.
 pub(super) struct Family<'f> {
     encoder: MetricEncoder<'f>,
 }
@@ -88,7 +85,6 @@ impl MetricsPage<'_, '_> {
 }
 
 impl Family<'_> {
-    /// Writes a counter of whole numbers.
     pub(super) fn count(&mut self, labels: Labels<'_>, value: u64) -> fmt::Result {
         self.sample(labels, |encoder| encoder.encode_counter::<NoLabelSet, _, f64>(&value, None))
     }
@@ -97,7 +93,6 @@ impl Family<'_> {
         self.sample(labels, |encoder| encoder.encode_counter::<NoLabelSet, _, f64>(&time.as_secs_f64(), None))
     }
 
-    /// Writes a gauge of whole numbers.
     pub(super) fn value(&mut self, labels: Labels<'_>, value: u64) -> fmt::Result {
         self.sample(labels, |encoder| encoder.encode_gauge(&value))
     }
@@ -106,7 +101,6 @@ impl Family<'_> {
         self.sample(labels, |encoder| encoder.encode_gauge(&value))
     }
 
-    /// Writes a histogram of whole numbers.
     pub(super) fn histogram(&mut self, labels: Labels<'_>, spread: &Distributed) -> fmt::Result {
         self.scaled(labels, spread, 1.0)
     }

@@ -59,7 +59,6 @@ const OUTCOME_COUNT: usize = CODES + SUCCESSES.len() + CODES + 1;
 pub struct Metrics {
     /// The source revision from which the program was built, if it is known.
     pub(crate) revision: Option<&'static str>,
-    /// One counter for each operation and each way in which it may end.
     outcomes: Box<[AtomicU64]>,
     durations: Box<[Distribution]>,
     request_bytes: [AtomicU64; OPERATIONS],
@@ -181,7 +180,6 @@ fn add(counter: Option<&AtomicU64>, value: u64) {
     }
 }
 
-/// Returns true if the request failed because its credential is invalid or missing.
 fn is_authentication_failure(summary: &RequestSummary<'_>) -> bool {
     let code = summary.outcome.code();
     // The error for a batch without a credential is "not found" (07 §9).
@@ -194,7 +192,6 @@ fn is_authentication_failure(summary: &RequestSummary<'_>) -> bool {
     !summary.is_authenticated && code.is_some_and(|code| codes.contains(&code))
 }
 
-/// Returns the index of an outcome among the ways in which a request may end.
 fn outcome_index(outcome: Outcome) -> usize {
     match outcome {
         Outcome::Responded { status, code: Some(code) } if status == code.status() => code as usize,
@@ -206,8 +203,8 @@ fn outcome_index(outcome: Outcome) -> usize {
     }
 }
 
-/// Returns every way in which a request may end, in the order of their indices: status and code. The code is empty for
-/// a success.
+/// Returns the status and the code of every way in which a request may end, in the order of their indices. The code is
+/// empty for a success.
 fn outcome_labels() -> impl Iterator<Item = (u16, &'static str)> {
     let codes = || ErrorCode::ALL.iter();
     let failures = codes().map(|code| (code.status(), code.as_str()));

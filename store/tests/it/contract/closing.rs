@@ -1,5 +1,3 @@
-//! Tests of closing an engine.
-
 use crate::support::*;
 use model::AccountName;
 use rowhouse_store::{CatalogError, CommitError, Engine, Fault, ReadError};

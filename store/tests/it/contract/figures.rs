@@ -1,5 +1,3 @@
-//! Tests of an engine's figures.
-
 use crate::support::*;
 use rowhouse_store::Engine;
 use rowhouse_store::figures::{Figures, NodeFigures, Refusal};

@@ -1,11 +1,9 @@
-//! Tests of stored access policies.
-
 use crate::support::*;
 use model::{DateTime, Permissions, StoredAccessPolicies, StoredAccessPolicy};
 use rowhouse_store::{CatalogError, Engine, ReadError};
 use std::sync::Arc;
 
-/// Returns policies with the given IDs. All fields of the first one are set.
+/// All fields of the first policy are set.
 pub(crate) fn policies(ids: &[&str]) -> StoredAccessPolicies {
     let mut policies: Vec<_> = ids.iter().map(|id| StoredAccessPolicy::new(id).unwrap()).collect();
     if let Some(first) = policies.first_mut() {

@@ -1,5 +1,3 @@
-//! Tests of the service properties of accounts.
-
 use crate::support::*;
 use model::service_properties::{Logging, Metrics, MetricsLevel};
 use model::{AccountName, CorsRules, ServiceProperties, ServicePropertiesUpdate};

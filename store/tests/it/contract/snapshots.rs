@@ -1,5 +1,3 @@
-//! Tests of snapshots, for engines that support them, and of engines that are filled from a snapshot.
-
 use crate::support::*;
 use model::{StoredAccessPolicies, StoredAccessPolicy};
 use rowhouse_store::{

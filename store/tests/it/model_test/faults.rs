@@ -13,12 +13,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 const CHILD: &str = "ROWHOUSE_MODEL_CHILD";
-/// The maximum number of transactions while nothing can be written.
 const TRANSACTIONS_MAX: usize = 8;
-/// The maximum time until writes are possible again.
 const RESUMPTION_MAX: Duration = TIMEOUT;
 
-/// The outcomes of writes while nothing could be written.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     times: u64,
@@ -31,7 +28,7 @@ pub(crate) fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// Runs only the test with this full name, in a process that ignores the signal.
+/// The process ignores the signal.
 pub(crate) fn run_as_child(test: &str) {
     let mut shell = Command::new("sh");
     shell.args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#]).arg(std::env::current_exe().unwrap());
@@ -42,7 +39,6 @@ pub(crate) fn run_as_child(test: &str) {
     assert!(said.contains("1 passed"), "there is no test named {test}");
 }
 
-/// Limits the size of all files to this many bytes.
 fn limit_files(bytes: Option<u64>) {
     let maximum = getrlimit(Resource::Fsize).maximum;
     setrlimit(Resource::Fsize, Rlimit { current: bytes.or(maximum), maximum }).unwrap();
@@ -78,7 +74,6 @@ pub(crate) async fn outage_in_a_value_that_holds_a_batch() {
 }
 
 impl<O: EngineOpener> Pair<O> {
-    /// Runs a period in which nothing or very little can be written.
     pub(crate) async fn fault(&mut self, random: &mut Choices) -> String {
         self.faults.times += 1;
         limit_files(Some(random.below(4096) as u64));
@@ -132,7 +127,6 @@ impl<O: EngineOpener> Pair<O> {
         assert_eq!(memory, written);
     }
 
-    /// Returns whether writes are possible. The attempted write leaves no trace.
     async fn is_writable(&self) -> bool {
         let nothing = Transaction::single(delete("absent", "absent"));
         !matches!(self.durable().commit(&reserved_table(), nothing).await, Err(CommitError::Fault(_)))

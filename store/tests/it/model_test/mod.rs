@@ -25,14 +25,12 @@ const SLOTS: i64 = 64;
 /// One in this many steps is a period in which nothing can be written.
 const FAULT_SHARE: usize = 4000;
 
-/// Opens the durable engine, repeatedly.
 trait EngineOpener {
     type Engine: Engine;
 
     const STEPS_DEFAULT: u64;
     /// Whether all stamps of the engine are in a single order, whatever the clock shows.
     const HAS_ORDER_OF_STAMPS: bool;
-    /// Whether there are periods in which this process cannot write its files.
     const HAS_FAULTS: bool;
 
     async fn open(&self, clock: ManualClock, durability: Durability) -> Self::Engine;
@@ -72,7 +70,6 @@ impl EngineOpener for DatabaseOpener {
     }
 }
 
-/// The two engines, and their responses so far.
 struct Pair<O: EngineOpener> {
     opener: O,
     clock: ManualClock,
@@ -82,11 +79,9 @@ struct Pair<O: EngineOpener> {
     stamps: Vec<DateTime>,
     /// The time to which [`Self::synchronize_stamps`] set the clock.
     leading: i64,
-    /// The outcomes of the periods in which nothing could be written.
     faults: Faults,
 }
 
-/// Returns a table that the random operations never use.
 fn reserved_table() -> TableKey {
     table_of("account3", "Aside")
 }
@@ -128,7 +123,6 @@ impl<O: EngineOpener> Pair<O> {
         }
     }
 
-    /// Applies a transaction only to the memory engine.
     async fn commit_in_memory(
         &mut self,
         table: &TableKey,
@@ -154,7 +148,6 @@ impl<O: EngineOpener> Pair<O> {
         same(&format!("query {table:?} {planned:?}"), (entities(memory), entities(embedded)))
     }
 
-    /// Compares the entire contents of both engines.
     async fn compare_all(&self) {
         for account in ["account1", "account2"] {
             for name in ["Alpha", "Beta", "gamma"] {
@@ -232,7 +225,7 @@ impl<O: EngineOpener> Pair<O> {
     }
 }
 
-/// Writes are not synced before the response. A crash of the process has the same effects either way.
+/// Writes are not synced before the response. A crash of the process has the same effect with or without a sync.
 const INTERVAL: Durability = Durability::Interval(Duration::from_millis(50));
 
 /// Returns a folder in memory if there is one with room. Other tests determine what survives a crash, and this test

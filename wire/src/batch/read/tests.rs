@@ -1,4 +1,4 @@
-//! Tests the parsing of batches as real clients send them, and of malformed batches. No input may cause a panic.
+//! No input may cause a panic.
 
 use super::*;
 use proptest::prelude::*;
@@ -229,7 +229,6 @@ fn what_is_no_batch() {
     }
 }
 
-/// Fragments for assembling almost valid batches.
 const PIECES: &[&str] = &[
     "--b",
     "--c",
@@ -264,8 +263,7 @@ proptest! {
         let _ = read("multipart/mixed; boundary=b", pieces.concat().as_bytes());
     }
 
-    /// The body of an operation is returned unchanged if it contains no delimiter, whatever line endings surround it.
-    /// The only exception is a trailing CR, which is indistinguishable from the line break of the delimiter.
+    /// A trailing CR is not part of the body, because it is indistinguishable from the line break of the delimiter.
     #[test]
     fn bodies_come_out_as_they_went_in(bodies in proptest::collection::vec("[ -~\n\r\u{e9}]{0,30}", 1..5), line_end in "\r?\n") {
         prop_assume!(bodies.iter().all(|body| !body.contains("--c") && !body.contains("--b")));
@@ -285,7 +283,6 @@ proptest! {
     }
 }
 
-/// Creates a changeset from the given parts, each of which starts at its first MIME header.
 fn batch_of(parts: &[&str]) -> String {
     let parts: Vec<_> = parts.iter().map(|part| ["--c\r\n", part, "\r\n"].concat()).collect();
     let parts = parts.concat();
