@@ -103,6 +103,7 @@ struct StoredEntity {
 
 type Rows<T = StoredEntity> = BTreeMap<String, T>;
 
+/// Makes random changes to the entities of one partition, and knows the state that results from them.
 #[derive(Debug)]
 pub struct EntityWriter {
     partition: String,
